@@ -25,7 +25,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 				return driver.Info{}, errBusy
 			}
 			defer mu.Unlock()
-			return m.Put(ctx, key, reread{body}, o) // reads it in the transaction
+			return m.Put(ctx, key, reread{body}, o) // the body is read in the transaction
 		}}
 	},
 	"one transaction at a time, after it has the body": func(m driver.Map) *hooked {
@@ -39,7 +39,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 				return driver.Info{}, ncerr.New(ncerr.ErrIO, "put", key, errBusy)
 			}
 			defer mu.Unlock()
-			runtime.Gosched() // it writes
+			runtime.Gosched() // let other goroutines run during the transaction
 			return m.Put(ctx, key, driver.Bytes(fresh), o)
 		}}
 	},
@@ -89,7 +89,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 	},
 }
 
-// TestBusyIsCaught shows that ordinary crowds find each of them.
+// TestBusyIsCaught checks that map.concurrent.crowd finds each defect of busy.
 func TestBusyIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, plant := range busy {

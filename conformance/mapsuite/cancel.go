@@ -15,11 +15,11 @@ import (
 func cancelChecks() []Check {
 	w := []string{Write}
 	return []Check{
-		{ID: "map.cancel.before", Doc: "A call with an ended context returns its error or finishes, and leaves nothing half done.", Needs: w, Run: cancelBefore},
-		{ID: "map.cancel.get", Doc: "A Get whose context ends during the call returns the object or the context's error, never ErrNotFound. Bytes returned with the error are the first of the object.", Needs: []string{Content}, Run: cancelGet},
+		{ID: "map.cancel.before", Doc: "A call with an ended context returns the context's error or completes, and never does half of its work.", Needs: w, Run: cancelBefore},
+		{ID: "map.cancel.get", Doc: "A Get whose context ends during the call returns the object or the context's error, never ErrNotFound. Bytes returned with the error are a prefix of the object.", Needs: []string{Content}, Run: cancelGet},
 		{ID: "map.cancel.put", Doc: "A Put whose context ends during the call stores all or nothing.", Needs: w, Run: cancelPut},
 		{ID: "map.cancel.put.late", Doc: "Nothing is stored after Put has returned, whatever happened to its context.", Needs: w, Run: latePut},
-		{ID: "map.cancel.list", Doc: "A listing stops soon after its context has ended.", Needs: []string{Write, List}, Run: cancelList},
+		{ID: "map.cancel.list", Doc: "A listing stops soon after its context ends.", Needs: []string{Write, List}, Run: cancelList},
 		{ID: "map.cancel.usable", Doc: "A store remains usable after cancelled calls.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "old")
@@ -36,15 +36,15 @@ func cancelChecks() []Check {
 	}
 }
 
-// ended fails the check if err is neither nil nor the context's error, or if its kind is
-// ErrNotFound.
+// ended fails the check unless err is nil or the context's error. An error of kind
+// ErrNotFound fails it too.
 func ended(ctx context.Context, t conformance.T, what string, err error) {
 	if err != nil && (!errors.Is(err, ctx.Err()) || ncerr.KindOf(err) == ncerr.ErrNotFound) {
 		t.Errorf("%s: want success or %v, got %v", what, ctx.Err(), err)
 	}
 }
 
-// cancelGet cancels when memory is asked for, and at many moments.
+// cancelGet cancels in the alloc callback and at many times during the call.
 func cancelGet(t conformance.T, e *Env) {
 	s := e.create(t)
 	content := pattern(4, 300_000)
@@ -65,10 +65,10 @@ func cancelGet(t conformance.T, e *Env) {
 		got, _, err := s.m.Get(ctx, "a/k", &driver.GetOptions{}, alloc)
 		cancel()
 		if ended(ctx, t, "get", err); err == nil && string(got) != content {
-			t.Errorf("get ends without an error and with %d bytes %s", len(got), show(string(got)))
+			t.Errorf("get returns no error, but %d wrong bytes %s", len(got), show(string(got)))
 		}
-		if !strings.HasPrefix(content, string(got)) { // they may be read on from
-			t.Errorf("get ends with %v and %d bytes that are not the first of the object", err, len(got))
+		if !strings.HasPrefix(content, string(got)) { // the caller may resume after them
+			t.Errorf("get returns %v with %d bytes that are not a prefix of the object", err, len(got))
 		}
 	}
 	s.want("a/k", content)
@@ -82,7 +82,7 @@ func cancelBefore(t conformance.T, e *Env) {
 	data, _, err := s.m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
 	ended(ctx, t, "get", err)
 	if err == nil && string(data) != "old" {
-		t.Errorf("get gives %q", data)
+		t.Errorf("get with an ended context returns %q", data)
 	}
 	_, err = s.m.Stat(ctx, "none")
 	if ncerr.KindOf(err) != ncerr.ErrNotFound {
@@ -107,19 +107,19 @@ func cancelBefore(t conformance.T, e *Env) {
 	}
 	ended(ctx, t, "list", last)
 	if last == nil && seen != 1 {
-		t.Errorf("the listing ends without an error and with %d of 1 entries", seen)
+		t.Errorf("the listing ends without an error after %d of 1 entries", seen)
 	}
 }
 
-// latePut cancels puts at many moments, and looks again and again at what
-// they have left.
+// latePut cancels puts at many times and then checks repeatedly that their results do not
+// change.
 func latePut(t conformance.T, e *Env) {
 	s := e.create(t)
 	n := 24
 	if t.Effort() == conformance.Thorough {
 		n = 72
 	}
-	long := pattern(2, 8<<20) // takes a moment to be stored
+	long := pattern(2, 8<<20) // takes a while to store
 	for i := range 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		s.put("late/long", "old")
@@ -134,12 +134,12 @@ func latePut(t conformance.T, e *Env) {
 			t.Fatalf("get: %v", err)
 		}
 		if i%2 == 0 && string(first) != "last" {
-			t.Errorf("a put that was cancelled came over the one after it")
+			t.Errorf("a cancelled put replaced the content of a later put")
 		}
 		for range 5 {
 			time.Sleep(20 * time.Millisecond)
 			if s.want("late/long", string(first)); t.Failed() {
-				t.Logf("it was right when its Put returned")
+				t.Logf("the content was correct when Put returned")
 				return
 			}
 		}
@@ -157,11 +157,11 @@ func latePut(t conformance.T, e *Env) {
 		ctx, cancel := context.WithCancel(t.Context())
 		body := driver.Body(driver.Bytes(fresh))
 		switch i % 3 {
-		case 0: // when the body has been read to the end
+		case 0: // when the body has been read
 			body = cancellingBody{driver.Bytes(fresh), int64(len(fresh)) - 1, cancel}
-		case 1: // at some moment of the call
+		case 1: // during the call
 			time.AfterFunc(took*time.Duration(i)/time.Duration(n), cancel)
-		default: // when it has begun to read the body
+		default: // when reading of the body starts
 			body = cancellingBody{driver.Bytes(fresh), 0, cancel}
 		}
 		t.Doing("put", key(i))
@@ -170,9 +170,9 @@ func latePut(t conformance.T, e *Env) {
 		ended(ctx, t, "put "+key(i), err)
 		got, _, err := s.tryGet(key(i), driver.GetOptions{})
 		if want[i] = string(got); err != nil || want[i] != old && want[i] != fresh {
-			t.Errorf("get %q: want the old content or the new, got %d bytes %s, %v", key(i), len(got), show(string(got)), err)
+			t.Errorf("get %q: want the old or the new content, got %d bytes %s, %v", key(i), len(got), show(string(got)), err)
 		}
-		if i%2 == 0 { // nothing of the cancelled put may come over this one
+		if i%2 == 0 { // the cancelled put must not replace this one
 			s.put(key(i), last)
 			want[i] = last
 		}
@@ -181,10 +181,10 @@ func latePut(t conformance.T, e *Env) {
 	if t.Effort() == conformance.Brief {
 		looks = 3
 	}
-	for range looks { // what is still under way needs a moment
+	for range looks { // work that continues in the background needs a moment
 		for i := range n {
 			if s.want(key(i), want[i]); t.Failed() {
-				t.Logf("it was right when its Put returned")
+				t.Logf("the content was correct when Put returned")
 				return
 			}
 		}
@@ -192,7 +192,7 @@ func latePut(t conformance.T, e *Env) {
 	}
 }
 
-// cancellingBody ends a context when a byte beyond its first limit bytes is read.
+// cancellingBody cancels a context when a byte beyond its first limit bytes is read.
 type cancellingBody struct {
 	driver.Bytes
 	limit  int64
@@ -230,7 +230,7 @@ func cancelPut(t conformance.T, e *Env) {
 	s.put("c/timed", fresh)
 	took := time.Since(began)
 	const n = 24
-	for i := 0; i < n && !t.Failed(); i++ { // in the midst of storing what has been read
+	for i := 0; i < n && !t.Failed(); i++ { // cancel while the driver stores the content
 		s.put("a/old", old)
 		ctx, cancel := context.WithCancel(t.Context())
 		timer := time.AfterFunc(took*time.Duration(i)/n, cancel)
@@ -241,7 +241,7 @@ func cancelPut(t conformance.T, e *Env) {
 		ended(ctx, t, "put", err)
 		got, _, gerr := s.tryGet("a/old", driver.GetOptions{})
 		if gerr != nil || string(got) != fresh && (err == nil || string(got) != old) {
-			t.Errorf("after a put that ended with %v: want the old content or the new, got %d bytes %s, %v", err, len(got), show(string(got)), gerr)
+			t.Errorf("after a put that returned %v: want the old or the new content, got %d bytes %s, %v", err, len(got), show(string(got)), gerr)
 		}
 	}
 }

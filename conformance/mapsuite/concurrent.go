@@ -17,12 +17,12 @@ import (
 func concurrencyChecks() []Check {
 	w := []string{Write}
 	return []Check{
-		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not disturb each other.", Needs: w, Run: distinctKeys},
-		{ID: "map.concurrent.crowd", Doc: "Sixteen puts of different objects, begun before any of them ends, and reads of others beside them all succeed: what is busy waits.", Needs: w, Run: crowd},
-		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old content or the new, never a mixture and never nothing.", Needs: w, Run: sameKey},
-		{ID: "map.concurrent.versions", Doc: "A version that Put tells, and on a local medium one that Get tells, belongs to the content that this Put stored or that this Get gave, whatever others do meanwhile.", Needs: w, Run: versions},
-		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees nothing or all of it.", Needs: w, Run: firstPut},
-		{ID: "map.concurrent.parents", Doc: "Many first objects below one new prefix can be stored at once.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not affect each other.", Needs: w, Run: distinctKeys},
+		{ID: "map.concurrent.crowd", Doc: "Sixteen concurrent puts of different objects, and concurrent reads of others, all succeed; a busy store waits.", Needs: w, Run: crowd},
+		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old or the new content, never a mixture and never ErrNotFound.", Needs: w, Run: sameKey},
+		{ID: "map.concurrent.versions", Doc: "The version that Put returns, and on a local medium the one that Get returns, belongs to the content of that call, whatever others do meanwhile.", Needs: w, Run: versions},
+		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees ErrNotFound or the whole object.", Needs: w, Run: firstPut},
+		{ID: "map.concurrent.parents", Doc: "The first objects below a new prefix can be stored concurrently.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			var wg sync.WaitGroup
 			for i := range 16 {
@@ -34,14 +34,14 @@ func concurrencyChecks() []Check {
 			}
 			wg.Wait()
 		}},
-		{ID: "map.concurrent.open", Doc: "Opening and closing other handles, for reading and for writing, takes nothing of what is being put.", Needs: w, Run: openWhilePutting},
-		{ID: "map.concurrent.delete", Doc: "Storing and deleting neighbours at once fails for nobody.", Needs: []string{Write, Delete}, Run: putAndDelete},
-		{ID: "map.concurrent.list", Doc: "Objects that are there all the time are listed exactly once while others come and go.", Needs: []string{Write, Delete, List}, Run: listWhileChanging},
+		{ID: "map.concurrent.open", Doc: "Opening and closing other handles, for reading and for writing, does not affect concurrent puts.", Needs: w, Run: openWhilePutting},
+		{ID: "map.concurrent.delete", Doc: "Concurrent puts and deletes of neighbouring keys all succeed.", Needs: []string{Write, Delete}, Run: putAndDelete},
+		{ID: "map.concurrent.list", Doc: "Objects that exist all the time are listed exactly once while others are added and deleted.", Needs: []string{Write, Delete, List}, Run: listWhileChanging},
 	}
 }
 
-// openWhilePutting opens handles all the time beside puts of objects that are stored
-// in pieces. A store that has one writer refuses them.
+// openWhilePutting opens handles while objects are stored in parts. A store that allows
+// only one writer may refuse them.
 func openWhilePutting(t conformance.T, e *Env) {
 	s := e.create(t)
 	s.putAll("first")
@@ -58,12 +58,12 @@ func openWhilePutting(t conformance.T, e *Env) {
 			default:
 			}
 			if m, err := e.open(t.Context(), []driver.Mode{driver.Update, driver.Read}[i%2]); err == nil {
-				_ = m.Close(t.Context()) // it has not changed anything
+				_ = m.Close(t.Context()) // nothing was written
 			}
 		}
 	})
 	var keys []string
-	for i, n := 0, 8*rivalry(t)/10; i < n || i < 10*n && opened.Load() < 20; i++ { // so that they meet
+	for i, n := 0, 8*raceRounds(t)/10; i < n || i < 10*n && opened.Load() < 20; i++ { // until the puts overlap with enough opens
 		key := fmt.Sprintf("a/%d", i)
 		s.put(key, pattern(byte(i), 300_000))
 		keys = append(keys, key)
@@ -84,7 +84,7 @@ func distinctKeys(t conformance.T, e *Env) {
 			for i := range 25 {
 				key := fmt.Sprintf("w%d/%d", w%3, w*100+i)
 				content := pattern(byte(w*31+i), 1000+i)
-				if i%3 == 0 { // long enough to meet others in any buffer that is shared
+				if i%3 == 0 { // long enough to collide in a shared buffer
 					content = pattern(byte(w*31+i), 150_000)
 				}
 				if _, err := s.tryPut(key, content); err != nil {
@@ -98,10 +98,10 @@ func distinctKeys(t conformance.T, e *Env) {
 	wg.Wait()
 }
 
-// crowd puts objects whose bodies wait until all puts have begun, or have shown
-// that they wait for each other, and until others have been read once; reading
-// goes on until the puts have ended. As several programs do, it reads through
-// two handles, and puts through two in every second round.
+// crowd puts objects whose bodies wait until all puts have started, or until a timeout if
+// the driver serializes them, and until other objects have been read once. Reads continue
+// until the puts end. Like several programs, it reads through two handles, and puts
+// through two handles in every second round.
 func crowd(t conformance.T, e *Env) {
 	const writers = 16
 	s := e.create(t)
@@ -112,7 +112,7 @@ func crowd(t conformance.T, e *Env) {
 	s.putAll(old...)
 	s.flush()
 	readers, handles := []*store{s, e.mustOpen(t, driver.Read)}, []*store{s}
-	if s.m.Capabilities().Durable == driver.OnPut { // others may write beside it
+	if s.m.Capabilities().Durable == driver.OnPut { // another handle may write too
 		handles = append(handles, e.mustOpen(t, driver.Update))
 	}
 	rounds := 4
@@ -132,12 +132,12 @@ func crowd(t conformance.T, e *Env) {
 		t.Doing("put", strconv.Itoa(writers), "objects at once")
 		for i, body := range bodies {
 			body := &gatedBody{Bytes: driver.Bytes(contents[i]), pass: func() {
-				_, _ = body.ReadAt(make([]byte, 1), 0) // which waits for the others
+				_, _ = body.ReadAt(make([]byte, 1), 0) // waits for the other puts
 				look.once()
 			}}
 			puts.Go(func() {
 				if _, err := handles[i*(round%2)%len(handles)].m.Put(t.Context(), keys[i], body, &driver.PutOptions{}); err != nil {
-					t.Errorf("put %q beside %d others: %v", keys[i], writers-1, err)
+					t.Errorf("put %q with %d concurrent puts: %v", keys[i], writers-1, err)
 				}
 			})
 		}
@@ -150,20 +150,20 @@ func crowd(t conformance.T, e *Env) {
 	}
 }
 
-// onlookers read keys, each of which holds its own name, while others write.
+// onlookers read keys, each of which holds its own name, while puts are running.
 type onlookers struct {
 	t       conformance.T
 	handles []*store
 	keys    []string
 
 	start   sync.Once
-	seen    chan struct{} // closed when each has read once, or would not wait for it
+	seen    chan struct{} // closed when every reader has read once, or after a timeout
 	done    atomic.Bool
 	reading sync.WaitGroup
 }
 
-// once starts them, and returns when all keys have been read once. A driver may
-// let them wait for whoever calls it.
+// once starts the readers and returns when all keys have been read once. It stops waiting
+// after a timeout, because a driver may block the readers until the caller's put returns.
 func (o *onlookers) once() {
 	o.start.Do(func() {
 		o.seen = make(chan struct{})
@@ -178,7 +178,7 @@ func (o *onlookers) once() {
 			})
 		}
 		seen := sync.OnceFunc(func() { close(o.seen) })
-		time.AfterFunc(gatePatience, seen)
+		time.AfterFunc(gateTimeout, seen)
 		o.reading.Go(func() { first.Wait(); seen() })
 	})
 	<-o.seen
@@ -195,25 +195,25 @@ func (o *onlookers) read(i int) {
 	}
 }
 
-// end returns when they have stopped.
+// end stops the readers and waits for them.
 func (o *onlookers) end() {
 	o.done.Store(true)
 	o.reading.Wait()
 }
 
-// beside is how many rounds of a race must have met a read, and most is how
-// many rounds there are at most.
+// beside is the number of rounds of a race that must overlap with a read, and most the
+// maximum number of rounds.
 const beside, most = 100, 20_000
 
 // contest is a race between a writer of one key and readers.
 type contest struct {
 	key      string
-	there    bool // the object exists before
-	rounds   int  // at least
+	there    bool // the object exists before the race
+	rounds   int  // minimum number of rounds
 	contents []string
 }
 
-// read checks what one reader sees, and reports whether the rule is kept.
+// read reads the object once and reports whether the result is allowed.
 func (c contest) read(t conformance.T, s *store) bool {
 	got, info, err := s.tryGet(c.key, driver.GetOptions{})
 	if err != nil {
@@ -221,14 +221,13 @@ func (c contest) read(t conformance.T, s *store) bool {
 	}
 	is := func(content string) bool { return content == string(got) }
 	if !slices.ContainsFunc(c.contents, is) || info.Size != int64(len(got)) {
-		t.Errorf("get %q: a mixture was read: %d bytes %s, size %d", c.key, len(got), show(string(got)), info.Size)
+		t.Errorf("get %q returned mixed content: %d bytes %s, size %d", c.key, len(got), show(string(got)), info.Size)
 		return false
 	}
 	return true
 }
 
-// look is read without the content: it is quick enough to see what is there
-// for a moment only.
+// look is like read but calls Stat, which is fast enough to observe short-lived states.
 func (c contest) look(t conformance.T, s *store) bool {
 	info, err := s.stat(c.key)
 	if err != nil {
@@ -236,7 +235,7 @@ func (c contest) look(t conformance.T, s *store) bool {
 	}
 	long := func(content string) bool { return int64(len(content)) == info.Size }
 	if !slices.ContainsFunc(c.contents, long) {
-		t.Errorf("stat %q: no content has the size %d", c.key, info.Size)
+		t.Errorf("stat %q returned size %d, which no content has", c.key, info.Size)
 		return false
 	}
 	return true
@@ -248,13 +247,13 @@ func (c contest) absent(t conformance.T, op string, err error) bool {
 		t.Errorf("%s %q: %v", op, c.key, err)
 		return false
 	case c.there:
-		t.Errorf("%s %q: absent while it is overwritten: a reader would take that for fill values", op, c.key)
+		t.Errorf("%s %q: not found while it is overwritten, which readers take for fill values", op, c.key)
 	}
 	return !c.there
 }
 
-// run runs the writer for its rounds beside readers of the key. It goes on
-// until enough rounds met a read: readers may begin late, and run seldom.
+// run runs the writer and three readers of the key concurrently. It continues until
+// enough rounds overlap with a read, because readers may start late and run rarely.
 func (c contest) run(t conformance.T, s *store, write func(content string, round int) error) {
 	var done atomic.Bool
 	var reads atomic.Int64
@@ -282,7 +281,7 @@ func (c contest) run(t conformance.T, s *store, write func(content string, round
 	wg.Wait()
 }
 
-// overwrites is how often one key is overwritten beside its readers.
+// overwrites returns how often one key is overwritten while it is read.
 func overwrites(t conformance.T) int {
 	switch t.Effort() {
 	case conformance.Brief:
@@ -293,8 +292,8 @@ func overwrites(t conformance.T) int {
 	return 250
 }
 
-// sameKey overwrites with contents of one length, as chunks have it, of
-// different lengths, and with long ones, which media store in parts.
+// sameKey overwrites an object with contents of equal length, as chunks have, of
+// different lengths, and with long contents, which media store in parts.
 func sameKey(t conformance.T, e *Env) {
 	s := e.create(t)
 	for _, kind := range []struct {
@@ -319,8 +318,8 @@ func sameKey(t conformance.T, e *Env) {
 	}
 }
 
-// during puts content, and reads while the body is read for the first time.
-// The driver may hold a lock that the reader waits for.
+// during puts content and reads the object when the body is first read. It stops waiting
+// for the read after a timeout, because the driver may hold a lock.
 func (c contest) during(t conformance.T, s *store, content string) error {
 	var wg sync.WaitGroup
 	body := &gatedBody{Bytes: driver.Bytes(content), pass: func() {
@@ -328,7 +327,7 @@ func (c contest) during(t conformance.T, s *store, content string) error {
 		wg.Go(func() { defer close(read); c.read(t, s) })
 		select {
 		case <-read:
-		case <-time.After(gatePatience):
+		case <-time.After(gateTimeout):
 		}
 	}}
 	t.Doing("put", c.key)
@@ -337,14 +336,14 @@ func (c contest) during(t conformance.T, s *store, content string) error {
 	return err
 }
 
-// versions lets several writers and readers have one key. Whatever tells a
-// version and a content together tells the same of it: who reads, and then puts
-// under the version that was given, loses nothing then.
+// versions runs several writers and readers of one key. Every call that returns a version
+// and a content must agree on which belong together. Otherwise a conditional put based on
+// a read could lose an update.
 func versions(t conformance.T, e *Env) {
 	s := e.create(t)
 	const key = "a/k"
 	if s.put(key, "0").Version == "" {
-		return // there are none
+		return // the driver has no versions
 	}
 	var mu sync.Mutex
 	belongs := map[string]string{}
@@ -352,18 +351,18 @@ func versions(t conformance.T, e *Env) {
 		mu.Lock()
 		defer mu.Unlock()
 		if old, seen := belongs[version]; seen && old != content {
-			t.Errorf("%s: version %q is of %s, and was of %s", who, version, show(content), show(old))
+			t.Errorf("%s: version %q belongs to %s, and earlier to %s", who, version, show(content), show(old))
 		}
 		belongs[version] = content
 	}
 	conditional := s.m.Capabilities().IfMatch
-	readable := s.m.Capabilities().Latency != driver.Remote // servers such as versitygw read content and version one after the other
+	readable := s.m.Capabilities().Latency != driver.Remote // servers such as versitygw do not read content and version atomically
 	const readersThere, rounds = 3, 20
 	var early atomic.Int64 // readers with rounds left; writers continue until it is 0
 	if readable {
 		early.Store(readersThere)
 	}
-	var still sync.RWMutex // held by a reader while it looks for a version: the writers wait, and come when it reads
+	var still sync.RWMutex // held by a reader during Stat: writers pause, and write when it reads
 	var writers, readers sync.WaitGroup
 	var done atomic.Bool
 	for w := range 3 {
@@ -406,7 +405,7 @@ func versions(t conformance.T, e *Env) {
 				got, info, err = s.tryGet(key, driver.GetOptions{IfMatch: seen.Version})
 				switch {
 				case err != nil:
-					wantKind(t, "get of a version that has gone", err, ncerr.ErrConflict)
+					wantKind(t, "get of a replaced version", err, ncerr.ErrConflict)
 				default:
 					note("get of a version", seen.Version, string(got))
 					note("get of a version", info.Version, string(got))
@@ -433,11 +432,11 @@ func firstPut(t conformance.T, e *Env) {
 	}
 }
 
-// gatePatience is how long a body waits for others: a driver may read it
-// under a lock that the others wait for.
-const gatePatience = 20 * time.Millisecond
+// gateTimeout is how long a body waits for other calls, which may need a lock that the
+// driver holds while it reads the body.
+const gateTimeout = 20 * time.Millisecond
 
-// gatedBody calls pass before it is read for the first time.
+// gatedBody calls pass before its first read.
 type gatedBody struct {
 	driver.Bytes
 	once sync.Once
@@ -497,7 +496,7 @@ func listWhileChanging(t conformance.T, e *Env) {
 		}
 		for i := range 200 {
 			if key := fmt.Sprintf("d/keep%d", i); seen[key] != 1 {
-				t.Errorf("%q was listed %d times", key, seen[key])
+				t.Errorf("%q is listed %d times", key, seen[key])
 			}
 		}
 	}

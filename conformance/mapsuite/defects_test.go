@@ -38,13 +38,13 @@ type hooked struct {
 	reads, writes meeting
 }
 
-// meeting lets a defect last until others have met it.
+// meeting lets a defect last until other calls have observed it.
 type meeting struct {
 	mu   sync.Mutex
 	next chan struct{} // closed by the next call
 }
 
-// call says that a call has taken effect.
+// call records that a call has taken effect.
 func (m *meeting) call() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *meeting) call() {
 	m.next = nil
 }
 
-// wait waits for n more calls. It gives up when there seem to be no others.
+// wait waits for n more calls. It gives up after 100 ms without a call.
 func (m *meeting) wait(n int) {
 	for range n {
 		m.mu.Lock()
@@ -71,8 +71,8 @@ func (m *meeting) wait(n int) {
 	}
 }
 
-// all is more calls than the checks have under way at once: the last of them
-// began later.
+// all is more than the number of calls that the checks run concurrently, so the last of
+// them started later.
 const all = 4
 
 func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -136,7 +136,7 @@ func (h *hooked) Capabilities() driver.Capabilities {
 
 func unconditional(o *driver.PutOptions) bool { return !o.IfAbsent && o.IfMatch == "" }
 
-// defects are wrong ways to be a Map, each with the checks that must fail.
+// defects are defective Maps, each with the checks that must fail.
 var defects = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  []string
@@ -310,7 +310,7 @@ var defects = map[string]struct {
 		var seen sync.Map
 		return &hooked{Map: m, stat: func(ctx context.Context, key string) (driver.Info, error) {
 			if info, ok := seen.Load(key); ok {
-				return info.(driver.Info), nil // nothing else is in it
+				return info.(driver.Info), nil // the map holds no other type
 			}
 			info, err := m.Stat(ctx, key)
 			if err == nil {
@@ -359,7 +359,7 @@ var defects = map[string]struct {
 	}, []string{"map.get.range.zero-length"}},
 }
 
-// like lists as a query with LIKE does: _ is any letter.
+// like lists with the semantics of SQL LIKE: _ matches any character except a slash.
 func like(m driver.Map, flags string) func(context.Context, string, *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 		pattern := regexp.MustCompile(flags + "^" + strings.ReplaceAll(regexp.QuoteMeta(prefix), "_", "[^/]"))
@@ -385,7 +385,7 @@ func like(m driver.Map, flags string) func(context.Context, string, *driver.List
 	}
 }
 
-// renamed stores objects under other keys.
+// renamed returns a Map that stores objects under other keys.
 func renamed(m driver.Map, name func(string) string) *hooked {
 	return &hooked{
 		Map: m,
@@ -399,12 +399,12 @@ func renamed(m driver.Map, name func(string) string) *hooked {
 	}
 }
 
-// mustFail runs the checks against a target and reports those that pass.
+// mustFail runs the checks against a target and fails the test if any of them passes.
 func mustFail(t *testing.T, target *mapsuite.Target, limit time.Duration, want ...string) {
 	t.Helper()
 	r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: want, Seed: 5, Effort: conformance.Thorough, Limit: limit})
 	if len(r.Results) != len(want) {
-		t.Errorf("want the checks %q to run, got %d", want, len(r.Results))
+		t.Errorf("want the checks %q to run, got %d results", want, len(r.Results))
 	}
 	for _, x := range r.Results {
 		if x.Status != conformance.StatusFail {
@@ -415,8 +415,7 @@ func mustFail(t *testing.T, target *mapsuite.Target, limit time.Duration, want .
 	}
 }
 
-// TestDefectsAreCaught shows that each defect is caught by the check that is
-// about it.
+// TestDefectsAreCaught checks that each defect fails the checks written for it.
 func TestDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	for name, tc := range defects {
@@ -432,7 +431,7 @@ func TestDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// buffering keeps what is put in memory until Flush, and has one defect.
+// buffering keeps objects in memory until Flush, and has one defect.
 type buffering struct {
 	driver.Opener
 	defect string
@@ -483,7 +482,7 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 	}, nil
 }
 
-// part is a commit with a defect.
+// part is a commit with a defect: it stops after 64 objects or omits deletions.
 func (b buffering) part(ctx context.Context, base, own driver.Map) error {
 	n := 0
 	for e, err := range own.List(ctx, "", &driver.ListOptions{Recursive: true}) {
@@ -501,7 +500,7 @@ func (b buffering) part(ctx context.Context, base, own driver.Map) error {
 	return nil
 }
 
-// replace makes the content of dst that of src.
+// replace replaces the content of dst with that of src.
 func replace(ctx context.Context, dst, src driver.Map) error {
 	for e, err := range dst.List(ctx, "", &driver.ListOptions{Recursive: true}) {
 		if err == nil {
@@ -542,18 +541,18 @@ func TestDurability(t *testing.T) {
 		Select: []string{"map.durable.*", "map.open.*"}, Limit: 10 * time.Minute,
 	})
 	if !r.OK() {
-		t.Errorf("without a defect: %q", r.Failed())
+		t.Errorf("a correct driver fails: %q", r.Failed())
 	}
 }
 
-// mortal is a driver in a process that can be killed: it keeps stores in
-// memory, and on a disk that lives longer.
+// mortal is a driver in a process that can be killed. It keeps stores in memory and on a
+// disk that survives the process.
 type mortal struct {
 	mu        sync.Mutex
 	ram, disk *memmap.Opener
 	forgetful bool // nothing is written to the disk before Close
-	torn      bool // half of what was put last gets to the disk
-	counts    bool // a version is the number of the put in the process
+	torn      bool // half of the last put is written to the disk
+	counts    bool // the version is a counter of the process
 	puts      atomic.Int64
 }
 
@@ -572,7 +571,7 @@ func (p *mortal) Remove(ctx context.Context, spec driver.OpenSpec) error {
 func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	ram := p.opener()
 	m, err := ram.Open(ctx, spec)
-	if ncerr.KindOf(err) == ncerr.ErrNoDataset && err != nil { // it may be on the disk
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset && err != nil { // the store may be on the disk
 		d, err := p.disk.Open(ctx, spec)
 		if err != nil {
 			return nil, err
@@ -590,7 +589,7 @@ func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 		return nil, err
 	}
 	save := func(ctx context.Context) error {
-		if p.opener() != ram { // it is dead
+		if p.opener() != ram { // the process was killed
 			return ncerr.ErrPlugin
 		}
 		d, err := p.disk.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Create})
@@ -628,7 +627,7 @@ func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return h, nil
 }
 
-// die forgets what is in memory. Handles can do nothing any more.
+// die discards the memory. Open handles no longer work.
 func (p *mortal) die() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -636,7 +635,7 @@ func (p *mortal) die() error {
 	p.puts.Store(0)
 	lost := p.disk
 	p.disk = memmap.NewOpener()
-	for n := range 100 { // those that the suite has made
+	for n := range 100 { // the stores that the suite created
 		path := fmt.Sprint("mem/store", n)
 		src, err := lost.Open(context.Background(), driver.OpenSpec{Path: path, Mode: driver.Read})
 		if err != nil {
@@ -662,22 +661,22 @@ func TestCrashes(t *testing.T) {
 	}
 	opener := func() *mortal { return &mortal{ram: memmap.NewOpener(), disk: memmap.NewOpener()} }
 	if r := run(opener(), "map.durable.*"); !r.OK() || r.Totals.Pass != 3 {
-		t.Errorf("without a defect: %+v", r.Results)
+		t.Errorf("a correct driver fails: %+v", r.Results)
 	}
 	forgetful, torn, counts := opener(), opener(), opener()
 	forgetful.forgetful, torn.torn, counts.counts = true, true, true
 	if r := run(counts, "map.durable.flush.crash"); r.Totals.Fail != 1 {
-		t.Errorf("a driver that gives versions again: %+v", r.Results)
+		t.Errorf("a driver that reuses versions passes: %+v", r.Results)
 	}
 	if r := run(forgetful, "map.durable.flush.crash"); r.Totals.Fail != 1 {
-		t.Errorf("a driver that forgets what was flushed: %+v", r.Results)
+		t.Errorf("a driver that loses flushed objects passes: %+v", r.Results)
 	}
 	if r := run(torn, "map.durable.unflushed.crash"); r.Totals.Fail != 1 {
-		t.Errorf("a driver that stores in place: %+v", r.Results)
+		t.Errorf("a driver that overwrites in place passes: %+v", r.Results)
 	}
 }
 
-// TestLeaks plants leaks of descriptors and of memory.
+// TestLeaks tests drivers that leak descriptors and memory.
 func TestLeaks(t *testing.T) { //nolint:paralleltest // it counts the descriptors of the process
 	if _, err := os.ReadDir("/proc/self/fd"); err != nil {
 		t.Skip("descriptors cannot be counted here")

@@ -13,8 +13,8 @@ import (
 
 func durableChecks() []Check {
 	return []Check{
-		{ID: "map.durable.flush", Doc: "What was flushed is there for others when Flush returns, before Close.", Needs: []string{Write}, Run: flushedForOthers},
-		{ID: "map.durable.put", Doc: "With durability on put, what was put is there for others when Put returns, before Flush and Close, for those that looked before too.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.durable.flush", Doc: "Flushed objects are visible to other handles when Flush returns, before Close.", Needs: []string{Write}, Run: flushedForOthers},
+		{ID: "map.durable.put", Doc: "With durability on put, an object is visible to other handles when Put returns, before Flush and Close, even if they read it before.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
 			first := e.mustOpen(t, driver.Read)
@@ -31,15 +31,15 @@ func durableChecks() []Check {
 				other.want("a/b", "again and longer")
 				other.wantOwn("c")
 				if info, err := other.stat("a/b"); err != nil || info.Size != 16 || info.Version == old.Version && info.Version != "" {
-					t.Errorf("stat after a put: %+v, %v; before it %+v", info, err, old)
+					t.Errorf("stat after a put: %+v, %v; before the put: %+v", info, err, old)
 				}
 				if lists {
 					other.wantList("", driver.ListOptions{}, "a/", "c")
 				}
 			}
 		}},
-		{ID: "map.durable.flush.crash", Doc: "What was flushed is there after the process of the driver was killed, and no version is given again.", Needs: []string{Write, Delete, Crashes}, Run: flushedBeforeCrash},
-		{ID: "map.durable.put.crash", Doc: "With durability on put, what was put is there after the process of the driver was killed.", Needs: []string{Write, Delete, DurableOnPut, Crashes}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.durable.flush.crash", Doc: "Flushed objects survive a kill of the driver's process, and no version is reused.", Needs: []string{Write, Delete, Crashes}, Run: flushedBeforeCrash},
+		{ID: "map.durable.put.crash", Doc: "With durability on put, stored objects survive a kill of the driver's process.", Needs: []string{Write, Delete, DurableOnPut, Crashes}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b", "a/c", "deleted")
 			s.put("a/c", "again")
@@ -50,12 +50,12 @@ func durableChecks() []Check {
 			again.want("a/c", "again")
 			again.wantAbsent("deleted")
 		}},
-		{ID: "map.durable.unflushed.crash", Doc: "After the process of the driver was killed, each object is what it was at the last flush or what was put since, whole.", Needs: []string{Write, Crashes}, Run: unflushedBeforeCrash},
+		{ID: "map.durable.unflushed.crash", Doc: "After a kill of the driver's process, each object has its complete content of the last flush or of a later put.", Needs: []string{Write, Crashes}, Run: unflushedBeforeCrash},
 	}
 }
 
-// flushedForOthers reads with other handles, while the one that wrote is still
-// open: nothing that Close does can help.
+// flushedForOthers reads with other handles while the writing handle is still open, so
+// that Close cannot publish anything.
 func flushedForOthers(t conformance.T, e *Env) {
 	s := e.create(t)
 	s.putAll(tree[:]...)
@@ -85,8 +85,7 @@ func flushedForOthers(t conformance.T, e *Env) {
 	again.wantOwn(slices.Sorted(maps.Keys(many))...)
 }
 
-// die kills the driver's process. What the handle says from now on is no
-// matter of the check.
+// die kills the driver's process. Errors of the handle are ignored from then on.
 func (s *store) die(e *Env) {
 	s.t.Doing("kill the process of the driver")
 	if err := e.crash(); err != nil {
@@ -94,13 +93,13 @@ func (s *store) die(e *Env) {
 	}
 	m := s.m
 	s.m = nil
-	_ = m.Close(s.t.Context()) // it is gone
+	_ = m.Close(s.t.Context()) // its process is gone
 }
 
 func flushedBeforeCrash(t conformance.T, e *Env) {
 	big := pattern(3, 3<<20)
 	s := e.create(t)
-	version := s.put("counted", "one").Version // the first of its process, as below
+	version := s.put("counted", "one").Version // the first put of its process, as below
 	s.putAll(tree[:]...)
 	s.putAll("deleted")
 	s.put("big", big)
@@ -110,7 +109,7 @@ func flushedBeforeCrash(t conformance.T, e *Env) {
 	s.wantOwn(tree[:]...)
 	s.want("big", big)
 	if v := s.put("counted", "two").Version; v != "" && v == version {
-		t.Errorf("version %q belongs to the content before and after the process was killed", v)
+		t.Errorf("version %q is used for different contents before and after the process was killed", v)
 	}
 	s.put("b", "new")
 	s.delete("deleted")
@@ -123,7 +122,7 @@ func flushedBeforeCrash(t conformance.T, e *Env) {
 	again.wantOwn("a/0/0", "c/d/e/f")
 }
 
-// crashInPuts kills the process at several moments of a put that takes a while.
+// crashInPuts kills the process at several times during a long put.
 func crashInPuts(t conformance.T, e *Env) {
 	old, fresh := pattern(1, 4<<20), pattern(2, 4<<20)
 	s := e.mustOpen(t, driver.Update)
@@ -140,7 +139,7 @@ func crashInPuts(t conformance.T, e *Env) {
 		m, done := s.m, make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = m.Put(t.Context(), "large", driver.Bytes(fresh), &driver.PutOptions{}) // its process dies, or it is done
+			_, _ = m.Put(t.Context(), "large", driver.Bytes(fresh), &driver.PutOptions{}) // fails when the process dies
 		}()
 		t.Doing("put", "large", "and kill the process of the driver meanwhile")
 		time.Sleep(took * time.Duration(i) / n)
@@ -149,11 +148,11 @@ func crashInPuts(t conformance.T, e *Env) {
 		if s.m = nil; err != nil {
 			t.Fatalf("kill the process of the driver: %v", err)
 		}
-		_ = m.Close(t.Context()) // it is gone
+		_ = m.Close(t.Context()) // its process is gone
 		again := e.mustOpen(t, driver.Read)
 		again.wantOwn("beside")
 		if got, _, err := again.tryGet("large", driver.GetOptions{}); err != nil || string(got) != old && string(got) != fresh {
-			t.Fatalf("killed %v after the beginning of a put: want the old content or the new, got %d bytes %s, %v", took*time.Duration(i)/n, len(got), show(string(got)), err)
+			t.Fatalf("killed %v after the start of a put: want the old or the new content, got %d bytes %s, %v", took*time.Duration(i)/n, len(got), show(string(got)), err)
 		}
 		again.close()
 	}
@@ -178,7 +177,7 @@ func unflushedBeforeCrash(t conformance.T, e *Env) {
 		case err == nil && (string(got) == fresh || other != "" && string(got) == other):
 		case err != nil && other == "" && ncerr.KindOf(err) == ncerr.ErrNotFound:
 		default:
-			t.Errorf("%q is neither what it was nor what was put: %d bytes %s, %v", key, len(got), show(string(got)), err)
+			t.Errorf("%q has neither the flushed content nor the new one: %d bytes %s, %v", key, len(got), show(string(got)), err)
 		}
 	}
 	again.close()

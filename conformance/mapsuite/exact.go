@@ -13,16 +13,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// exactChecks are about names that are almost the same.
+// exactChecks returns the checks of names that are almost equal.
 func exactChecks() []Check {
 	return []Check{
-		{ID: "map.keys.operations", Doc: "Every operation takes a key as it is: none of them finds, changes or lists another that differs in case or form only.", Level: conformance.Extended, Needs: []string{Write, Delete}, Run: keyOperations},
-		{ID: "map.list.below", Doc: "A listing gives what is below its prefix and nothing else, whatever the prefix is and wherever it starts: an object, a part of a name, the end of another prefix.", Needs: []string{Content, List}, Run: listBelow},
-		{ID: "map.open.case", Doc: "Paths that differ in case only name two stores, unless the medium takes them for one.", Level: conformance.Extended, Needs: []string{Write, FindsMissing}, Run: openCase},
+		{ID: "map.keys.operations", Doc: "Every operation takes a key literally; it never finds, changes or lists a key that differs only in case or Unicode form.", Level: conformance.Extended, Needs: []string{Write, Delete}, Run: keyOperations},
+		{ID: "map.list.below", Doc: "A listing returns exactly what is below its prefix, even if the prefix is an object, part of a name or the end of another prefix, and wherever the listing starts.", Needs: []string{Content, List}, Run: listBelow},
+		{ID: "map.open.case", Doc: "Paths that differ only in case name two stores, unless the medium ignores case.", Level: conformance.Extended, Needs: []string{Write, FindsMissing}, Run: openCase},
 	}
 }
 
-// alike are keys that careless media take for one.
+// alike are pairs of keys that careless media confuse.
 var alike = [...][2]string{ // constant
 	{"Dir/Temp", "Dir/temp"},
 	{"Top/k", "top/k"},
@@ -35,8 +35,8 @@ var alike = [...][2]string{ // constant
 	{"d/1.0", "d/1"},
 }
 
-// keyOperations puts two such keys and calls everything with each of them,
-// while both are there and while one is.
+// keyOperations stores the keys of each pair and calls every operation with both, while
+// both exist and while one exists.
 func keyOperations(t conformance.T, e *Env) {
 	s := e.create(t)
 	turns := 2
@@ -47,8 +47,8 @@ func keyOperations(t conformance.T, e *Env) {
 		for i, one := range pair[:turns] {
 			other := pair[1-i]
 			s.put(one, "the one")
-			if _, err := s.tryPut(other, "and the other"); err != nil { // map.keys.case says how
-				t.Logf("%s beside %s is refused: %v", show(other), show(one), err)
+			if _, err := s.tryPut(other, "and the other"); err != nil { // checked by map.keys.case
+				t.Logf("%s is refused while %s exists: %v", show(other), show(one), err)
 				s.delete(one)
 				continue
 			}
@@ -58,29 +58,29 @@ func keyOperations(t conformance.T, e *Env) {
 				_, err := s.m.Put(t.Context(), one, driver.Bytes("x"), &driver.PutOptions{IfAbsent: true})
 				wantKind(t, "put if absent "+show(one), err, ncerr.ErrObjectExists)
 			}
-			s.listedBeside(pair, one, other)
+			s.wantListedOf(pair, one, other)
 			s.delete(other)
 			s.exactly(one, "the one")
 			s.wantAbsent(other)
-			s.listedBeside(pair, one)
+			s.wantListedOf(pair, one)
 			if s.m.Capabilities().IfAbsent {
 				if _, err := s.m.Put(t.Context(), other, driver.Bytes("anew"), &driver.PutOptions{IfAbsent: true}); err != nil {
-					t.Errorf("put if absent %s beside %s: %v", show(other), show(one), err)
+					t.Errorf("put if absent of %s while %s exists: %v", show(other), show(one), err)
 				}
 				s.delete(other)
 			}
-			s.delete(other) // which is not there
+			s.delete(other) // it does not exist
 			s.exactly(one, "the one")
 			s.delete(one)
 			s.wantAbsent(one)
-			if s.listedBeside(pair); t.Failed() {
+			if s.wantListedOf(pair); t.Failed() {
 				return
 			}
 		}
 	}
 }
 
-// exactly reads a key in every way there is.
+// exactly reads a key with every read operation.
 func (s *store) exactly(key, content string) {
 	s.want(key, content)
 	if info, err := s.stat(key); err != nil || info.Size != int64(len(content)) {
@@ -105,9 +105,8 @@ func (s *store) exactly(key, content string) {
 	}
 }
 
-// listedBeside checks that of a pair the store has these keys, in every kind of
-// listing.
-func (s *store) listedBeside(pair [2]string, keys ...string) {
+// wantListedOf checks that listings of every kind contain exactly keys of the pair.
+func (s *store) wantListedOf(pair [2]string, keys ...string) {
 	if !s.m.Capabilities().List {
 		return
 	}
@@ -119,8 +118,8 @@ func (s *store) listedBeside(pair [2]string, keys ...string) {
 	s.wantTree(keys, slices.Compact(prefixes), pair[:1])
 }
 
-// listBelow has prefixes that are objects, that begin or end like others, and
-// keys that come right before and behind what is below a prefix.
+// listBelow lists prefixes that are objects or that begin or end like other keys, in a
+// store with keys that sort just before and after the entries of a prefix.
 func listBelow(t conformance.T, e *Env) {
 	s := e.create(t)
 	kept := map[string]bool{}
@@ -141,7 +140,7 @@ func listBelow(t conformance.T, e *Env) {
 			if k[at] == '/' {
 				prefixes[k[:at+1]] = true
 			} else if k[:at] != "" && k[at-1] != '/' {
-				prefixes[k[:at]+"/"] = true // a part of a name
+				prefixes[k[:at]+"/"] = true // part of a name
 			}
 		}
 		prefixes[k+"/"], prefixes[k+"/k/"] = true, true
@@ -155,8 +154,8 @@ func listBelow(t conformance.T, e *Env) {
 	s.wantTree(keys, sorted, []string{"!", "M", "k", "k/", "kz", "m", "m/", "m/k", "m/m/k", "m/m0", "m0", "mz", "o/p/q/r/", "zz"})
 }
 
-// wantTree checks flat and recursive listings of the prefixes, after each of
-// these keys and from the start, in a store that has these keys, sorted.
+// wantTree checks flat and recursive listings of the prefixes, from the start and after
+// each key of after. The store holds keys, which are sorted.
 func (s *store) wantTree(keys, prefixes, after []string) {
 	for _, prefix := range prefixes {
 		var below, next []string
@@ -189,8 +188,8 @@ func (s *store) wantTree(keys, prefixes, after []string) {
 	}
 }
 
-// openCase makes two stores beside each other, where there may be such: in a
-// local directory, or as the driver says.
+// openCase creates two stores next to each other, in a local directory or where the
+// driver supports siblings.
 func openCase(t conformance.T, e *Env) {
 	dir, err := os.Stat(filepath.Dir(e.spec.Path))
 	if local := err == nil && dir.IsDir(); !strings.Contains(e.spec.Path, "/") || !local && !e.opener.Describe().Siblings {
@@ -200,7 +199,7 @@ func openCase(t conformance.T, e *Env) {
 	upper.spec.Path += ".Case"
 	lower.spec.Path += ".case"
 	for _, one := range []*Env{&upper, &lower} {
-		t.Cleanup(func() { _ = one.opener.Remove(context.WithoutCancel(t.Context()), one.spec) }) // it may be gone
+		t.Cleanup(func() { _ = one.opener.Remove(context.WithoutCancel(t.Context()), one.spec) }) // it may not exist any more
 	}
 	s := upper.create(t)
 	s.putAll("k")
@@ -208,14 +207,14 @@ func openCase(t conformance.T, e *Env) {
 	s.close()
 	if a, err := os.Stat(upper.spec.Path); err == nil {
 		if b, err := os.Stat(lower.spec.Path); err == nil && os.SameFile(a, b) {
-			return // the medium takes them for one
+			return // the medium ignores case
 		}
 	}
 	m, err := lower.open(t.Context(), driver.Read)
 	if err == nil {
 		_ = m.Close(t.Context())
 	}
-	wantKind(t, "open a path in lower case beside one in upper case", err, ncerr.ErrNoDataset)
+	wantKind(t, "open a path in lower case next to one in upper case", err, ncerr.ErrNoDataset)
 	s = lower.create(t)
 	s.put("k", "another")
 	s.flush()

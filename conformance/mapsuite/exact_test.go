@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// outside lists what is below a prefix, and entries that add gives for the
-// keys of the store.
+// outside returns a Map whose listings also have the entries that add returns for the
+// keys outside the prefix.
 func outside(add func(key, prefix string, o *driver.ListOptions) (entry string, ok bool)) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -38,7 +38,7 @@ func outside(add func(key, prefix string, o *driver.ListOptions) (entry string, 
 	}
 }
 
-// folding is a Map one of whose operations takes keys in lower case.
+// folding returns a Map that converts keys to lower case in one operation.
 func folding(op string) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		folded := renamed(m, strings.ToLower)
@@ -77,7 +77,7 @@ func folding(op string) func(driver.Map) *hooked {
 	}
 }
 
-// inexact are Maps that take one name for another.
+// inexact are Maps that confuse names, each with the check that must fail.
 var inexact = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  string
@@ -104,8 +104,7 @@ var inexact = map[string]struct {
 	}, "map.keys.operations"},
 }
 
-// TestInexactNamesAreCaught shows that each is caught by the check that is
-// about it.
+// TestInexactNamesAreCaught checks that each defect fails the check written for it.
 func TestInexactNamesAreCaught(t *testing.T) {
 	t.Parallel()
 	for name, tc := range inexact {

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// TestFailureAsAbsence breaks the store below Maps that make something of it.
+// TestFailureAsAbsence breaks the store below Maps that hide or pass on the failure.
 func TestFailureAsAbsence(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		get, stat error
-		list      bool // a listing ends where it fails
-		zeros     bool // Get gives what it has, and zeros
+		list      bool // a listing ends without an error where it fails
+		zeros     bool // Get returns partial content padded with zeros
 		deletes   bool // Delete still succeeds
 		passes    bool
 	}{
@@ -81,7 +81,7 @@ func TestFailureAsAbsence(t *testing.T) {
 	}
 }
 
-// TestLeakOfContent measures a process that keeps what it has read.
+// TestLeakOfContent measures a process that keeps all content it has read.
 func TestLeakOfContent(t *testing.T) {
 	t.Parallel()
 	var kept atomic.Int64
@@ -98,8 +98,8 @@ func TestLeakOfContent(t *testing.T) {
 	mustFail(t, target, 10*time.Minute, "map.lasting.open")
 }
 
-// TestLeaksOfWhatEndsEarly measures a process that keeps a descriptor for each
-// read that is cancelled, and for each listing that is left.
+// TestLeaksOfWhatEndsEarly measures a process that leaks a descriptor for each cancelled
+// read and for each abandoned listing.
 func TestLeaksOfWhatEndsEarly(t *testing.T) {
 	t.Parallel()
 	var reads, listings atomic.Int64
@@ -133,7 +133,7 @@ func TestLeaksOfWhatEndsEarly(t *testing.T) {
 	}
 }
 
-// TestCrashInPut kills a process that overwrites in two steps.
+// TestCrashInPut kills a process that overwrites objects in two steps.
 func TestCrashInPut(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -150,7 +150,7 @@ func TestCrashInPut(t *testing.T) {
 				select {
 				case <-process.Done():
 					return driver.Info{}, ncerr.ErrPlugin
-				case <-time.After(20 * time.Millisecond): // as long as the rest takes
+				case <-time.After(20 * time.Millisecond): // about as long as storing the rest takes
 				}
 			}
 			return m.Put(ctx, key, body, o)
@@ -166,8 +166,8 @@ func TestCrashInPut(t *testing.T) {
 	mustFail(t, target, 10*time.Minute, "map.durable.unflushed.crash")
 }
 
-// TestLeaksOfAnOpenStore measures a process that gives back at Close what it
-// took for each read.
+// TestLeaksOfAnOpenStore measures a process that frees the resources of reads only in
+// Close.
 func TestLeaksOfAnOpenStore(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]conformance.Usage{"goroutine": {Memory: 2500, Descriptors: -1}, "descriptor": {Memory: -1, Descriptors: 1}} {
@@ -194,7 +194,7 @@ func TestLeaksOfAnOpenStore(t *testing.T) {
 		t.Log(name)
 		mustFail(t, target, 10*time.Minute, "map.lasting.open")
 		if r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.lasting.leaks"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
-			t.Errorf("what is given back at Close is no leak of map.lasting.leaks: %+v", r.Results)
+			t.Errorf("map.lasting.leaks fails though Close frees everything: %+v", r.Results)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// getting is a Map with another Get.
+// getting returns a function that replaces the Get method of a Map.
 func getting(get func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error)) func(driver.Map) driver.Map {
 	return func(m driver.Map) driver.Map {
 		return &hooked{Map: plain{m}, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -24,7 +24,7 @@ func getting(get func(m driver.Map, ctx context.Context, key string, o *driver.G
 	}
 }
 
-// relisting is a Map whose listings have another form of each entry, or not.
+// relisting returns a function that changes or drops the entries of listings of a Map.
 func relisting(change func(e *driver.Entry) (keep bool)) func(driver.Map) driver.Map {
 	return func(m driver.Map) driver.Map {
 		return &hooked{Map: plain{m}, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -39,8 +39,7 @@ func relisting(change func(e *driver.Entry) (keep bool)) func(driver.Map) driver
 	}
 }
 
-// TestFinerDefects shows that defects are caught of which only some calls show
-// anything, or only another handle.
+// TestFinerDefects tests defects that show only in some calls or through another handle.
 func TestFinerDefects(t *testing.T) {
 	t.Parallel()
 	const piece = 128 << 10
@@ -199,7 +198,7 @@ func TestFinerDefects(t *testing.T) {
 	})
 }
 
-// lenient has an option, and takes any value for it.
+// lenient accepts any value for its only option.
 type lenient struct{ driver.Opener }
 
 func (l lenient) Describe() driver.Description {

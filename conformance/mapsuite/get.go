@@ -20,7 +20,7 @@ import (
 func getChecks() []Check {
 	w := []string{Content}
 	return []Check{
-		{ID: "map.get.whole", Doc: "Get without a range gives the whole object.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.whole", Doc: "Get without a range returns the whole object.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for i, n := range []int{1, 2, 511, 4095, 4096, 65535, 65536, 65537, 1 << 20, 1<<20 + 1, 2 << 20} {
 				key := fmt.Sprintf("k%d", i)
@@ -28,7 +28,7 @@ func getChecks() []Check {
 				s.want(key, pattern(1, n))
 			}
 		}},
-		{ID: "map.get.empty", Doc: "An object of length 0 is content.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.empty", Doc: "An object of length 0 exists like any other.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("a/empty", "")
 			s.want("a/empty", "")
@@ -39,7 +39,7 @@ func getChecks() []Check {
 				t.Errorf("stat of an empty object: %+v, %v", info, err)
 			}
 		}},
-		{ID: "map.get.absent", Doc: "A key without content is ErrNotFound as the outermost kind.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.absent", Doc: "Get and Stat of a missing key fail with ErrNotFound as the outermost kind.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
 			for _, k := range []string{"x", "a/x", "a/x/y", "b"} {
@@ -47,7 +47,7 @@ func getChecks() []Check {
 			}
 			_, _, err := s.tryGet("x", driver.GetOptions{})
 			if !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the error of an absent key is not fs.ErrNotExist: %v", err)
+				t.Errorf("the error for a missing key does not match fs.ErrNotExist: %v", err)
 			}
 		}},
 		{ID: "map.get.prefix", Doc: "A key that is only a prefix of others is ErrNotFound.", Needs: w, Run: func(t conformance.T, e *Env) {
@@ -63,9 +63,9 @@ func getChecks() []Check {
 			s.wantAbsent("a/b/c/d")
 		}},
 		{ID: "map.get.info", Doc: "Put, Get and Stat agree about an object.", Needs: w, Run: getInfo},
-		{ID: "map.get.version", Doc: "A version, where there is one, changes with the content.", Needs: w, Run: getVersion},
-		{ID: "map.get.version.again", Doc: "A version that was given to a content is not given to another one: not by another handle, nor after the object was deleted, or the store replaced or removed.", Needs: []string{Write, Delete}, Run: versionAgain},
-		{ID: "map.get.limit", Doc: "A result longer than Limit is ErrLimit; one as long is given.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.version", Doc: "A version, if the driver has versions, changes with the content.", Needs: w, Run: getVersion},
+		{ID: "map.get.version.again", Doc: "A version is never reused for a different content: not by another handle, and not after the object was deleted or the store replaced or removed.", Needs: []string{Write, Delete}, Run: versionAgain},
+		{ID: "map.get.limit", Doc: "A result longer than Limit fails with ErrLimit; a result of exactly Limit bytes is returned.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "123456")
 			if got, _, err := s.tryGet("k", driver.GetOptions{Limit: 6}); err != nil || string(got) != "123456" {
@@ -74,11 +74,11 @@ func getChecks() []Check {
 			_, _, err := s.tryGet("k", driver.GetOptions{Limit: 5})
 			wantKind(t, "limit 5", err, ncerr.ErrLimit)
 		}},
-		{ID: "map.get.if-match", Doc: "IfMatch lets a read succeed only on that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
-		{ID: "map.get.failure", Doc: "When the medium cannot be read, what is there does not become absent: reads fail with something else than ErrNotFound and give no zeros, and listings fail or have it.", Needs: []string{Content, Breaks}, Run: getFailure},
-		{ID: "map.get.many", Doc: "GetMany answers every request once, each with the result that Get has.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
-		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show an object as it is now, however often it was asked for before.", Needs: []string{Write, Delete}, Run: statFresh},
-		{ID: "map.stat.size", Doc: "Stat gives the size without the content.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.if-match", Doc: "A read with IfMatch succeeds only if the object has that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
+		{ID: "map.get.failure", Doc: "Objects do not appear missing when the medium cannot be read: reads fail with another error than ErrNotFound and return no zeros, and listings fail or are complete.", Needs: []string{Content, Breaks}, Run: getFailure},
+		{ID: "map.get.many", Doc: "GetMany answers every request exactly once, with the result that Get returns.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
+		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show the current object, however often it was read before.", Needs: []string{Write, Delete}, Run: statFresh},
+		{ID: "map.stat.size", Doc: "Stat returns the size without reading the content.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for _, n := range []int{0, 1, 70000} {
 				key := fmt.Sprint("k", n)
@@ -104,11 +104,11 @@ func getInfo(t conformance.T, e *Env) {
 		t.Fatalf("stat: %v", err)
 	}
 	if again, err := s.stat("a/k"); err != nil || !again.ModTime.Equal(stat.ModTime) {
-		t.Errorf("the time of the last change moves though nothing changed: %v, then %v, %v", stat.ModTime, again.ModTime, err)
+		t.Errorf("ModTime changes though the object did not: %v, then %v, %v", stat.ModTime, again.ModTime, err)
 	}
 	for name, info := range map[string]driver.Info{"put": put, "get": get} {
 		if info.Size != stat.Size || info.Version != stat.Version {
-			t.Errorf("%s gives %+v, stat gives %+v", name, info, stat)
+			t.Errorf("%s returns %+v, stat returns %+v", name, info, stat)
 		}
 		if !info.ModTime.IsZero() && (info.ModTime.Before(before) || info.ModTime.After(time.Now().Add(time.Hour))) {
 			t.Errorf("%s: modified at %v", name, info.ModTime)
@@ -116,22 +116,21 @@ func getInfo(t conformance.T, e *Env) {
 	}
 }
 
-// sameSums are contents of one length whose checksums are equal: CRC-32 as zip has
-// it, CRC-32C, Adler-32, FNV-1 and FNV-1a of 32 bits.
+// sameSums are pairs of contents of equal length with equal checksums: CRC-32 as in zip,
+// CRC-32C, Adler-32, and 32-bit FNV-1 and FNV-1a.
 var sameSums = [][2]string{ // constant
 	{"plumless", "buckeroo"}, {"qvyisrte", "ixafgfvo"}, {"bdb", "cbc"}, {"givyovlg", "tehtzimj"}, {"fshjqjir", "nohiosbk"},
 }
 
-// getVersion stores contents that differ little, and many of them: versions
-// that are made of the size, the head, a short checksum, a coarse time or a
-// small counter repeat.
+// getVersion stores many contents that differ little. Versions made from the size, the
+// first bytes, a short checksum, a coarse time or a small counter would repeat.
 func getVersion(t conformance.T, e *Env) {
 	s := e.create(t)
 	seen := map[string]string{}
 	put := func(content string) {
 		v := s.put("k", content).Version
 		if old, twice := seen[v]; twice && v != "" && old != content {
-			t.Errorf("version %q belongs to %s and to %s", v, show(old), show(content))
+			t.Errorf("version %q is used for %s and for %s", v, show(old), show(content))
 		}
 		seen[v] = content
 	}
@@ -139,7 +138,7 @@ func getVersion(t conformance.T, e *Env) {
 	for _, content := range []string{"one", "two", "six", "three", long + "1", long + "2", "1" + long, "2" + long} {
 		put(content)
 	}
-	if s.m.Capabilities().IfMatch { // where a write may be lost; an archive tells what it has, a checksum
+	if s.m.Capabilities().IfMatch { // without IfMatch a repeated version loses no write, and an archive may use its checksums
 		for _, two := range sameSums {
 			put(two[0])
 			put(two[1])
@@ -158,7 +157,7 @@ func getVersion(t conformance.T, e *Env) {
 			put(content)
 		}
 	}
-	if s.m.Capabilities().Write { // another handle counts on
+	if s.m.Capabilities().Write { // another handle must continue the sequence
 		s.flush()
 		s.close()
 		s = e.mustOpen(t, driver.Update)
@@ -166,7 +165,7 @@ func getVersion(t conformance.T, e *Env) {
 	}
 }
 
-// versionAgain writes one key through handles that know nothing of each other.
+// versionAgain writes one key through handles that do not share state.
 func versionAgain(t conformance.T, e *Env) {
 	seen := map[string]string{}
 	n := 0
@@ -175,7 +174,7 @@ func versionAgain(t conformance.T, e *Env) {
 		n++
 		v := s.put("k", content).Version
 		if before, twice := seen[v]; twice && v != "" {
-			t.Errorf("version %q of %s was given to what was put %s before", v, what, before)
+			t.Errorf("version %q of the object put %s was used before for the one put %s", v, what, before)
 		}
 		seen[v] = what
 		s.flush()
@@ -202,8 +201,7 @@ func versionAgain(t conformance.T, e *Env) {
 	put(e.create(t), "after the store was removed")
 }
 
-// statFresh asks before and after every change, so that nothing that a driver
-// remembers may be old.
+// statFresh reads before and after every change, so that a stale cache shows.
 func statFresh(t conformance.T, e *Env) {
 	s := e.create(t)
 	listed := func() int64 {
@@ -225,14 +223,14 @@ func statFresh(t conformance.T, e *Env) {
 			s.want("a/k", content)
 			info, err := s.stat("a/k")
 			if err != nil || info.Size != int64(len(content)) {
-				t.Errorf("stat after %q was put: want size %d, got %+v, %v", content, len(content), info, err)
+				t.Errorf("stat after put of %q: want size %d, got %+v, %v", content, len(content), info, err)
 			}
 			if old, seen := versions[info.Version]; seen && info.Version != "" && old != content {
-				t.Errorf("stat after %q was put gives the version of %q", content, old)
+				t.Errorf("stat after put of %q returns the version of %q", content, old)
 			}
 			versions[info.Version] = content
 			if n := listed(); n >= 0 && n != int64(len(content)) {
-				t.Errorf("listed after %q was put with %d bytes", content, n)
+				t.Errorf("the listing after put of %q has size %d", content, n)
 			}
 		}
 	}
@@ -246,16 +244,16 @@ func getIfMatch(t conformance.T, e *Env) {
 	s := e.create(t)
 	first := s.put("k", "first").Version
 	if first == "" {
-		t.Fatalf("IfMatch is declared, but put gives no version")
+		t.Fatalf("IfMatch is declared, but Put returns no version")
 	}
 	if got, _, err := s.tryGet("k", driver.GetOptions{IfMatch: first}); err != nil || string(got) != "first" {
-		t.Errorf("the version matches: %q, %v", got, err)
+		t.Errorf("get of the current version: %q, %v", got, err)
 	}
 	s.put("k", "other")
 	got, _, err := s.tryGet("k", driver.GetOptions{IfMatch: first})
 	wantKind(t, "get of an old version", err, ncerr.ErrConflict)
 	if len(got) > 0 {
-		t.Errorf("content beside a conflict: %q", got)
+		t.Errorf("get of an old version returns content: %q", got)
 	}
 	if s.m.Capabilities().Ranges {
 		for _, r := range []driver.Range{{Offset: 1, Length: 2}, {Offset: 2, Length: -1}, {Offset: -2, Length: -1}} {
@@ -267,12 +265,12 @@ func getIfMatch(t conformance.T, e *Env) {
 	wantKind(t, "get of an absent key", err, ncerr.ErrNotFound, ncerr.ErrConflict)
 }
 
-// getFailure breaks the medium beside an open handle, and opens another one.
+// getFailure breaks the medium while a handle is open, and then opens another one.
 func getFailure(t conformance.T, e *Env) {
 	s := e.create(t)
 	contents := map[string]string{"a/k": pattern(3, 200_000), "a/l": "small"}
 	if t.Effort() == conformance.Thorough {
-		for i := range 3000 { // more than a page of a listing
+		for i := range 3000 { // more than one page of a listing
 			contents[fmt.Sprintf("a/more/%04d", i)] = "one of many"
 		}
 	}
@@ -293,14 +291,14 @@ func getFailure(t conformance.T, e *Env) {
 			failures++
 		}
 		if err != nil && ncerr.KindOf(err) == ncerr.ErrNotFound {
-			t.Errorf("%s: a failure reads as absence: %v", what, err)
+			t.Errorf("%s: the failure looks like a missing object: %v", what, err)
 		}
 	}
 	look := func(s *store) {
 		for _, key := range []string{"a/k", "a/l"} {
 			got, _, err := s.tryGet(key, driver.GetOptions{})
 			if absent("get "+key, err); err == nil && bytes.Contains(got, make([]byte, 64)) {
-				t.Errorf("get %s: a failure reads as zeros", key)
+				t.Errorf("get %s: the failure looks like zeros", key)
 			}
 			_, err = s.stat(key)
 			absent("stat "+key, err)
@@ -316,7 +314,7 @@ func getFailure(t conformance.T, e *Env) {
 			}
 		}
 		if absent("list a/", failed); failed == nil && listed != len(contents) && (s.m.Capabilities().RecursiveList || listed != 3) {
-			t.Errorf("list a/: %d of %d objects are listed, without an error", listed, len(contents))
+			t.Errorf("list a/: %d of %d objects are listed without an error", listed, len(contents))
 		}
 	}
 	look(before)
@@ -324,24 +322,24 @@ func getFailure(t conformance.T, e *Env) {
 		t.Doing("open in mode", modeName(mode))
 		m, err := e.open(t.Context(), mode)
 		if absent("open in mode "+modeName(mode), err); ncerr.KindOf(err) == ncerr.ErrNoDataset {
-			t.Errorf("open in mode %s: a failure reads as a store that is not there: %v", modeName(mode), err)
+			t.Errorf("open in mode %s: the failure looks like a missing store: %v", modeName(mode), err)
 		}
 		if err != nil {
 			continue
 		}
 		after := &store{t: t, m: m}
-		t.Cleanup(func() { after.m = nil; _ = m.Close(t.Context()) }) // what cannot be written may fail then
+		t.Cleanup(func() { after.m = nil; _ = m.Close(t.Context()) }) // the close may fail too
 		look(after)
 		if mode == driver.Update && m.Capabilities().Delete {
 			if m.Delete(t.Context(), "a/l", &driver.DeleteOptions{}) == nil {
 				if _, err := after.stat("a/l"); ncerr.KindOf(err) != ncerr.ErrNotFound {
-					t.Errorf("delete of a/l gives no error, and then stat gives %v", err)
+					t.Errorf("delete of a/l returns no error, but a later stat returns %v", err)
 				}
 			}
 		}
 	}
 	if failures == 0 {
-		t.Errorf("nothing fails: the store is not broken, so this shows nothing")
+		t.Errorf("every call succeeds: Target.Break did not break the store")
 	}
 }
 
@@ -350,7 +348,7 @@ func getMany(t conformance.T, e *Env) {
 	var versions []string
 	counts := []int{1, 2, 16, 100, 128}
 	if t.Effort() != conformance.Brief {
-		counts = append(counts, 1100) // a statement of SQL has 999 parameters, a request of some stores 1,000 keys
+		counts = append(counts, 1100) // SQL statements have at most 999 parameters, requests of some stores 1,000 keys
 	}
 	for i := range counts[len(counts)-1] {
 		versions = append(versions, s.put(fmt.Sprintf("c/%d", i), pattern(byte(i), 100+i)).Version)
@@ -360,17 +358,17 @@ func getMany(t conformance.T, e *Env) {
 	}
 }
 
-// sizeOf is the size of an object of getMany.
+// sizeOf returns the size of an object of getMany.
 func sizeOf(key string) int64 {
 	i, _ := strconv.Atoi(key[2:])
 	return int64(100 + i)
 }
 
-// getMany asks for one object for each version, in every way.
+// getMany requests one object per version, with every kind of option.
 func (s *store) getMany(versions []string) {
 	many, ok := s.m.(driver.GetManyer)
 	if !ok {
-		s.t.Fatalf("the map has no GetMany any more")
+		s.t.Fatalf("the Map no longer implements GetMany")
 	}
 	reqs, want := make([]driver.GetRequest, len(versions)), make([]string, len(versions))
 	memory := make([][]byte, len(versions))
@@ -391,7 +389,7 @@ func (s *store) getMany(versions []string) {
 		case 4:
 			r.Opts.Range = &driver.Range{Offset: 90, Length: 10_000}
 			content = ncerr.ErrRange.Name()
-		case 7: // half of them: another part of what the request before asks for
+		case 7: // half of them: another part of the object of the previous request
 			if i%16 == 7 {
 				break
 			}
@@ -413,7 +411,7 @@ func (s *store) getMany(versions []string) {
 	s.t.Doing("get many", strconv.Itoa(len(reqs)))
 	err := many.GetMany(s.t.Context(), reqs, func(i int, data []byte, info driver.Info, err error) {
 		if inside.Add(1) > 1 {
-			s.t.Errorf("the sink is called before it has returned")
+			s.t.Errorf("the sink is called again before it has returned")
 		}
 		runtime.Gosched()
 		got[i] = string(data)
@@ -424,7 +422,7 @@ func (s *store) getMany(versions []string) {
 		case info.Size != sizeOf(reqs[i].Key):
 			s.t.Errorf("request %d: want the size of the whole object, %d, got %d", i, sizeOf(reqs[i].Key), info.Size)
 		case memory[i] != nil && &memory[i][0] != &data[0]:
-			s.t.Errorf("request %d: the data is not in the memory that alloc gave", i)
+			s.t.Errorf("request %d: the data is not in the memory that alloc returned", i)
 		}
 		inside.Add(-1)
 	})
@@ -432,13 +430,13 @@ func (s *store) getMany(versions []string) {
 		s.t.Fatalf("get many: %v", err)
 	}
 	wrong := 0
-	for i := 0; i < len(want) && wrong < 8; i++ { // more say no more
+	for i := 0; i < len(want) && wrong < 8; i++ { // report at most 8
 		if calls[i] == 1 && got[i] == want[i] {
 			continue
 		}
 		wrong++
 		if calls[i] == 0 {
-			s.t.Errorf("request %d of %d: want %s, and the sink was not called with it", i, len(reqs), show(want[i]))
+			s.t.Errorf("request %d of %d: want %s, but the sink was not called for it", i, len(reqs), show(want[i]))
 		} else {
 			s.t.Errorf("request %d of %d: want %s once, got %s, %d calls", i, len(reqs), show(want[i]), show(got[i]), calls[i])
 		}
@@ -470,20 +468,20 @@ func rangeChecks() []Check {
 		}}
 	}
 	return []Check{
-		part("inside", "A range gives exactly its bytes.", driver.Range{Offset: 3, Length: 4}, "3456"),
+		part("inside", "A range returns exactly its bytes.", driver.Range{Offset: 3, Length: 4}, "3456"),
 		part("whole", "A range may be the whole object.", driver.Range{Offset: 0, Length: 10}, content),
 		part("to-end", "Length -1 reads to the end.", driver.Range{Offset: 7, Length: -1}, "789"),
-		part("at-end", "Length -1 at the end gives no bytes.", driver.Range{Offset: 10, Length: -1}, ""),
-		part("suffix", "A negative offset gives the last bytes.", driver.Range{Offset: -3, Length: -1}, "789"),
-		part("suffix-whole", "A suffix as long as the object gives all of it.", driver.Range{Offset: -10, Length: -1}, content),
-		part("suffix-long", "A suffix longer than the object gives all of it.", driver.Range{Offset: -11, Length: -1}, content),
-		part("zero-length", "A range of length 0 inside the object gives no bytes.", driver.Range{Offset: 4, Length: 0}, ""),
-		bad("past-end", "A range that reaches past the end is ErrRange, never a short result.", content, driver.Range{Offset: 8, Length: 3}),
-		bad("beyond-end", "A range that starts beyond the end is ErrRange.", content, driver.Range{Offset: 11, Length: -1}),
-		bad("huge", "A range of absurd length is ErrRange and takes no memory.", content, driver.Range{Offset: 1, Length: 1<<62 - 1}),
-		bad("overflow", "A range whose end is beyond the largest integer is ErrRange.", content, driver.Range{Offset: 1, Length: math.MaxInt64}),
-		bad("empty-past-end", "Any byte of an empty object is past its end.", "", driver.Range{Offset: 0, Length: 1}),
-		{ID: "map.get.range.empty-object", Doc: "Ranges without bytes of an empty object give no bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		part("at-end", "Length -1 at the end returns no bytes.", driver.Range{Offset: 10, Length: -1}, ""),
+		part("suffix", "A negative offset returns the last bytes.", driver.Range{Offset: -3, Length: -1}, "789"),
+		part("suffix-whole", "A suffix as long as the object returns all of it.", driver.Range{Offset: -10, Length: -1}, content),
+		part("suffix-long", "A suffix longer than the object returns all of it.", driver.Range{Offset: -11, Length: -1}, content),
+		part("zero-length", "A range of length 0 inside the object returns no bytes.", driver.Range{Offset: 4, Length: 0}, ""),
+		bad("past-end", "A range that extends past the end fails with ErrRange and never returns a short result.", content, driver.Range{Offset: 8, Length: 3}),
+		bad("beyond-end", "A range that starts past the end fails with ErrRange.", content, driver.Range{Offset: 11, Length: -1}),
+		bad("huge", "A range of absurd length fails with ErrRange and allocates no memory.", content, driver.Range{Offset: 1, Length: 1<<62 - 1}),
+		bad("overflow", "A range whose end overflows int64 fails with ErrRange.", content, driver.Range{Offset: 1, Length: math.MaxInt64}),
+		bad("empty-past-end", "A range of one byte of an empty object fails with ErrRange.", "", driver.Range{Offset: 0, Length: 1}),
+		{ID: "map.get.range.empty-object", Doc: "Ranges of length 0 of an empty object return no bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "")
 			for _, r := range []driver.Range{{Offset: 0, Length: 0}, {Offset: 0, Length: -1}, {Offset: -5, Length: -1}} {
@@ -492,23 +490,23 @@ func rangeChecks() []Check {
 				}
 			}
 		}},
-		{ID: "map.get.range.absent", Doc: "A range of an absent key is ErrNotFound.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.range.absent", Doc: "A range of a missing key fails with ErrNotFound.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			_, _, err := s.tryRange("k", 0, 1)
 			wantKind(t, "range of an absent key", err, ncerr.ErrNotFound)
 		}},
-		{ID: "map.get.range.limit", Doc: "Limit counts the bytes of the range, not of the object.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.range.limit", Doc: "Limit applies to the bytes of the range, not of the object.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", content)
 			got, _, err := s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 3}, Limit: 3})
 			if err != nil || string(got) != "234" {
-				t.Errorf("3 bytes within a limit of 3: %q, %v", got, err)
+				t.Errorf("3 bytes with a limit of 3: %q, %v", got, err)
 			}
 			_, _, err = s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 4}, Limit: 3})
 			wantKind(t, "4 bytes with a limit of 3", err, ncerr.ErrLimit)
 		}},
-		{ID: "map.get.range.rounded", Doc: "Ranges that begin or end at round numbers, where storage has its pieces, or at the end of an object, follow the rules in an object of any size.", Needs: needs, Run: rangeRounded},
-		{ID: "map.get.range.large", Doc: "Ranges of a large object give the right bytes wherever they are.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.range.rounded", Doc: "Ranges that start or end at block boundaries or at the end of the object follow the rules, whatever the object's size.", Needs: needs, Run: rangeRounded},
+		{ID: "map.get.range.large", Doc: "Ranges anywhere in a large object return the correct bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			const n = 3<<20 + 7
 			whole := pattern(9, n)
@@ -523,7 +521,7 @@ func rangeChecks() []Check {
 	}
 }
 
-// rangeRounded compares ranges with [driver.Range.Resolve].
+// rangeRounded compares the results of ranges with [driver.Range.Resolve].
 func rangeRounded(t conformance.T, e *Env) {
 	s := e.create(t)
 	for i, n := range []int64{3, 4 << 10, 256 << 10, 384<<10 + 5} {
@@ -555,12 +553,12 @@ func rangeRounded(t conformance.T, e *Env) {
 	}
 }
 
-// rangeRefused shows that a Map without ranges refuses one, or gives the right
-// bytes all the same.
+// rangeRefused checks that a Map without ranges refuses a range or returns the correct
+// bytes.
 func rangeRefused(t conformance.T, e *Env) {
 	m, err := e.fresh(t.Context(), driver.Create)
 	if err != nil {
-		return // nothing can be stored here: the checks of Write show how it is refused
+		return // the checks that need Write test the refusal
 	}
 	s := &store{t: t, m: m}
 	t.Cleanup(s.close)
@@ -571,24 +569,24 @@ func rangeRefused(t conformance.T, e *Env) {
 	if err != nil {
 		wantKind(t, "range", err, ncerr.ErrUnsupported)
 	} else if string(got) != "12" {
-		t.Errorf("an undeclared range is answered wrongly: %q", got)
+		t.Errorf("an undeclared range returns the wrong bytes: %q", got)
 	}
 }
 
 func allocChecks() []Check {
 	w := []string{Content}
 	return []Check{
-		{ID: "map.get.alloc.exact", Doc: "Get asks once for memory, of exactly the length, fills it and returns it.", Needs: w, Run: allocExact},
-		{ID: "map.get.alloc.error", Doc: "An error of alloc comes back.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.alloc.exact", Doc: "Get calls alloc once with the exact length, fills that memory and returns it.", Needs: w, Run: allocExact},
+		{ID: "map.get.alloc.error", Doc: "Get returns an error of alloc.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "12345")
 			_, _, err := s.m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Into(make([]byte, 4)))
-			wantKind(t, "buffer too small", err, ncerr.ErrShortBuffer)
+			wantKind(t, "alloc with a buffer that is too small", err, ncerr.ErrShortBuffer)
 			_, _, err = s.m.Get(t.Context(), "k", &driver.GetOptions{}, func(int64) ([]byte, error) { return nil, ncerr.ErrAuth })
-			wantKind(t, "alloc refuses", err, ncerr.ErrAuth)
+			wantKind(t, "alloc fails", err, ncerr.ErrAuth)
 			s.want("k", "12345")
 		}},
-		{ID: "map.get.alloc.absent", Doc: "No memory is taken for an object that is not there, or is longer than Limit.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.alloc.absent", Doc: "Get does not call alloc for a missing object or one longer than Limit.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "12345")
 			calls := 0
@@ -598,7 +596,7 @@ func allocChecks() []Check {
 			_, _, err = s.m.Get(t.Context(), "k", &driver.GetOptions{Limit: 2}, alloc)
 			wantKind(t, "limit", err, ncerr.ErrLimit)
 			if calls > 0 {
-				t.Errorf("alloc was called %d times", calls)
+				t.Errorf("alloc was called %d times for objects that Get cannot return", calls)
 			}
 		}},
 	}
@@ -629,10 +627,10 @@ func allocExact(t conformance.T, e *Env) {
 			})
 			ok := err == nil && slices.Equal(got, want) && (len(asked) == 1 && asked[0] == int64(len(want)) || len(asked) == 0 && len(want) == 0)
 			if !ok || len(got) > 0 && &got[0] != &arena[1] {
-				t.Errorf("%d bytes, range %v: got %d bytes, asked for %v, own memory %v, %v", n, r, len(got), asked, len(got) > 0 && &got[0] != &arena[1], err)
+				t.Errorf("%d bytes, range %v: got %d bytes, alloc calls %v, memory not from alloc %v, %v", n, r, len(got), asked, len(got) > 0 && &got[0] != &arena[1], err)
 			}
 			if arena[0] != 0 || arena[len(want)+1] != 0 {
-				t.Errorf("%d bytes, range %v: wrote outside the memory that alloc gave", n, r)
+				t.Errorf("%d bytes, range %v: bytes outside the memory from alloc were written", n, r)
 			}
 		}
 	}

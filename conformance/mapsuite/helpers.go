@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// fresh opens an empty store whose objects are put there by whoever can, and
-// read through the driver.
+// fresh opens an empty store. With Target.Place, objects are stored through it and read
+// through the driver.
 func (e *Env) fresh(ctx context.Context, mode driver.Mode) (driver.Map, error) {
 	if e.place == nil || mode != driver.Create {
 		return e.open(ctx, mode)
@@ -27,7 +27,7 @@ func (e *Env) fresh(ctx context.Context, mode driver.Mode) (driver.Map, error) {
 	}
 	r, err := e.open(ctx, driver.Read)
 	if err != nil {
-		_ = w.Close(ctx) // the first error says more
+		_ = w.Close(ctx) // the first error is more useful
 		return nil, err
 	}
 	p := placed{Map: r, writer: w}
@@ -37,19 +37,19 @@ func (e *Env) fresh(ctx context.Context, mode driver.Mode) (driver.Map, error) {
 	return p, nil
 }
 
-// placed is a read-only Map with somebody else's way to write.
+// placed is a read-only Map with a separate writer.
 type placed struct {
 	driver.Map
 	writer driver.Map
 }
 
-// placedMany is placed with the fast path of the Map that reads.
+// placedMany is placed with the GetMany of the reading Map.
 type placedMany struct {
 	placed
 	driver.GetManyer
 }
 
-// Put puts where the driver reads, and asks it what it sees.
+// Put stores the object through the writer and returns what the driver sees.
 func (p placed) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
 	if _, err := p.writer.Put(ctx, key, body, opts); err != nil {
 		return driver.Info{}, err
@@ -60,33 +60,33 @@ func (p placed) Put(ctx context.Context, key string, body driver.Body, opts *dri
 	return p.Map.Stat(ctx, key)
 }
 
-// Delete deletes where the driver reads.
+// Delete deletes the object through the writer.
 func (p placed) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
 	return p.writer.Delete(ctx, key, opts)
 }
 
-// Flush does nothing: Put has flushed.
+// Flush does nothing, because Put flushes.
 func (p placed) Flush(context.Context) error { return nil }
 
-// Close closes both.
+// Close closes both Maps.
 func (p placed) Close(ctx context.Context) error {
 	return errors.Join(p.Map.Close(ctx), p.writer.Close(ctx))
 }
 
-// open opens the environment's store.
+// open opens the store of the environment.
 func (e *Env) open(ctx context.Context, mode driver.Mode) (driver.Map, error) {
 	spec := e.spec
 	spec.Mode = mode
 	return e.opener.Open(ctx, spec)
 }
 
-// store is an open Map with helpers that end the check when they fail.
+// store is an open Map with helpers that fail the check on errors.
 type store struct {
 	t conformance.T
 	m driver.Map
 }
 
-// create opens an empty store, closed when the check ends.
+// create opens an empty store. It is closed when the check ends.
 func (e *Env) create(t conformance.T) *store { return e.mustOpen(t, driver.Create) }
 
 func (e *Env) mustOpen(t conformance.T, mode driver.Mode) *store {
@@ -104,7 +104,7 @@ func modeName(m driver.Mode) string {
 	return []string{"read", "update", "create", "create-exclusive"}[m]
 }
 
-// close closes the Map, once.
+// close closes the Map once.
 func (s *store) close() {
 	if s.m == nil {
 		return
@@ -124,7 +124,7 @@ func (s *store) flush() {
 	}
 }
 
-// put stores content that must be accepted.
+// put stores content and fails the check on an error.
 func (s *store) put(key, content string) driver.Info {
 	info, err := s.tryPut(key, content)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *store) stat(key string) (driver.Info, error) {
 	return s.m.Stat(s.t.Context(), key)
 }
 
-// tryGet reads into a new slice.
+// tryGet reads into newly allocated memory.
 func (s *store) tryGet(key string, opts driver.GetOptions) ([]byte, driver.Info, error) {
 	s.t.Doing("get", key)
 	return s.m.Get(s.t.Context(), key, &opts, driver.Heap)
@@ -170,7 +170,7 @@ func (s *store) tryRange(key string, offset, length int64) ([]byte, driver.Info,
 	return s.tryGet(key, driver.GetOptions{Range: &driver.Range{Offset: offset, Length: length}})
 }
 
-// want checks the content of a key.
+// want checks the content of key.
 func (s *store) want(key, content string) {
 	got, info, err := s.tryGet(key, driver.GetOptions{})
 	if err != nil {
@@ -185,14 +185,14 @@ func (s *store) want(key, content string) {
 	}
 }
 
-// wantOwn checks that each key holds its own name.
+// wantOwn checks that each key has its own name as content.
 func (s *store) wantOwn(keys ...string) {
 	for _, k := range keys {
 		s.want(k, k)
 	}
 }
 
-// wantAbsent checks that a key has no content, by Get and by Stat.
+// wantAbsent checks that Get and Stat of key fail with ErrNotFound.
 func (s *store) wantAbsent(key string) {
 	_, _, err := s.tryGet(key, driver.GetOptions{})
 	wantKind(s.t, "get "+key, err, ncerr.ErrNotFound)
@@ -200,7 +200,7 @@ func (s *store) wantAbsent(key string) {
 	wantKind(s.t, "stat "+key, err, ncerr.ErrNotFound)
 }
 
-// keys lists, in the order of the driver.
+// keys lists prefix in the driver's order.
 func (s *store) keys(prefix string, opts driver.ListOptions) []string {
 	var keys []string
 	s.t.Doing("list", prefix)
@@ -211,14 +211,14 @@ func (s *store) keys(prefix string, opts driver.ListOptions) []string {
 		}
 		s.t.Doing("list", prefix, "after", e.Key)
 		if e.Prefix != strings.HasSuffix(e.Key, "/") {
-			s.t.Errorf("list %q: %q is marked wrongly as a prefix or an object", prefix, e.Key)
+			s.t.Errorf("list %q: the Prefix field of %q is wrong", prefix, e.Key)
 		}
 		keys = append(keys, e.Key)
 	}
 	return keys
 }
 
-// wantList checks a listing; the order counts only when the driver promises one.
+// wantList checks a listing. The order matters only if the driver declares OrderedList.
 func (s *store) wantList(prefix string, opts driver.ListOptions, want ...string) {
 	got := s.keys(prefix, opts)
 	if !s.m.Capabilities().OrderedList {
@@ -231,7 +231,7 @@ func (s *store) wantList(prefix string, opts driver.ListOptions, want ...string)
 	}
 }
 
-// wantMany is wantList for listings too long to be printed.
+// wantMany is like wantList for listings that are too long to print.
 func (s *store) wantMany(prefix string, opts driver.ListOptions, want []string) {
 	got := s.keys(prefix, opts)
 	if !s.m.Capabilities().OrderedList {
@@ -250,19 +250,19 @@ func (s *store) differ(prefix string, opts driver.ListOptions, want, got []strin
 	}
 	for i := range max(len(got), len(want)) {
 		if w, g := at(want, i), at(got, i); i >= len(got) || i >= len(want) || got[i] != want[i] {
-			s.t.Errorf("list %s %+v: want %d entries, got %d; entry %d is %s, and should be %s", show(prefix), opts, len(want), len(got), i, g, w)
+			s.t.Errorf("list %s %+v: want %d entries, got %d; entry %d is %s, want %s", show(prefix), opts, len(want), len(got), i, g, w)
 			return
 		}
 	}
 }
 
-// left is how many listings are left at their first entry: so many that what each
-// of them may keep is used up.
-const left = 70
+// abandoned is the number of listings abandoned at their first entry, enough to exhaust a
+// resource that each of them leaks.
+const abandoned = 70
 
-// leavesListings leaves that many.
-func (s *store) leavesListings(prefix string) {
-	for range left {
+// abandonListings abandons that many listings.
+func (s *store) abandonListings(prefix string) {
+	for range abandoned {
 		s.t.Doing("list", prefix)
 		for _, err := range s.m.List(s.t.Context(), prefix, &driver.ListOptions{}) {
 			if err != nil {
@@ -273,8 +273,8 @@ func (s *store) leavesListings(prefix string) {
 	}
 }
 
-// stopsListing cancels a listing of n entries at the first one.
-func (s *store) stopsListing(prefix string, n int) {
+// cancelListing cancels a listing of n entries at the first entry.
+func (s *store) cancelListing(prefix string, n int) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
 	seen := 0
@@ -290,15 +290,15 @@ func (s *store) stopsListing(prefix string, n int) {
 	}
 	switch {
 	case last == nil && seen < n:
-		s.t.Errorf("the cancelled listing ended without an error after %d of %d entries", seen, n)
+		s.t.Errorf("the cancelled listing ends without an error after %d of %d entries", seen, n)
 	case last == nil:
-		s.t.Errorf("the cancelled listing went on to the end, over %d entries", n)
+		s.t.Errorf("the cancelled listing continued to the end of %d entries", n)
 	default:
 		ended(ctx, s.t, "list", last)
 	}
 }
 
-// wantKind checks an error's outermost kind.
+// wantKind checks the outermost kind of an error.
 func wantKind(t conformance.T, what string, err error, want ...ncerr.Kind) {
 	if err == nil {
 		t.Errorf("%s: want %s, got no error", what, want[0].Name())
@@ -307,7 +307,7 @@ func wantKind(t conformance.T, what string, err error, want ...ncerr.Kind) {
 	}
 }
 
-// show quotes content, shortened.
+// show quotes content, abbreviated if it is long.
 func show(s string) string {
 	if len(s) > 80 {
 		return fmt.Sprintf("%q...%q", s[:40], s[len(s)-20:])
@@ -315,8 +315,7 @@ func show(s string) string {
 	return strconv.Quote(s)
 }
 
-// mixed returns 8 bytes that depend on i in every bit (the finalizer of
-// SplitMix64).
+// mixed returns 8 bytes, each bit of which depends on i (the finalizer of SplitMix64).
 func mixed(i uint64) uint64 {
 	i += 0x9E3779B97F4A7C15
 	i = (i ^ i>>30) * 0xBF58476D1CE4E5B9
@@ -324,8 +323,8 @@ func mixed(i uint64) uint64 {
 	return i ^ i>>31
 }
 
-// pattern returns n bytes that depend on their place; those of two tags differ
-// in every byte.
+// pattern returns n bytes that depend on their position. Patterns of two tags differ in
+// every byte.
 func pattern(tag byte, n int) string {
 	p := make([]byte, (n+7)/8*8)
 	tags := uint64(tag) * 0x0101010101010101
@@ -335,13 +334,13 @@ func pattern(tag byte, n int) string {
 	return string(p[:n])
 }
 
-// readerBody is a Body that is not driver.Bytes, so that nothing can depend on
-// the slice.
+// readerBody is a Body that is not driver.Bytes, so that drivers cannot use the slice.
 type readerBody struct{ *strings.Reader }
 
 func (b readerBody) Size() int64 { return b.Reader.Size() }
 
-// badBody promises size bytes, and after good of them gives err.
+// badBody has size bytes, of which only the first good ones can be read. Reading more
+// returns err.
 type badBody struct {
 	size, good int64
 	err        error

@@ -13,25 +13,25 @@ import (
 func keyChecks() []Check {
 	w := []string{Content}
 	return []Check{
-		{ID: "map.keys.unicode", Doc: "Keys may hold any letters; they come back as they were given.", Needs: w, Run: keysRoundTrip("größe/μ", "日本語/温度", "данные", "a b/c d", "𝛼/β")},
-		{ID: "map.keys.dots", Doc: "Dots inside and around names mean nothing.", Needs: w, Run: keysRoundTrip(".zgroup", "a/.zarray", "a/0.0.0", "a/...", "a..b", "..a", "v1.2/x", "a/1.")},
-		{ID: "map.keys.deep", Doc: "Keys of many segments work without preparation.", Needs: w, Run: keysRoundTrip(strings.Repeat("d/", 30)+"x", strings.Repeat("d/", 29)+"y")},
-		{ID: "map.keys.odd", Doc: "A name that the medium cannot hold is refused as a bad name; none is stored as another.", Level: conformance.Extended, Needs: w, Run: keysApart(
+		{ID: "map.keys.unicode", Doc: "Keys may contain any Unicode letters and are kept unchanged.", Needs: w, Run: keysRoundTrip("größe/μ", "日本語/温度", "данные", "a b/c d", "𝛼/β")},
+		{ID: "map.keys.dots", Doc: "Dots in and around names have no special meaning.", Needs: w, Run: keysRoundTrip(".zgroup", "a/.zarray", "a/0.0.0", "a/...", "a..b", "..a", "v1.2/x", "a/1.")},
+		{ID: "map.keys.deep", Doc: "Keys of many segments work without creating parents.", Needs: w, Run: keysRoundTrip(strings.Repeat("d/", 30)+"x", strings.Repeat("d/", 29)+"y")},
+		{ID: "map.keys.odd", Doc: "A name that the medium cannot store is refused as a bad name, never stored under a different name.", Level: conformance.Extended, Needs: w, Run: keysApart(
 			"a%2fb", "%", "a+b", "a#b", "a?b", "a&b=c", `a\b`, "c:x", "a*b", `"q"`, "'q'", "<x>", "a|b", "~", "-x", "$x", "a;b", "{x}", "[x]", "@x", "!x", "=", ",", "com1.x", "x.", " y", "y", "y ", "w/ z", "w/z ", "w/z", "0", "00", "007", "7", "-0", "1.0", "1", "1e3", "1000", "0x7")},
-		{ID: "map.keys.case", Doc: "Names that differ in case or in Unicode form only are kept apart, or one of them is refused.", Level: conformance.Extended, Needs: w, Run: keysApart(
+		{ID: "map.keys.case", Doc: "Names that differ only in case or Unicode form are distinct keys, or one of them is refused.", Level: conformance.Extended, Needs: w, Run: keysApart(
 			"Temp", "temp", "TEMP", "caf\u00e9", "cafe\u0301", "\u212b", "\u00c5", "stra\u00dfe", "STRASSE",
 			"join", "jo\u200din", "jo\u00adin", "jo\u200bin", "\ufeffjoin", "\u0131", "i", "\ufb01n", "fin")},
-		{ID: "map.keys.escapes", Doc: "What looks like an escape of URLs means itself: no two keys are one.", Needs: w, Run: keysApart(
+		{ID: "map.keys.escapes", Doc: "URL escapes in keys are literal: different keys stay distinct.", Needs: w, Run: keysApart(
 			"a b", "a+b", "a%20b", "a%2Bb", "p%2Fq", "p%2fq", "p/q", "p%252Fq", "%", "%25", "%41", "A", "x%00y", "x%y", "c&amp;d", "c&d", "e;f", "e%3Bf", `g\h`, "g%5Ch", "i?j", "i%3Fj", "k#l", "k%23l", "m=n", "m%3Dn")},
-		{ID: "map.keys.long", Doc: "Keys up to MaxKey bytes, or 1024 when it is unlimited, work, and two that differ in the last byte are two.", Needs: w, Run: keysLong},
-		{ID: "map.keys.long-names", Doc: "A long segment is kept apart from others, or refused as a bad name.", Needs: w, Run: keysLongNames()},
-		{ID: "map.keys.apart", Doc: "A name that begins like another is another.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.keys.long", Doc: "Keys up to MaxKey bytes, or 1024 when it is unlimited, work, and keys that differ in the last byte are distinct.", Needs: w, Run: keysLong},
+		{ID: "map.keys.long-names", Doc: "Keys with long segments are distinct, or refused as bad names.", Needs: w, Run: keysLongNames()},
+		{ID: "map.keys.apart", Doc: "A key that is a prefix or extension of another key is distinct from it.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("ab/x", "abc")
 			for _, k := range []string{"a", "ab", "abc/x", "ab/xy", "b", "x"} {
 				s.wantAbsent(k)
 			}
-			long := "z/0123456789" // from the longest name to the shortest, and back
+			long := "z/0123456789" // from the longest name to the shortest
 			for n := len(long); n > len("z/"); n-- {
 				s.putAll(long[:n], "y"+long[n-1:])
 			}
@@ -39,12 +39,12 @@ func keyChecks() []Check {
 				s.wantOwn(long[:n], "y"+long[n-1:])
 			}
 		}},
-		{ID: "map.keys.opaque", Doc: "The driver gives no meaning to what looks like its own files.", Level: conformance.Extended, Needs: w, Run: keysApart(
+		{ID: "map.keys.opaque", Doc: "Keys that look like the driver's own files have no special meaning.", Level: conformance.Extended, Needs: w, Run: keysApart(
 			".tmp", "x.tmp", ".tmp-1", "x~", ".lock", "x.lock", ".#x", "_tmp/x", "lost+found", ".nfs1", "x.part", "__meta/x", "__index__", "_meta", "meta", "index", "data/0", "objects/x")},
 	}
 }
 
-// keysRoundTrip stores each key with its own name as content.
+// keysRoundTrip returns a check that stores each key with its own name as content.
 func keysRoundTrip(keys ...string) func(conformance.T, *Env) {
 	return func(t conformance.T, e *Env) {
 		s := e.create(t)
@@ -58,8 +58,8 @@ func keysRoundTrip(keys ...string) func(conformance.T, *Env) {
 	}
 }
 
-// keysApart stores each key with its own name as content; a key may be
-// refused, but none may take another's place.
+// keysApart returns a check that stores each key with its own name as content. The driver
+// may refuse a key, but must not confuse it with another.
 func keysApart(keys ...string) func(conformance.T, *Env) {
 	return func(t conformance.T, e *Env) {
 		s := e.create(t)
@@ -71,7 +71,7 @@ func keysApart(keys ...string) func(conformance.T, *Env) {
 				continue
 			}
 			wantKind(t, "put "+show(k), err, ncerr.ErrBadName, ncerr.ErrObjectExists, ncerr.ErrUnsupported)
-			t.Logf("%s is refused: %v", show(k), err)
+			t.Logf("%s refused: %v", show(k), err)
 		}
 		s.wantOwn(kept...)
 		set := map[string]bool{}
@@ -82,7 +82,7 @@ func keysApart(keys ...string) func(conformance.T, *Env) {
 	}
 }
 
-// wantListed checks that exactly these keys are listed, each once.
+// wantListed checks that exactly these keys are listed, once each.
 func (s *store) wantListed(want map[string]bool) {
 	if !s.m.Capabilities().RecursiveList {
 		return
@@ -90,7 +90,7 @@ func (s *store) wantListed(want map[string]bool) {
 	listed := map[string]int{}
 	for _, k := range s.keys("", driver.ListOptions{Recursive: true}) {
 		if listed[k]++; !want[k] {
-			s.t.Errorf("%s is listed, and was not put", show(k))
+			s.t.Errorf("%s is listed but was not stored", show(k))
 		}
 	}
 	for k := range want {
@@ -100,11 +100,11 @@ func (s *store) wantListed(want map[string]bool) {
 	}
 }
 
-// keysLong stores pairs of keys of one length that differ in the last byte.
+// keysLong stores pairs of keys of equal length that differ in the last byte.
 func keysLong(t conformance.T, e *Env) {
 	s := e.create(t)
 	limit := s.m.Capabilities().MaxKey
-	sure := min(limit, 1<<16) // up to here they have to work
+	sure := min(limit, 1<<16) // keys up to this length must work
 	if limit == 0 {
 		limit, sure = 1<<16, 1024
 	}
@@ -120,7 +120,7 @@ func keysLong(t conformance.T, e *Env) {
 				kept[key] = true
 			} else if n <= sure {
 				t.Errorf("put of a key of %d bytes: %v", n, err)
-			} else if ncerr.KindOf(err) == ncerr.ErrNotFound { // anything else refuses it
+			} else if ncerr.KindOf(err) == ncerr.ErrNotFound { // any other kind is a valid refusal
 				t.Errorf("put of a key of %d bytes: %v", n, err)
 			}
 		}
@@ -129,8 +129,8 @@ func keysLong(t conformance.T, e *Env) {
 	s.wantListed(kept)
 }
 
-// keysLongNames does the same with keys of one segment, which media limit to
-// their own length.
+// keysLongNames is like keysLong with keys of one segment, whose length media limit
+// separately.
 func keysLongNames() func(conformance.T, *Env) {
 	var keys []string
 	for _, n := range []int{63, 64, 99, 100, 127, 128, 199, 200, 201, 250, 254, 255, 256, 300, 500, 1000} {

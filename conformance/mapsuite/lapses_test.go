@@ -27,7 +27,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// storing changes what is stored.
+// storing returns a Map that changes the stored content.
 func storing(f func([]byte) []byte) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -40,7 +40,7 @@ func storing(f func([]byte) []byte) func(driver.Map) *hooked {
 	}
 }
 
-// versioning changes the version that Put gives.
+// versioning returns a Map that changes the version returned by Put.
 func versioning(f func(content []byte, version string) string) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -53,7 +53,7 @@ func versioning(f func(content []byte, version string) string) func(driver.Map) 
 	}
 }
 
-// ranging changes the range that is read.
+// ranging returns a Map that changes the range that is read.
 func ranging(f func(r driver.Range, size int64) driver.Range) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -66,7 +66,7 @@ func ranging(f func(r driver.Range, size int64) driver.Range) func(driver.Map) *
 	}
 }
 
-// deleting replaces Delete, which hooked has no hook for.
+// deleting is a Map with a replaced Delete method.
 type deleting struct {
 	driver.Map
 	del func(ctx context.Context, key string) error
@@ -76,7 +76,7 @@ func (d deleting) Delete(ctx context.Context, key string, _ *driver.DeleteOption
 	return d.del(ctx, key)
 }
 
-// listing changes a whole listing.
+// listing returns a Map that changes the entries of a listing.
 func listing(f func([]driver.Entry) []driver.Entry) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -99,7 +99,7 @@ func listing(f func([]driver.Entry) []driver.Entry) func(driver.Map) *hooked {
 	}
 }
 
-// several is a Map with another GetMany.
+// several is a Map with a replaced GetMany method.
 type several struct {
 	driver.Map
 	many func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error
@@ -109,33 +109,33 @@ func (s several) GetMany(ctx context.Context, reqs []driver.GetRequest, sink dri
 	return s.many(ctx, reqs, sink)
 }
 
-// manyDefects are wrong ways to read much at once.
+// manyDefects are defective implementations of GetMany.
 var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{ // constant
 	"has room for 999": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-		return m.(driver.GetManyer).GetMany(ctx, reqs[:min(len(reqs), 999)], sink) // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs[:min(len(reqs), 999)], sink) // memmap implements it
 	},
 	"forgets the last of 16": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		if len(reqs) > 0 && len(reqs)%16 == 0 {
 			reqs = reqs[:len(reqs)-1]
 		}
-		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap implements it
 	},
 	"ignores limits": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		reqs = slices.Clone(reqs)
 		for i := range reqs {
 			reqs[i].Opts.Limit = 0
 		}
-		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap implements it
 	},
 	"ignores versions": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		reqs = slices.Clone(reqs)
 		for i := range reqs {
 			reqs[i].Opts.IfMatch = ""
 		}
-		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap implements it
 	},
 	"has memory of its own": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-		return m.(driver.GetManyer).GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) { // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) { // memmap implements it
 			sink(i, bytes.Clone(data), info, err)
 		})
 	},
@@ -156,7 +156,7 @@ var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driv
 	},
 }
 
-// lapses are wrong ways to be a Map, each with the check that must fail.
+// lapses are defective Maps, each with the check that must fail.
 var lapses = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  string
@@ -198,7 +198,7 @@ var lapses = map[string]struct {
 			case <-ctx.Done():
 				_, _ = m.Put(context.WithoutCancel(ctx), key, b[:len(b)/2], o)
 				return driver.Info{}, ctx.Err()
-			case <-time.After(20 * time.Millisecond): // as long as the rest takes
+			case <-time.After(20 * time.Millisecond): // about as long as storing the rest takes
 				return m.Put(ctx, key, body, o)
 			}
 		}}
@@ -373,7 +373,7 @@ var lapses = map[string]struct {
 			Map: m,
 			list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 				return func(yield func(driver.Entry, error) bool) {
-					if mu.TryLock() { // the first of several
+					if mu.TryLock() { // only the first of several listings
 						defer mu.Unlock()
 					}
 					m.List(ctx, prefix, o)(yield)
@@ -506,7 +506,7 @@ var lapses = map[string]struct {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
 			if ctx.Err() != nil && len(data) > 0 {
-				clear(data[len(data)/2:]) // which did not land
+				clear(data[len(data)/2:]) // bytes that did not arrive
 				return data, info, ctx.Err()
 			}
 			return data, info, err
@@ -523,7 +523,7 @@ var lapses = map[string]struct {
 		}}
 	}, "map.put.exclusive.above"},
 	"busy beside a long listing": {func(m driver.Map) *hooked {
-		var under atomic.Int64 // way, of listings with more than 4 MiB of keys
+		var under atomic.Int64 // the number of running listings with more than 4 MiB of keys
 		return &hooked{
 			Map: m,
 			list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -576,7 +576,7 @@ var lapses = map[string]struct {
 	}, "map.cancel.put.late"},
 }
 
-// reread is a Body that is no driver.Bytes.
+// reread is a Body that is not driver.Bytes.
 type reread struct{ driver.Body }
 
 func deleteIf(ctx context.Context, m driver.Map, f func(string) bool) error {
@@ -594,7 +594,7 @@ func deleteIf(ctx context.Context, m driver.Map, f func(string) bool) error {
 	return nil
 }
 
-// listingAfter compares with StartAfter in a way of its own.
+// listingAfter returns a Map that uses f to compare keys with StartAfter.
 func listingAfter(f func(key, after string) bool) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -609,7 +609,8 @@ func listingAfter(f func(key, after string) bool) func(driver.Map) *hooked {
 	}
 }
 
-// pooled gives each listing one of n connections.
+// pooled returns a Map that uses one of n connections for each listing, and leaks the
+// connections of abandoned listings if lost is set.
 func pooled(n int, lost bool) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		free := make(chan struct{}, n)
@@ -619,7 +620,7 @@ func pooled(n int, lost bool) func(driver.Map) *hooked {
 				case free <- struct{}{}:
 				default:
 					if lost {
-						yield(driver.Entry{}, ncerr.Errorf(ncerr.ErrIO, "list", prefix, "no connection is free"))
+						yield(driver.Entry{}, ncerr.Errorf(ncerr.ErrIO, "list", prefix, "all connections are in use"))
 						return
 					}
 					<-ctx.Done()
@@ -639,8 +640,7 @@ func pooled(n int, lost bool) func(driver.Map) *hooked {
 	}
 }
 
-// TestLapsesAreCaught shows that each lapse is caught by the check that is
-// about it.
+// TestLapsesAreCaught checks that each lapse fails the check written for it.
 func TestLapsesAreCaught(t *testing.T) {
 	t.Parallel()
 	for name, tc := range lapses {
@@ -665,7 +665,7 @@ func TestLapsesAreCaught(t *testing.T) {
 	}
 }
 
-// opening is an Opener with its methods replaced.
+// opening is an Opener with replaced methods.
 type opening struct {
 	driver.Opener
 	open   func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error)
@@ -686,8 +686,8 @@ func (p opening) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return p.remove(ctx, p.Opener, spec)
 }
 
-// lazily is an Opener that leaves an old store as it is until the new one is
-// written to, or flushed if flushes is set.
+// lazily returns an Opener that keeps the objects of a replaced store until the first
+// Put, or also until the first Flush if flushes is set.
 func lazily(flushes bool) opening {
 	return opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 		old := spec
@@ -696,7 +696,7 @@ func lazily(flushes bool) opening {
 		if spec.Mode != driver.Create || err != nil {
 			return o.Open(ctx, spec)
 		}
-		h := &hooked{Map: plain{memmap.New()}} // it is empty
+		h := &hooked{Map: plain{memmap.New()}} // an empty Map until then
 		empty := sync.OnceValue(func() error {
 			h.Map = plain{m}
 			return deleteIf(ctx, m, func(string) bool { return true })
@@ -714,7 +714,8 @@ func lazily(flushes bool) opening {
 	}}
 }
 
-// TestEmptiedLate: what was there may stay until the new store is flushed.
+// TestEmptiedLate checks that a driver may keep a replaced store until the new one is
+// flushed.
 func TestEmptiedLate(t *testing.T) {
 	t.Parallel()
 	late := lazily(true)
@@ -725,8 +726,8 @@ func TestEmptiedLate(t *testing.T) {
 	}
 }
 
-// TestFirstStore: a driver that cannot close the store that is asked for its
-// capabilities is told so.
+// TestFirstStore checks the report if the store opened to read the capabilities cannot be
+// closed.
 func TestFirstStore(t *testing.T) {
 	t.Parallel()
 	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
@@ -738,7 +739,7 @@ func TestFirstStore(t *testing.T) {
 	}
 }
 
-// TestOpenersAreCaught plants lapses in opening, closing and removing.
+// TestOpenersAreCaught tests defects in opening, closing and removing stores.
 func TestOpenersAreCaught(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
@@ -912,7 +913,7 @@ func TestOpenersAreCaught(t *testing.T) {
 	}
 }
 
-// TestSmallLeaks measures processes that keep a little for each call.
+// TestSmallLeaks measures processes that leak a little memory per call.
 func TestSmallLeaks(t *testing.T) {
 	t.Parallel()
 	var held atomic.Int64
@@ -945,7 +946,7 @@ func TestSmallLeaks(t *testing.T) {
 	}
 }
 
-// talkative is an Opener with a secret option, which stands in its errors.
+// talkative is an Opener whose errors contain the value of its secret option.
 type talkative struct{ driver.Opener }
 
 func (o talkative) Describe() driver.Description {
@@ -969,7 +970,7 @@ func (o talkative) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 	return m, nil
 }
 
-// TestSecretInError: a secret that stands in an error is found.
+// TestSecretInError checks that a secret in an error is found.
 func TestSecretInError(t *testing.T) {
 	t.Parallel()
 	mustFail(t, inMemory(talkative{memmap.NewOpener()}), 10*time.Minute, "map.open.secret")

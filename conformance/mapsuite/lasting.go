@@ -12,14 +12,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// lastingChecks are about what shows only after many calls or many bytes.
+// lastingChecks returns the checks of defects that show only after many calls or bytes.
 func lastingChecks() []Check {
 	return []Check{
-		{ID: "map.lasting.calls", Doc: "The thousandth call works as the first does.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content}, Run: lastingCalls},
-		{ID: "map.lasting.large", Doc: "An object of 70 MiB is stored and read whole, and ranges far inside it give the right bytes.", Effort: conformance.Normal, Needs: []string{Content}, Run: largeObject},
-		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, stops when its context ends, lets other calls be made before its end, and keeps no descriptor when it is left.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
-		{ID: "map.lasting.leaks", Doc: "Stores that are opened, read, written and closed again and again take no more descriptors and no more memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaks},
-		{ID: "map.lasting.open", Doc: "A store that stays open takes no more descriptors and no more memory, however often it is read, to the end or until the call is cancelled.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
+		{ID: "map.lasting.calls", Doc: "The thousandth call works like the first.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content}, Run: lastingCalls},
+		{ID: "map.lasting.large", Doc: "An object of 70 MiB is stored and read whole, and ranges anywhere in it return the correct bytes.", Effort: conformance.Normal, Needs: []string{Content}, Run: largeObject},
+		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, stops when its context ends, allows other calls while it runs, and leaks no descriptor when the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
+		{ID: "map.lasting.leaks", Doc: "Opening, reading, writing and closing stores repeatedly leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaks},
+		{ID: "map.lasting.open", Doc: "Reading an open store repeatedly, completely or until the call is cancelled, leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
 	}
 }
 
@@ -82,15 +82,15 @@ func manyPages(t conformance.T, e *Env) {
 	const n = 12_000
 	dir := "d/"
 	for k := s.m.Capabilities().MaxKey; len(dir) < 400 && (k == 0 || len(dir)+100 < k); {
-		dir += strings.Repeat("d", 49) + "/" // long enough that no buffer of a transport holds the listing
+		dir += strings.Repeat("d", 49) + "/" // long enough that no transport buffer holds the listing
 	}
 	var want []string
 	for i := range n {
-		key := dir + fmt.Sprintf("%05d", i/3) + strings.Repeat("!", i%3) // where a page ends, the next key may begin like the last
+		key := dir + fmt.Sprintf("%05d", i/3) + strings.Repeat("!", i%3) // at the end of a page, the next key may start with the last one
 		s.put(key, key)
 		want = append(want, key)
 	}
-	for i := 0; i < n; i += 40 { // contents of one length, more than short checksums tell apart
+	for i := 0; i < n; i += 40 { // contents of equal length, more than short checksums distinguish
 		s.wantOwn(want[i])
 	}
 	s.wantMany(dir, driver.ListOptions{}, want)
@@ -98,22 +98,22 @@ func manyPages(t conformance.T, e *Env) {
 	if s.m.Capabilities().RecursiveList {
 		s.wantMany("", driver.ListOptions{Recursive: true}, want)
 	}
-	s.leftForGood(e, dir)
-	s.stopsListing(dir, n)
+	s.countAbandoned(e, dir)
+	s.cancelListing(dir, n)
 	seen := 0
 	for _, err := range s.m.List(t.Context(), dir, &driver.ListOptions{}) {
 		if err != nil {
 			t.Fatalf("list: %v", err)
 		}
-		if seen++; seen == 1 { // the driver is not at the end
+		if seen++; seen == 1 { // the driver has not reached the end of the listing
 			s.put("beside", "the listing")
 			s.want("beside", "the listing")
 		}
 	}
 	if seen != n {
-		t.Errorf("the listing beside a put has %d of %d entries", seen, n)
+		t.Errorf("the listing with a concurrent put has %d of %d entries", seen, n)
 	}
-	if s.m.Capabilities().Write { // what replaces a store removes all of them
+	if s.m.Capabilities().Write { // mode Create removes all of the old objects
 		s.flush()
 		s.close()
 		s = e.create(t)
@@ -122,26 +122,26 @@ func manyPages(t conformance.T, e *Env) {
 	}
 }
 
-// leftForGood counts what listings hold that are left far from their end.
-func (s *store) leftForGood(e *Env, prefix string) {
+// countAbandoned counts the descriptors that abandoned listings hold.
+func (s *store) countAbandoned(e *Env, prefix string) {
 	if _, err := e.usage(); err != nil {
-		s.leavesListings(prefix)
+		s.abandonListings(prefix)
 		return
 	}
-	_, descriptors, at, err := leak.Find(func() bool { s.leavesListings(prefix); return !s.t.Failed() }, func() (conformance.Usage, error) { return settled(s.t, e) }, left/2)
+	_, descriptors, at, err := leak.Find(func() bool { s.abandonListings(prefix); return !s.t.Failed() }, func() (conformance.Usage, error) { return leastUsage(s.t, e) }, abandoned/2)
 	if err != nil {
 		s.t.Fatalf("measure: %v", err)
 	}
 	if descriptors {
-		s.t.Errorf("after each %d listings that were left there are more descriptors: %+v", left, at)
+		s.t.Errorf("open descriptors grow with every %d abandoned listings: %+v", abandoned, at)
 	}
 }
 
-// cycles is how often a store is opened and closed between measurements.
+// cycles is the number of times a store is opened and closed between measurements.
 const cycles = 40
 
-// leaks counts what the driver holds after many cycles. What other parts of
-// the process take meanwhile does not grow with every batch as a leak does.
+// leaks measures the driver's resources after many cycles. What other parts of the
+// process allocate does not grow with every batch as a leak does.
 func leaks(t conformance.T, e *Env) {
 	s := e.create(t)
 	content := pattern(7, 1<<20)
@@ -154,44 +154,44 @@ func leaks(t conformance.T, e *Env) {
 			e.cycle(t, content)
 		}
 		return !t.Failed()
-	}, func() (conformance.Usage, error) { return settled(t, e) }, cycles/2)
+	}, func() (conformance.Usage, error) { return leastUsage(t, e) }, cycles/2)
 	if err != nil {
 		t.Fatalf("measure: %v", err)
 	}
 	if descriptors {
-		t.Errorf("after each %d cycles of open, read and close there are more descriptors: %+v", cycles, at)
+		t.Errorf("open descriptors grow with every %d cycles of open, read and close: %+v", cycles, at)
 	}
 	if memory {
-		t.Errorf("after each %d cycles of open, read, write and close there is more memory: %+v", cycles, at)
+		t.Errorf("memory grows with every %d cycles of open, read, write and close: %+v", cycles, at)
 	}
 }
 
-// leaksOpen reads through one handle: what is lost with each read may come back
-// when the handle is closed.
+// leaksOpen reads through one open handle, because closing a handle may free what reads
+// leak.
 func leaksOpen(t conformance.T, e *Env) {
 	s := e.create(t)
 	s.putAll("a/l")
-	content := pattern(7, 100_000) // what is kept of it shows sooner
+	content := pattern(7, 100_000) // leaks of the content show sooner
 	s.put("a/k", content)
 	s.flush()
-	calls := 2000 // goroutines that never end take 2 KiB each
+	calls := 2000 // a leaked goroutine takes 2 KiB
 	switch u, err := e.usage(); {
 	case err != nil || u.Memory < 0:
 		calls = 100 // descriptors show sooner
 	case t.Effort() == conformance.Thorough && s.m.Capabilities().Latency != driver.Remote:
-		calls = 20_000 // for what keeps the key of each
+		calls = 20_000 // to find leaked keys
 	}
 	for _, reads := range []struct {
 		calls int
 		what  string
 		do    func(i int)
-	}{ // apart, for the garbage of the one hides what is lost with the other
+	}{ // measured separately, because the garbage of one would cover up leaks of another
 		{calls, "reads", func(i int) {
 			if s.wantOwn("a/l"); i%10 == 0 {
 				s.wantAbsent("none")
 			}
 		}},
-		{calls / 10, "reads of more", func(int) { s.want("a/k", content) }},
+		{calls / 10, "reads of 100,000 bytes", func(int) { s.want("a/k", content) }},
 		{calls / 10, "cancelled reads", func(i int) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -205,7 +205,7 @@ func leaksOpen(t conformance.T, e *Env) {
 				return make([]byte, n), nil
 			})
 			if err != nil {
-				cancel() // it may have been the timer
+				cancel() // the timer may have cancelled it
 				ended(ctx, t, "get", err)
 			}
 		}},
@@ -215,22 +215,22 @@ func leaksOpen(t conformance.T, e *Env) {
 				reads.do(i)
 			}
 			return !t.Failed()
-		}, func() (conformance.Usage, error) { return settled(t, e) }, max(1, reads.calls/2))
+		}, func() (conformance.Usage, error) { return leastUsage(t, e) }, max(1, reads.calls/2))
 		if err != nil {
 			t.Fatalf("measure: %v", err)
 		}
 		if descriptors {
-			t.Errorf("after each %d %s there are more descriptors: %+v", reads.calls, reads.what, at)
+			t.Errorf("open descriptors grow with every %d %s: %+v", reads.calls, reads.what, at)
 		}
 		if memory {
-			t.Errorf("after each %d %s there is more memory: %+v", reads.calls, reads.what, at)
+			t.Errorf("memory grows with every %d %s: %+v", reads.calls, reads.what, at)
 		}
 	}
 }
 
-// settled measures; a process that has just been told to close something may
-// need a moment.
-func settled(t conformance.T, e *Env) (conformance.Usage, error) {
+// leastUsage returns the lowest of several measurements, because a process may need a moment
+// to close something.
+func leastUsage(t conformance.T, e *Env) (conformance.Usage, error) {
 	t.Doing("measure")
 	least, err := e.usage()
 	for i := 0; i < 5 && err == nil; i++ {
@@ -244,15 +244,15 @@ func settled(t conformance.T, e *Env) (conformance.Usage, error) {
 	return least, err
 }
 
-// cycle opens the store in both modes, reads, writes, is refused what cannot
-// be, leaves a listing, and closes.
+// cycle opens the store in both modes, reads, writes, tries calls that must fail,
+// abandons a listing, and closes.
 func (e *Env) cycle(t conformance.T, content string) {
 	for _, mode := range []driver.Mode{driver.Read, driver.Update} {
 		t.Doing("open in mode", modeName(mode))
 		m, err := e.open(t.Context(), mode)
 		if err != nil {
 			if k := ncerr.KindOf(err); mode == driver.Update && (k == ncerr.ErrUnsupported || k == ncerr.ErrReadOnly) {
-				continue // it can only be read
+				continue // the store is read-only
 			}
 			t.Fatalf("open in mode %s: %v", modeName(mode), err)
 		}
@@ -262,7 +262,7 @@ func (e *Env) cycle(t conformance.T, content string) {
 		if m.Capabilities().Latency == driver.Remote {
 			calls = 1
 		}
-		for range calls { // what is lost with each is little
+		for range calls { // each call may leak only a little
 			s.wantOwn("a/l")
 			s.wantAbsent("none")
 		}

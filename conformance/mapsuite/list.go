@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// tree is what the listing checks store.
+// tree lists the keys that the listing checks store.
 var tree = [...]string{".zgroup", "a-b", "a/.zarray", "a/0/0", "a/0/1", "a/1/0", "ab/x", "b", "c/d/e/f"} // constant
 
 func listChecks() []Check {
@@ -26,39 +26,40 @@ func listChecks() []Check {
 	}
 	flat, all := driver.ListOptions{}, driver.ListOptions{Recursive: true}
 	return []Check{
-		{ID: "map.list.delimited", Doc: "A listing gives the next whole segments: objects, and prefixes with their slash, each once.", Needs: needs, Refuse: listRefused, Run: on(func(s *store) {
+		{ID: "map.list.delimited", Doc: "A listing returns the next segments below its prefix, objects and prefixes with a trailing slash, each once.", Needs: needs, Refuse: listRefused, Run: on(func(s *store) {
 			s.wantList("", flat, ".zgroup", "a-b", "a/", "ab/", "b", "c/")
 			s.wantList("a/", flat, "a/.zarray", "a/0/", "a/1/")
 			s.wantList("c/d/", flat, "c/d/e/")
 		})},
-		{ID: "map.list.recursive", Doc: "A recursive listing gives all objects below the prefix and no prefixes.", Needs: deep, Run: on(func(s *store) {
+		{ID: "map.list.recursive", Doc: "A recursive listing returns all objects below the prefix and no prefixes.", Needs: deep, Run: on(func(s *store) {
 			s.wantList("", all, tree[:]...)
 			s.wantList("a/", all, "a/.zarray", "a/0/0", "a/0/1", "a/1/0")
 			s.wantList("c/", all, "c/d/e/f")
 		})},
-		{ID: "map.list.segment-wise", Doc: "A prefix contains by whole segments: a/ does not contain ab/x or a-b.", Needs: deep, Run: on(func(s *store) {
+		{ID: "map.list.segment-wise", Doc: "A prefix matches whole segments: a/ does not contain ab/x or a-b.", Needs: deep, Run: on(func(s *store) {
 			s.wantList("a/", all, "a/.zarray", "a/0/0", "a/0/1", "a/1/0")
 			s.wantList("a/0/", all, "a/0/0", "a/0/1")
 			s.wantList("ab/", all, "ab/x")
 			s.wantList("ab/", flat, "ab/x")
 		})},
-		{ID: "map.list.literal", Doc: "A prefix means its letters: _ % * ? and brackets match only themselves, and case counts.", Needs: needs, Run: listLiteral},
-		{ID: "map.list.missing-prefix", Doc: "A prefix that is not there gives an empty listing.", Needs: needs, Run: on(func(s *store) {
+		{ID: "map.list.literal", Doc: "A prefix is literal: _ % * ? and brackets match only themselves, and case counts.", Needs: needs, Run: listLiteral},
+		{ID: "map.list.missing-prefix", Doc: "The listing of a missing prefix is empty.", Needs: needs, Run: on(func(s *store) {
 			for _, p := range []string{"x/", "a/x/", "x/y/z/", "A/0/x/"} {
 				s.wantList(p, flat)
 			}
 		})},
-		{ID: "map.list.object-prefix", Doc: "An object with nothing below it gives an empty listing as a prefix.", Needs: needs, Run: on(func(s *store) {
+		{ID: "map.list.object-prefix", Doc: "A listing with an object as its prefix is empty if nothing is below the object.", Needs: needs, Run: on(func(s *store) {
 			s.wantList("b/", flat)
 			s.wantList("a/.zarray/", flat)
 			s.wantList("a/.zarray/x/", flat)
 		})},
-		{ID: "map.list.empty-store", Doc: "An empty store gives an empty listing.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.list.empty-store", Doc: "The listing of an empty store is empty.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			e.create(t).wantList("", flat)
 		}},
-		{ID: "map.list.order", Doc: "A declared order is byte order of the keys, where a prefix counts with its slash.", Needs: []string{Content, List, OrderedList}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.list.order", Doc: "A listing whose order is declared is in byte order of the keys; a prefix includes its slash.", Needs: []string{Content, List, OrderedList}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
-			// What comes right behind a prefix, names beyond ASCII, and those that UTF-16 orders in another way.
+			// Entries that sort just after a prefix, non-ASCII names, and names that
+			// UTF-16 orders differently.
 			objects := []string{"10", "9", "Z", "a-", "a.b/x", "a/B", "a/b-", "a/b/c", "a/x", "a0", "b/0", "b/~~", "b/ä", "b/日", "b/𝛼/c", "b0/x", "b1", "~", "ä", "～", "𝛼"}
 			for i := range objects {
 				s.putAll(objects[i*11%len(objects)])
@@ -70,7 +71,7 @@ func listChecks() []Check {
 				s.wantList("", all, objects...)
 			}
 		}},
-		{ID: "map.list.start-after", Doc: "StartAfter leaves out all entries up to and including that key.", Needs: needs, Run: on(func(s *store) {
+		{ID: "map.list.start-after", Doc: "StartAfter skips all entries up to and including that key.", Needs: needs, Run: on(func(s *store) {
 			s.wantList("", driver.ListOptions{StartAfter: "a-b"}, "a/", "ab/", "b", "c/")
 			s.wantList("", driver.ListOptions{StartAfter: "a."}, "a/", "ab/", "b", "c/")
 			s.wantList("", driver.ListOptions{StartAfter: "a/"}, "ab/", "b", "c/")
@@ -89,7 +90,7 @@ func listChecks() []Check {
 			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "A"}, "a/.zarray", "a/0/0", "a/0/1", "a/1/0")
 			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "b"})
 		})},
-		{ID: "map.list.sizes", Doc: "A size in a listing is right or -1, a version or time that of Stat or not told.", Needs: deep, Run: on(func(s *store) {
+		{ID: "map.list.sizes", Doc: "In a listing, a size is correct or -1, and a version or time is that of Stat or unset.", Needs: deep, Run: on(func(s *store) {
 			long := map[string]int{"long/a": 5000, "long/b": 300_000}
 			for key, n := range long {
 				s.put(key, pattern(1, n))
@@ -107,15 +108,15 @@ func listChecks() []Check {
 					n = len(e.Key)
 				}
 				if e.Info.Size != -1 && e.Info.Size != int64(n) {
-					s.t.Errorf("%q has %d bytes, listed with %d", e.Key, n, e.Info.Size)
+					s.t.Errorf("%q has %d bytes, but is listed with size %d", e.Key, n, e.Info.Size)
 				}
 				if e.Info.Version != "" && e.Info.Version != info.Version || !e.Info.ModTime.IsZero() && !e.Info.ModTime.Equal(info.ModTime) {
-					s.t.Errorf("%q is listed with version %q of %v, stat gives %q of %v", e.Key, e.Info.Version, e.Info.ModTime, info.Version, info.ModTime)
+					s.t.Errorf("%q is listed with version %q of %v, but stat returns %q of %v", e.Key, e.Info.Version, e.Info.ModTime, info.Version, info.ModTime)
 				}
 			}
 		})},
-		{ID: "map.list.beside", Doc: "While listings are under way, other calls work, from the loop of a listing too.", Needs: []string{Write, Delete, List}, Run: besideListing},
-		{ID: "map.list.stop", Doc: "A listing can be left at any entry, and listed again.", Needs: needs, Run: on(func(s *store) {
+		{ID: "map.list.beside", Doc: "Other calls work while listings are in progress, even inside the loop of a listing.", Needs: []string{Write, Delete, List}, Run: besideListing},
+		{ID: "map.list.stop", Doc: "A listing can be abandoned at any entry and repeated.", Needs: needs, Run: on(func(s *store) {
 			for n := range 4 {
 				i := 0
 				for _, err := range s.m.List(s.t.Context(), "", &flat) {
@@ -129,12 +130,12 @@ func listChecks() []Check {
 			}
 			s.wantList("a/", flat, "a/.zarray", "a/0/", "a/1/")
 		})},
-		{ID: "map.list.many", Doc: "Listings of more than one page are complete and give nothing twice.", Needs: needs, Run: listMany},
+		{ID: "map.list.many", Doc: "Listings of more than one page are complete and without duplicates.", Needs: needs, Run: listMany},
 	}
 }
 
-// listLiteral lists prefixes that a query language takes for patterns, beside
-// keys that those patterns match. A medium may refuse some of the names.
+// listLiteral lists prefixes with characters that are patterns in query languages, next
+// to keys that those patterns match. A medium may refuse some of the names.
 func listLiteral(t conformance.T, e *Env) {
 	s := e.create(t)
 	kept := map[string]bool{}
@@ -160,9 +161,9 @@ func listLiteral(t conformance.T, e *Env) {
 	s.wantList("", driver.ListOptions{}, slices.Sorted(maps.Keys(kept))...)
 }
 
-// besideListing holds listings at their first entry, more of them than a pool
-// of connections has, and calls everything else meanwhile: what keeps a lock or
-// a transaction until the listing has ended stands still here.
+// besideListing stops more nested listings at their first entry than a pool of
+// connections holds, and makes all other calls meanwhile. A driver that holds a lock or a
+// transaction until a listing ends deadlocks here.
 func besideListing(t conformance.T, e *Env) {
 	s := e.create(t)
 	const n = 600
@@ -175,7 +176,7 @@ func besideListing(t conformance.T, e *Env) {
 		if depth == 0 {
 			s.put("k", "old")
 			s.want("k", "old")
-			s.put("k", pattern(1, 200_000)) // so that the store grows
+			s.put("k", pattern(1, 200_000)) // large enough that the store grows
 			s.want("k", pattern(1, 200_000))
 			if _, err := s.stat("k"); err != nil {
 				t.Errorf("stat: %v", err)
@@ -189,7 +190,7 @@ func besideListing(t conformance.T, e *Env) {
 					t.Fatalf("list: %v", err)
 				}
 				seen[e.Key] = true
-				s.delete(e.Key) // it clears as it lists
+				s.delete(e.Key) // delete while listing
 			}
 			return
 		}
@@ -203,14 +204,14 @@ func besideListing(t conformance.T, e *Env) {
 			if entries++; entries == 1 {
 				hold(depth - 1)
 			}
-			if depth%2 == 0 { // it is left, the others go on to their end
+			if depth%2 == 0 { // abandon half of the listings; the others continue to the end
 				break
 			}
 		}
 	}
 	hold(20)
 	if len(seen) != n {
-		t.Errorf("beside other listings %d of %d objects are listed", len(seen), n)
+		t.Errorf("a listing inside other listings has %d of %d objects", len(seen), n)
 	}
 }
 
@@ -239,15 +240,15 @@ func listMany(t conformance.T, e *Env) {
 	}
 	rest := want[700:]
 	s.wantList("big/", driver.ListOptions{StartAfter: want[699]}, rest...)
-	s.leavesListings("big/")
+	s.abandonListings("big/")
 	s.wantList("big/", driver.ListOptions{}, want...)
 }
 
-// listRefused shows that an undeclared listing is refused, not empty.
+// listRefused checks that an undeclared listing fails rather than being empty.
 func listRefused(t conformance.T, e *Env) {
 	m, err := e.fresh(t.Context(), driver.Create)
 	if err != nil {
-		return // nothing can be stored here at all
+		return // objects cannot be stored here
 	}
 	s := &store{t: t, m: m}
 	t.Cleanup(s.close)

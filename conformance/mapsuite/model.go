@@ -14,7 +14,7 @@ import (
 
 func modelChecks() []Check {
 	return []Check{
-		{ID: "map.model.random", Doc: "Random sequences of operations give what a plain table of keys gives.", Needs: []string{Write, Delete}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.model.random", Doc: "Random sequences of operations have the same results as on a map of keys to contents.", Needs: []string{Write, Delete}, Run: func(t conformance.T, e *Env) {
 			for run := range uint64(6) {
 				if m := newModel(t, e, run); !m.run(120) {
 					t.Errorf("seed %d, sequence %d; the last operations were:\n%s", t.Seed(), run, strings.Join(m.log[max(0, len(m.log)-12):], "\n"))
@@ -28,8 +28,8 @@ func modelChecks() []Check {
 	}
 }
 
-// model drives a store and a table side by side. The table knows nothing of
-// directories, pages or buffers.
+// model runs the same operations on a store and on a table, which has no directories,
+// pages or buffers.
 type model struct {
 	t     conformance.T
 	e     *Env
@@ -54,7 +54,7 @@ func newModel(t conformance.T, e *Env, run uint64) *model {
 	return m
 }
 
-// run performs n random operations and reports whether all went well.
+// run performs n random operations and reports whether all results were correct.
 func (m *model) run(n int) bool {
 	ops := []func(key string){m.put, m.put, m.put, m.get, m.get, m.getRange, m.del, m.list, m.listAll, m.reopen}
 	for range n {

@@ -26,7 +26,7 @@ func openChecks() []Check {
 				}
 			}
 		}},
-		{ID: "map.open.missing", Doc: "A store that is not there is ErrNoDataset, and opening does not make it.", Needs: []string{FindsMissing}, Refuse: missingLater, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.missing", Doc: "Opening a missing store fails with ErrNoDataset and does not create it.", Needs: []string{FindsMissing}, Refuse: missingLater, Run: func(t conformance.T, e *Env) {
 			for _, mode := range []driver.Mode{driver.Read, driver.Update, driver.Read} {
 				m, err := e.open(t.Context(), mode)
 				if err == nil {
@@ -35,7 +35,7 @@ func openChecks() []Check {
 				wantKind(t, "open in mode "+modeName(mode), err, ncerr.ErrNoDataset)
 			}
 		}},
-		{ID: "map.open.bad-option", Doc: "An option that the driver does not know, or whose value has another type, is ErrInvalid.", Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.bad-option", Doc: "An unknown option, or a value of the wrong type, fails with ErrInvalid.", Run: func(t conformance.T, e *Env) {
 			spec := e.spec
 			spec.Mode, spec.Options = driver.Create, []byte(`{"no-such-option-of-any-driver": 1}`)
 			m, err := e.opener.Open(t.Context(), spec)
@@ -52,8 +52,8 @@ func openChecks() []Check {
 				wantKind(t, fmt.Sprintf("open with an object as option %s, which is a %s", o.Name, o.Type), err, ncerr.ErrInvalid)
 			}
 		}},
-		{ID: "map.open.secret", Doc: "What a secret option holds stands in no error.", Run: secretInError},
-		{ID: "map.open.persists", Doc: "What was flushed is there when the store is opened again.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.secret", Doc: "Errors do not contain the values of secret options.", Run: secretInError},
+		{ID: "map.open.persists", Doc: "Flushed objects exist when the store is opened again.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll(tree[:]...)
 			s.put("empty", "")
@@ -66,19 +66,19 @@ func openChecks() []Check {
 				again.close()
 			}
 		}},
-		{ID: "map.open.durable-on-put", Doc: "With durability on put, what was put is there without a flush.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.durable-on-put", Doc: "With durability on put, stored objects exist without a flush.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
 			s.close()
 			e.mustOpen(t, driver.Read).wantOwn("a/b")
 		}},
-		{ID: "map.open.unflushed", Doc: "After Close without Flush the store holds what was flushed before, whole.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.unflushed", Doc: "After Close without Flush, the store still has everything flushed before.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("kept")
 			s.flush()
 			s.close()
 			up := e.mustOpen(t, driver.Update)
-			durable := up.m.Capabilities().Durable // as the writer says, whatever a reader says
+			durable := up.m.Capabilities().Durable // the writer's durability counts, not a reader's
 			up.putAll("later")
 			up.close()
 			again := e.mustOpen(t, driver.Read)
@@ -87,8 +87,8 @@ func openChecks() []Check {
 				again.wantAbsent("later")
 			}
 		}},
-		{ID: "map.open.read-only", Doc: "A store opened for reading refuses writes, and stays as it is.", Needs: []string{Write, Delete}, Run: openReadOnly},
-		{ID: "map.open.update", Doc: "A store opened for update keeps, replaces, adds and deletes.", Needs: []string{Write, Delete}, Run: openUpdate},
+		{ID: "map.open.read-only", Doc: "A store opened for reading refuses writes and stays unchanged.", Needs: []string{Write, Delete}, Run: openReadOnly},
+		{ID: "map.open.update", Doc: "A store opened for update keeps its objects, and objects can be replaced, added and deleted.", Needs: []string{Write, Delete}, Run: openUpdate},
 		{ID: "map.open.create-replaces", Doc: "Mode Create starts from an empty store.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/old", "both")
@@ -107,12 +107,12 @@ func openChecks() []Check {
 			}
 			again.close()
 			s = e.create(t)
-			s.flush() // nothing was put
+			s.flush() // without any put
 			s.close()
 			again = e.mustOpen(t, driver.Read)
 			again.wantAbsent("both")
 		}},
-		{ID: "map.open.create-exclusive", Doc: "Mode CreateExclusive makes a new store and refuses an existing one, which stays.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.create-exclusive", Doc: "Mode CreateExclusive creates a new store and refuses an existing one, which stays unchanged.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.mustOpen(t, driver.CreateExclusive)
 			s.putAll("k")
 			s.flush()
@@ -121,18 +121,18 @@ func openChecks() []Check {
 			if err == nil {
 				_ = m.Close(t.Context())
 			}
-			wantKind(t, "a second time", err, ncerr.ErrExists)
+			wantKind(t, "open in mode create-exclusive a second time", err, ncerr.ErrExists)
 			e.mustOpen(t, driver.Read).wantOwn("k")
 		}},
-		{ID: "map.open.create-exclusive.race", Doc: "On a local medium, of many that open with CreateExclusive at one time, and flush, one succeeds, and its objects are there.", Needs: w, Run: createRace},
-		{ID: "map.open.empty", Doc: "A store that was made and flushed is there without any object, until it is removed.", Needs: []string{Write, FindsMissing}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.create-exclusive.race", Doc: "On a local medium, of many concurrent opens with CreateExclusive, each followed by a flush, exactly one succeeds, and its objects exist.", Needs: w, Run: createRace},
+		{ID: "map.open.empty", Doc: "A store that was created and flushed without any object exists until it is removed.", Needs: []string{Write, FindsMissing}, Run: func(t conformance.T, e *Env) {
 			s := e.mustOpen(t, driver.CreateExclusive)
 			s.flush()
 			s.close()
 			for _, mode := range []driver.Mode{driver.Read, driver.Update, driver.Read} {
 				again := e.mustOpen(t, mode)
 				again.wantAbsent("k")
-				if mode == driver.Update && again.m.Capabilities().Delete { // empty again
+				if mode == driver.Update && again.m.Capabilities().Delete { // make it empty again
 					again.put("k", "v")
 					again.flush()
 					again.delete("k")
@@ -141,9 +141,9 @@ func openChecks() []Check {
 				again.close()
 			}
 		}},
-		{ID: "map.open.handles", Doc: "Closing a handle leaves the others of the same store and of other stores as they are, and none sees the objects of another store.", Needs: w, Run: handles},
-		{ID: "map.open.remove", Doc: "A removed store is gone; one that is not there cannot be removed.", Needs: w, Run: func(t conformance.T, e *Env) {
-			wantKind(t, "remove nothing", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
+		{ID: "map.open.handles", Doc: "Closing a handle does not affect other handles of the same or another store, and no handle sees the objects of another store.", Needs: w, Run: handles},
+		{ID: "map.open.remove", Doc: "A removed store no longer exists, and removing a missing store fails with ErrNoDataset.", Needs: w, Run: func(t conformance.T, e *Env) {
+			wantKind(t, "remove a missing store", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
 			s := e.create(t)
 			s.putAll(tree[:]...)
 			s.flush()
@@ -155,20 +155,20 @@ func openChecks() []Check {
 			wantKind(t, "remove again", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
 			e.create(t).wantAbsent("b")
 		}},
-		{ID: "map.open.siblings", Doc: "A path that has a slash in it names another store when letters are appended to it: neither sees, replaces or removes anything of the other.", Needs: []string{Write, Delete, List, Siblings}, Run: openSiblings},
+		{ID: "map.open.siblings", Doc: "Appending letters to a path with a slash names a different store; neither store sees, replaces or removes anything of the other.", Needs: []string{Write, Delete, List, Siblings}, Run: openSiblings},
 	}
 }
 
-// createRace makes one store many times at once. An object store that is far
-// away has nothing that is made in one step.
+// createRace creates one store many times concurrently. It skips remote object stores,
+// which cannot create a store atomically.
 func createRace(t conformance.T, e *Env) {
 	s := e.create(t)
 	remote := s.m.Capabilities().Latency == driver.Remote
 	s.close()
-	if _ = e.opener.Remove(t.Context(), e.spec); remote { // it may not be there without a flush
+	if _ = e.opener.Remove(t.Context(), e.spec); remote { // it may not exist without a flush
 		return
 	}
-	for round := 0; round < rivalry(t)/5 && !t.Failed(); round++ {
+	for round := 0; round < raceRounds(t)/5 && !t.Failed(); round++ {
 		var made [racers]bool
 		var wg sync.WaitGroup
 		start := make(chan struct{})
@@ -177,7 +177,7 @@ func createRace(t conformance.T, e *Env) {
 				<-start
 				m, err := e.open(t.Context(), driver.CreateExclusive)
 				if err != nil {
-					wantKind(t, "a loser", err, ncerr.ErrExists)
+					wantKind(t, "a losing open", err, ncerr.ErrExists)
 					return
 				}
 				_, err = m.Put(t.Context(), "k", driver.Bytes(pattern(byte(i), 1000)), &driver.PutOptions{})
@@ -185,7 +185,7 @@ func createRace(t conformance.T, e *Env) {
 					err = m.Flush(t.Context())
 				}
 				if made[i] = err == nil; err != nil {
-					wantKind(t, "a loser, later", err, ncerr.ErrExists, ncerr.ErrConflict)
+					wantKind(t, "a put or flush after a losing open", err, ncerr.ErrExists, ncerr.ErrConflict)
 				}
 				if err := m.Close(t.Context()); err != nil && made[i] {
 					t.Errorf("close: %v", err)
@@ -202,7 +202,7 @@ func createRace(t conformance.T, e *Env) {
 			}
 		}
 		if winners != 1 {
-			t.Errorf("round %d: %d of %d made the store", round, winners, racers)
+			t.Errorf("round %d: %d of %d opens created the store, want 1", round, winners, racers)
 			return
 		}
 		s := e.mustOpen(t, driver.Read)
@@ -214,12 +214,12 @@ func createRace(t conformance.T, e *Env) {
 	}
 }
 
-// handles has several of one store, and of another.
+// handles opens several handles of one store and of another store.
 func handles(t conformance.T, e *Env) {
 	other := *e
 	spec, cleanup, err := e.another()
 	if err != nil {
-		t.Fatalf("a second place: %v", err)
+		t.Fatalf("location of a second store: %v", err)
 	}
 	other.spec = spec
 	if cleanup != nil {
@@ -245,9 +245,9 @@ func handles(t conformance.T, e *Env) {
 	one, two, there := e.mustOpen(t, driver.Read), e.mustOpen(t, driver.Read), other.mustOpen(t, driver.Read)
 	a, _ := one.stat("k")
 	if b, _ := two.stat("k"); a.Version != b.Version || !a.ModTime.Equal(b.ModTime) {
-		t.Errorf("two handles that see the same object: version %q of %v, and %q of %v", a.Version, a.ModTime, b.Version, b.ModTime)
+		t.Errorf("two handles return different facts of the same object: version %q of %v, and %q of %v", a.Version, a.ModTime, b.Version, b.ModTime)
 	}
-	two.close() // the second before the first, then the first before the third
+	two.close() // close the second before the first, then the first before the third
 	look(one, "this one")
 	look(there, "that")
 	two = e.mustOpen(t, driver.Read)
@@ -256,7 +256,7 @@ func handles(t conformance.T, e *Env) {
 	look(there, "that")
 	look(w, "this one")
 	two.close()
-	w.put("k", "this one") // whoever writes goes on
+	w.put("k", "this one") // the writer continues
 	w.flush()
 	w.close()
 	look(apart, "that")
@@ -267,8 +267,7 @@ func handles(t conformance.T, e *Env) {
 	look(three, "this one")
 }
 
-// missingLater shows that a store that is opened without looking, and is not
-// there, has no objects.
+// missingLater checks that a missing store has no objects if Open does not look for it.
 func missingLater(t conformance.T, e *Env) {
 	m, err := e.open(t.Context(), driver.Read)
 	if err != nil {
@@ -282,11 +281,11 @@ func missingLater(t conformance.T, e *Env) {
 
 func openSiblings(t conformance.T, e *Env) {
 	if !strings.Contains(e.spec.Path, "/") {
-		return // nothing is said of such a place
+		return // siblings are defined only for paths with a slash
 	}
 	beside := *e
 	beside.spec.Path += ".nczstage-x"
-	t.Cleanup(func() { _ = beside.opener.Remove(context.WithoutCancel(t.Context()), beside.spec) }) // it may be gone
+	t.Cleanup(func() { _ = beside.opener.Remove(context.WithoutCancel(t.Context()), beside.spec) }) // it may not exist any more
 	a := e.create(t)
 	a.putAll("a/b", "c")
 	a.flush()
@@ -299,7 +298,7 @@ func openSiblings(t conformance.T, e *Env) {
 	a.wantList("", driver.ListOptions{Recursive: true}, "a/b", "c")
 	a.close()
 	b.close()
-	a = e.create(t) // which empties it, at the latest when it is flushed
+	a = e.create(t) // this empties the store, at the latest when it is flushed
 	a.flush()
 	a.close()
 	b = beside.mustOpen(t, driver.Read)
@@ -326,8 +325,8 @@ func openSiblings(t conformance.T, e *Env) {
 	e.unrelated(t)
 }
 
-// unrelated makes and removes a store beside others whose paths have what
-// drivers append to make names of their own.
+// unrelated creates and removes a store next to others whose paths have the suffixes that
+// drivers use for their temporary names.
 func (e *Env) unrelated(t conformance.T) {
 	var others []Env
 	for _, letters := range []string{"x", "new", "tmp", "old", "lock", "db"} {
@@ -340,7 +339,7 @@ func (e *Env) unrelated(t conformance.T) {
 		s.close()
 		others = append(others, o)
 	}
-	for range 2 { // a store that is new, and one that replaces it
+	for range 2 { // a new store, and one that replaces it
 		s := e.create(t)
 		s.put("k", pattern(1, 100_000))
 		s.flush()
@@ -399,8 +398,8 @@ func openUpdate(t conformance.T, e *Env) {
 	}
 }
 
-// secretInError gives each secret option a value that is a text, and looks for
-// that text in the errors of openings that fail, and of a removal.
+// secretInError sets each secret option to a distinctive text and searches for it in the
+// errors of failing calls of Open, Stat and Remove.
 func secretInError(t conformance.T, e *Env) {
 	const secret = "a-text-that-stands-nowhere-else"
 	for _, o := range e.opener.Describe().Options {
@@ -410,13 +409,13 @@ func secretInError(t conformance.T, e *Env) {
 		given := map[string]any{}
 		if len(e.spec.Options) > 0 {
 			if err := json.Unmarshal(e.spec.Options, &given); err != nil {
-				t.Fatalf("the options are no JSON object: %v", err)
+				t.Fatalf("the options are not a JSON object: %v", err)
 			}
 		}
 		given[o.Name] = secret
 		silent := func(what string, err error) {
 			if err != nil && strings.Contains(err.Error(), secret) {
-				t.Errorf("%s: the error has the value of option %s in it: %s", what, o.Name, strings.ReplaceAll(err.Error(), secret, "SECRET"))
+				t.Errorf("%s: the error contains the value of option %s: %s", what, o.Name, strings.ReplaceAll(err.Error(), secret, "SECRET"))
 			}
 		}
 		spec := e.spec
@@ -429,12 +428,12 @@ func secretInError(t conformance.T, e *Env) {
 			if silent(what, err); err != nil {
 				return
 			}
-			_, err = m.Stat(t.Context(), "none") // of a driver that looks no sooner
-			silent(what+" and look for an object", err)
+			_, err = m.Stat(t.Context(), "none") // for a driver that does not look for the store in Open
+			silent(what+" and stat an object", err)
 			_ = m.Close(t.Context())
 		}
-		open("open a store that is not there")
-		silent("remove a store that is not there", e.opener.Remove(t.Context(), spec))
+		open("open a missing store")
+		silent("remove a missing store", e.opener.Remove(t.Context(), spec))
 		given["no-such-option-of-any-driver"] = secret
 		open("open with an unknown option")
 	}

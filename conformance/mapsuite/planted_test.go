@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// planted is memmap with a defect in every Map.
+// planted opens stores with a defect in every Map.
 type planted struct {
 	driver.Opener
 	plant func(driver.Map) driver.Map
@@ -29,7 +29,7 @@ func (p planted) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return p.plant(m), nil
 }
 
-// inPlace overwrites like a careless file driver: what is longer keeps its tail.
+// inPlace overwrites without truncating, like a careless file driver.
 type inPlace struct{ driver.Map }
 
 func (m inPlace) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -46,7 +46,7 @@ func (m inPlace) Put(ctx context.Context, key string, body driver.Body, o *drive
 	return info, err
 }
 
-// hopeful says that an object is absent whenever it cannot give it.
+// hopeful returns ErrNotFound for every failed Get.
 type hopeful struct{ driver.Map }
 
 func (m hopeful) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -57,7 +57,7 @@ func (m hopeful) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return data, info, err
 }
 
-// shortRead gives what there is of a range that reaches past the end.
+// shortRead returns the available bytes of a range that extends past the end.
 type shortRead struct{ driver.Map }
 
 func (m shortRead) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -70,7 +70,7 @@ func (m shortRead) Get(ctx context.Context, key string, o *driver.GetOptions, al
 	return m.Map.Get(ctx, key, o, alloc)
 }
 
-// stringPrefix lists what begins with the same letters.
+// stringPrefix lists all keys that start with the prefix as a string, not by segments.
 type stringPrefix struct{ driver.Map }
 
 func (m stringPrefix) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -91,7 +91,7 @@ func (m stringPrefix) List(ctx context.Context, prefix string, o *driver.ListOpt
 	}
 }
 
-// torn shows the beginning of an object before all of it.
+// torn stores a part of an object before all of it.
 func torn(m driver.Map) driver.Map {
 	h := &hooked{Map: m}
 	h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -106,7 +106,7 @@ func torn(m driver.Map) driver.Map {
 	return h
 }
 
-// lateCheck looks for the object first and stores it later.
+// lateCheck checks for the object before it stores it, not atomically.
 func lateCheck(m driver.Map) driver.Map {
 	var looks meeting
 	return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -123,12 +123,11 @@ func lateCheck(m driver.Map) driver.Map {
 	}}
 }
 
-// plain hides GetMany, which the defects do not pass through.
+// plain removes GetMany, which the defects do not cover.
 type plain struct{ driver.Map }
 
-// TestPlantedDefects shows that each defect is caught by exactly the checks
-// that are about it. A check of calls that go on at once may see a defect of
-// another kind too, or not, as they happen to meet.
+// TestPlantedDefects checks that each defect fails exactly the checks written for it.
+// Checks of concurrent calls may or may not fail too.
 func TestPlantedDefects(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -176,7 +175,7 @@ func TestPlantedDefects(t *testing.T) {
 	}
 }
 
-// poor declares nothing and does nothing beyond what it must.
+// poor declares no capabilities and implements only what is required.
 type poor struct {
 	driver.Base
 	m driver.Map
@@ -191,7 +190,7 @@ func (p poor) Get(ctx context.Context, key string, o *driver.GetOptions, alloc d
 
 func (p poor) Stat(ctx context.Context, key string) (driver.Info, error) { return p.m.Stat(ctx, key) }
 
-// cut takes a path and the one with letters appended to it for one.
+// cut treats a path and the same path with letters appended as one store.
 type cut struct{ driver.Opener }
 
 func (c cut) spec(spec driver.OpenSpec) driver.OpenSpec {
@@ -207,8 +206,7 @@ func (c cut) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return c.Opener.Remove(ctx, c.spec(spec))
 }
 
-// TestSiblings: a driver that says that it has stores beside each other, and
-// has not, is found out.
+// TestSiblings checks that a driver that declares siblings without supporting them fails.
 func TestSiblings(t *testing.T) {
 	t.Parallel()
 	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(cut{memmap.NewOpener()}), &conformance.Options{Select: []string{"map.open.*"}, Limit: 10 * time.Minute})
@@ -217,8 +215,8 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestUndeclared runs the suite over a Map that can only be read: nothing
-// fails, and what is refused cleanly is reported as unsupported.
+// TestUndeclared runs the suite on a read-only Map. No check fails, and clean refusals
+// are reported as unsupported.
 func TestUndeclared(t *testing.T) {
 	t.Parallel()
 	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return poor{m: m} }}
@@ -229,11 +227,11 @@ func TestUndeclared(t *testing.T) {
 	liar := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return undeclaring{m} }}
 	r = conformance.Run(t.Context(), mapsuite.Suite(), inMemory(liar), &conformance.Options{Effort: conformance.Brief, Limit: 10 * time.Minute})
 	if want := []string{"map.put.if-absent"}; !slices.Equal(r.Failed(), want) {
-		t.Errorf("a condition that is ignored: want %q, got %q", want, r.Failed())
+		t.Errorf("a driver that ignores a condition: want %q, got %q", want, r.Failed())
 	}
 }
 
-// undeclaring does not declare IfAbsent, and ignores it.
+// undeclaring does not declare IfAbsent and ignores it.
 type undeclaring struct{ driver.Map }
 
 func (m undeclaring) Capabilities() driver.Capabilities {

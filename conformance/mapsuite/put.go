@@ -31,10 +31,10 @@ func putChecks() []Check {
 		}
 	}
 	return []Check{
-		{ID: "map.put.refused", Doc: "A store that cannot write says so.", Needs: w, Run: overwrite("x", "y"), Refuse: putRefused},
-		{ID: "map.put.shorter", Doc: "Overwriting with less leaves no tail.", Needs: w, Run: overwrite(pattern(1, 5000), "short")},
-		{ID: "map.put.longer", Doc: "Overwriting with more gives all of it.", Needs: w, Run: overwrite("short", pattern(2, 5000))},
-		{ID: "map.put.same-length", Doc: "Overwriting with as much replaces it, however little differs.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.refused", Doc: "A store that cannot write refuses a put.", Needs: w, Run: overwrite("x", "y"), Refuse: putRefused},
+		{ID: "map.put.shorter", Doc: "Overwriting with shorter content leaves no old bytes.", Needs: w, Run: overwrite(pattern(1, 5000), "short")},
+		{ID: "map.put.longer", Doc: "Overwriting with longer content stores all of it.", Needs: w, Run: overwrite("short", pattern(2, 5000))},
+		{ID: "map.put.same-length", Doc: "Overwriting with content of the same length replaces it, however little differs.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for _, at := range []int{0, 1, 2500, 4999} {
 				content := []byte(pattern(1, 5000))
@@ -45,8 +45,8 @@ func putChecks() []Check {
 			}
 			overwrite(pattern(1, 5000), pattern(2, 5000))(t, e)
 		}},
-		{ID: "map.put.contents", Doc: "Content is bytes and nothing else: whatever they look like, they come back as they were.", Needs: []string{Content}, Run: contents},
-		{ID: "map.put.to-empty", Doc: "Overwriting with nothing leaves an empty object.", Needs: w, Run: overwrite("something", "")},
+		{ID: "map.put.contents", Doc: "Content is opaque: any bytes are kept unchanged, whatever they look like.", Needs: []string{Content}, Run: contents},
+		{ID: "map.put.to-empty", Doc: "Overwriting with empty content leaves an empty object.", Needs: w, Run: overwrite("something", "")},
 		{ID: "map.put.from-empty", Doc: "An empty object can be overwritten.", Needs: w, Run: overwrite("", "something")},
 		{ID: "map.put.reader", Doc: "A body that is only an io.ReaderAt is stored whole.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -59,7 +59,7 @@ func putChecks() []Check {
 				s.want(key, content)
 			}
 		}},
-		{ID: "map.put.body-released", Doc: "The body belongs to the caller again when Put has returned.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.body-released", Doc: "Put does not use the body after it returns.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			p := []byte("original")
 			if _, err := s.m.Put(t.Context(), "k", driver.Bytes(p), &driver.PutOptions{}); err != nil {
@@ -69,14 +69,14 @@ func putChecks() []Check {
 				t.Errorf("put changes its body to %q", p)
 			}
 			copy(p, "scrawled")
-			for i := range 5 { // where the body was, others may lie by now
+			for i := range 5 { // the body's memory may be reused for these
 				s.put(fmt.Sprint("other", i), "scrawled")
 			}
 			s.want("k", "original")
 		}},
-		{ID: "map.put.body-fails", Doc: "When the body cannot be read, Put fails and the old content stays.", Needs: w, Run: putBadBody(errBody)},
-		{ID: "map.put.body-short", Doc: "When the body ends early, Put fails and the old content stays.", Needs: w, Run: putBadBody(io.EOF)},
-		{ID: "map.put.exclusive.below", Doc: "A key below an object is refused, and nothing changes.", Needs: []string{Write, PrefixExclusive}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.body-fails", Doc: "When the body cannot be read, Put fails and the old content is kept.", Needs: w, Run: putBadBody(errBody)},
+		{ID: "map.put.body-short", Doc: "When the body ends early, Put fails and the old content is kept.", Needs: w, Run: putBadBody(io.EOF)},
+		{ID: "map.put.exclusive.below", Doc: "A put of a key below an object is refused and changes nothing.", Needs: []string{Write, PrefixExclusive}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
 			for _, k := range []string{"a/b/c", "a/b/c/d"} {
@@ -86,9 +86,9 @@ func putChecks() []Check {
 			}
 			s.wantOwn("a/b")
 		}},
-		{ID: "map.put.exclusive.above", Doc: "A key that is a prefix of objects is refused until they are gone.", Needs: []string{Write, Delete, PrefixExclusive}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.exclusive.above", Doc: "A put of a key that is a prefix of objects is refused until they are deleted.", Needs: []string{Write, Delete, PrefixExclusive}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
-			s.putAll("a/b/c", "a/b-c", "a/b.d", "a/b0") // of which only the first is below a/b
+			s.putAll("a/b/c", "a/b-c", "a/b.d", "a/b0") // only the first is below a/b
 			for _, k := range []string{"a", "a/b"} {
 				_, err := s.tryPut(k, "x")
 				wantKind(t, "put "+k, err, ncerr.ErrObjectExists)
@@ -99,15 +99,15 @@ func putChecks() []Check {
 			s.put("a/b", "now free")
 			s.want("a/b", "now free")
 		}},
-		{ID: "map.put.exclusive.race", Doc: "Of puts at one time of which one would be a prefix of the other at most one succeeds.", Needs: []string{Write, PrefixExclusive}, Run: exclusiveRace},
+		{ID: "map.put.exclusive.race", Doc: "Of concurrent puts where one key is a prefix of the other, at most one succeeds.", Needs: []string{Write, PrefixExclusive}, Run: exclusiveRace},
 	}
 }
 
-// exclusiveRace puts an object and one below it at one time.
+// exclusiveRace puts an object and objects below it concurrently.
 func exclusiveRace(t conformance.T, e *Env) {
 	s := e.create(t)
 	var r rally
-	for round := 0; round < rivalry(t) && !t.Failed(); round++ {
+	for round := 0; round < raceRounds(t) && !t.Failed(); round++ {
 		above := fmt.Sprintf("race/%d", round)
 		keys := slices.Repeat([]string{above, above + "/x", above, above + "/y/z"}, 4)
 		won := r.race(t, s, round, keys, keys, driver.PutOptions{}, ncerr.ErrObjectExists)
@@ -120,8 +120,8 @@ func exclusiveRace(t conformance.T, e *Env) {
 	}
 }
 
-// contents stores what careless media interpret, shorten, or take for another
-// content that begins or ends like it.
+// contents stores content that careless media interpret, truncate, or confuse with
+// content that has the same start or end.
 func contents(t conformance.T, e *Env) {
 	s := e.create(t)
 	every := make([]byte, 256)
@@ -148,8 +148,8 @@ func contents(t conformance.T, e *Env) {
 	}
 }
 
-// putRefused shows that a store that does not declare Write cannot be created,
-// or refuses a Put.
+// putRefused checks that a store that does not declare Write cannot be created or refuses
+// a Put.
 func putRefused(t conformance.T, e *Env) {
 	m, err := e.open(t.Context(), driver.Create)
 	if err == nil {
@@ -168,7 +168,7 @@ func putBadBody(cause error) func(conformance.T, *Env) {
 			for _, k := range []string{"old", "new/k"} {
 				_, err := s.m.Put(t.Context(), k, badBody{size: size, good: size / 2, err: cause}, &driver.PutOptions{})
 				if err == nil {
-					t.Errorf("put %q succeeded with half of its %d bytes", k, size)
+					t.Errorf("put %q succeeds although only half of its %d bytes can be read", k, size)
 				} else if ncerr.KindOf(err) == ncerr.ErrNotFound {
 					t.Errorf("put %q: %v", k, err)
 				}
@@ -184,7 +184,7 @@ func putBadBody(cause error) func(conformance.T, *Env) {
 
 func conditionChecks() []Check {
 	return []Check{
-		{ID: "map.put.if-absent", Doc: "IfAbsent stores only where there is nothing.", Needs: []string{Write, IfAbsent}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.if-absent", Doc: "A put with IfAbsent succeeds only if the key is missing.", Needs: []string{Write, IfAbsent}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			o := &driver.PutOptions{IfAbsent: true}
 			if _, err := s.m.Put(t.Context(), "a/k", driver.Bytes("first"), o); err != nil {
@@ -195,46 +195,45 @@ func conditionChecks() []Check {
 			s.want("a/k", "first")
 			s.put("empty", "")
 			_, err = s.m.Put(t.Context(), "empty", driver.Bytes("x"), o)
-			wantKind(t, "an empty object is an object", err, ncerr.ErrObjectExists)
+			wantKind(t, "put with IfAbsent of an existing empty object", err, ncerr.ErrObjectExists)
 		}, Refuse: conditionRefused(driver.PutOptions{IfAbsent: true})},
-		{ID: "map.put.if-absent.race", Doc: "Of many puts with IfAbsent exactly one wins, and its content is there.", Needs: []string{Write, IfAbsent}, Run: ifAbsentRace},
-		{ID: "map.put.if-match", Doc: "IfMatch replaces only that version.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.if-absent.race", Doc: "Of many concurrent puts with IfAbsent exactly one succeeds, and its content is stored.", Needs: []string{Write, IfAbsent}, Run: ifAbsentRace},
+		{ID: "map.put.if-match", Doc: "A put with IfMatch replaces only that version.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			v1 := s.put("k", "one").Version
 			info, err := s.m.Put(t.Context(), "k", driver.Bytes("two"), &driver.PutOptions{IfMatch: v1})
 			if err != nil {
-				t.Fatalf("the version matches: %v", err)
+				t.Fatalf("put under the current version: %v", err)
 			}
 			if info.Version == v1 {
-				t.Errorf("the version has not changed: %q", v1)
+				t.Errorf("the version did not change: %q", v1)
 			}
 			_, err = s.m.Put(t.Context(), "k", driver.Bytes("three"), &driver.PutOptions{IfMatch: v1})
-			wantKind(t, "an old version", err, ncerr.ErrConflict)
+			wantKind(t, "put under an old version", err, ncerr.ErrConflict)
 			s.want("k", "two")
 			s.flush()
 			if _, err = s.m.Put(t.Context(), "k", driver.Bytes("four"), &driver.PutOptions{IfMatch: info.Version}); err != nil {
-				t.Errorf("the version that Put told does not match after a flush: %v", err)
+				t.Errorf("the version that Put returned does not match after a flush: %v", err)
 			}
 		}, Refuse: conditionRefused(driver.PutOptions{IfMatch: "1"})},
-		{ID: "map.put.if-match.others", Doc: "A version that this handle has put or read does not match any more when others have replaced or deleted the object.", Needs: []string{Write, Delete, IfMatch, DurableOnPut}, Run: ifMatchOthers},
-		{ID: "map.put.if-match.absent", Doc: "IfMatch on an absent key is ErrConflict and stores nothing.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.if-match.others", Doc: "A version that a handle put or read no longer matches after another handle replaced or deleted the object.", Needs: []string{Write, Delete, IfMatch, DurableOnPut}, Run: ifMatchOthers},
+		{ID: "map.put.if-match.absent", Doc: "A put with IfMatch of a missing key fails with ErrConflict and stores nothing.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			v := s.put("k", "x").Version
 			_, err := s.m.Put(t.Context(), "none", driver.Bytes("y"), &driver.PutOptions{IfMatch: v})
-			wantKind(t, "no object", err, ncerr.ErrConflict)
+			wantKind(t, "put with IfMatch of a missing key", err, ncerr.ErrConflict)
 			s.wantAbsent("none")
 		}},
-		{ID: "map.put.if-match.race", Doc: "Of many puts under one version at most one wins, so that none is lost.", Needs: []string{Write, IfMatch}, Run: ifMatchRace},
+		{ID: "map.put.if-match.race", Doc: "Of many concurrent puts under one version at most one succeeds, so that no update is lost.", Needs: []string{Write, IfMatch}, Run: ifMatchRace},
 	}
 }
 
-// conditionRefused shows that an undeclared condition is refused, never
-// ignored.
+// conditionRefused checks that an undeclared condition is refused, not ignored.
 func conditionRefused(o driver.PutOptions) func(conformance.T, *Env) {
 	return func(t conformance.T, e *Env) {
 		m, err := e.open(t.Context(), driver.Create)
 		if err != nil {
-			return // nothing can be stored here at all
+			return // objects cannot be stored here
 		}
 		s := &store{t: t, m: m}
 		t.Cleanup(s.close)
@@ -247,38 +246,39 @@ func conditionRefused(o driver.PutOptions) func(conformance.T, *Env) {
 	}
 }
 
-// racers is how many puts race, and rivalry how often.
+// racers is the number of concurrent puts in a race.
 const racers = 8
 
-func rivalry(t conformance.T) int {
+// raceRounds returns the number of rounds of a race.
+func raceRounds(t conformance.T) int {
 	if t.Effort() == conformance.Brief {
 		return 10
 	}
 	return 100
 }
 
-// rally is a point at which the bodies of racing puts meet. Whoever checks its
-// condition before it reads the body has by then let all of them through.
+// rally is a barrier at which the bodies of racing puts wait for each other. A driver
+// that checks its condition before it reads the body has then passed all of the checks.
 type rally struct {
-	met    atomic.Bool // all have met once: bodies are not read under a lock
-	missed int         // rounds in which not all met
+	met    atomic.Bool // all bodies have met once, so they are not read under a lock
+	missed int         // rounds in which not all bodies met
 }
 
-// missable is how many rounds the bodies may miss each other before they are
-// taken to be read under a lock, and nobody waits any more. They wait longer
-// each time: a slow machine needs that.
-const missable = 5
+// maxMissed is the number of rounds in which the bodies may fail to meet. After that they
+// are assumed to be read under a lock, and no longer wait. The timeout doubles after each
+// missed round, for slow machines.
+const maxMissed = 5
 
-// bodies returns the bodies of one round, and a function to call at its end.
+// bodies returns the bodies of one round and a function to call at its end.
 func (r *rally) bodies(contents []string) (bodies []driver.Body, end func()) {
 	var waiting atomic.Int64
 	all := make(chan struct{})
 	var alone atomic.Bool
-	patience := gatePatience << r.missed
+	timeout := gateTimeout << r.missed
 	switch {
 	case r.met.Load():
-		patience = time.Second
-	case r.missed >= missable:
+		timeout = time.Second
+	case r.missed >= maxMissed:
 		alone.Store(true)
 	}
 	bodies = make([]driver.Body, len(contents))
@@ -293,26 +293,26 @@ func (r *rally) bodies(contents []string) (bodies []driver.Body, end func()) {
 			select {
 			case <-all:
 				r.met.Store(true)
-			case <-time.After(patience):
+			case <-time.After(timeout):
 				alone.Store(true)
 			}
 		}}
 	}
 	return bodies, func() {
 		if alone.Load() {
-			r.missed = min(r.missed+1, missable)
+			r.missed = min(r.missed+1, maxMissed)
 		}
 	}
 }
 
-// together puts the contents at one time under one condition, and returns the
-// racers that won.
+// together puts the contents under one key and condition concurrently, and returns the
+// indexes of those that succeeded.
 func (r *rally) together(t conformance.T, s *store, round int, key string, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	return r.race(t, s, round, slices.Repeat([]string{key}, len(contents)), contents, o, loser)
 }
 
-// race is together with a key for each content. Every second round has plain
-// bodies.
+// race is like together with a key for each content. Every second round uses plain
+// bodies, which do not wait.
 func (r *rally) race(t conformance.T, s *store, round int, keys, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	bodies, end := r.bodies(contents)
 	defer end()
@@ -328,7 +328,7 @@ func (r *rally) race(t conformance.T, s *store, round int, keys, contents []stri
 			<-start
 			_, err := s.m.Put(t.Context(), keys[i], body, &o)
 			if won[i] = err == nil; err != nil {
-				wantKind(t, "a loser", err, loser)
+				wantKind(t, "a losing put", err, loser)
 			}
 		})
 	}
@@ -347,7 +347,7 @@ func (r *rally) race(t conformance.T, s *store, round int, keys, contents []stri
 func ifAbsentRace(t conformance.T, e *Env) {
 	s := e.create(t)
 	var r rally
-	for round := 0; round < rivalry(t) && !t.Failed(); round++ {
+	for round := 0; round < raceRounds(t) && !t.Failed(); round++ {
 		key := fmt.Sprintf("race/%d", round)
 		var contents []string
 		for i := range racers {
@@ -355,22 +355,22 @@ func ifAbsentRace(t conformance.T, e *Env) {
 		}
 		winners := r.together(t, s, round, key, contents, driver.PutOptions{IfAbsent: true}, ncerr.ErrObjectExists)
 		if len(winners) != 1 {
-			t.Errorf("round %d: %d winners", round, len(winners))
+			t.Errorf("round %d: %d puts succeeded, want 1", round, len(winners))
 			continue
 		}
 		s.want(key, contents[winners[0]])
 	}
 }
 
-// ifMatchRace appends to an object under the version that all racers have
-// read. A store may let nobody win, and then they try again.
+// ifMatchRace appends to an object under the version that all racers have read. A store
+// may let no put of a round succeed.
 func ifMatchRace(t conformance.T, e *Env) {
 	s := e.create(t)
 	var r rally
 	content := "x"
 	s.put("n", content)
 	idle := 0
-	for round := 0; round < rivalry(t) && !t.Failed(); round++ {
+	for round := 0; round < raceRounds(t) && !t.Failed(); round++ {
 		data, info, err := s.tryGet("n", driver.GetOptions{})
 		if err != nil || string(data) != content {
 			t.Errorf("round %d: want %s, got %s, %v", round, show(content), show(string(data)), err)
@@ -383,19 +383,19 @@ func ifMatchRace(t conformance.T, e *Env) {
 		winners := r.together(t, s, round, "n", contents, driver.PutOptions{IfMatch: info.Version}, ncerr.ErrConflict)
 		switch {
 		case len(winners) > 1:
-			t.Errorf("round %d: %d of %d puts under one version succeeded, so all but one are lost", round, len(winners), racers)
+			t.Errorf("round %d: %d of %d puts under one version succeeded, so all but one update are lost", round, len(winners), racers)
 		case len(winners) == 1:
 			content, idle = contents[winners[0]], 0
 		default:
 			if idle++; idle == 10 {
-				t.Errorf("in 10 rounds nobody could put under the current version")
+				t.Errorf("no put under the current version succeeded in 10 rounds")
 			}
 		}
 	}
 	s.want("n", content)
 }
 
-// ifMatchOthers looks at conditions of a handle whose object others change.
+// ifMatchOthers tests the conditions of a handle whose object other handles change.
 func ifMatchOthers(t conformance.T, e *Env) {
 	s := e.create(t)
 	other := e.mustOpen(t, driver.Update)
@@ -403,13 +403,13 @@ func ifMatchOthers(t conformance.T, e *Env) {
 		_, err := s.m.Put(t.Context(), "k", driver.Bytes("mine"), &driver.PutOptions{IfMatch: version})
 		wantKind(t, "put under a version that "+what, err, ncerr.ErrConflict)
 	}
-	for range 2 { // in the second round it knows what others have put
+	for range 2 { // in the second round the handle may have cached what others put
 		put := s.put("k", "one").Version
 		theirs := other.put("k", "two").Version
 		conflicts("others have replaced", put)
 		s.want("k", "two")
 		if _, err := s.m.Put(t.Context(), "k", driver.Bytes("three"), &driver.PutOptions{IfMatch: theirs}); err != nil {
-			t.Errorf("put under the version that others have put: %v", err)
+			t.Errorf("put under the version of another handle: %v", err)
 		}
 		_, info, err := s.tryGet("k", driver.GetOptions{})
 		if err != nil {
@@ -429,7 +429,7 @@ func ifMatchOthers(t conformance.T, e *Env) {
 func deleteChecks() []Check {
 	needs := []string{Write, Delete}
 	return []Check{
-		{ID: "map.delete.gone", Doc: "A deleted object is absent and can be stored anew.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.delete.gone", Doc: "A deleted object no longer exists and can be stored again.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b", "a/c")
 			s.delete("a/b")
@@ -443,7 +443,7 @@ func deleteChecks() []Check {
 				s.delete(key)
 				s.wantAbsent(key)
 			}
-			for i := range 50 { // what is still under way when Delete returns shows here
+			for i := range 50 { // shows work that continues after Delete returns
 				s.delete("a/b")
 				s.wantAbsent("a/b")
 				s.put("a/b", strconv.Itoa(i))
@@ -452,7 +452,7 @@ func deleteChecks() []Check {
 		}, Refuse: func(t conformance.T, e *Env) {
 			m, err := e.open(t.Context(), driver.Create)
 			if err != nil {
-				return // nothing can be stored here at all
+				return // objects cannot be stored here
 			}
 			s := &store{t: t, m: m}
 			t.Cleanup(s.close)
@@ -463,7 +463,7 @@ func deleteChecks() []Check {
 			wantKind(t, "an undeclared delete", err, ncerr.ErrUnsupported)
 			s.wantOwn("k")
 		}},
-		{ID: "map.delete.absent", Doc: "Deleting what is not there is no error.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.delete.absent", Doc: "Deleting a missing key succeeds.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
 			for _, k := range []string{"x", "a/x", "x/y/z", "a/b/c"} {
@@ -472,7 +472,7 @@ func deleteChecks() []Check {
 			s.delete("a/b")
 			s.delete("a/b")
 		}},
-		{ID: "map.delete.only", Doc: "Deleting a key removes no other, whether it is there or not.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.delete.only", Doc: "Deleting a key, existing or missing, removes no other key.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			keys := []string{"a", "ab", "abc", "ab-", "ab.d/x", "b", "A", "a_", "d/e", "d/ef", "d/f"}
 			for _, gone := range []string{"ab", "aa", "a%", "d/e", "d/ee"} {
@@ -493,7 +493,7 @@ func deleteChecks() []Check {
 			}
 			s.wantOwn("a/b/c", "a/d")
 		}},
-		{ID: "map.delete.unlists", Doc: "When its last object is gone, a prefix is gone.", Needs: []string{Write, Delete, List}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.delete.unlists", Doc: "A prefix disappears from listings when its last object is deleted.", Needs: []string{Write, Delete, List}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b/c", "a/b/d", "e")
 			s.delete("a/b/c")

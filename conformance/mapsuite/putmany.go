@@ -18,9 +18,9 @@ import (
 func putManyChecks() []Check {
 	needs := []string{Write, PutMany}
 	return []Check{
-		{ID: "map.put.many", Doc: "PutMany answers every request once, each with the result that Put has, whatever becomes of the others, and stores what it says and nothing else.", Needs: needs, Run: putManySizes},
-		{ID: "map.put.many.released", Doc: "The bodies belong to the caller again when PutMany has returned.", Needs: needs, Run: putManyReleased},
-		{ID: "map.put.many.cancel", Doc: "A PutMany whose context ends stores all or nothing of each request, says of none that it is stored which is not, and stores nothing after it has returned.", Needs: needs, Run: putManyCancelled},
+		{ID: "map.put.many", Doc: "PutMany answers every request exactly once, with the result that Put returns, independently of the others, and stores exactly what it reports.", Needs: needs, Run: putManySizes},
+		{ID: "map.put.many.released", Doc: "PutMany does not use the bodies after it returns.", Needs: needs, Run: putManyReleased},
+		{ID: "map.put.many.cancel", Doc: "A PutMany whose context ends stores all or nothing of each request, never reports a request as stored that is not, and stores nothing after it returns.", Needs: needs, Run: putManyCancelled},
 	}
 }
 
@@ -31,17 +31,17 @@ func putManySizes(t conformance.T, e *Env) {
 	}
 }
 
-// write is one request of a PutMany, and what must come of it.
+// write is one request of a PutMany and its expected result.
 type write struct {
 	req  driver.PutRequest
-	kind ncerr.Kind // of its error; 0 for none
-	any  bool       // any error
-	want string     // what is stored afterwards
-	none bool       // nothing is
+	kind ncerr.Kind // of its error; 0 for success
+	any  bool       // any error is expected
+	want string     // content afterwards
+	none bool       // the key does not exist afterwards
 }
 
-// aWrite makes request i, and puts what it meets.
-func (s *store) aWrite(key string, i int) write {
+// newWrite returns request number i and stores the object that it finds.
+func (s *store) newWrite(key string, i int) write {
 	caps := s.m.Capabilities()
 	size := 100 + i
 	switch i % 32 {
@@ -88,13 +88,13 @@ func (s *store) aWrite(key string, i int) write {
 	return w
 }
 
-// putMany makes n requests below a prefix, in every way.
+// putMany makes n requests below a prefix, with every kind of option and body.
 func (s *store) putMany(prefix string, n int) {
 	exclusive := s.m.Capabilities().PrefixExclusive && n > 1
 	writes := make([]write, n)
 	for i := range writes {
 		if !exclusive || i < n-1 {
-			writes[i] = s.aWrite(fmt.Sprintf("%s/%d", prefix, i), i)
+			writes[i] = s.newWrite(fmt.Sprintf("%s/%d", prefix, i), i)
 		}
 	}
 	if exclusive {
@@ -110,7 +110,7 @@ func (s *store) putMany(prefix string, n int) {
 	var inside atomic.Int64
 	err := s.callPutMany(s.t.Context(), reqs, func(i int, info driver.Info, err error) {
 		if inside.Add(1) > 1 {
-			s.t.Errorf("the sink is called before it has returned")
+			s.t.Errorf("the sink is called again before it has returned")
 		}
 		runtime.Gosched()
 		infos[i], errs[i] = info, err
@@ -124,11 +124,11 @@ func (s *store) putMany(prefix string, n int) {
 		what := fmt.Sprintf("request %d of %d", i, len(reqs))
 		switch {
 		case calls[i] != 1:
-			s.t.Errorf("%s: the sink was called with it %d times", what, calls[i])
+			s.t.Errorf("%s: the sink was called %d times", what, calls[i])
 		case w.kind != 0:
 			wantKind(s.t, what, errs[i], w.kind)
 		case w.any && (errs[i] == nil || ncerr.KindOf(errs[i]) == ncerr.ErrNotFound):
-			s.t.Errorf("%s: its body cannot be read: got %v", what, errs[i])
+			s.t.Errorf("%s: want an error, because the body cannot be read, got %v", what, errs[i])
 		case !w.any && errs[i] != nil:
 			s.t.Errorf("%s: %v", what, errs[i])
 		}
@@ -141,13 +141,13 @@ func (s *store) putMany(prefix string, n int) {
 func (s *store) callPutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	puts, ok := s.m.(driver.PutManyer)
 	if !ok {
-		s.t.Fatalf("the map has no PutMany any more")
+		s.t.Fatalf("the Map no longer implements PutMany")
 	}
 	s.t.Doing("put many", strconv.Itoa(len(reqs)))
 	return puts.PutMany(ctx, reqs, sink)
 }
 
-// wantWritten checks what a request has left, and what was said of it.
+// wantWritten checks the stored object of a request and the info returned for it.
 func (s *store) wantWritten(w write, info driver.Info, err error) {
 	if w.none {
 		s.wantAbsent(w.req.Key)
@@ -159,11 +159,11 @@ func (s *store) wantWritten(w write, info driver.Info, err error) {
 	}
 	now, err := s.stat(w.req.Key)
 	if err != nil || info.Size != now.Size || info.Version != now.Version {
-		s.t.Errorf("put many %q: want the facts that Stat gives, %+v, %v, got %+v", w.req.Key, now, err, info)
+		s.t.Errorf("put many %q: want the result of Stat, %+v, %v, got %+v", w.req.Key, now, err, info)
 	}
 }
 
-// wantPrefix checks that there is nothing below prefix but what was put.
+// wantPrefix checks that the objects below prefix are exactly those of writes.
 func (s *store) wantPrefix(prefix string, writes []write) {
 	if !s.m.Capabilities().RecursiveList {
 		return
@@ -180,7 +180,7 @@ func (s *store) wantPrefix(prefix string, writes []write) {
 	s.wantMany(prefix+"/", driver.ListOptions{Recursive: true}, want)
 }
 
-// plainWrites makes n requests without conditions, whose bodies are the caller's.
+// plainWrites returns n requests without conditions, and their contents.
 func plainWrites(prefix string, n, size int) ([]driver.PutRequest, []string) {
 	reqs, want := make([]driver.PutRequest, n), make([]string, n)
 	for i := range reqs {
@@ -208,7 +208,7 @@ func putManyReleased(t conformance.T, e *Env) {
 		}
 		clear(body)
 	}
-	for i := range 5 { // where the bodies were, others may lie by now
+	for i := range 5 { // their memory may be reused for these
 		s.put(fmt.Sprint("other", i), "scrawled")
 	}
 	for i := range reqs {
@@ -216,7 +216,7 @@ func putManyReleased(t conformance.T, e *Env) {
 	}
 }
 
-// putManyCancelled cancels before the call, and at several moments of it.
+// putManyCancelled cancels before the call and at several times during it.
 func putManyCancelled(t conformance.T, e *Env) {
 	s := e.create(t)
 	for round, at := range []int{-1, 0, 1, 7} {
@@ -245,16 +245,16 @@ func putManyCancelled(t conformance.T, e *Env) {
 			want[i] = string(got)
 			switch {
 			case err != nil || want[i] != "old" && want[i] != fresh[i]:
-				t.Errorf("request %d: want the old content or the new, got %d bytes %s, %v", i, len(got), show(want[i]), err)
+				t.Errorf("request %d: want the old or the new content, got %d bytes %s, %v", i, len(got), show(want[i]), err)
 			case said[i] && want[i] == "old":
-				t.Errorf("request %d: it is said to be stored, and the old content is there", i)
+				t.Errorf("request %d: it is reported as stored, but has the old content", i)
 			}
-			if i%2 == 0 { // nothing of the cancelled call may come over this one
+			if i%2 == 0 { // the cancelled call must not replace this one
 				s.put(reqs[i].Key, "last")
 				want[i] = "last"
 			}
 		}
-		for range 3 { // what is still under way needs a moment
+		for range 3 { // work that continues in the background needs a moment
 			for i := range reqs {
 				s.want(reqs[i].Key, want[i])
 			}

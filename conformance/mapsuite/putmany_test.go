@@ -19,7 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// self is the right to execute this test binary as a plugin.
+// self starts this test binary as a plugin.
 var self plugin.Self
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// putDefects are wrong ways to write much at once, each with the check that must fail.
+// putDefects are defective implementations of PutMany, each with the check that must
+// fail.
 var putDefects = []struct { // constant
 	name, want string
 	puts       func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error
@@ -40,7 +41,7 @@ var putDefects = []struct { // constant
 	})},
 	{"neighbour", "map.put.many", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 		return eachPut(func(i int, r driver.PutRequest, put putFunc) (driver.Info, error) {
-			if i%16 == 8 && i+8 < len(reqs) { // neither of them has a condition
+			if i%16 == 8 && i+8 < len(reqs) { // neither request has a condition
 				r.Key = reqs[i+8].Key
 			}
 			return put(r)
@@ -103,13 +104,13 @@ var putDefects = []struct { // constant
 				return nil
 			}
 		}
-		return m.(driver.PutManyer).PutMany(ctx, reqs, sink) // memmap has it
+		return m.(driver.PutManyer).PutMany(ctx, reqs, sink) // memmap implements it
 	}},
 }
 
 type putFunc func(r driver.PutRequest) (driver.Info, error)
 
-// eachPut makes the puts one by one.
+// eachPut returns a PutMany that makes the puts one by one.
 func eachPut(f func(i int, r driver.PutRequest, put putFunc) (driver.Info, error)) func(driver.Map, context.Context, []driver.PutRequest, driver.PutSink) error {
 	return func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 		for i, r := range reqs {
@@ -120,7 +121,7 @@ func eachPut(f func(i int, r driver.PutRequest, put putFunc) (driver.Info, error
 	}
 }
 
-// writing is a Map with another PutMany.
+// writing is a Map with a replaced PutMany method.
 type writing struct {
 	driver.Map
 	puts func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error
@@ -138,7 +139,7 @@ func writes(puts func(driver.Map, context.Context, []driver.PutRequest, driver.P
 	}
 }
 
-// named is a driver under another name.
+// named is a driver with another name.
 type named struct {
 	driver.Opener
 	name string
@@ -150,7 +151,7 @@ func (n named) Describe() driver.Description {
 	return d
 }
 
-// putDrivers are drivers in memory: a right one, and one with each of putDefects.
+// putDrivers returns memory drivers: a correct one, and one with each of putDefects.
 func putDrivers() plugin.Builtin {
 	b := plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}
 	for _, d := range putDefects {
@@ -159,8 +160,8 @@ func putDrivers() plugin.Builtin {
 	return b
 }
 
-// TestPutDefectsAreCaught finds each defect in this process, through the protocol, and
-// in a process of its own, with and without shared memory.
+// TestPutDefectsAreCaught checks that each defect is found in this process, through the
+// plugin protocol, and in a separate process with and without shared memory.
 func TestPutDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	ways := map[string]*host.Options{
@@ -176,7 +177,7 @@ func TestPutDefectsAreCaught(t *testing.T) {
 			}
 			r := conformance.Run(t.Context(), mapsuite.Suite(), find("mem"), &conformance.Options{Select: []string{"map.put.many*"}, Limit: 10 * time.Minute})
 			if !r.OK() || r.Totals.Pass != 3 {
-				t.Errorf("without a defect: %+v, %+v", r.Totals, r.Results)
+				t.Errorf("a correct driver fails: %+v, %+v", r.Totals, r.Results)
 			}
 			for _, d := range putDefects {
 				t.Run(d.name, func(t *testing.T) {
@@ -188,7 +189,7 @@ func TestPutDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// putDriverHere finds a driver of putDrivers.
+// putDriverHere returns a target with a driver of putDrivers in this process.
 func putDriverHere(name string) *mapsuite.Target {
 	for _, o := range putDrivers().Openers {
 		if o.Describe().Name == name {
@@ -198,7 +199,7 @@ func putDriverHere(name string) *mapsuite.Target {
 	return nil
 }
 
-// hosted finds drivers of putDrivers behind a host.
+// hosted returns a function that finds drivers of putDrivers through a plugin host.
 func hosted(t *testing.T, o host.Options) func(name string) *mapsuite.Target {
 	o.Self, o.Builtin, o.StartTimeout, o.TempDir, o.MaxMemory = self, putDrivers(), 2*time.Minute, t.TempDir(), -1
 	dir := t.TempDir()
@@ -224,7 +225,7 @@ func hosted(t *testing.T, o host.Options) func(name string) *mapsuite.Target {
 	}
 }
 
-// TestCarelessPutMany finds what shows in the caller's own process only.
+// TestCarelessPutMany tests defects that show only in the caller's own process.
 func TestCarelessPutMany(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -235,7 +236,7 @@ func TestCarelessPutMany(t *testing.T) {
 			if len(reqs) > 0 && len(reqs)%16 == 0 {
 				reqs = reqs[:len(reqs)-1]
 			}
-			return m.(driver.PutManyer).PutMany(ctx, reqs, sink) // memmap has it
+			return m.(driver.PutManyer).PutMany(ctx, reqs, sink) // memmap implements it
 		}},
 		"answers before it stores": {"map.put.many.cancel", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			for i, r := range reqs {

@@ -1,6 +1,6 @@
-// Package mapsuite is the conformance suite of storage drivers: what
-// core/zmap/driver promises, as checks with stable ids. It works on a
-// driver.Opener from anywhere, in this process or behind a plugin.
+// Package mapsuite is the conformance suite of storage drivers. Its checks, which have
+// stable ids, cover what core/zmap/driver promises. It tests any driver.Opener, in this
+// process or in a plugin.
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{
@@ -11,13 +11,12 @@
 //		})
 //	}
 //
-// The checks call the driver itself and keep what core/zmap/driver lists
-// under "Callers guarantee": keys are valid, option pointers are not nil,
-// conditions are set only when declared (except where a check shows that an
-// undeclared one is refused).
+// The checks call the driver directly and keep what core/zmap/driver lists under "Callers
+// guarantee": keys are valid, option pointers are not nil, and conditions are set only
+// when declared, except where a check tests that an undeclared one is refused.
 //
-// Source: netcdf-c libnczarr/zmap.h for the semantics, made exact where its
-// drivers differ from each other.
+// The semantics are those of netcdf-c libnczarr/zmap.h, made precise where its drivers
+// differ from each other.
 package mapsuite
 
 import (
@@ -36,7 +35,7 @@ const Version = "0.7"
 // Check is one rule of the driver contract.
 type Check = conformance.Check[*Env]
 
-// Suite gives all checks.
+// Suite returns all checks.
 func Suite() conformance.Suite[*Env] {
 	return conformance.Suite[*Env]{Name: "map", Version: Version, Checks: slices.Concat(
 		openChecks(), durableChecks(), keyChecks(), exactChecks(), getChecks(), rangeChecks(), allocChecks(), putChecks(), putManyChecks(), conditionChecks(),
@@ -44,7 +43,7 @@ func Suite() conformance.Suite[*Env] {
 	)}
 }
 
-// Names of capabilities, as checks need them. The first ten are fields of
+// Names of capabilities that checks require. The first ten are fields of
 // driver.Capabilities.
 const (
 	Ranges          = "ranges"
@@ -59,48 +58,47 @@ const (
 	DurableOnPut    = "durable-on-put"
 	GetMany         = "get-many" // the Map implements driver.GetManyer
 	PutMany         = "put-many" // the Map implements driver.PutManyer
-	Content         = "content"  // the suite can put objects there: Write, or Target.Place
+	Content         = "content"  // the suite can store objects: Write, or Target.Place
 	FindsMissing    = "finds-missing"
-	Crashes         = "crashes"  // Target.Crash is there
-	Breaks          = "breaks"   // Target.Break is there
-	Measured        = "measured" // what the driver holds can be measured
-	Siblings        = "siblings" // the driver says so of itself
+	Crashes         = "crashes"  // Target.Crash is set
+	Breaks          = "breaks"   // Target.Break is set
+	Measured        = "measured" // the driver's resources can be measured
+	Siblings        = "siblings" // the driver's description declares Siblings
 )
 
 // Target is a storage driver under test.
 type Target struct {
-	// Name names the driver in reports; empty takes the name that it gives
-	// itself.
+	// Name names the driver in reports. The default is the name in the driver's
+	// description.
 	Name string
 	// Opener is the driver.
 	Opener driver.Opener
-	// NewSpec names a place where no store is yet, another one at each call.
-	// cleanup removes whatever is there afterwards; it may be nil. The checks
-	// set the Mode.
+	// NewSpec returns the location of a store that does not exist yet, a different one at
+	// each call. The checks set the Mode. cleanup removes whatever exists there
+	// afterwards; it may be nil.
 	NewSpec func() (spec driver.OpenSpec, cleanup func(), err error)
-	// Place, for a driver that cannot write, opens an empty store for writing
-	// at the place that a spec of NewSpec names: the directory that a web
-	// server serves. The checks put their objects there and read them through
-	// the driver. nil for a driver that writes.
+	// Place opens an empty store for writing at the location of spec, for a driver that
+	// cannot write, such as the directory that a web server serves. The checks store
+	// their objects there and read them through the driver. It is nil for a driver that
+	// writes.
 	Place func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error)
-	// Blind says that Open does not look whether a store is there, because
-	// that would cost a request: the first read shows it.
+	// Blind declares that Open does not check whether a store exists, because that would
+	// cost a request. The first read fails instead.
 	Blind bool
-	// Crash, for a driver in a process of its own, ends that process at once
-	// and without notice, and returns when it is gone; the next call to the
-	// driver is served by a fresh one. nil for a driver in this process.
+	// Crash kills the driver's process and returns when it is gone. The next call to the
+	// driver must start a new process. It is nil for a driver in this process.
 	Crash func() error
-	// Break makes the medium of the store that spec names unreadable, so that
-	// reads fail although the objects are still there. It writes no zeros. Only
-	// the author of a driver knows how; nil leaves out the check of what
-	// failures look like.
+	// Break makes the medium of the store at spec unreadable, so that reads fail although
+	// the objects still exist. It must not write zeros. If it is nil, the check of such
+	// failures does not run.
 	Break func(ctx context.Context, spec driver.OpenSpec) error
-	// Usage measures what the driver's processes hold; nil measures this
-	// process, as far as that is possible.
+	// Usage measures the resources of the driver's processes. If it is nil, the suite
+	// counts the descriptors of this process.
 	Usage func() (conformance.Usage, error)
 }
 
-// ownUsage measures this process, whose memory is not the driver's alone.
+// ownUsage counts the descriptors of this process. It does not measure memory, which is
+// not only the driver's.
 func ownUsage() (conformance.Usage, error) {
 	open, err := os.ReadDir("/proc/self/fd")
 	return conformance.Usage{Descriptors: len(open), Memory: -1}, err
@@ -116,7 +114,7 @@ func (g *Target) TargetName() string {
 	return g.Opener.Describe().Name
 }
 
-// TargetCapabilities implements conformance.Target: it asks a fresh store.
+// TargetCapabilities implements conformance.Target. It opens a new store.
 func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 	spec, cleanup, err := g.NewSpec()
 	if err != nil {
@@ -136,7 +134,7 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 	}
 	m, err := g.Opener.Open(ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("open a first store: %w", err)
+		return nil, fmt.Errorf("open the first store: %w", err)
 	}
 	caps := capabilityNames(m)
 	if g.Place != nil || m.Capabilities().Write {
@@ -192,7 +190,7 @@ func capabilityNames(m driver.Map) []string {
 	return names
 }
 
-// New implements conformance.Target: a place of its own for one check.
+// New implements conformance.Target. Each check gets a location of its own.
 func (g *Target) New(t conformance.T) (*Env, error) {
 	spec, cleanup, err := g.NewSpec()
 	if err != nil {
@@ -211,13 +209,13 @@ func (g *Target) usage() func() (conformance.Usage, error) {
 	return g.Usage
 }
 
-// Env is what a check works on: a driver and a place for one store.
+// Env is the environment of one check: a driver and the location of one store.
 type Env struct {
 	opener driver.Opener
 	spec   driver.OpenSpec
-	// another names one more place.
+	// another returns the location of another store.
 	another func() (driver.OpenSpec, func(), error)
-	place   func(context.Context, driver.OpenSpec) (driver.Map, error) // nil: through opener
+	place   func(context.Context, driver.OpenSpec) (driver.Map, error) // nil if objects are stored through opener
 	crash   func() error
 	damage  func(context.Context, driver.OpenSpec) error
 	usage   func() (conformance.Usage, error)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// inMemory is a target whose stores live in one Opener.
+// inMemory returns a target whose stores live in one Opener.
 func inMemory(o driver.Opener) *mapsuite.Target {
 	var n atomic.Int64
 	return &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
