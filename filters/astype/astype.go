@@ -1,9 +1,9 @@
-// Package astype is the filter "astype": elements stored as another numeric
-// type. It imports core/codec/driver, core/dtype and the kernels below
-// filters/internal; core/codec calls it.
+// Package astype implements the filter "astype", which stores elements as another numeric
+// type. It imports core/codec/driver, core/dtype and the helpers in filters/internal;
+// core/codec calls it.
 //
-// Unlike numcodecs it refuses values that the other type cannot hold, in both
-// directions, instead of storing other ones.
+// Unlike numcodecs it refuses values that the other type cannot hold, in both directions,
+// instead of storing a different value.
 package astype
 
 import (
@@ -18,14 +18,15 @@ import (
 // ID is the numcodecs id.
 const ID = "astype"
 
-// Codec encodes and decodes. It is safe for concurrent use. A value that does
-// not fit is ncerr.ErrConvert when encoding, ErrCorrupt when decoding.
+// Codec converts elements. It is safe for concurrent use. Encode fails with
+// ncerr.ErrConvert and Decode with ncerr.ErrCorrupt if a value does not fit the other
+// type.
 type Codec struct{ plain, coded dtype.Type }
 
 var _ driver.Codec = (*Codec)(nil)
 
-// New makes a codec for elements of type plain, stored as type coded; both
-// must be numbers.
+// New returns a codec that stores elements of type plain as type coded. Both must be
+// numeric.
 func New(plain, coded dtype.Type) (*Codec, error) {
 	if !plain.Numeric() || !coded.Numeric() {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be stored as %v", plain, coded)
@@ -33,15 +34,15 @@ func New(plain, coded dtype.Type) (*Codec, error) {
 	return &Codec{plain, coded}, nil
 }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.astype", Encode: true, Decode: true, Lossy: true,
 			Summary: "elements stored as another numeric type", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
-				{Name: "decode_dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; absent: that of the array"},
-				{Name: "encode_dtype", Type: driver.DTypeParam, Doc: "type of the encoded elements; absent: decode_dtype"},
+				{Name: "decode_dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
+				{Name: "encode_dtype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: decode_dtype"},
 			},
 		},
 		OpenAs: open,
@@ -59,12 +60,12 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, out, err
 }
 
-// Encode converts to the stored type.
+// Encode converts src to the stored type.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return filter.Convert(ctx, dst, c.coded, src, c.plain, filter.Unfit)
 }
 
-// Decode converts back.
+// Decode converts src from the stored type.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return filter.Convert(ctx, dst, c.plain, src, c.coded, filter.Misfit)
 }

@@ -1,6 +1,6 @@
-// Package base64 is the filter "base64": bytes as text of the standard
-// alphabet, padded. It imports core/codec/driver and filters/internal/filter;
-// core/codec calls it.
+// Package base64 implements the filter "base64", which stores bytes as padded text in the
+// standard alphabet. It imports core/codec/driver and filters/internal/filter; core/codec
+// calls it.
 package base64
 
 import (
@@ -14,13 +14,13 @@ import (
 // ID is the numcodecs id.
 const ID = "base64"
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// Codec encodes and decodes base64. It is safe for concurrent use. Decode fails with
+// ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct{}
 
 var _ driver.Codec = Codec{}
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{ID: ID, Encode: true, Decode: true, Summary: "bytes as base64 text", Transform: driver.BytesToBytes},
@@ -30,7 +30,7 @@ func Provider() driver.Provider {
 	}
 }
 
-// Encode writes the text.
+// Encode writes src as text.
 func (Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -43,12 +43,12 @@ func (Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// Decode reads the text; line ends in it are skipped.
+// Decode decodes text. It skips line breaks.
 func (Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	// The last group may give up to two bytes less than its room.
+	// The last group may decode to up to two bytes less than DecodedLen counts.
 	if n := base64.StdEncoding.DecodedLen(len(src)); n <= len(dst) {
 		n, err := base64.StdEncoding.Decode(dst, src)
 		if err != nil {
@@ -59,8 +59,7 @@ func (Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return decodeTight(dst, src)
 }
 
-// decodeTight decodes by way of small memory, into a dst that has no room to
-// spare.
+// decodeTight decodes into a dst that may be just large enough for the result.
 func decodeTight(dst, src []byte) (int, error) {
 	var quad [4]byte
 	var out [3]byte
@@ -71,7 +70,7 @@ func decodeTight(dst, src []byte) (int, error) {
 			continue
 		}
 		if ended {
-			return 0, filter.Corrupt("text behind the end")
+			return 0, filter.Corrupt("text after the end")
 		}
 		quad[k] = c
 		if k++; k < 4 {
@@ -89,7 +88,7 @@ func decodeTight(dst, src []byte) (int, error) {
 		ended = n < 3
 	}
 	if k != 0 {
-		return 0, filter.Corrupt("the text ends within a group")
+		return 0, filter.Corrupt("the text ends inside a group of four characters")
 	}
 	return at, nil
 }

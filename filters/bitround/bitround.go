@@ -1,11 +1,10 @@
-// Package bitround is the filter "bitround": floats of which only some bits of
-// the mantissa are kept, so that a later step makes them smaller. It imports
-// core/codec/driver, core/dtype and filters/internal/filter; core/codec calls
-// it.
+// Package bitround implements the filter "bitround", which keeps only some bits of the
+// mantissa of floats so that a later codec compresses them better. It imports
+// core/codec/driver, core/dtype and filters/internal/filter; core/codec calls it.
 //
-// Unlike numcodecs it leaves NaN as it is, and never rounds a finite value to
-// infinity. Integers are left as they are: numcodecs decodes such chunks and
-// refuses to encode them.
+// Unlike numcodecs it leaves NaN unchanged and never rounds a finite value to infinity.
+// It also leaves integers unchanged; numcodecs decodes such chunks but refuses to encode
+// them.
 package bitround
 
 import (
@@ -21,35 +20,34 @@ import (
 // ID is the numcodecs id.
 const ID = "bitround"
 
-// Codec encodes and decodes; decoding is a copy. It is safe for concurrent
-// use.
+// Codec rounds floats. Decoding copies. It is safe for concurrent use.
 type Codec struct {
 	typ  dtype.Type
-	drop uint // bits of the mantissa that are rounded off
+	drop uint // number of mantissa bits to drop
 }
 
 var _ driver.Codec = (*Codec)(nil)
 
-// mantissa gives the number of bits of the mantissa.
+// mantissa returns the number of mantissa bits.
 func mantissa(t dtype.Type) int { return map[int]int{2: 10, 4: 23, 8: 52}[t.Size] }
 
-// New makes a codec that keeps keepbits bits of the mantissa of floats of
-// type t. Integers are kept whole.
+// New returns a codec that keeps keepbits bits of the mantissa of floats of type t.
+// Integers are not rounded.
 func New(t dtype.Type, keepbits int) (*Codec, error) {
 	switch t.Kind {
 	case dtype.Float:
 	case dtype.Int, dtype.Uint:
 		return &Codec{typ: t}, nil
 	default:
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats and integers are accepted, not %v", t)
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be rounded, only floats and integers", t)
 	}
 	if keepbits < 0 || keepbits > mantissa(t) {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bits to keep, %v has %d", keepbits, t, mantissa(t))
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "keepbits is %d, but the mantissa of %v has %d bits", keepbits, t, mantissa(t))
 	}
 	return &Codec{t, uint(mantissa(t) - keepbits)}, nil
 }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
@@ -102,7 +100,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return len(dst), nil
 }
 
-// encode32 is the kernel of the common type.
+// encode32 rounds little-endian float32 elements, the most common type.
 func encode32(dst, src []byte, drop uint) {
 	src = src[:len(dst)]
 	half, mask := uint32(1)<<(drop-1)-1, ^uint32(0)<<drop
@@ -116,7 +114,7 @@ func encode32(dst, src []byte, drop uint) {
 	}
 }
 
-// round drops bits of a float whose infinity has the bits inf.
+// round drops bits of a float. inf are the bits of infinity in its type.
 func round(v uint64, drop uint, inf uint64) uint64 {
 	if v&inf == inf { // infinity and NaN
 		return v
@@ -128,7 +126,7 @@ func round(v uint64, drop uint, inf uint64) uint64 {
 	return r
 }
 
-// Decode copies.
+// Decode copies src.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	n, err := filter.Counts(ctx, dst, src, c.typ.Size, c.typ.Size)
 	if err != nil {

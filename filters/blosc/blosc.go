@@ -1,10 +1,10 @@
-// Package blosc is the filter "blosc": the container of c-blosc 1.x, which
-// cuts a chunk into blocks, shuffles each and encodes it with one of several
-// inner codecs. It imports core/codec/driver, the kernels below
-// filters/internal, klauspost/compress and pierrec/lz4; core/codec calls it.
+// Package blosc implements the filter "blosc", the container of c-blosc 1.x. It divides a
+// chunk into blocks, shuffles each of them and compresses it with one of several inner
+// codecs. It imports core/codec/driver, the helpers in filters/internal,
+// klauspost/compress and pierrec/lz4; core/codec calls it.
 //
-// It decodes everything that c-blosc 1.x writes, and encodes with every inner
-// codec of c-blosc.
+// It decodes everything that c-blosc 1.x writes, and encodes with every inner codec of
+// c-blosc.
 package blosc
 
 import (
@@ -27,33 +27,33 @@ const ID = "blosc"
 
 // The values of Params.Shuffle.
 const (
-	AutoShuffle = -1 // bits for elements of one byte, else bytes
+	AutoShuffle = -1 // BitShuffle for elements of one byte, otherwise ByteShuffle
 	NoShuffle   = 0
 	ByteShuffle = 1
 	BitShuffle  = 2
 )
 
-// Params are the parameters. Only decoding needs none of them.
+// Params are the parameters. Decoding does not use them.
 type Params struct {
 	// CName is the inner codec: blosclz, lz4 (the default), lz4hc, snappy,
 	// zlib or zstd.
 	CName string `json:"cname"`
-	// CLevel is 0 (stored) to 9 (small); the default is 5.
+	// CLevel is from 0 (stored) to 9 (smallest output); the default is 5.
 	CLevel int `json:"clevel"`
-	// Shuffle is one of the constants, or in v3 "noshuffle", "shuffle" or
-	// "bitshuffle"; the default is ByteShuffle.
+	// Shuffle is one of the constants, or in Zarr v3 "noshuffle", "shuffle" or
+	// "bitshuffle". The default is ByteShuffle.
 	Shuffle int `json:"shuffle"`
-	// BlockSize is the size of blocks in bytes; 0, the default, chooses one.
+	// BlockSize is the size of blocks in bytes. 0, the default, selects it automatically.
 	BlockSize int `json:"blocksize"`
-	// TypeSize is the size of an element in bytes, which v3 states; 0, the
-	// default, is that of the array's elements. Above 255 it counts as 1.
+	// TypeSize is the size of an element in bytes, which Zarr v3 metadata states. 0, the
+	// default, is the size of the array's elements. Sizes above 255 count as 1.
 	TypeSize int `json:"typesize,omitempty"`
 }
 
 var names = [...]string{"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"}
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// Codec encodes and decodes blosc frames. It is safe for concurrent use. Decode fails
+// with ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct {
 	params   Params
 	typesize int
@@ -70,10 +70,10 @@ var (
 	_ driver.DecodedSizer = (*Codec)(nil)
 )
 
-// New makes a codec for elements of p.TypeSize bytes.
+// New returns a codec for elements of p.TypeSize bytes.
 func New(p Params) (*Codec, error) {
 	if !slices.Contains(names[:], p.CName) || p.CLevel < 0 || p.CLevel > 9 || p.Shuffle < AutoShuffle || p.Shuffle > BitShuffle || p.BlockSize < 0 {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "blosc cannot work with %+v", p)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid parameters of blosc: %+v", p)
 	}
 	c := &Codec{params: p, typesize: p.TypeSize, shuffle: p.Shuffle}
 	if c.typesize < 1 || c.typesize > 255 {
@@ -95,7 +95,7 @@ func New(p Params) (*Codec, error) {
 	return c, err
 }
 
-// zstdLevel maps levels as c-blosc does.
+// zstdLevel maps a level to one of zstd as c-blosc does.
 func zstdLevel(level int) int {
 	switch {
 	case level == 9:
@@ -110,7 +110,7 @@ func hcLevel(level int) lz4.CompressionLevel {
 	return lz4.CompressionLevel(1 << (8 + max(level, 1)))
 }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
@@ -119,10 +119,10 @@ func Provider() driver.Provider {
 			Transform: driver.BytesToBytes,
 			Params: []driver.Param{
 				{Name: "cname", Type: driver.TextParam, Choices: names[:], Default: "lz4", HDF5: 7, Doc: "inner codec"},
-				{Name: "clevel", Type: driver.IntParam, Max: 9, Default: "5", HDF5: 5, Doc: "level; 0 stores"},
+				{Name: "clevel", Type: driver.IntParam, Max: 9, Default: "5", HDF5: 5, Doc: "level; 0 stores uncompressed"},
 				{Name: "shuffle", Type: driver.IntParam, Min: AutoShuffle, Max: BitShuffle, Default: "1", HDF5: 6, Doc: "-1 by element size, 0 none, 1 bytes, 2 bits; or noshuffle, shuffle, bitshuffle"},
-				{Name: "blocksize", Type: driver.IntParam, Max: maxBytes, Default: "0", HDF5: 4, Doc: "bytes of a block; 0 is chosen"},
-				{Name: "typesize", Type: driver.IntParam, Max: 1 << 24, Default: "0", Doc: "bytes of an element; 0 is that of the array"},
+				{Name: "blocksize", Type: driver.IntParam, Max: maxBytes, Default: "0", HDF5: 4, Doc: "block size in bytes; 0 selects it automatically"},
+				{Name: "typesize", Type: driver.IntParam, Max: 1 << 24, Default: "0", Doc: "element size in bytes; 0 is the size of the array's elements"},
 			},
 		},
 		OpenAs: open,
@@ -130,7 +130,7 @@ func Provider() driver.Provider {
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	// numcodecs' auto shuffle was written as an unsigned number by others.
+	// Some writers store the automatic shuffle of numcodecs, -1, as an unsigned number.
 	const auto = 1<<32 - 1
 	prm := Params{
 		CName:     p.Text("cname"),
@@ -143,12 +143,12 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 		// The names of Zarr v3, then those that GDAL writes into v2.
 		i := slices.Index([]string{"noshuffle", "shuffle", "bitshuffle", "NONE", "BYTE", "BIT"}, text)
 		if prm.Shuffle = i % 3; i < 0 {
-			p.Fail("shuffle", "%q is not known", text)
+			p.Fail("shuffle", "unknown shuffle %q", text)
 		}
 	} else if prm.Shuffle = p.IntIn("shuffle", AutoShuffle, auto); prm.Shuffle == auto {
 		prm.Shuffle = AutoShuffle
 	} else if prm.Shuffle > BitShuffle {
-		p.Fail("shuffle", "%d is not known", prm.Shuffle)
+		p.Fail("shuffle", "unknown shuffle %d", prm.Shuffle)
 	}
 	if err := p.Err(); err != nil {
 		return nil, driver.Spec{}, err
@@ -163,5 +163,5 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, filter.Blob(in, in.MaxBytes+headerSize), nil
 }
 
-// elementSize is the size that numcodecs sees: that of the numpy type.
+// elementSize returns the element size that numcodecs sees, that of the numpy type.
 func elementSize(t dtype.Type) int { return max(t.Size, 1) }

@@ -2,22 +2,23 @@ package blosc
 
 import "github.com/seed-695719ce/nczarr/filters/internal/filter"
 
-// maxShort is the largest distance, less one, that takes two bytes; above it
-// two more follow.
+// maxShort is the largest distance, minus one, that takes two bytes. Larger distances
+// take two more.
 const maxShort = 8191
 
 // blosclz decodes a BloscLZ stream, which must fill dst exactly.
 //
-// The stream is a list of literal runs (a byte below 32: one more literal
-// follow) and matches (upper three bits: length less 2, where 7 means that
-// bytes are added until one is not 255; lower five and next byte: distance
-// less 1, where all ones mean that two bytes are added). The first byte is a
-// literal run whatever its upper bits are.
+// The stream is a list of literal runs and matches. A byte below 32 starts a literal run
+// of one more byte than its value. In other bytes, the upper three bits are the match
+// length minus 2; 7 means that bytes are added to it up to and including the first one
+// that is not 255. The lower five bits and the next byte are the distance minus 1; all
+// ones mean that two more bytes are added. The first byte is a literal run whatever its
+// upper bits are.
 //
 // Source: c-blosc 1.21, blosclz.c (the format is that of FastLZ level 2).
 func blosclz(dst, src []byte) error {
 	if len(src) == 0 {
-		return filter.Corrupt("an empty stream")
+		return filter.Corrupt("empty stream")
 	}
 	ip, op := 1, 0
 	ctrl := int(src[0]) & 31
@@ -25,14 +26,14 @@ func blosclz(dst, src []byte) error {
 		if ctrl < 32 {
 			n := ctrl + 1
 			if n > len(src)-ip || n > len(dst)-op {
-				return filter.Corrupt("a literal run leaves the stream")
+				return filter.Corrupt("a literal run exceeds the stream or the block")
 			}
 			copy(dst[op:op+n], src[ip:ip+n])
 			ip, op = ip+n, op+n
 		} else {
 			length, dist, next, ok := lzMatch(src, ip, ctrl)
 			if !ok || dist > op || length > len(dst)-op {
-				return filter.Corrupt("a match leaves the stream")
+				return filter.Corrupt("a match exceeds the stream or the block")
 			}
 			ip = next
 			copyMatch(dst, op, dist, length)
@@ -45,7 +46,7 @@ func blosclz(dst, src []byte) error {
 		ip++
 	}
 	if op != len(dst) {
-		return filter.Corrupt("a stream gives %d bytes, not %d", op, len(dst))
+		return filter.Corrupt("a stream decodes to %d bytes, not %d", op, len(dst))
 	}
 	return nil
 }
@@ -78,8 +79,8 @@ func lzMatch(src []byte, ip, ctrl int) (length, dist, next int, ok bool) {
 	return length + 3, dist + 1, ip, true
 }
 
-// copyMatch copies length bytes from dist before op to op. The two may
-// overlap; then the bytes repeat.
+// copyMatch copies length bytes from op-dist to op. If the ranges overlap, the bytes
+// repeat.
 func copyMatch(dst []byte, op, dist, length int) {
 	for length > dist {
 		copy(dst[op:op+dist], dst[op-dist:op])

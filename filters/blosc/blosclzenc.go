@@ -5,21 +5,21 @@ import (
 	"math/bits"
 )
 
-// The parameters of the search for matches.
+// Parameters of the search for matches.
 const (
-	lzBits  = 14 // of the hash
-	lzMin   = 4  // shortest match that is looked for
-	lzFar   = maxShort + 65534
-	lzRun   = 32 // longest literal run
-	lzPause = 6  // a search that fails 2^6 times steps further
-	lzTail  = 2  // literals at the end, without which c-blosc's decoder stops early
+	lzBits    = 14 // bits of the hash
+	lzMin     = 4  // shortest match
+	lzMaxDist = maxShort + 65534
+	lzRun     = 32 // longest literal run
+	lzPause   = 6  // after every 2^6 failed searches, the step grows by one
+	lzTail    = 2  // literals required at the end, without which c-blosc's decoder stops early
 )
 
-// lzTable has the place, plus one, of what was last seen with each hash.
+// lzTable holds, for each hash, the last position with that hash plus one.
 type lzTable [1 << lzBits]uint32
 
-// blosclzEncode writes src as a BloscLZ stream (see blosclz) and gives its
-// length, 0 when it does not fit in dst. higher levels search more closely.
+// blosclzEncode writes src as a BloscLZ stream (see blosclz) and returns its length, or 0
+// if it does not fit in dst. Higher levels search more thoroughly.
 func blosclzEncode(dst, src []byte, t *lzTable, level int) int {
 	clear(t[:])
 	w := lzWriter{dst: dst}
@@ -30,7 +30,7 @@ func blosclzEncode(dst, src []byte, t *lzTable, level int) int {
 		h := seq * 2654435761 >> (32 - lzBits)
 		ref := int(t[h]) - 1
 		t[h] = uint32(ip) + 1
-		if ref < 0 || ip-ref > lzFar || binary.LittleEndian.Uint32(src[ref:]) != seq {
+		if ref < 0 || ip-ref > lzMaxDist || binary.LittleEndian.Uint32(src[ref:]) != seq {
 			misses++
 			ip += 1 + misses>>pause
 			continue
@@ -49,7 +49,7 @@ func blosclzEncode(dst, src []byte, t *lzTable, level int) int {
 	return w.at
 }
 
-// same is the number of equal bytes at the start of a and b; a is the shorter.
+// same returns the number of equal bytes at the start of a and b. a is the shorter one.
 func same(a, b []byte) int {
 	n := 0
 	for n+8 <= len(a) {
@@ -64,7 +64,7 @@ func same(a, b []byte) int {
 	return n
 }
 
-// lzWriter writes the instructions of a stream.
+// lzWriter writes the literal runs and matches of a stream.
 type lzWriter struct {
 	dst  []byte
 	at   int
@@ -85,14 +85,14 @@ func (w *lzWriter) literals(b []byte) {
 	}
 }
 
-// match writes a match of n bytes, dist+1 bytes back.
+// match writes a match of n bytes at distance dist+1.
 func (w *lzWriter) match(n, dist int) {
 	if need := 6 + n/255; need > len(w.dst)-w.at {
 		w.full = true
 		return
 	}
-	near, code := min(dist, maxShort), min(n-2, 7)
-	w.dst[w.at] = byte(code<<5 | near>>8)
+	short, code := min(dist, maxShort), min(n-2, 7)
+	w.dst[w.at] = byte(code<<5 | short>>8)
 	w.at++
 	if code == 7 {
 		rest := n - 9
@@ -103,9 +103,9 @@ func (w *lzWriter) match(n, dist int) {
 		w.dst[w.at] = byte(rest)
 		w.at++
 	}
-	w.dst[w.at] = byte(near)
+	w.dst[w.at] = byte(short)
 	w.at++
-	if near == maxShort {
+	if short == maxShort {
 		binary.BigEndian.PutUint16(w.dst[w.at:], uint16(dist-maxShort))
 		w.at += 2
 	}

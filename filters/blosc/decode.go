@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/kernel"
 )
 
-// scratch is memory for one block at a time.
+// scratch is reusable memory for encoding or decoding one block at a time.
 type scratch struct {
 	a, b []byte
 	lz4  lz4.CompressorCCompat
@@ -33,8 +33,8 @@ func grow(b *[]byte, n int) []byte {
 	return (*b)[:n]
 }
 
-// Decode decodes one frame. Frames say themselves how they were made, so the
-// parameters of the codec do not matter.
+// Decode decodes one frame. The frame's header describes it, so the parameters of the
+// codec do not matter.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	h, err := parseHeader(src)
 	if err != nil {
@@ -64,22 +64,22 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return h.size, nil
 }
 
-// DecodedSize gives the size that the frame claims.
+// DecodedSize returns the decoded size in the frame's header.
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	h, err := parseHeader(src)
 	return int64(h.size), err
 }
 
-// block decodes block i into out, which has its size. The streams go to
-// scratch memory, which stays in the cache, and are unshuffled from there.
+// block decodes block i into out, which has its decoded size. Shuffled data is decoded
+// into scratch memory, which stays in the CPU cache, and unshuffled from there.
 func (c *Codec) block(s *scratch, h *header, i int, out, src []byte) error {
 	into := out
 	if h.shuffled() || h.bitShuffled() {
 		into = grow(&s.a, len(out))
 	}
-	at := int(int32(binary.LittleEndian.Uint32(src[headerSize+4*i:]))) // it is signed in the format
+	at := int(int32(binary.LittleEndian.Uint32(src[headerSize+4*i:]))) // signed in the format
 	if at < headerSize+4*h.blocks() || at > len(src) {
-		return filter.Corrupt("block %d starts at %d", i, at)
+		return filter.Corrupt("block %d has the invalid offset %d", i, at)
 	}
 	rest, streams := src[at:], h.streams(i)
 	size := len(out) / streams
@@ -89,12 +89,12 @@ func (c *Codec) block(s *scratch, h *header, i int, out, src []byte) error {
 			part = into[k*size:]
 		}
 		if len(rest) < 4 {
-			return filter.Corrupt("block %d ends too early", i)
+			return filter.Corrupt("block %d is truncated", i)
 		}
-		n := int(int32(binary.LittleEndian.Uint32(rest))) // it is signed in the format
+		n := int(int32(binary.LittleEndian.Uint32(rest))) // signed in the format
 		rest = rest[4:]
 		if n < 0 || n > len(rest) {
-			return filter.Corrupt("block %d has a stream of %d bytes, %d are left", i, n, len(rest))
+			return filter.Corrupt("block %d has a stream of %d bytes, but only %d are left", i, n, len(rest))
 		}
 		if n == len(part) {
 			copy(part, rest[:n])
@@ -135,7 +135,7 @@ func (c *Codec) stream(format int, dst, src []byte) error {
 		return filter.Corrupt("inner codec: %w", err)
 	}
 	if n != len(dst) {
-		return filter.Corrupt("a stream gives %d bytes, not %d", n, len(dst))
+		return filter.Corrupt("a stream decodes to %d bytes, not %d", n, len(dst))
 	}
 	return nil
 }
@@ -143,10 +143,10 @@ func (c *Codec) stream(format int, dst, src []byte) error {
 func snappy(dst, src []byte) error {
 	n, err := s2.DecodedLen(src)
 	if err != nil || n != len(dst) {
-		return filter.Corrupt("a stream claims %d bytes, not %d", n, len(dst))
+		return filter.Corrupt("a stream has a decoded size of %d bytes, not %d", n, len(dst))
 	}
 	if extended(src) {
-		return filter.Corrupt("a copy of no distance")
+		return filter.Corrupt("a copy has distance 0")
 	}
 	out, err := s2.Decode(dst, src)
 	if err != nil {
@@ -158,9 +158,8 @@ func snappy(dst, src []byte) error {
 	return nil
 }
 
-// extended reports whether a stream of Snappy has a copy of distance 0, which
-// means damage there and "the distance before" in the S2 that the decoder takes
-// as well.
+// extended reports whether a Snappy stream has a copy of distance 0. In Snappy that is
+// invalid, but the decoder also accepts S2, where it repeats the previous distance.
 func extended(src []byte) bool {
 	_, at := binary.Uvarint(src)
 	for at >= 0 && at < len(src) {
@@ -175,7 +174,7 @@ func extended(src []byte) bool {
 			at += [4]int{2: 3, 3: 5}[tag&3]
 		case n < 60:
 			at += 2 + n
-		default: // n-59 bytes have the length less one
+		default: // the next n-59 bytes hold the length minus one
 			var b [4]byte
 			copy(b[:n-59], src[at+1:])
 			at += n - 59 + 2 + int(binary.LittleEndian.Uint32(b[:]))

@@ -14,11 +14,11 @@ import (
 // l1 is the unit of block sizes in bytes.
 const l1 = 32 << 10
 
-// slow reports whether an inner codec profits from large blocks.
+// slow reports whether an inner codec compresses better with large blocks.
 func slow(name string) bool { return name == "lz4hc" || name == "zlib" || name == "zstd" }
 
-// blockSize chooses the size of blocks in bytes, close to what c-blosc 1.21
-// chooses, so that the sizes of frames can be compared.
+// blockSize returns the size of blocks in bytes. It is close to that of c-blosc 1.21, so
+// that the sizes of frames are comparable.
 func (p Params) blockSize(typesize, total int) int {
 	if total < typesize {
 		return 1
@@ -47,8 +47,7 @@ func (p Params) blockSize(typesize, total int) int {
 	return size
 }
 
-// split reports whether blocks are encoded as one stream for each byte of the
-// element.
+// split reports whether each block is encoded as one stream per byte of the element.
 func (p Params) split(typesize, block int) bool {
 	return p.CName != "zstd" && p.CLevel > 0 && typesize <= maxSplit && block/typesize >= minStream
 }
@@ -57,14 +56,14 @@ func (p Params) format() byte {
 	return map[string]byte{"blosclz": formatBloscLZ, "lz4": formatLZ4, "lz4hc": formatLZ4, "snappy": formatSnappy, "zlib": formatZlib, "zstd": formatZstd}[p.CName]
 }
 
-// Encode writes src as one frame. Data that does not get smaller is stored as
-// it is in a frame of len(src)+16 bytes.
+// Encode writes src as one frame. Incompressible data is stored unchanged in a frame of
+// len(src)+16 bytes.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(src) > maxBytes {
-		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a frame holds at most %d bytes, not %d", maxBytes, len(src))
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a frame holds at most %d bytes, got %d", maxBytes, len(src))
 	}
 	h := header{typesize: c.typesize, size: len(src), flags: c.params.format() << 5}
 	h.block = c.params.blockSize(h.typesize, h.size)
@@ -97,8 +96,8 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// encodeBlocks writes all but the header and gives the length of the frame, 0
-// when it does not fit in dst.
+// encodeBlocks writes everything after the header and returns the length of the frame, or
+// 0 if it does not fit in dst.
 func (c *Codec) encodeBlocks(ctx context.Context, h *header, dst, src []byte) (int, error) {
 	s := c.take()
 	defer c.pool.Put(s)
@@ -142,7 +141,7 @@ func (c *Codec) encodeBlock(s *scratch, h *header, i int, dst, src []byte) (int,
 		if err != nil {
 			return 0, err
 		}
-		if n == 0 { // it does not get smaller
+		if n == 0 { // store it, because it does not get smaller
 			if n = len(part); n > len(room) {
 				return 0, nil
 			}
@@ -154,8 +153,7 @@ func (c *Codec) encodeBlock(s *scratch, h *header, i int, dst, src []byte) (int,
 	return at, nil
 }
 
-// encodeStream gives the length of the encoded stream, 0 when it does not fit
-// in dst.
+// encodeStream returns the length of the encoded stream, or 0 if it does not fit in dst.
 func (c *Codec) encodeStream(s *scratch, dst, src []byte) (n int, err error) {
 	switch c.params.CName {
 	case "blosclz":

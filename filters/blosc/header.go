@@ -19,7 +19,7 @@ const (
 	flagWhole      = 1 << 4 // blocks are not split into streams
 )
 
-// The numbers of the inner codecs, which are in the upper bits of the flags.
+// Formats of the inner codecs, stored in the upper bits of the flags.
 const (
 	formatBloscLZ = iota
 	formatLZ4
@@ -30,53 +30,52 @@ const (
 
 // Limits of the format.
 const (
-	maxSplit   = 16  // largest element that makes split blocks
+	maxSplit   = 16  // largest element of split blocks
 	minStream  = 128 // smallest stream of a split block
 	maxBytes   = math.MaxInt32 - headerSize
 	formatVers = 2
-	innerVers  = 1 // of every inner codec
+	innerVers  = 1 // of all inner codecs
 )
 
-// header is the head of a frame.
+// header is the header of a frame.
 //
 // Source: c-blosc 1.21, README_HEADER.
 type header struct {
 	version, inner byte
 	flags          byte
 	typesize       int
-	size           int // bytes decoded
-	block          int // bytes of a block decoded
-	total          int // bytes of the frame
+	size           int // decoded size in bytes
+	block          int // decoded size of a block in bytes
+	total          int // size of the frame in bytes
 }
 
-// parseHeader reads and checks the head of src. Nothing in the result can
-// lead outside src.
+// parseHeader reads and checks the header of src. Its sizes and offsets stay within src.
 func parseHeader(src []byte) (header, error) {
 	if len(src) < headerSize {
-		return header{}, filter.Corrupt("a frame of %d bytes has no header", len(src))
+		return header{}, filter.Corrupt("a frame of %d bytes is too short for a header", len(src))
 	}
-	num := func(at int) int { return int(int32(binary.LittleEndian.Uint32(src[at:]))) } // it is signed in the format
+	num := func(at int) int { return int(int32(binary.LittleEndian.Uint32(src[at:]))) } // signed in the format
 	h := header{
 		version: src[0], inner: src[1], flags: src[2], typesize: int(src[3]),
 		size: num(4), block: num(8), total: num(12),
 	}
 	switch {
 	case h.version != formatVers || h.flags&flagReserved != 0:
-		return h, filter.Corrupt("unknown version %d of the frame, with flags %#x", h.version, h.flags)
+		return h, filter.Corrupt("unknown frame version %d with flags %#x", h.version, h.flags)
 	case !h.copied() && h.inner != innerVers:
-		return h, filter.Corrupt("unknown version %d of the inner codec", h.inner)
+		return h, filter.Corrupt("unknown inner codec version %d", h.inner)
 	case h.size < 0 || h.size > maxBytes:
-		return h, filter.Corrupt("the frame claims %d bytes", h.size)
+		return h, filter.Corrupt("invalid decoded size of %d bytes", h.size)
 	case h.total < headerSize || h.total > len(src):
-		return h, filter.Corrupt("the frame has %d bytes, %d are there", h.total, len(src))
+		return h, filter.Corrupt("the frame has %d bytes, but the input only %d", h.total, len(src))
 	case h.typesize == 0:
-		return h, filter.Corrupt("elements of no bytes")
+		return h, filter.Corrupt("the element size is 0")
 	case h.size > 0 && (h.block <= 0 || h.block > h.size):
-		return h, filter.Corrupt("blocks of %d bytes in a frame of %d", h.block, h.size)
+		return h, filter.Corrupt("invalid block size of %d bytes for %d decoded bytes", h.block, h.size)
 	case h.copied() && h.total != h.size+headerSize:
-		return h, filter.Corrupt("%d bytes are stored, %d are claimed", h.total-headerSize, h.size)
+		return h, filter.Corrupt("the frame stores %d bytes, but its decoded size is %d", h.total-headerSize, h.size)
 	case !h.copied() && h.blocks() > (h.total-headerSize)/4:
-		return h, filter.Corrupt("%d blocks in a frame of %d bytes", h.blocks(), h.total)
+		return h, filter.Corrupt("%d blocks do not fit in a frame of %d bytes", h.blocks(), h.total)
 	}
 	return h, nil
 }
@@ -91,7 +90,7 @@ func (h *header) put(dst []byte) {
 func (h *header) copied() bool { return h.flags&flagCopied != 0 }
 func (h *header) format() int  { return int(h.flags >> 5) }
 
-// blocks is the number of blocks.
+// blocks returns the number of blocks.
 func (h *header) blocks() int {
 	if h.size == 0 {
 		return 0
@@ -99,10 +98,10 @@ func (h *header) blocks() int {
 	return (h.size-1)/h.block + 1
 }
 
-// blockSize is the decoded size of block i.
+// blockSize returns the decoded size of block i.
 func (h *header) blockSize(i int) int { return min(h.block, h.size-i*h.block) }
 
-// streams is the number of streams of block i.
+// streams returns the number of streams of block i.
 func (h *header) streams(i int) int {
 	if h.flags&flagWhole == 0 && h.typesize <= maxSplit && h.block/h.typesize >= minStream && h.blockSize(i) == h.block {
 		return h.typesize
@@ -110,7 +109,7 @@ func (h *header) streams(i int) int {
 	return 1
 }
 
-// shuffled and bitShuffled tell what was done to the blocks.
+// shuffled and bitShuffled report how the blocks are shuffled.
 func (h *header) shuffled() bool { return h.flags&flagShuffle != 0 && h.typesize > 1 }
 
 func (h *header) bitShuffled() bool { return h.flags&flagBitShuffle != 0 && h.block >= h.typesize }

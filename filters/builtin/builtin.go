@@ -1,6 +1,5 @@
-// Package builtin lists the filters that come with nczarr and offers them as
-// one provider. It is above every package of filters; programs hand it to a
-// registry, in this process or as a plugin.
+// Package builtin provides the filters that come with nczarr as one provider. It imports
+// every filter package; programs pass it to a registry, in this process or as a plugin.
 package builtin
 
 import (
@@ -32,16 +31,16 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
 
-// provider finds the filter for an id.
+// provider opens filters by id.
 type provider struct {
 	list []driver.Description
-	byID map[string]driver.Provider // and by its other names
+	byID map[string]driver.Provider // also by V3 name and alias
 }
 
 var _ driver.Provider = (*provider)(nil)
 
-// Provider gives all built-in filters. They are opened by numcodecs id, Zarr v3
-// name or alias; any other is ncerr.ErrNoFilter. It is safe for concurrent use.
+// Provider returns all built-in filters. They are opened by numcodecs id, Zarr v3 name or
+// alias; other names fail with ncerr.ErrNoFilter. It is safe for concurrent use.
 func Provider() driver.Provider {
 	p := &provider{byID: map[string]driver.Provider{}}
 	for _, f := range all() {
@@ -64,7 +63,7 @@ func all() []driver.Provider {
 	}
 }
 
-// Describe lists the filters, sorted by id.
+// Describe lists the filters sorted by id.
 func (p *provider) Describe() []driver.Description {
 	return append([]driver.Description(nil), p.list...)
 }
@@ -73,7 +72,7 @@ func (p *provider) Describe() []driver.Description {
 func (p *provider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	f, ok := p.byID[id]
 	if !ok {
-		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "%q is not built in", id)
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "%q is not a built-in filter", id)
 	}
 	return f.Open(id, params, in)
 }

@@ -1,5 +1,5 @@
-// Package bz2 is the filter "bz2". It imports core/codec/driver and the
-// encoder below filters/internal; core/codec calls it.
+// Package bz2 implements the filter "bz2". It imports core/codec/driver and the encoder
+// in filters/internal; core/codec calls it.
 package bz2
 
 import (
@@ -21,12 +21,12 @@ const ID = "bz2"
 
 // Params are the parameters.
 type Params struct {
-	// Level is the size of blocks in units of 100 kB, 1 (the default) to 9.
+	// Level is the block size in units of 100 kB, from 1 (the default) to 9.
 	Level int `json:"level"`
 }
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// Codec encodes and decodes bzip2 streams. It is safe for concurrent use. Decode fails
+// with ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct {
 	level int
 	pool  sync.Pool // of *bzip2enc.Encoder
@@ -34,10 +34,10 @@ type Codec struct {
 
 var _ driver.Codec = (*Codec)(nil)
 
-// New makes a codec. Levels outside the range are taken as the nearest.
+// New returns a codec. It clamps the level to its range.
 func New(p Params) *Codec { return &Codec{level: min(max(p.Level, 1), 9)} }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
@@ -52,7 +52,7 @@ func Provider() driver.Provider {
 	}
 }
 
-// Encode writes one stream.
+// Encode writes src as one stream.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -101,7 +101,7 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// failed is the error of a decoder that did not get to the end.
+// failed returns the context's error if ctx has ended, and otherwise err as ErrCorrupt.
 func failed(ctx context.Context, err error) error {
 	if own := ctx.Err(); own != nil {
 		return own
@@ -109,8 +109,8 @@ func failed(ctx context.Context, err error) error {
 	return filter.Corrupt("%w", err)
 }
 
-// input is the input of the decoder, which may go through much of it for no
-// output: it ends with the context.
+// input stops reading when the context ends. The decoder may read much input without
+// producing output.
 type input struct {
 	ctx context.Context //nolint:containedctx // lives as long as one call
 	io.Reader
@@ -123,11 +123,12 @@ func (in *input) Read(p []byte) (int, error) {
 	return in.Reader.Read(p)
 }
 
-// reader decodes src. The decoder takes memory for the size of blocks that the
-// head claims; the claim is made less when n bytes of output cannot need it.
+// reader returns a reader that decodes src. The decoder allocates memory for the block
+// size in the header. reader lowers that size, and reports so, if n bytes of output
+// cannot need it.
 func reader(ctx context.Context, src []byte, n int) (r io.Reader, less bool) {
-	const head, unit = 4, 100_000    // "BZh" and the size of blocks in units
-	blocks := min((n+n/4)/unit+1, 9) // five bytes of a block give four at least
+	const head, unit = 4, 100_000    // "BZh" and the block size in units
+	blocks := min((n+n/4)/unit+1, 9) // five bytes of a block decode to at least four
 	if len(src) <= head || src[head-1] > '9' || int(src[head-1])-'0' <= blocks {
 		return bzip2.NewReader(&input{ctx, bytes.NewReader(src)}), false
 	}
@@ -136,7 +137,7 @@ func reader(ctx context.Context, src []byte, n int) (r io.Reader, less bool) {
 	return bzip2.NewReader(&input{ctx, io.MultiReader(bytes.NewReader(claim), bytes.NewReader(src[head:]))}), true
 }
 
-// tooLong reports whether a block has more than its size.
+// tooLong reports whether err says that a block exceeds its size.
 func tooLong(err error) bool {
 	return errors.Is(err, bzip2.StructuralError("data exceeds block size")) || errors.Is(err, bzip2.StructuralError("repeats past end of block"))
 }

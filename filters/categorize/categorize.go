@@ -1,10 +1,8 @@
-// Package categorize is the filter "categorize": each text replaced by its
-// number in a list of labels, counted from 1; 0 is no text. It imports
-// core/codec/driver, core/dtype and the kernels below filters/internal;
-// core/codec calls it.
+// Package categorize implements the filter "categorize", which replaces each text by its
+// number in a list of labels, counted from 1. 0 is the empty text. It imports
+// core/codec/driver, core/dtype and the helpers in filters/internal; core/codec calls it.
 //
-// Unlike numcodecs it refuses text that is not in the list instead of storing
-// none.
+// Unlike numcodecs it refuses a text that is not in the list instead of storing 0.
 package categorize
 
 import (
@@ -19,11 +17,11 @@ import (
 // ID is the numcodecs id.
 const ID = "categorize"
 
-// Codec encodes and decodes. It is safe for concurrent use. Text that is no
-// label is ncerr.ErrConvert; errors of Decode are ncerr.ErrCorrupt and
+// Codec encodes and decodes texts. It is safe for concurrent use. Encode fails with
+// ncerr.ErrConvert if a text is not a label; Decode fails with ncerr.ErrCorrupt or
 // ncerr.ErrShortBuffer.
 type Codec struct {
-	labels  [][]byte // as they are in the array
+	labels  [][]byte // in the form of the array's elements
 	numbers map[string]uint64
 	plain   dtype.Type
 	coded   dtype.Type
@@ -32,15 +30,15 @@ type Codec struct {
 
 var _ driver.Codec = (*Codec)(nil)
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, Encode: true, Decode: true,
 			Summary: "texts as numbers in a list of labels", Transform: driver.ArrayToArray, Objects: driver.Text,
 			Params: []driver.Param{
-				{Name: "labels", Type: driver.ListParam, Required: true, Doc: "the texts that there are"},
-				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the texts; absent: that of the array"},
+				{Name: "labels", Type: driver.ListParam, Required: true, Doc: "all texts that occur"},
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the texts; default: the type of the array"},
 				{Name: "astype", Type: driver.DTypeParam, Default: "|u1", Doc: "type of the numbers, an integer"},
 			},
 		},
@@ -53,16 +51,16 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	c := &Codec{plain: in.DType, coded: filter.DType(p, "astype", dtype.Type{Kind: dtype.Uint, Size: 1})}
 	labels := p.Texts("labels")
 	if c.coded.Kind != dtype.Int && c.coded.Kind != dtype.Uint {
-		p.Fail("astype", "%v is no integer", c.coded)
+		p.Fail("astype", "%v is not an integer type", c.coded)
 	}
 	if top := uint64(1)<<(8*uint(c.coded.Size)-1) - 1; c.coded.Size < 8 && uint64(len(labels)) > 2*top+1 || c.coded.Kind == dtype.Int && uint64(len(labels)) > top {
-		p.Fail("labels", "%d labels have no room in %v", len(labels), c.coded)
+		p.Fail("labels", "%d labels exceed the range of %v", len(labels), c.coded)
 	}
 	if err := p.Err(); err != nil {
 		return nil, driver.Spec{}, err
 	}
 	if in.Kind != driver.Array || in.DType.Kind != dtype.String && in.DType.Kind != dtype.Unicode || named != in.DType {
-		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "labels are texts of %v, not of %v", named, in.DType)
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "labels have the type %v, but the array has %v", named, in.DType)
 	}
 	var err error
 	if c.count, err = in.Elements(); err != nil {
@@ -77,8 +75,8 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, out, err
 }
 
-// list brings the labels into the form that they have in the array. Of equal
-// ones the last counts, as it does in numcodecs.
+// list converts the labels to the form of the array's elements. If labels are equal, the
+// last one counts, as in numcodecs.
 func (c *Codec) list(labels []string) error {
 	c.numbers = make(map[string]uint64, len(labels)+1)
 	c.labels = append(c.labels, make([]byte, c.plain.Size))
@@ -125,7 +123,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		}
 		k, ok := c.numbers[string(e)]
 		if !ok {
-			return 0, ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d, %.50q, is no label", i, e)
+			return 0, ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d, %.50q, is not a label", i, e)
 		}
 		c.coded.PutBits(dst[i*c.coded.Size:], k)
 	}
@@ -174,11 +172,11 @@ func (c *Codec) decodeFixed(dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// label gives the text of number i.
+// label returns the text of element i.
 func (c *Codec) label(src []byte, i int) ([]byte, error) {
 	k := c.coded.Bits(src[i*c.coded.Size:])
 	if k >= uint64(len(c.labels)) {
-		return nil, filter.Corrupt("element %d is label %d, there are %d", i, k, len(c.labels)-1)
+		return nil, filter.Corrupt("element %d refers to label %d of %d", i, k, len(c.labels)-1)
 	}
 	return c.labels[k], nil
 }

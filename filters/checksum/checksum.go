@@ -1,7 +1,6 @@
-// Package checksum has the filters "crc32", "crc32c", "adler32", "fletcher32"
-// and "jenkins_lookup3": the bytes as they are, with four bytes of checksum before or
-// behind them. It imports core/codec/driver and the kernels below
-// filters/internal; core/codec calls it.
+// Package checksum implements the filters "crc32", "crc32c", "adler32", "fletcher32" and
+// "jenkins_lookup3", which add four bytes of checksum before or after the data. It
+// imports core/codec/driver and the helpers in filters/internal; core/codec calls it.
 package checksum
 
 import (
@@ -18,19 +17,19 @@ import (
 // size is the length of a checksum in bytes.
 const size = 4
 
-// Codec adds and verifies a checksum. It is safe for concurrent use; a wrong
-// checksum is ncerr.ErrCorrupt.
+// Codec adds and verifies a checksum. It is safe for concurrent use. Decode fails with
+// ncerr.ErrCorrupt if the checksum is wrong.
 type Codec struct {
 	sum func([]byte) uint32
-	end bool // the checksum is behind the data
-	// swapped accepts a checksum with its bytes swapped within each half, as
-	// old HDF5 releases wrote it on big-endian machines.
+	end bool // the checksum follows the data
+	// swapped also accepts a checksum with its bytes swapped within each half, as old
+	// HDF5 releases wrote it on big-endian machines.
 	swapped bool
 }
 
 var _ driver.Codec = (*Codec)(nil)
 
-// Provider gives the five filters.
+// Provider returns the five filters.
 func Provider() driver.Provider {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	crc32c := func(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
@@ -50,7 +49,7 @@ func single(id, summary string, c Codec) *filter.Single {
 	desc := description(id, summary)
 	if !c.swapped {
 		at := [...]string{"start", "end"}
-		desc.Params = []driver.Param{{Name: "location", Type: driver.TextParam, Choices: at[:], Default: at[0], Doc: "where the checksum is"}}
+		desc.Params = []driver.Param{{Name: "location", Type: driver.TextParam, Choices: at[:], Default: at[0], Doc: "position of the checksum"}}
 		if c.end {
 			desc.Params[0].Default = at[1]
 		}
@@ -90,14 +89,14 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// Decode verifies the checksum and writes the rest of src to dst.
+// Decode verifies the checksum and writes the data to dst.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	n := len(src) - size
 	if n < 0 {
-		return 0, filter.Corrupt("%d bytes hold no checksum", len(src))
+		return 0, filter.Corrupt("%d bytes are too short for a checksum", len(src))
 	}
 	if len(dst) < n {
 		return 0, filter.Short(dst)
@@ -106,7 +105,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if c.end {
 		data, sum = src[:n], src[n:]
 	}
-	// What was copied is verified: src may be memory that others can write.
+	// Verify the copy, because others may write to the memory of src.
 	copy(dst, data)
 	want, got := binary.LittleEndian.Uint32(sum), c.sum(dst[:n])
 	if want != got && !(c.swapped && want == bits.RotateLeft32(bits.ReverseBytes32(got), 16)) {
@@ -115,8 +114,8 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// fletcher32 adds up big-endian words of 16 bits, and the sums; an odd last
-// byte is the upper half of a word.
+// fletcher32 sums big-endian 16-bit words and their running sums. An odd last byte is the
+// upper half of a word.
 //
 // Source: HDF5, H5_checksum_fletcher32.
 func fletcher32(b []byte) uint32 {
@@ -138,7 +137,7 @@ func fletcher32(b []byte) uint32 {
 	return uint32(s2)<<16 | uint32(s1)
 }
 
-// fold brings a sum closer to 16 bits without changing it modulo 65535.
+// fold reduces a sum towards 16 bits without changing it modulo 65535.
 func fold(s uint64) uint64 {
 	s = s&0xFFFF + s>>16
 	return s&0xFFFF + s>>16

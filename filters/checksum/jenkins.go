@@ -9,20 +9,20 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 )
 
-// jenkins is the filter "jenkins_lookup3", which starts from a seed.
+// jenkins returns the filter "jenkins_lookup3", which starts from a seed.
 func jenkins() *filter.Single {
 	const id = "jenkins_lookup3"
 	desc := description(id, "Jenkins lookup3 checksum as in HDF5")
 	desc.Params = []driver.Param{
 		{Name: "initval", Type: driver.IntParam, Max: math.MaxUint32, Default: "0", Doc: "seed"},
-		{Name: "prefix", Type: driver.TextParam, Doc: "bytes before the data, which have no form in JSON: null only"},
+		{Name: "prefix", Type: driver.TextParam, Doc: "bytes hashed before the data; JSON cannot represent them, so only null is valid"},
 	}
 	return &filter.Single{
 		Desc: desc,
 		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			seed := uint32(p.Int("initval"))
 			if p.Has("prefix") {
-				p.Fail("prefix", "bytes before the data have no form in JSON")
+				p.Fail("prefix", "JSON cannot represent bytes, so only null is valid")
 			}
 			sum := func(b []byte) uint32 { return lookup3(b, seed) }
 			return &Codec{sum: sum, end: true}, filter.Blob(in, in.MaxBytes+size), nil
@@ -30,7 +30,7 @@ func jenkins() *filter.Single {
 	}
 }
 
-// lookup3 hashes b.
+// lookup3 returns the hash of data.
 //
 // Source: Bob Jenkins, lookup3.c, hashlittle; HDF5, H5_checksum_lookup3.
 func lookup3(data []byte, seed uint32) uint32 {

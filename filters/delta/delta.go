@@ -1,9 +1,9 @@
-// Package delta is the filter "delta": every element replaced by its
-// difference to the one before. It imports core/codec/driver, core/dtype and
-// the kernels below filters/internal; core/codec calls it.
+// Package delta implements the filter "delta", which replaces every element by its
+// difference to the previous one. It imports core/codec/driver, core/dtype and the
+// helpers in filters/internal; core/codec calls it.
 //
-// Integers wrap around, so they come back exactly. Floats are summed up in
-// their own precision as numcodecs does, which may lose their last bits.
+// Integers wrap around, so they are restored exactly. Floats are summed in their own
+// precision, as in numcodecs, which may change their lowest bits.
 package delta
 
 import (
@@ -20,38 +20,37 @@ import (
 // ID is the numcodecs id.
 const ID = "delta"
 
-// Params are the parameters, as numpy spells types.
+// Params are the parameters. Types are spelled as in numpy.
 type Params struct {
-	// DType is the type of the decoded elements; absent it is that of the
-	// array.
+	// DType is the type of the decoded elements. The default is the type of the array.
 	DType string `json:"dtype"`
-	// AsType is the type of the encoded elements; absent it is DType.
+	// AsType is the type of the encoded elements. The default is DType.
 	AsType string `json:"astype,omitempty"`
 }
 
-// Codec encodes and decodes. It is safe for concurrent use.
+// Codec encodes and decodes differences. It is safe for concurrent use.
 type Codec struct{ plain, coded dtype.Type }
 
 var _ driver.Codec = (*Codec)(nil)
 
-// New makes a codec for elements of type plain, stored as type coded; both
-// must be numbers.
+// New returns a codec that stores the differences of elements of type plain as type
+// coded. Both must be numeric.
 func New(plain, coded dtype.Type) (*Codec, error) {
 	if !plain.Numeric() || !coded.Numeric() {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "no differences of %v as %v", plain, coded)
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "differences of %v cannot be stored as %v", plain, coded)
 	}
 	return &Codec{plain, coded}, nil
 }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.delta", Encode: true, Decode: true, Lossy: true, // sums of floats are rounded
 			Summary: "differences of neighbouring elements", Loses: "low bits of floats", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
-				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; absent: that of the array"},
-				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; absent: dtype"},
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
+				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: dtype"},
 			},
 		},
 		OpenAs: open,
@@ -92,7 +91,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return len(dst), nil
 }
 
-// Decode sums the differences up.
+// Decode sums the differences.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	n, err := filter.Counts(ctx, dst, src, c.plain.Size, c.coded.Size)
 	if err != nil {
@@ -114,8 +113,8 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return len(dst), nil
 }
 
-// encodeAny is the form for all pairs of types. A difference is first one of
-// the plain type, then converted.
+// encodeAny encodes any pair of types. It computes a difference in the plain type and
+// then converts it.
 func (c *Codec) encodeAny(dst, src []byte, n int) {
 	var before, diff [8]byte
 	for i := range n {
@@ -142,8 +141,8 @@ func (c *Codec) decodeAny(dst, src []byte, n int) {
 	}
 }
 
-// decodeWide sums up in the float that holds both types, and rounds only what
-// it stores.
+// decodeWide sums in the float type that holds both types, and rounds only the stored
+// elements.
 //
 // Source: NumPy, cumsum with an output of another type.
 func (c *Codec) decodeWide(dst, src []byte, n int) {
@@ -159,8 +158,8 @@ func (c *Codec) decodeWide(dst, src []byte, n int) {
 	}
 }
 
-// store puts a sum in the plain type; in integers, whose differences wrapped
-// around, it wraps around again.
+// store stores a sum as the plain type. Integers wrap around, because their differences
+// do.
 func (c *Codec) store(dst []byte, sum float64) {
 	v := math.Mod(math.Trunc(sum), 1<<64)
 	switch {
@@ -175,7 +174,7 @@ func (c *Codec) store(dst []byte, sum float64) {
 	}
 }
 
-// floatSize is the size in bytes of the float that NumPy pairs with t.
+// floatSize returns the size in bytes of the float that NumPy promotes t to.
 func floatSize(t dtype.Type) int {
 	if t.Kind == dtype.Float || t.Kind == dtype.Bool {
 		return max(t.Size, 2)
@@ -183,7 +182,7 @@ func floatSize(t dtype.Type) int {
 	return min(2*t.Size, 8)
 }
 
-// combine stores a plus or minus b. For bool both are "differs".
+// combine stores a+b or a-b, depending on sign. For bool both are exclusive or.
 func (c *Codec) combine(out, a, b []byte, sign int) {
 	t := c.plain
 	switch {
@@ -196,8 +195,8 @@ func (c *Codec) combine(out, a, b []byte, sign int) {
 	}
 }
 
-// cast stores the element of type from at src as one of type to at dst, as
-// numpy's astype does; bits that do not fit in an integer are cut off.
+// cast converts the element of type from at src to type to at dst, as numpy's astype
+// does. It truncates bits that do not fit in an integer.
 func cast(to dtype.Type, dst []byte, from dtype.Type, src []byte) {
 	switch {
 	case to == from:
@@ -218,9 +217,9 @@ func order(t dtype.Type) binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// The loops below are kernels: one for each size, so that the element stays
-// in a register. The common byte order has loops of its own, which the
-// compiler turns into single loads and stores.
+// The loops below have one case per size, so that the element stays in a register. The
+// common byte order has its own cases, which the compiler turns into single loads and
+// stores.
 
 func encodeInt(dst, src []byte, size int, o binary.ByteOrder) {
 	switch {
@@ -301,7 +300,7 @@ func decodeInt(dst, src []byte, size int, o binary.ByteOrder) {
 	}
 }
 
-// The first element is copied, not summed: a negative zero stays one.
+// The first element is copied, not summed, so that a negative zero is kept.
 
 func encode32f(dst, src []byte, o binary.ByteOrder) {
 	copy(dst, src[:min(4, len(src))])

@@ -1,10 +1,10 @@
-// Package fixedscaleoffset is the filter "fixedscaleoffset": elements less an
-// offset, times a scale, rounded and stored as another type. It imports
-// core/codec/driver, core/dtype and the kernels below filters/internal;
-// core/codec calls it.
+// Package fixedscaleoffset implements the filter "fixedscaleoffset", which subtracts an
+// offset from elements, multiplies them by a scale, rounds them and stores them as
+// another type. It imports core/codec/driver, core/dtype and the helpers in
+// filters/internal; core/codec calls it.
 //
-// Unlike numcodecs it refuses values that the stored type cannot hold instead
-// of storing other ones.
+// Unlike numcodecs it refuses values that the stored type cannot hold instead of storing
+// a different value.
 package fixedscaleoffset
 
 import (
@@ -20,8 +20,9 @@ import (
 // ID is the numcodecs id.
 const ID = "fixedscaleoffset"
 
-// Codec encodes and decodes. It is safe for concurrent use. A value that does
-// not fit is ncerr.ErrConvert when encoding, ErrCorrupt when decoding.
+// Codec scales elements. It is safe for concurrent use. Encode fails with
+// ncerr.ErrConvert and Decode with ncerr.ErrCorrupt if a value does not fit the other
+// type.
 type Codec struct {
 	plain, coded  dtype.Type
 	offset, scale float64
@@ -29,29 +30,29 @@ type Codec struct {
 
 var _ driver.Codec = (*Codec)(nil)
 
-// New makes a codec for elements of type plain, stored as type coded: both
-// must be numbers, scale must not be 0.
+// New returns a codec that stores elements of type plain as type coded. Both must be
+// numeric, and scale must not be 0.
 func New(plain, coded dtype.Type, offset, scale float64) (*Codec, error) {
 	if !plain.Numeric() || !coded.Numeric() {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v are not scaled to %v", plain, coded)
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be stored as %v", plain, coded)
 	}
 	if scale == 0 {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a scale of 0 keeps nothing")
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "scale must not be 0")
 	}
 	return &Codec{plain, coded, offset, scale}, nil
 }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.fixedscaleoffset", Encode: true, Decode: true, Lossy: true,
-			Summary: "elements less an offset, times a scale, rounded", Transform: driver.ArrayToArray,
+			Summary: "elements minus an offset, times a scale, rounded", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
-				{Name: "offset", Type: driver.FloatParam, Required: true, Doc: "taken from each element"},
-				{Name: "scale", Type: driver.FloatParam, Required: true, Doc: "what the difference is multiplied with, not 0"},
-				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; absent: that of the array"},
-				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; absent: dtype"},
+				{Name: "offset", Type: driver.FloatParam, Required: true, Doc: "subtracted from each element"},
+				{Name: "scale", Type: driver.FloatParam, Required: true, Doc: "factor of the difference, not 0"},
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
+				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: dtype"},
 			},
 		},
 		OpenAs: open,
@@ -76,8 +77,8 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, out, err
 }
 
-// Encode scales and rounds, in the precision of the decoded type when that is
-// a float, else in float64, as numpy does.
+// Encode scales and rounds src. It computes in the precision of the decoded type if that
+// is a float, and otherwise in float64, as numpy does.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.forward, filter.Unfit)
 }
@@ -101,8 +102,8 @@ func (c *Codec) forward(b []float64) {
 	}
 }
 
-// Decode is the reverse, in the precision of the stored type when that is a
-// float, else in float64.
+// Decode reverses Encode. It computes in the precision of the stored type if that is a
+// float, and otherwise in float64.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return filter.Compute(ctx, dst, c.plain, src, c.coded, c.backward, filter.Misfit)
 }
@@ -126,7 +127,7 @@ func (c *Codec) backward(b []float64) {
 	}
 }
 
-// precision is the size of the floats that numpy computes in.
+// precision returns the size of the floats that numpy computes with.
 func precision(t dtype.Type) int {
 	if t.Kind == dtype.Float {
 		return t.Size
@@ -134,7 +135,7 @@ func precision(t dtype.Type) int {
 	return 8
 }
 
-// half rounds to binary16.
+// half rounds v to binary16.
 func half(v float64) float64 {
 	t := dtype.Type{Kind: dtype.Float, Size: 2, Order: dtype.Little}
 	var e [2]byte

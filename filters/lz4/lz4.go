@@ -1,7 +1,6 @@
-// Package lz4 is the filter "lz4" as numcodecs writes it: the decoded size in
-// four bytes, then one LZ4 block. (HDF5's filter of that name frames its data
-// in another way.) It imports core/codec/driver and pierrec/lz4; core/codec
-// calls it.
+// Package lz4 implements the filter "lz4" in the format of numcodecs: the decoded size in
+// four bytes, then one LZ4 block. HDF5's filter of that name uses different framing. It
+// imports core/codec/driver and pierrec/lz4; core/codec calls it.
 package lz4
 
 import (
@@ -22,13 +21,13 @@ const ID = "lz4"
 
 // Params are the parameters.
 type Params struct {
-	// Acceleration makes encoding faster and the result larger; the default,
-	// and what anything below is taken as, is 1.
+	// Acceleration makes encoding faster and the result larger. The default is 1, and
+	// smaller values count as 1.
 	Acceleration int `json:"acceleration"`
 }
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// Codec encodes and decodes LZ4 blocks. It is safe for concurrent use. Decode fails with
+// ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct {
 	acceleration int
 	pool         sync.Pool // of *lz4.CompressorCCompat
@@ -39,16 +38,16 @@ var (
 	_ driver.DecodedSizer = (*Codec)(nil)
 )
 
-// New makes a codec.
+// New returns a codec.
 func New(p Params) *Codec { return &Codec{acceleration: max(p.Acceleration, 1)} }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.lz4", Encode: true, Decode: true,
 			Summary: "LZ4 compression", Transform: driver.BytesToBytes,
-			Params: []driver.Param{{Name: "acceleration", Type: driver.IntParam, Default: "1", Doc: "more is faster and larger"}},
+			Params: []driver.Param{{Name: "acceleration", Type: driver.IntParam, Default: "1", Doc: "higher values are faster and compress less"}},
 		},
 		OpenAs: open,
 	}
@@ -65,7 +64,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	switch {
 	case len(src) > math.MaxInt32:
-		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a block holds at most %d bytes, not %d", math.MaxInt32, len(src))
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a block holds at most %d bytes, got %d", math.MaxInt32, len(src))
 	case len(dst) < 5:
 		return 0, filter.Short(dst)
 	}
@@ -80,13 +79,13 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	defer c.pool.Put(enc)
 	n, err := enc.CompressBlock(src, dst[4:])
-	if err != nil || n == 0 { // it fails for want of room only
+	if err != nil || n == 0 { // it fails only if the output does not fit
 		return literals(dst, src)
 	}
 	return 4 + n, nil
 }
 
-// literals writes a block of literals alone.
+// literals writes a block that consists only of literals.
 func literals(dst, src []byte) (int, error) {
 	n, at := len(src), 5
 	need := 5 + n
@@ -109,19 +108,19 @@ func literals(dst, src []byte) (int, error) {
 	return at + copy(dst[at:], src), nil
 }
 
-// DecodedSize gives the size that the head of src claims.
+// DecodedSize returns the size in the header of src.
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	if len(src) < 4 {
-		return 0, filter.Corrupt("%d bytes hold no size", len(src))
+		return 0, filter.Corrupt("%d bytes are too short for a header", len(src))
 	}
 	n := binary.LittleEndian.Uint32(src)
 	if n > math.MaxInt32 {
-		return 0, filter.Corrupt("a negative size")
+		return 0, filter.Corrupt("the decoded size is negative")
 	}
 	return int64(n), nil
 }
 
-// Decode is the reverse of Encode.
+// Decode reverses Encode.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -141,7 +140,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 		return 0, filter.Corrupt("%w", err)
 	}
 	if int64(n) != size {
-		return 0, filter.Corrupt("the block gives %d bytes, not %d", n, size)
+		return 0, filter.Corrupt("the block decodes to %d bytes, not %d", n, size)
 	}
 	return n, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/lzmadec"
 )
 
-// The kinds of check of xz.
+// The kinds of xz checks.
 const (
 	checkNone   = 0
 	checkCRC32  = 1
@@ -19,8 +19,8 @@ const (
 	checkSHA256 = 10
 )
 
-// container writes src as xz with one block, and none when it is empty. The
-// check is that of plain, which is src before the delta filter.
+// container writes src as xz with one block, or without blocks if src is empty. The check
+// is that of plain, which is src before the delta filters.
 //
 // Source: The .xz File Format 1.2.1, sections 2 to 4.
 func (c *Codec) container(ctx context.Context, w *window, src, plain []byte) error {
@@ -63,12 +63,12 @@ func (c *Codec) container(ctx context.Context, w *window, src, plain []byte) err
 	return put(append(foot, "YZ"...))
 }
 
-// withCRC appends the CRC-32 of b from a place on.
+// withCRC appends the CRC-32 of b[from:] to b.
 func withCRC(b []byte, from int) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b[from:]))
 }
 
-// blockHead gives the head of the block, with its filters.
+// blockHead returns the header of the block, with its filters.
 func (c *Codec) blockHead(n int) []byte {
 	h := []byte{0, byte(len(c.deltas))}
 	for _, d := range c.deltas {
@@ -80,7 +80,7 @@ func (c *Codec) blockHead(n int) []byte {
 	return withCRC(h, 0)
 }
 
-// dictionaryByte gives the code of the smallest size that is at least n: 2 or
+// dictionaryByte returns the code of the smallest size that is at least n. Sizes are 2 or
 // 3 times a power of two.
 func dictionaryByte(n int) byte {
 	const smallest = 12 // bits

@@ -1,5 +1,5 @@
-// Package lzma is the filter "lzma": the xz container, the old "alone" format
-// or a raw chain of filters. It imports core/codec/driver, the decoder below
+// Package lzma implements the filter "lzma" with the xz container, the old "alone" format
+// or a raw chain of filters. It imports core/codec/driver, the decoder in
 // filters/internal and, for encoding, ulikunitz/xz; core/codec calls it.
 package lzma
 
@@ -23,32 +23,32 @@ const ID = "lzma"
 
 // The values of Params.Format.
 const (
-	Auto  = 0 // xz when encoding, xz or alone when decoding
+	Auto  = 0 // xz for encoding, xz or alone for decoding
 	XZ    = 1
 	Alone = 2
 	Raw   = 3
 )
 
-// Params are the parameters, as Python's lzma module numbers them.
+// Params are the parameters, with the numbers of Python's lzma module.
 type Params struct {
 	// Format is one of the constants; the default is XZ.
 	Format int `json:"format"`
-	// Check is the check of xz: -1 (the default) and 4 are CRC-64, 0 none, 1
-	// CRC-32, 10 SHA-256.
+	// Check is the check of xz: -1 (the default) and 4 for CRC-64, 0 for no check, 1 for
+	// CRC-32, 10 for SHA-256.
 	Check int `json:"check"`
-	// Preset is 0 (small dictionary) to 9; absent it is 6.
+	// Preset is from 0 (small dictionary) to 9. The default is 6.
 	Preset int `json:"preset"`
-	// Delta is the distance in bytes of xz's delta filter before LZMA2, 1 to
-	// 256; 0 (the default) is no such filter. GDAL writes it. Decoding takes
-	// the filters of xz from its head.
+	// Delta is the distance in bytes of xz's delta filter before LZMA2, 1 to 256. 0, the
+	// default, disables the filter. GDAL writes it. Decoding takes the filters of xz from
+	// the header of the data.
 	Delta int `json:"delta,omitempty"`
-	// Filters is the chain of Raw and of XZ; the last is LZMA2, or LZMA1 in Raw,
-	// others are delta. Python decodes XZ with them only when it is not told of
-	// them; GDAL does.
+	// Filters is the chain of filters of Raw and XZ. The last is LZMA2, or LZMA1 in Raw;
+	// others are delta filters. Python decodes XZ with filters only if they are not
+	// passed to it; GDAL writes them.
 	Filters []Filter `json:"filters,omitempty"`
 }
 
-// Filter is one filter of a raw chain.
+// Filter is one filter of a chain.
 type Filter struct {
 	ID     uint64 `json:"id"`
 	Preset *int   `json:"preset,omitempty"`
@@ -58,19 +58,19 @@ type Filter struct {
 	PB     *int   `json:"pb,omitempty"`
 }
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt, ncerr.ErrShortBuffer, and ncerr.ErrUnsupported for a
-// filter of xz that is not decoded, which it names.
+// Codec encodes and decodes LZMA data. It is safe for concurrent use. Decode fails with
+// ncerr.ErrCorrupt or ncerr.ErrShortBuffer, or with ncerr.ErrUnsupported and the name of
+// an xz filter that it cannot decode.
 type Codec struct {
 	params Params
 	props  lzma.Properties
-	deltas []int  // distances, in the order of encoding
-	last   uint64 // the last filter of a raw chain
+	deltas []int  // distances, in encoding order
+	last   uint64 // the last filter of the chain
 }
 
 var _ driver.Codec = (*Codec)(nil)
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
@@ -78,9 +78,9 @@ func Provider() driver.Provider {
 			Summary: "LZMA compression: xz, alone or raw", Transform: driver.BytesToBytes,
 			Params: []driver.Param{
 				{Name: "format", Type: driver.IntParam, Min: Auto, Max: Raw, Default: "1", Doc: "0 auto, 1 xz, 2 alone, 3 raw"},
-				{Name: "check", Type: driver.IntParam, Min: -1, Max: 10, Default: "-1", Doc: "checksum of xz: -1 as by default, 0 none, 1 CRC-32, 4 CRC-64, 10 SHA-256"},
-				{Name: "preset", Type: driver.IntParam, Max: 9, Default: "6", Doc: "level"},
-				{Name: "delta", Type: driver.IntParam, Max: 256, Default: "0", Doc: "distance of the delta filter of xz; 0 is none"},
+				{Name: "check", Type: driver.IntParam, Min: -1, Max: 10, Default: "-1", Doc: "checksum of xz: -1 default, 0 none, 1 CRC-32, 4 CRC-64, 10 SHA-256"},
+				{Name: "preset", Type: driver.IntParam, Max: 9, Default: "6", Doc: "compression level"},
+				{Name: "delta", Type: driver.IntParam, Max: 256, Default: "0", Doc: "distance of the delta filter of xz; 0 disables it"},
 				{Name: "filters", Type: driver.ListParam, Doc: "filters of raw or xz: delta, then LZMA1 or LZMA2"},
 			},
 		},
@@ -89,7 +89,7 @@ func Provider() driver.Provider {
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	const extreme = 1 << 31 // a flag beside the preset
+	const extreme = 1 << 31 // a flag in the preset
 	prm := Params{Format: p.Int("format"), Check: p.Int("check"), Preset: 6}
 	if v := p.IntIn("preset", 0, math.MaxUint32) &^ extreme; v <= 9 {
 		prm.Preset = v
@@ -102,7 +102,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	switch prm.Check {
 	case -1, 0, 1, 4, 10:
 	default:
-		p.Fail("check", "%d is not known", prm.Check)
+		p.Fail("check", "unknown check %d", prm.Check)
 	}
 	out := filter.Blob(in, maxEncoded(in.MaxBytes))
 	switch {
@@ -111,38 +111,38 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			return nil, driver.Spec{}, err
 		}
 	case prm.Filters != nil && prm.Format == Alone:
-		p.Fail("filters", "the format alone has none")
+		p.Fail("filters", "the format alone has no filters")
 	case prm.Filters != nil:
 		if err := c.chain(p); err != nil {
 			return nil, driver.Spec{}, err
 		}
 		if c.last == lzmadec.FilterLZMA1 || len(c.deltas) > 3 {
-			p.Fail("filters", "xz has LZMA2 behind at most three others")
+			p.Fail("filters", "xz requires LZMA2 after at most three other filters")
 		}
 		if prm.Delta != 0 {
-			p.Fail("delta", "the filters say it")
+			p.Fail("delta", "cannot be combined with filters")
 			prm.Delta = 0
 		}
 	}
 	switch {
 	case prm.Delta == 0:
 	case prm.Format == Alone || prm.Format == Raw:
-		p.Fail("delta", "only xz is written with it")
+		p.Fail("delta", "only the format xz supports it")
 	default:
 		c.deltas = []int{prm.Delta}
 	}
 	return c, out, p.Err()
 }
 
-// maxEncoded is the largest size of n encoded bytes. A literal costs at most
-// nine eighths of itself.
+// maxEncoded returns the largest encoded size of n bytes. A literal costs at most nine
+// eighths of its size.
 func maxEncoded(n int64) int64 { return n + n/8 + 4096 }
 
-// chain checks the filters of a raw stream. A filter that exists but is not
-// decoded is ncerr.ErrUnsupported.
+// chain checks the filters of a chain. It returns an ErrUnsupported for a known filter
+// that cannot be decoded.
 func (c *Codec) chain(p *filter.Params) error {
 	if len(c.params.Filters) == 0 {
-		p.Fail("filters", "a raw stream needs them")
+		p.Fail("filters", "required for a raw stream")
 		return nil
 	}
 	n := len(c.params.Filters) - 1
@@ -154,9 +154,9 @@ func (c *Codec) chain(p *filter.Params) error {
 			c.last = f.ID
 			c.literals(p, f)
 		case i < n && lzmadec.FilterName(f.ID) != "":
-			return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "parameter %q: the filter %s is not decoded", "filters", lzmadec.FilterName(f.ID))
+			return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "parameter %q: the filter %s is not supported", "filters", lzmadec.FilterName(f.ID))
 		default:
-			p.Fail("filters", "filter %#x at place %d is not handled", f.ID, i)
+			p.Fail("filters", "unsupported filter %#x at index %d", f.ID, i)
 		}
 	}
 	return nil
@@ -176,22 +176,22 @@ func (c *Codec) literals(p *filter.Params, f Filter) {
 	set(&c.props.LP, f.LP, 4)
 	set(&c.props.PB, f.PB, 4)
 	if c.props.LC+c.props.LP > 4 {
-		p.Fail("filters", "lc and lp are more than 4 together")
+		p.Fail("filters", "the sum of lc and lp exceeds 4")
 	}
 }
 
-// dictionary is the size of the dictionary in bytes: that of the preset, but
-// not more than n bytes of data need.
+// dictionary returns the size of the dictionary in bytes: that of the preset, limited to
+// what n bytes of data need.
 func (c *Codec) dictionary(n int) int {
 	size := [10]int{1 << 18, 1 << 20, 1 << 21, 1 << 22, 1 << 22, 1 << 23, 1 << 23, 1 << 24, 1 << 25, 1 << 26}[c.params.Preset]
 	return min(size, max(n, lzma.MinDictCap))
 }
 
-// window is the writer of dst.
+// window writes to dst.
 type window struct {
 	dst  []byte
 	at   int
-	skip int // bytes that are dropped before the first that counts
+	skip int // number of leading bytes to drop
 	full bool
 }
 
@@ -208,7 +208,7 @@ func (w *window) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// Encode writes one stream.
+// Encode writes src as one stream.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -222,7 +222,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return 0, ctx.Err()
-	case w.full: // the encoder does not pass every error on
+	case w.full: // the encoder does not return every error
 		return 0, filter.Short(dst)
 	case err != nil:
 		return 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "%w", err)
@@ -230,7 +230,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return w.at, nil
 }
 
-// differences is xz's delta filter.
+// differences applies xz's delta filter.
 func differences(src []byte, dist int) []byte {
 	out := make([]byte, len(src))
 	copy(out, src[:min(dist, len(src))])
@@ -240,7 +240,7 @@ func differences(src []byte, dist int) []byte {
 	return out
 }
 
-// write writes src, which is plain after its delta filters, in the format.
+// write writes src in the format. plain is src before its delta filters.
 func (c *Codec) write(ctx context.Context, w *window, src, plain []byte) error {
 	if c.params.Format == XZ || c.params.Format == Auto {
 		return c.container(ctx, w, src, plain)
@@ -252,8 +252,8 @@ func (c *Codec) write(ctx context.Context, w *window, src, plain []byte) error {
 	return writeAll(ctx, z, src)
 }
 
-// writeAll writes src in pieces, each of which takes a fraction of a second, and
-// stops when ctx ends.
+// writeAll writes src in pieces, each of which takes a fraction of a second, and stops
+// when ctx ends.
 func writeAll(ctx context.Context, z io.WriteCloser, src []byte) error {
 	for piece := range slices.Chunk(src, 64<<10) {
 		if err := ctx.Err(); err != nil {
@@ -266,7 +266,7 @@ func writeAll(ctx context.Context, z io.WriteCloser, src []byte) error {
 	return z.Close()
 }
 
-// writer gives the encoder of n bytes without a container.
+// writer returns an encoder of n bytes without a container.
 func (c *Codec) writer(w *window, n int) (io.WriteCloser, error) {
 	dict := c.dictionary(n)
 	switch {
@@ -279,8 +279,8 @@ func (c *Codec) writer(w *window, n int) (io.WriteCloser, error) {
 	return lzma.Writer2Config{Properties: &c.props, DictCap: dict}.NewWriter2(w)
 }
 
-// Decode reads what the format says; xz and alone are told apart by their
-// heads when it says Auto.
+// Decode decodes the codec's format. For Auto, it distinguishes xz and alone by their
+// headers.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -311,7 +311,7 @@ func (c *Codec) decode(ctx context.Context, dst, src []byte) (n int, err error) 
 	case c.params.Format == Alone || c.params.Format == Auto && !lzmadec.IsXZ(src):
 		return lzmadec.Alone(ctx, dst, src)
 	default:
-		return lzmadec.XZ(ctx, dst, src) // with the filters that its head names
+		return lzmadec.XZ(ctx, dst, src) // with the filters in its header
 	}
 	if err != nil {
 		return 0, err

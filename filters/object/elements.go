@@ -66,7 +66,7 @@ func (e *elements) put(w writer, i int) error {
 	return nil
 }
 
-// sink takes decoded elements.
+// sink receives decoded elements.
 type sink struct {
 	typ    dtype.Type
 	dst    []byte
@@ -87,7 +87,7 @@ func (c *Codec) sink(dst []byte) (*sink, error) {
 	return s, nil
 }
 
-// put stores the next element; b is the text.
+// put stores the next element. b is its text.
 func (s *sink) put(v value, b []byte) error {
 	i := s.at
 	s.at++
@@ -103,7 +103,7 @@ func (s *sink) put(v value, b []byte) error {
 		}
 		return nil
 	case isText:
-		return filter.Corrupt("element %d is %s, which is no text", i, show(v, b))
+		return filter.Corrupt("element %d is %s, not a text", i, show(v, b))
 	}
 	if !s.number(s.dst[i*s.typ.Size:][:s.typ.Size], v) {
 		return filter.Corrupt("element %d is %s, which %v cannot hold", i, show(v, b), s.typ)
@@ -111,7 +111,7 @@ func (s *sink) put(v value, b []byte) error {
 	return nil
 }
 
-// number stores a number or bool that the type holds as it is.
+// number stores a number or bool and reports whether the type holds it exactly.
 func (s *sink) number(e []byte, v value) bool {
 	switch {
 	case s.typ.Kind == dtype.Bool || v.kind == boolean:

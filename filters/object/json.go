@@ -12,20 +12,19 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 )
 
-// style is how numcodecs was told to write JSON.
+// style describes how JSON is written.
 type style struct {
-	ascii bool // everything else is escaped
-	loose bool // control characters may stand in strings as they are
-	// indent and apart are the white space before each line, for each level, and
-	// behind each element, that other writers were told to put.
+	ascii bool // all other characters are escaped
+	loose bool // strings may contain unescaped control characters
+	// indent and apart are the number of white space bytes per line and level, and after
+	// each element, that other writers were configured to write.
 	indent, apart int64
 }
 
-// maxSpace is the most white space, in bytes, that indent and separators may ask for.
+// maxSpace is the most white space, in bytes, that indent and separators may request.
 const maxSpace = 1 << 10
 
-// spaces is how much white space a list of n elements in so many lists may
-// have, at most.
+// spaces returns the most white space that n elements in so many lists may have.
 func (s *style) spaces(n, lists int64, rank int) int64 {
 	lines := n + 2*lists + int64(rank) + 8
 	return lines * (1 + s.indent*int64(rank+2) + s.apart)
@@ -34,28 +33,28 @@ func (s *style) spaces(n, lists int64, rank int) int64 {
 func jsonDescription() []driver.Param {
 	list := []driver.Param{
 		{Name: "encoding", Type: driver.TextParam, Default: "utf-8", Doc: "utf-8 or ascii"},
-		{Name: "ensure_ascii", Type: driver.BoolParam, Default: "true", Doc: "other characters are escaped"},
-		{Name: "strict", Type: driver.BoolParam, Default: "true", Doc: "control characters in texts are refused"},
-		{Name: "indent", Type: driver.IntParam, Min: math.MinInt32, Max: maxSpace, Doc: "spaces, or a text; read, and never written"},
-		{Name: "separators", Type: driver.ListParam, Doc: "texts between elements; read, and never written"},
+		{Name: "ensure_ascii", Type: driver.BoolParam, Default: "true", Doc: "escape other characters"},
+		{Name: "strict", Type: driver.BoolParam, Default: "true", Doc: "refuse control characters in texts"},
+		{Name: "indent", Type: driver.IntParam, Min: math.MinInt32, Max: maxSpace, Doc: "number of spaces, or a text; only for reading"},
+		{Name: "separators", Type: driver.ListParam, Doc: "texts between elements; only for reading"},
 	}
 	for _, name := range pythonParams {
-		list = append(list, driver.Param{Name: name, Type: driver.BoolParam, Default: "true", Doc: "for Python"})
+		list = append(list, driver.Param{Name: name, Type: driver.BoolParam, Default: "true", Doc: "only used by Python"})
 	}
 	return list
 }
 
-// pythonParams change nothing about the lists that are accepted here.
+// pythonParams do not affect the lists that this package accepts.
 var pythonParams = [...]string{"skipkeys", "check_circular", "allow_nan", "sort_keys"}
 
-// jsonParams reads the parameters, of which most matter to Python only. What
-// is written is one line, whatever indent says; what is read may have been
-// written otherwise.
+// jsonParams reads the parameters, most of which matter only to Python. The encoder
+// always writes one line, whatever indent is. The decoder reads what other writers wrote
+// with these parameters.
 func jsonParams(p *filter.Params) style {
 	switch enc := strings.ToLower(p.Text("encoding")); enc {
 	case "utf-8", "utf8", "ascii", "us-ascii":
 	default:
-		p.Fail("encoding", "%q is not handled", enc)
+		p.Fail("encoding", "unsupported encoding %q", enc)
 	}
 	s := style{ascii: p.Bool("ensure_ascii")}
 	s.loose = !p.Bool("strict")
@@ -76,21 +75,21 @@ func jsonParams(p *filter.Params) style {
 	return s
 }
 
-// space is the length of a text that is to be put between elements.
+// space returns the length of a text to be written between elements.
 func space(p *filter.Params, name, text string) int64 {
 	if len(text) > maxSpace {
-		p.Fail(name, "a text of more than %d bytes", maxSpace)
+		p.Fail(name, "the text is longer than %d bytes", maxSpace)
 	}
 	return int64(len(text))
 }
 
-// jsonReader reads JSON as Python's module does: NaN and Infinity are numbers.
+// jsonReader reads JSON like Python's module, which accepts NaN and Infinity as numbers.
 type jsonReader struct {
 	src   []byte
 	at    int
 	depth int
-	fresh bool // a list was entered, and nothing of it read
-	loose bool // of style
+	fresh bool // just after the start of a list
+	loose bool // style.loose
 	bad   error
 }
 
@@ -102,7 +101,7 @@ func (r *jsonReader) fail(format string, args ...any) {
 	}
 }
 
-// peek skips white space and gives the next byte, 0 at the end.
+// peek skips white space and returns the next byte, or 0 at the end.
 func (r *jsonReader) peek() byte {
 	for ; r.at < len(r.src); r.at++ {
 		switch r.src[r.at] {
@@ -116,7 +115,7 @@ func (r *jsonReader) peek() byte {
 
 func (r *jsonReader) list() int {
 	if r.peek() != '[' {
-		r.fail("no list")
+		r.fail("expected a list")
 		return -1
 	}
 	r.at++
@@ -145,7 +144,7 @@ func (r *jsonReader) more() bool {
 			return true
 		}
 	}
-	r.fail("neither a comma nor the end of a list")
+	r.fail("expected a comma or the end of a list")
 	return false
 }
 
@@ -166,7 +165,7 @@ func (r *jsonReader) scalar(buf []byte) (value, []byte) {
 	}
 	switch word := string(r.src[from:min(r.at, from+400)]); {
 	case r.at-from > 400:
-		r.fail("a number of %d characters", r.at-from)
+		r.fail("a number of %d characters is too long", r.at-from)
 	case word == "true" || word == "false":
 		return value{kind: boolean, i: int64(len(word)%2 ^ 1)}, buf
 	case word == "null" || word == "" && (c == '[' || c == '{'):
@@ -186,7 +185,7 @@ func delimiter(c byte) bool {
 	return false
 }
 
-// digits reads the common case: an integer of few digits.
+// digits parses the common case of an integer with few digits.
 func digits(word []byte) (value, bool) {
 	minus := len(word) > 0 && word[0] == '-'
 	if minus {
@@ -214,14 +213,14 @@ func digits(word []byte) (value, bool) {
 func (r *jsonReader) number(word string) value {
 	switch word {
 	case "NaN":
-		return value{kind: float, f: math.Float64frombits(0x7FF8 << 48)} // as numpy has it, without a payload
+		return value{kind: float, f: math.Float64frombits(0x7FF8 << 48)} // as in numpy, without a payload
 	case "Infinity":
 		return value{kind: float, f: math.Inf(1)}
 	case "-Infinity":
 		return value{kind: float, f: math.Inf(-1)}
 	}
 	if !decimal(word) {
-		r.fail("%.20q is no value", word)
+		r.fail("invalid value %.20q", word)
 		return value{}
 	}
 	if i, err := strconv.ParseInt(word, 10, 64); err == nil {
@@ -232,13 +231,13 @@ func (r *jsonReader) number(word string) value {
 	}
 	f, err := strconv.ParseFloat(word, 64)
 	if err != nil {
-		r.fail("%.20q is no number", word)
+		r.fail("invalid number %.20q", word)
 	}
 	return value{kind: float, f: f}
 }
 
-// decimal reports whether word is a number of JSON: without zeros before other
-// digits, and with digits on both sides of a point.
+// decimal reports whether word is a valid JSON number, without leading zeros and with
+// digits on both sides of a point.
 func decimal(word string) bool {
 	word = strings.TrimPrefix(word, "-")
 	n := figures(word)
@@ -262,7 +261,7 @@ func decimal(word string) bool {
 	return word[0]|0x20 == 'e' && n > 0 && n == len(power)
 }
 
-// figures is the number of digits that word begins with.
+// figures returns the number of digits at the start of word.
 func figures(word string) int {
 	n := 0
 	for n < len(word) && word[n] >= '0' && word[n] <= '9' {
@@ -283,12 +282,12 @@ func (r *jsonReader) string(buf []byte) []byte {
 			buf = r.escape(buf)
 		default:
 			if c < ' ' && !r.loose {
-				r.fail("a control character in a string")
+				r.fail("control character in a string")
 			}
 			buf = append(buf, c)
 		}
 	}
-	r.fail("a string without an end")
+	r.fail("unterminated string")
 	return buf
 }
 
@@ -302,7 +301,7 @@ func (r *jsonReader) escape(buf []byte) []byte {
 		return append(buf, "\"\\/\b\f\n\r\t"[k])
 	}
 	if c != 'u' {
-		r.fail("an unknown escape")
+		r.fail("unknown escape")
 		return buf
 	}
 	a := r.hex()
@@ -321,18 +320,18 @@ func (r *jsonReader) escape(buf []byte) []byte {
 
 func (r *jsonReader) hex() rune {
 	if len(r.src)-r.at < 4 {
-		r.fail("a cut escape")
+		r.fail("truncated escape")
 		return 0
 	}
 	v, err := strconv.ParseUint(string(r.src[r.at:r.at+4]), 16, 16)
 	if err != nil {
-		r.fail("a bad escape")
+		r.fail("invalid escape")
 	}
 	r.at += 4
 	return rune(v)
 }
 
-// jsonWriter writes JSON as Python's module does by default.
+// jsonWriter writes JSON like Python's module with default parameters.
 type jsonWriter struct {
 	dst   []byte
 	at    int
@@ -398,7 +397,7 @@ func (w *jsonWriter) text(s []byte) {
 	w.put(`"`)
 }
 
-// unit writes an escape.
+// unit writes a UTF-16 code unit as an escape.
 func (w *jsonWriter) unit(c rune) {
 	const digits = "0123456789abcdef"
 	w.put(`\u` + string([]byte{digits[c>>12&15], digits[c>>8&15], digits[c>>4&15], digits[c&15]}))

@@ -14,7 +14,7 @@ import (
 type packReader struct {
 	src  []byte
 	at   int
-	left []int // values that are left in each open list
+	left []int // number of remaining values of each open list
 	bad  error
 }
 
@@ -26,10 +26,10 @@ func (r *packReader) fail(format string, args ...any) {
 	}
 }
 
-// take gives the next n bytes, or zeros when they are not there.
+// take returns the next n bytes, or zeros if the input is too short.
 func (r *packReader) take(n uint64) []byte {
 	if n > uint64(len(r.src)-r.at) {
-		r.fail("%d bytes are wanted, %d are left", n, len(r.src)-r.at)
+		r.fail("%d bytes expected, but only %d are left", n, len(r.src)-r.at)
 		r.at = len(r.src)
 		return make([]byte, min(n, 8))
 	}
@@ -57,10 +57,10 @@ func (r *packReader) list() int {
 	case c == 0xDD:
 		n = r.uint(4)
 	default:
-		r.fail("no list")
+		r.fail("expected a list")
 	}
-	if n > uint64(len(r.src)-r.at) { // a value has a byte at least
-		r.fail("a list of %d values in %d bytes", n, len(r.src)-r.at)
+	if n > uint64(len(r.src)-r.at) { // a value has at least one byte
+		r.fail("a list of %d values does not fit in %d bytes", n, len(r.src)-r.at)
 		n = 0
 	}
 	r.left = append(r.left, int(n))
@@ -126,7 +126,7 @@ func (r *packReader) text(buf []byte, n uint64) (value, []byte) {
 type packWriter struct {
 	dst    []byte
 	at     int
-	old    bool // without the str8 form, which came with the bin type
+	old    bool // without the str8 form, which was added with the bin type
 	single bool // floats of 32 bits
 	full   bool
 }
@@ -194,7 +194,7 @@ func (w *packWriter) number(v value) {
 	}
 }
 
-// integer writes v in the fewest bytes that hold size; code is that of one.
+// integer writes v in the fewest bytes that hold size. code is the code of one byte.
 func (w *packWriter) integer(code byte, v, size uint64) {
 	switch {
 	case size <= math.MaxUint8:

@@ -1,11 +1,11 @@
-// Package object has the filters "json2" and "msgpack2": the elements of an
-// array as a list of JSON or of MessagePack, with their type and the shape
-// behind them. It imports core/codec/driver, core/dtype and the kernels below
-// filters/internal; core/codec calls it.
+// Package object implements the filters "json2" and "msgpack2", which store the elements
+// of an array as a JSON or MessagePack list followed by their type and the shape. It
+// imports core/codec/driver, core/dtype and the helpers in filters/internal; core/codec
+// calls it.
 //
-// Elements are text (of variable or fixed length), numbers and bool. A list
-// may hold anything in Python; what is not of the array's type (an object
-// among texts, a null) is refused, never turned into something else.
+// Elements are text (of variable or fixed length), numbers and bool. A list may hold
+// anything in Python. Values of another type than the array's, such as an object among
+// texts or a null, are refused, not converted.
 //
 // Source: numcodecs, json.py and msgpacks.py.
 package object
@@ -29,8 +29,8 @@ const (
 // maxRank is the largest rank of an array.
 const maxRank = 64
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer, of Encode ErrShortBuffer,
+// Codec encodes and decodes lists. It is safe for concurrent use. Decode fails with
+// ncerr.ErrCorrupt or ncerr.ErrShortBuffer. Encode fails with ErrShortBuffer, or with
 // ErrCorrupt for text that is not UTF-8.
 type Codec struct {
 	typ   dtype.Type
@@ -38,24 +38,24 @@ type Codec struct {
 	count int
 	open  func(src []byte) reader
 	write func(dst []byte) writer
-	// spaces is how much white space a list may have, see style; nil for none.
+	// spaces returns the most white space of a list, see style. It is nil for a format
+	// without white space.
 	spaces func(n, lists int64, rank int) int64
 }
 
 var _ driver.Codec = (*Codec)(nil)
 
-// reader takes values from encoded bytes, one after the other. The first
-// error stays.
+// reader reads values from encoded bytes one after the other. It keeps its first error.
 type reader interface {
-	// list enters a list. A format that tells the number of values gives it,
-	// else -1.
+	// list enters a list. It returns the number of values if the format stores it, and -1
+	// otherwise.
 	list() int
-	// more reports whether the list goes on, and leaves it when not.
+	// more reports whether the list has another value, and leaves the list if not.
 	more() bool
-	// scalar reads a value that is no list. Text is appended to buf.
+	// scalar reads a value other than a list. It appends text to buf.
 	scalar(buf []byte) (value, []byte)
 	err() error
-	// ended reports whether nothing is left.
+	// ended reports whether all input has been read.
 	ended() bool
 }
 
@@ -67,11 +67,11 @@ const (
 	text
 	boolean
 	integer  // in i
-	unsigned // in u, beyond int64
+	unsigned // in u, larger than any int64
 	float    // in f
 )
 
-// value is a scalar; the text is where the reader appended it.
+// value is a scalar. A text is in the buffer to which the reader appended it.
 type value struct {
 	kind kind
 	i    int64
@@ -79,8 +79,7 @@ type value struct {
 	f    float64
 }
 
-// writer puts values behind each other; it keeps in mind when they do not
-// fit.
+// writer writes values one after the other. It records whether they fit.
 type writer interface {
 	list(n int)
 	end()
@@ -89,7 +88,7 @@ type writer interface {
 	done() (n int, ok bool)
 }
 
-// Provider gives the two filters.
+// Provider returns the two filters.
 func Provider() driver.Provider {
 	return filter.Family{
 		single(driver.Description{ID: JSON, Summary: "elements as a list of JSON", Lossy: true, Loses: "payloads of NaN", Params: jsonDescription()}, func(p *filter.Params, c *Codec) {
@@ -99,9 +98,9 @@ func Provider() driver.Provider {
 			c.write = func(dst []byte) writer { return &jsonWriter{dst: dst, style: style} }
 		}),
 		single(driver.Description{ID: MsgPack, Summary: "elements as a list of MessagePack", Params: []driver.Param{
-			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "texts have the forms of 2013"},
-			{Name: "use_single_float", Type: driver.BoolParam, Default: "false", Doc: "floats have 4 bytes"},
-			{Name: "raw", Type: driver.BoolParam, Default: "false", Doc: "for Python"},
+			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "write texts in the forms of 2013"},
+			{Name: "use_single_float", Type: driver.BoolParam, Default: "false", Doc: "write floats with 4 bytes"},
+			{Name: "raw", Type: driver.BoolParam, Default: "false", Doc: "only used by Python"},
 		}}, func(p *filter.Params, c *Codec) {
 			bin, single := p.Bool("use_bin_type"), p.Bool("use_single_float")
 			p.Bool("raw")
@@ -127,30 +126,30 @@ func single(desc driver.Description, setup func(p *filter.Params, c *Codec)) *fi
 	}
 }
 
-// check refuses what cannot be a list, and gives the largest encoded size.
+// check refuses arrays that have no form as a list, and returns the largest encoded size.
 func (c *Codec) check(in driver.Spec) (int64, error) {
 	switch t := in.DType; {
 	case in.Kind != driver.Array || len(in.Shape) > maxRank:
-		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only an array can be a list")
+		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only arrays can be stored as lists")
 	case in.Order == driver.F && len(in.Shape) > 1:
-		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "lists of arrays in Fortran order are not told apart from C order by their writers")
+		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "arrays in Fortran order cannot be stored as lists, because writers do not distinguish them from C order")
 	case t.Kind == dtype.String, t.Kind == dtype.Unicode, t.Numeric() && t.Kind != dtype.Datetime && t.Kind != dtype.Timedelta:
 	default:
-		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v have no form in a list", t)
+		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be stored in a list", t)
 	}
 	var err error
 	if c.count, err = in.Elements(); err != nil {
 		return 0, err
 	}
-	// Text grows by six at most ("\u0001" for a byte), a number has 25
-	// characters; each inner list costs brackets.
+	// Text grows at most by a factor of six ("\u0001" for a byte), and a number has at
+	// most 25 characters. Each inner list needs brackets.
 	lists, n := int64(0), int64(1)
 	for _, k := range in.Shape {
 		lists += n
 		n *= int64(k)
 	}
 	size := 6*in.MaxBytes + 25*int64(c.count) + 8*lists + 30*int64(len(in.Shape)) + 64
-	if c.spaces != nil { // not more than some times the rest: encoders get room for all of it
+	if c.spaces != nil { // limited, because encoders allocate the whole size
 		size += min(c.spaces(int64(c.count), lists, len(in.Shape)), 4*size+1<<20)
 	}
 	return size, nil
@@ -189,7 +188,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// name is the type as numpy spells it.
+// name returns the type in numpy's spelling.
 func (c *Codec) name() string {
 	if c.typ.Kind == dtype.String {
 		return "|O"
@@ -216,7 +215,7 @@ func nested(w writer, e *elements, shape []int, at *int) error {
 	return nil
 }
 
-// Decode is the reverse of Encode.
+// Decode reverses Encode.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -232,7 +231,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 		items = c.shape[0]
 	}
 	if top >= 0 && top != items+2 {
-		return 0, filter.Corrupt("a list of %d values, not %d", top, items+2)
+		return 0, filter.Corrupt("the list has %d values, not %d", top, items+2)
 	}
 	if err := c.read(r, s, items, c.shape[min(1, len(c.shape)):], &[]byte{}); err != nil {
 		return 0, err
@@ -243,21 +242,21 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return s.done()
 }
 
-// read reads n values, each a list when inner says so.
+// read reads n values. They are lists if inner, their shape, is not empty.
 func (c *Codec) read(r reader, s *sink, n int, inner []int, buf *[]byte) error {
 	for i := range n {
 		if !r.more() {
-			return c.fault(r, "%d values where %d are wanted", i, n)
+			return c.fault(r, "a list has %d values, not %d", i, n)
 		}
 		if len(inner) > 0 {
 			if k := r.list(); k >= 0 && k != inner[0] {
-				return c.fault(r, "a list of %d values, not %d", k, inner[0])
+				return c.fault(r, "a list has %d values, not %d", k, inner[0])
 			}
 			if err := c.read(r, s, inner[0], inner[1:], buf); err != nil {
 				return err
 			}
 			if r.more() {
-				return c.fault(r, "more than %d values in a list", inner[0])
+				return c.fault(r, "a list has more than %d values", inner[0])
 			}
 			continue
 		}
@@ -273,7 +272,7 @@ func (c *Codec) read(r reader, s *sink, n int, inner []int, buf *[]byte) error {
 	return nil
 }
 
-// fault is the reader's own error, or else one of the structure.
+// fault returns the reader's error, or else an error about the structure of the list.
 func (c *Codec) fault(r reader, format string, args ...any) error {
 	if err := r.err(); err != nil {
 		return err
@@ -281,41 +280,41 @@ func (c *Codec) fault(r reader, format string, args ...any) error {
 	return filter.Corrupt(format, args...)
 }
 
-// tail reads type and shape.
+// tail reads the type and the shape.
 func (c *Codec) tail(r reader) error {
 	if !r.more() {
 		return c.fault(r, "the type is missing")
 	}
 	if v, b := r.scalar(nil); v.kind != text {
-		return c.fault(r, "the type is no text")
+		return c.fault(r, "the type is not a text")
 	} else if t, err := dtype.Parse(string(b)); r.err() == nil && (err != nil || !c.takes(t)) {
-		return filter.Corrupt("the list has elements of %.20q, the array of %v", b, c.typ)
+		return filter.Corrupt("the list has elements of type %.20q, but the array has %v", b, c.typ)
 	}
 	if !r.more() {
 		return c.fault(r, "the shape is missing")
 	}
 	n := r.list()
 	if n > maxRank {
-		return c.fault(r, "a shape of %d lengths", n)
+		return c.fault(r, "the shape has %d dimensions", n)
 	}
 	for i := 0; r.more(); i++ {
 		v, _ := r.scalar(nil)
 		if i >= len(c.shape) || v.kind != integer || v.i != int64(c.shape[i]) {
-			return c.fault(r, "its shape is not %v", c.shape)
+			return c.fault(r, "the shape of the list is not %v", c.shape)
 		}
 		n = i + 1
 	}
 	if err := r.err(); err != nil || max(n, 0) != len(c.shape) {
-		return c.fault(r, "its shape is not %v", c.shape)
+		return c.fault(r, "the shape of the list is not %v", c.shape)
 	}
 	if r.more() || !r.ended() {
-		return c.fault(r, "more behind the shape")
+		return c.fault(r, "data after the shape")
 	}
 	return r.err()
 }
 
-// takes reports whether a list of type t can hold the array's elements:
-// objects can be anything, text of any length is text.
+// takes reports whether a list of type t can hold the array's elements. Objects can be
+// anything, and text types of any length hold text.
 func (c *Codec) takes(t dtype.Type) bool {
 	switch {
 	case t.Kind == dtype.String:

@@ -1,7 +1,6 @@
-// Package packbits is the filter "packbits": eight bools in a byte, behind a
-// byte that tells how many bits at the end are not used. It imports
-// core/codec/driver, core/dtype and filters/internal/filter; core/codec calls
-// it.
+// Package packbits implements the filter "packbits", which stores eight bools in a byte,
+// after a byte with the number of unused bits at the end. It imports core/codec/driver,
+// core/dtype and filters/internal/filter; core/codec calls it.
 package packbits
 
 import (
@@ -17,16 +16,16 @@ import (
 // ID is the numcodecs id.
 const ID = "packbits"
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// Codec packs and unpacks bools. It is safe for concurrent use. Decode fails with
+// ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 //
-// Integers of one byte are packed too, as numcodecs does, if they are 0 or 1:
-// another value is ncerr.ErrConvert of Encode.
+// Like numcodecs, it also packs integers of one byte. Encode fails with ncerr.ErrConvert
+// if one of them is neither 0 nor 1.
 type Codec struct{ integers bool }
 
 var _ driver.Codec = Codec{}
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
@@ -36,7 +35,7 @@ func Provider() driver.Provider {
 		OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			integers := in.Kind == driver.Array && in.DType.Size == 1 && (in.DType.Kind == dtype.Uint || in.DType.Kind == dtype.Int)
 			if in.DType.Kind != dtype.Bool && !integers {
-				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only bool and integers of one byte are packed, not %v", in.DType)
+				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be packed, only bool and integers of one byte", in.DType)
 			}
 			out := filter.Blob(in, 1+(in.MaxBytes+7)/8)
 			out.DType = dtype.Type{Kind: dtype.Uint, Size: 1}
@@ -45,11 +44,11 @@ func Provider() driver.Provider {
 	}
 }
 
-// gather moves the low bits of 8 bytes, first byte highest, into the upper
-// byte of the product.
+// gather is a factor that moves the low bits of 8 bytes into the upper byte of the
+// product, the first byte in the highest bit.
 const gather = 0x8040_2010_0804_0201
 
-// Encode packs; of bools anything but zero counts as true.
+// Encode packs src. All bools other than zero count as true.
 func (c Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -84,23 +83,23 @@ func (c Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// truths makes each byte that is not zero a one.
+// truths replaces each byte that is not zero by 1.
 func truths(v uint64) uint64 {
 	const low = 0x7F7F_7F7F_7F7F_7F7F
 	return ((v&low + low) | v) >> 7 & 0x0101_0101_0101_0101
 }
 
-// Decode unpacks.
+// Decode unpacks src.
 func (Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(src) == 0 {
-		return 0, filter.Corrupt("it has no first byte")
+		return 0, filter.Corrupt("the input is empty")
 	}
 	unused, bits := int(src[0]), src[1:]
 	if unused > 7 || unused > 8*len(bits) {
-		return 0, filter.Corrupt("%d bits are not used in %d bytes", unused, len(bits))
+		return 0, filter.Corrupt("%d unused bits in %d bytes", unused, len(bits))
 	}
 	n := 8*len(bits) - unused
 	if len(dst) < n {
@@ -118,8 +117,8 @@ func (Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// spread makes a byte of each bit, the highest first: each byte of a copy keeps
-// its own bit, and is then made one.
+// spread returns a byte for each bit of b, the highest bit first. It masks one bit in
+// each of eight copies of b and replaces it by 1.
 func spread(b byte) uint64 {
 	return truths(uint64(b) * 0x0101_0101_0101_0101 & 0x0102_0408_1020_4080)
 }

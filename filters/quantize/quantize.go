@@ -1,7 +1,6 @@
-// Package quantize is the filter "quantize": floats rounded to a number of
-// decimal digits, by way of the next power of two. It imports
-// core/codec/driver, core/dtype and the kernels below filters/internal;
-// core/codec calls it.
+// Package quantize implements the filter "quantize", which rounds floats to a number of
+// decimal digits by means of the next power of two. It imports core/codec/driver,
+// core/dtype and the helpers in filters/internal; core/codec calls it.
 package quantize
 
 import (
@@ -17,8 +16,8 @@ import (
 // ID is the numcodecs id.
 const ID = "quantize"
 
-// Codec encodes and decodes. It is safe for concurrent use. A value that the
-// stored type cannot hold is ncerr.ErrConvert.
+// Codec rounds floats. It is safe for concurrent use. Encode fails with ncerr.ErrConvert
+// if the stored type cannot hold a value.
 type Codec struct {
 	plain, coded dtype.Type
 	scale        float64 // a power of two
@@ -26,12 +25,11 @@ type Codec struct {
 
 var _ driver.Codec = (*Codec)(nil)
 
-// New makes a codec for floats of type plain, stored as floats of type coded,
-// with digits decimal digits kept behind the point; a negative number rounds
-// before it.
+// New returns a codec that stores floats of type plain as floats of type coded. It keeps
+// digits decimal digits after the point; a negative number rounds before the point.
 func New(plain, coded dtype.Type, digits int) (*Codec, error) {
 	if plain.Kind != dtype.Float || coded.Kind != dtype.Float {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats are rounded, not %v to %v", plain, coded)
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats can be rounded, not %v to %v", plain, coded)
 	}
 	return &Codec{plain, coded, math.Ldexp(1, int(math.Ceil(math.Log2(math.Pow10(digits)))))}, nil
 }
@@ -45,9 +43,9 @@ func Provider() driver.Provider {
 			ID: ID, V3: "numcodecs.quantize", Encode: true, Decode: true, Lossy: true,
 			Summary: "floats rounded to a number of decimal digits", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
-				{Name: "digits", Type: driver.IntParam, Min: -most, Max: most, Required: true, Doc: "decimal digits behind the point"},
-				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; absent: that of the array"},
-				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; absent: dtype"},
+				{Name: "digits", Type: driver.IntParam, Min: -most, Max: most, Required: true, Doc: "decimal digits after the point"},
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
+				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: dtype"},
 			},
 		},
 		OpenAs: open,
@@ -65,7 +63,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, out, err
 }
 
-// Encode rounds, in the precision of the decoded type as numpy does.
+// Encode rounds in the precision of the decoded type, as numpy does.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.round, filter.Unfit)
 }
@@ -73,14 +71,14 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 func (c *Codec) round(b []float64) {
 	for i, v := range b {
 		r := math.RoundToEven(v*c.scale) / c.scale
-		if r-r != 0 && v-v == 0 { // the scale leads out of the range, where nothing is behind the point
+		if r-r != 0 && v-v == 0 { // scaling overflows only for values without digits after the point
 			r = v
 		}
 		b[i] = r
 	}
 }
 
-// Decode converts to the decoded type; what was rounded off is lost.
+// Decode converts to the decoded type. It does not restore rounded digits.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return filter.Convert(ctx, dst, c.plain, src, c.coded, filter.Misfit)
 }

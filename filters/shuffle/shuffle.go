@@ -1,7 +1,6 @@
-// Package shuffle is the filter "shuffle": the bytes of the elements sorted
-// by their place in the element, which makes them easier to compress. It
-// imports core/codec/driver and the kernels below filters/internal;
-// core/codec calls it.
+// Package shuffle implements the filter "shuffle", which sorts the bytes of elements by
+// their position in the element, so that they compress better. It imports
+// core/codec/driver and the helpers in filters/internal; core/codec calls it.
 package shuffle
 
 import (
@@ -17,9 +16,8 @@ const ID = "shuffle"
 
 // Params are the parameters.
 type Params struct {
-	// ElementSize is the size of an element in bytes, 1 to 65536. 0, which
-	// netCDF-C writes, is the size of the array's elements; absent it is 4, as
-	// in numcodecs.
+	// ElementSize is the size of an element in bytes, 1 to 65536. 0, which netCDF-C
+	// writes, means the size of the array's elements. The default is 4, as in numcodecs.
 	ElementSize int `json:"elementsize"`
 }
 
@@ -28,17 +26,17 @@ type Codec struct{ size int }
 
 var _ driver.Codec = (*Codec)(nil)
 
-// New makes a codec; an ElementSize below 2 leaves bytes as they are.
+// New returns a codec. It leaves bytes unchanged if ElementSize is below 2.
 func New(p Params) *Codec { return &Codec{size: p.ElementSize} }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.shuffle", HDF5: 2, Encode: true, Decode: true,
 			Summary: "bytes of elements sorted by significance", Transform: driver.BytesToBytes, Prepares: true,
 			Params: []driver.Param{
-				{Name: "elementsize", Type: driver.IntParam, Max: 1 << 16, Default: "4", Input: driver.InputSize, HDF5: 1, Doc: "bytes of an element; 0 is that of the array, which is what netCDF-C means"},
+				{Name: "elementsize", Type: driver.IntParam, Max: 1 << 16, Default: "4", Input: driver.InputSize, HDF5: 1, Doc: "element size in bytes; 0, which netCDF-C writes, is the size of the array's elements"},
 			},
 		},
 		OpenAs: open,
@@ -53,13 +51,12 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return New(Params{ElementSize: size}), filter.Blob(in, in.MaxBytes), nil
 }
 
-// Encode writes src to dst by byte planes. Bytes behind the last whole
-// element are copied.
+// Encode writes src to dst as byte planes. It copies bytes after the last whole element.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return c.do(ctx, dst, src, kernel.Shuffle)
 }
 
-// Decode is the reverse of Encode.
+// Decode reverses Encode.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return c.do(ctx, dst, src, kernel.Unshuffle)
 }

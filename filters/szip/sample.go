@@ -2,8 +2,8 @@ package szip
 
 import "encoding/binary"
 
-// load fills v with the samples of src from sample at on, in the order in
-// which samples are coded: by planes.
+// load fills v with the samples of src from index at on, in coding order, which is by
+// planes.
 func (c *Codec) load(v []uint32, src []byte, at int) {
 	top := uint32(1)<<c.rice.Bits - 1
 	switch {
@@ -40,7 +40,7 @@ func (c *Codec) load(v []uint32, src []byte, at int) {
 	}
 }
 
-// store is the reverse of load.
+// store reverses load.
 func (c *Codec) store(dst []byte, v []uint32, at int) {
 	switch {
 	case c.planes > 1:

@@ -1,7 +1,7 @@
-// Package szip is the filter "szip" of HDF5 and NCZarr: the decoded size in
-// four bytes, then the adaptive entropy code of CCSDS 121.0-B in the framing
-// of the szip library. It imports core/codec/driver and the code below
-// filters/internal; core/codec calls it.
+// Package szip implements the filter "szip" of HDF5 and NCZarr: the decoded size in four
+// bytes, then the adaptive entropy code of CCSDS 121.0-B in the framing of the szip
+// library. It imports core/codec/driver and packages of filters/internal; core/codec
+// calls it.
 //
 // Source: HDF5, H5Zszip.c; libaec 1.1, its szip interface.
 package szip
@@ -18,10 +18,10 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/rice"
 )
 
-// ID is the id in NCZarr; numcodecs has no such codec.
+// ID is the id in NCZarr. numcodecs has no such codec.
 const ID = "szip"
 
-// The bits of the mask that change the bytes.
+// The bits of the mask that affect the encoded bytes.
 const (
 	maskMSB     = 16
 	maskPredict = 32
@@ -30,16 +30,16 @@ const (
 // Limits of the szip library.
 const (
 	maxBlock     = 32  // pixels
-	maxBlocks    = 128 // of a scanline
+	maxBlocks    = 128 // blocks of a scanline
 	maxScanline  = 4096
 	headerLength = 4
 )
 
-// Codec encodes and decodes chunks. It is safe for concurrent use; errors of
-// Decode are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// Codec encodes and decodes chunks. It is safe for concurrent use. Decode fails with
+// ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct {
 	rice   rice.Params
-	planes int // bytes of a pixel that are coded apart, else 1
+	planes int // number of bytes of a pixel that are coded separately, or 1
 	line   int // pixels of a scanline
 	size   int // bytes of a sample
 	msb    bool
@@ -50,17 +50,17 @@ var (
 	_ driver.DecodedSizer = (*Codec)(nil)
 )
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, HDF5: 4, Encode: true, Decode: true,
 			Summary: "szip compression as in HDF5", Transform: driver.BytesToBytes,
 			Params: []driver.Param{
-				{Name: "mask", Type: driver.IntParam, Max: math.MaxUint32, Default: "4", HDF5: 1, Doc: "options: 32 is nearest neighbour"},
-				{Name: "pixels-per-block", Type: driver.IntParam, Min: 2, Max: maxBlock, Required: true, HDF5: 2, Doc: "even"},
-				{Name: "bits-per-pixel", Type: driver.IntParam, Max: 64, HDF5: 3, Doc: "0 or absent: as HDF5 works it out"},
-				{Name: "pixels-per-scanline", Type: driver.IntParam, Max: maxScanline, HDF5: 4, Doc: "0 or absent: as HDF5 works it out"},
+				{Name: "mask", Type: driver.IntParam, Max: math.MaxUint32, Default: "4", HDF5: 1, Doc: "options; 32 selects nearest neighbour"},
+				{Name: "pixels-per-block", Type: driver.IntParam, Min: 2, Max: maxBlock, Required: true, HDF5: 2, Doc: "even number"},
+				{Name: "bits-per-pixel", Type: driver.IntParam, Max: 64, HDF5: 3, Doc: "0 or absent: computed as in HDF5"},
+				{Name: "pixels-per-scanline", Type: driver.IntParam, Max: maxScanline, HDF5: 4, Doc: "0 or absent: computed as in HDF5"},
 			},
 		},
 		OpenAs: open,
@@ -86,10 +86,10 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 		}
 	}
 	if bits < 1 || bits > 24 && bits != 32 && bits != 64 || in.Kind == driver.Array && !in.DType.Fixed() {
-		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "pixels of %d bits (%v) are not coded", bits, in.DType)
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "pixels of %d bits (%v) are not supported", bits, in.DType)
 	}
 	c := &Codec{planes: 1, size: (bits + 7) / 8, msb: mask&maskMSB != 0}
-	if bits > 24 { // each byte of the pixels is coded apart
+	if bits > 24 { // each byte of a pixel is coded separately
 		c.planes, c.size, bits = bits/8, 1, 8
 	}
 	if c.size == 3 {
@@ -98,15 +98,15 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	if c.line = line; line == 0 {
 		c.line = scanline(in, block, c.size*c.planes)
 	}
-	if c.line < block { // more padding than data
-		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "chunks of %d bytes have less than a block of %d pixels", in.MaxBytes, block)
+	if c.line < block { // it would be mostly padding
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a chunk of %d bytes is smaller than a block of %d pixels", in.MaxBytes, block)
 	}
 	c.rice = rice.Params{Bits: uint(bits), Block: block, Interval: (c.line + block - 1) / block, Predict: mask&maskPredict != 0}
 	return c, filter.Blob(in, headerLength+rice.MaxEncoded(c.padded(in.MaxBytes), c.rice)), nil
 }
 
-// scanline is the number of pixels that HDF5 takes for a scanline of a chunk;
-// 0 when the chunk is smaller than a block.
+// scanline returns the number of pixels that HDF5 uses as a scanline of a chunk, or 0 if
+// the chunk is smaller than a block.
 func scanline(in driver.Spec, block, pixel int) int {
 	total := int(in.MaxBytes / int64(pixel))
 	n := total
@@ -124,21 +124,21 @@ func scanline(in driver.Spec, block, pixel int) int {
 	return block * maxBlocks
 }
 
-// padded is the number of samples of n bytes, with scanlines in whole blocks.
+// padded returns the number of samples of n bytes, with scanlines padded to whole blocks.
 func (c *Codec) padded(n int64) int64 {
 	samples := n / int64(c.size)
 	lines := (samples + int64(c.line) - 1) / int64(c.line)
 	return lines * int64(c.rice.Interval*c.rice.Block)
 }
 
-// Encode writes the size and the code.
+// Encode writes the size and the encoded samples.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	switch {
 	case len(src)%(c.size*c.planes) != 0:
-		return 0, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bytes hold no whole number of pixels of %d", len(src), c.size*c.planes)
+		return 0, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bytes are not a whole number of pixels of %d bytes", len(src), c.size*c.planes)
 	case uint64(len(src)) > math.MaxUint32:
 		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk holds at most 4 GiB")
 	case len(dst) < headerLength:
@@ -155,14 +155,14 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		e.Next(v)
 	}
 	n, err := e.End()
-	if err != nil { // it fails for want of room only
+	if err != nil { // it fails only if the output does not fit
 		return 0, filter.Short(dst)
 	}
 	return headerLength + n, nil
 }
 
-// pad fills up a scanline behind its first n samples: with the last one, so
-// that nothing differs, or with zeros.
+// pad fills a scanline after its first n samples, with the last one if samples are
+// predicted, so that the differences are 0, and otherwise with zeros.
 func (c *Codec) pad(v []uint32, n int) {
 	fill := uint32(0)
 	if c.rice.Predict {
@@ -173,15 +173,15 @@ func (c *Codec) pad(v []uint32, n int) {
 	}
 }
 
-// DecodedSize gives the size that the head of src claims.
+// DecodedSize returns the size in the header of src.
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	if len(src) < headerLength {
-		return 0, filter.Corrupt("%d bytes hold no size", len(src))
+		return 0, filter.Corrupt("%d bytes are too short for a header", len(src))
 	}
 	return int64(binary.LittleEndian.Uint32(src)), nil
 }
 
-// Decode is the reverse of Encode.
+// Decode reverses Encode.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -193,7 +193,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	case size > int64(len(dst)):
 		return 0, filter.Short(dst)
 	case size%int64(c.size*c.planes) != 0:
-		return 0, filter.Corrupt("%d bytes hold no whole number of pixels of %d", size, c.size*c.planes)
+		return 0, filter.Corrupt("%d bytes are not a whole number of pixels of %d bytes", size, c.size*c.planes)
 	}
 	dst = dst[:size]
 	d := rice.NewDecoder(src[headerLength:], c.rice)

@@ -1,9 +1,8 @@
-// Package vlen has the filters "vlen-utf8", "vlen-bytes" and "vlen-array":
-// the number of elements, then each element behind its length. It imports
+// Package vlen implements the filters "vlen-utf8", "vlen-bytes" and "vlen-array", which
+// store the number of elements, then each element after its length. It imports
 // core/codec/driver; core/codec calls it.
 //
-// Source: numcodecs, vlen.pyx; the Zarr v3 extension codecs vlen-utf8 and
-// vlen-bytes.
+// Source: numcodecs, vlen.pyx; the Zarr v3 extension codecs vlen-utf8 and vlen-bytes.
 package vlen
 
 import (
@@ -25,14 +24,13 @@ const (
 	Array = "vlen-array"
 )
 
-// Codec encodes and decodes the elements of chunks of count elements, in the
-// layout of driver.Values. It is safe for concurrent use. Errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer; text that is not UTF-8 is
-// ErrCorrupt in both directions.
+// Codec encodes and decodes chunks of count elements in the layout of driver.Values. It
+// is safe for concurrent use. Decode fails with ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
+// Both directions fail with ErrCorrupt for text that is not UTF-8.
 type Codec struct {
 	count int
 	text  bool // elements are UTF-8
-	unit  int  // elements are whole numbers of so many bytes
+	unit  int  // the length of an element is a multiple of this number of bytes
 }
 
 var (
@@ -40,7 +38,7 @@ var (
 	_ driver.DecodedSizer = (*Codec)(nil)
 )
 
-// Provider gives the three filters.
+// Provider returns the three filters.
 func Provider() driver.Provider {
 	return filter.Family{
 		single(driver.Description{ID: UTF8, V3: UTF8, Objects: driver.Text, Summary: "text of variable length, as UTF-8"}),
@@ -66,7 +64,7 @@ func single(desc driver.Description) *filter.Single {
 			}
 			ok := in.DType.Kind == dtype.String || in.DType.Kind == dtype.VlenBytes && !c.text
 			if in.Kind != driver.Array || !ok {
-				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v have no variable length", in.DType)
+				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v do not have a variable length", in.DType)
 			}
 			var err error
 			c.count, err = in.Elements()
@@ -75,8 +73,8 @@ func single(desc driver.Description) *filter.Single {
 	}
 }
 
-// itemSize is the size of the items of vlen-array, whose type is a parameter
-// that it must have.
+// itemSize returns the size of the items of vlen-array, whose type is a required
+// parameter.
 func itemSize(p *filter.Params) int {
 	t := filter.DType(p, "dtype", dtype.Type{})
 	if p.Has("dtype") && !t.Fixed() {
@@ -85,7 +83,7 @@ func itemSize(p *filter.Params) int {
 	return max(t.Size, 1)
 }
 
-// Encode writes the number of elements, and each behind its length.
+// Encode writes the number of elements, then each element after its length.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -97,7 +95,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if c.count > math.MaxUint32 {
 		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk holds at most %d elements", uint32(math.MaxUint32))
 	}
-	if len(dst) < len(src) { // both forms have one number more than elements
+	if len(dst) < len(src) { // both forms have one number per element and one more
 		return 0, filter.Short(dst)
 	}
 	binary.LittleEndian.PutUint32(dst, uint32(c.count))
@@ -118,26 +116,26 @@ func (c *Codec) check(i int, e []byte) error {
 	case c.text && !utf8.Valid(e):
 		return filter.Corrupt("element %d is not valid UTF-8", i)
 	case len(e)%c.unit != 0:
-		return filter.Corrupt("element %d of %d bytes holds no whole number of items of %d", i, len(e), c.unit)
+		return filter.Corrupt("element %d of %d bytes is not a whole number of items of %d bytes", i, len(e), c.unit)
 	}
 	return nil
 }
 
-// DecodedSize is the size that the elements of src take at most.
+// DecodedSize returns an upper bound of the decoded size.
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	return max(int64(len(src)), driver.ValuesSize(c.count, 0)), nil
 }
 
-// Decode is the reverse of Encode.
+// Decode reverses Encode.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(src) < 4 {
-		return 0, filter.Corrupt("%d bytes hold no number of elements", len(src))
+		return 0, filter.Corrupt("%d bytes are too short for the number of elements", len(src))
 	}
 	if n := binary.LittleEndian.Uint32(src); int64(n) != int64(c.count) {
-		return 0, filter.Corrupt("%d elements, not %d", n, c.count)
+		return 0, filter.Corrupt("the chunk has %d elements, not %d", n, c.count)
 	}
 	w, err := driver.NewValuesWriter(dst, c.count)
 	if err != nil {
@@ -146,11 +144,11 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	src = src[4:]
 	for i := range c.count {
 		if len(src) < 4 {
-			return 0, filter.Corrupt("it ends before element %d of %d", i, c.count)
+			return 0, filter.Corrupt("the data ends before element %d of %d", i, c.count)
 		}
 		n := int64(binary.LittleEndian.Uint32(src))
 		if n > int64(len(src)-4) {
-			return 0, filter.Corrupt("element %d claims %d bytes, %d are left", i, n, len(src)-4)
+			return 0, filter.Corrupt("element %d has %d bytes, but only %d are left", i, n, len(src)-4)
 		}
 		e := src[4 : 4+n]
 		room, err := w.Room(len(e))
@@ -158,13 +156,13 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 			return 0, err
 		}
 		copy(room, e)
-		if err := c.check(i, room); err != nil { // of the copy: src may change
+		if err := c.check(i, room); err != nil { // check the copy, because src may change
 			return 0, err
 		}
 		src = src[4+n:]
 	}
 	if len(src) > 0 {
-		return 0, filter.Corrupt("%d bytes behind the last element", len(src))
+		return 0, filter.Corrupt("%d bytes after the last element", len(src))
 	}
 	return w.Done()
 }

@@ -1,9 +1,8 @@
-// Package zlib is the filter "zlib": DEFLATE data in a zlib frame. It imports
-// core/codec/driver and the kernels below filters/internal; core/codec calls
-// it.
+// Package zlib implements the filter "zlib", DEFLATE data in a zlib frame. It imports
+// core/codec/driver and the helpers in filters/internal; core/codec calls it.
 //
-// A decoder takes zlib and gzip frames alike, since real writers have mixed
-// them up; an encoder writes zlib only.
+// Decode accepts zlib and gzip frames, because existing writers have mixed them up.
+// Encode writes only zlib.
 package zlib
 
 import (
@@ -20,13 +19,13 @@ const ID = "zlib"
 
 // Params are the parameters.
 type Params struct {
-	// Level is 1 (fast) to 9 (small), 0 for stored data, -1 for 6. The
+	// Level is from 1 (fast) to 9 (smallest output), 0 for stored data, or -1 for 6. The
 	// default is 1, as in numcodecs.
 	Level int `json:"level"`
 }
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// Codec encodes and decodes zlib frames. It is safe for concurrent use. Decode fails with
+// ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct {
 	enc *deflate.Encoder
 	dec inflate.Pool
@@ -34,16 +33,16 @@ type Codec struct {
 
 var _ driver.Codec = (*Codec)(nil)
 
-// New makes a codec.
+// New returns a codec.
 func New(p Params) *Codec { return &Codec{enc: deflate.New(deflate.Zlib, p.Level)} }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.zlib", HDF5: 1, Encode: true, Decode: true,
 			Summary: "DEFLATE compression in a zlib frame", Transform: driver.BytesToBytes,
-			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: -1, Max: 9, Default: "1", HDF5: 1, Doc: "-1 is 6; 0 stores"}},
+			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: -1, Max: 9, Default: "1", HDF5: 1, Doc: "-1 means 6; 0 stores uncompressed"}},
 		},
 		OpenAs: open,
 	}
@@ -54,12 +53,12 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return New(Params{Level: level}), filter.Blob(in, deflate.MaxEncoded(in.MaxBytes)), nil
 }
 
-// Encode writes the zlib form of src to dst.
+// Encode writes src as a zlib frame to dst.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return c.enc.Encode(ctx, dst, src)
 }
 
-// Decode is the reverse of Encode; it takes both frames.
+// Decode decodes a zlib or gzip frame.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	d := c.dec.Get()
 	defer c.dec.Put(d)

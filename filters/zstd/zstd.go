@@ -1,4 +1,4 @@
-// Package zstd is the filter "zstd": Zstandard frames. It imports
+// Package zstd implements the filter "zstd", Zstandard frames. It imports
 // core/codec/driver and klauspost/compress; core/codec calls it.
 package zstd
 
@@ -16,19 +16,18 @@ const ID = "zstd"
 
 // Params are the parameters.
 type Params struct {
-	// Level is that of the reference implementation: 1 (fast) to 22 (small),
-	// negative for faster still; 0 is 3. Values outside are taken as the
-	// nearest. The default is 1, as in numcodecs. The encoder has fewer levels:
-	// 6 and 7 give the same, so do 8 and 9, 10 to 22, and all below 0; 2 is as
-	// 1 for more than 256 KiB.
+	// Level is a level of the reference implementation: 1 (fast) to 22 (smallest output),
+	// or negative for higher speed; 0 means 3. Values outside the range are clamped. The
+	// default is 1, as in numcodecs. The encoder has fewer levels: 6 and 7 are the same,
+	// and so are 8 and 9, 10 to 22, and all negative ones; 2 is the same as 1 for more
+	// than 256 KiB.
 	Level int `json:"level"`
-	// Checksum adds a checksum of the content to the frame. The default is
-	// false.
+	// Checksum adds a checksum of the content to the frame. The default is false.
 	Checksum bool `json:"checksum"`
 }
 
-// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// Codec encodes and decodes Zstandard frames. It is safe for concurrent use. Decode fails
+// with ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct {
 	enc *zframe.Encoder
 	dec zframe.Decoder
@@ -39,7 +38,7 @@ var (
 	_ driver.DecodedSizer = (*Codec)(nil)
 )
 
-// New makes a codec.
+// New returns a codec.
 func New(p Params) (*Codec, error) {
 	level := p.Level
 	if level == 0 {
@@ -52,15 +51,15 @@ func New(p Params) (*Codec, error) {
 	return &Codec{enc: enc}, nil
 }
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: ID, Aliases: []string{"numcodecs.zstd"}, HDF5: 32015, Encode: true, Decode: true,
 			Summary: "Zstandard compression", Transform: driver.BytesToBytes,
 			Params: []driver.Param{
-				{Name: "level", Type: driver.IntParam, Min: -1 << 17, Max: 22, Default: "1", HDF5: 1, HDF5Default: "3", Doc: "0 is 3; beyond the range it is the nearest"},
-				{Name: "checksum", Type: driver.BoolParam, Default: "false", Doc: "frames end with a checksum"},
+				{Name: "level", Type: driver.IntParam, Min: -1 << 17, Max: 22, Default: "1", HDF5: 1, HDF5Default: "3", Doc: "0 means 3; values outside the range are clamped"},
+				{Name: "checksum", Type: driver.BoolParam, Default: "false", Doc: "append a checksum to frames"},
 			},
 		},
 		OpenAs: open,
@@ -94,7 +93,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return c.dec.Decode(dst, src)
 }
 
-// DecodedSize gives the size that the first frame states, 0 when it does not.
+// DecodedSize returns the size stated in the first frame, or 0 if it does not state one.
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	n, err := zframe.Size(src)
 	if err != nil && !errors.Is(err, zframe.ErrNoSize) {

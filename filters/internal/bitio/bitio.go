@@ -1,6 +1,6 @@
-// Package bitio writes bits, the highest first, as the encoders of bzip2 and of
-// szip's Rice codes do. It imports the standard library only; the packages
-// beside it call it.
+// Package bitio writes bits, the highest first, for the encoders of bzip2 and of szip's
+// Rice codes. It imports only the standard library; packages in filters/internal and
+// filters/bz2 import it.
 package bitio
 
 import (
@@ -11,19 +11,19 @@ import (
 // ErrShort is the error for output that does not fit.
 var ErrShort = errors.New("the output does not fit")
 
-// Writer writes bits into a slice. It is for one goroutine.
+// Writer writes bits into a slice. It is not safe for concurrent use.
 type Writer struct {
 	dst   []byte
 	at    int
 	acc   uint64
-	have  uint // bits of acc that are not in dst yet, below 32
+	have  uint // number of bits of acc that are not in dst yet, below 32
 	short bool
 }
 
-// NewWriter gives a writer that fills dst from its beginning.
+// NewWriter returns a Writer that fills dst from its start.
 func NewWriter(dst []byte) Writer { return Writer{dst: dst} }
 
-// Put writes the low n bits of v, at most 48; the others must be zero.
+// Put writes the low n bits of v. n is at most 48, and the other bits of v must be zero.
 func (w *Writer) Put(n uint, v uint64) {
 	if n > 32 {
 		w.Put(n-32, v>>32)
@@ -39,15 +39,14 @@ func (w *Writer) Put(n uint, v uint64) {
 		w.short = true
 		return
 	}
-	binary.BigEndian.PutUint32(w.dst[w.at:], uint32(w.acc>>w.have)) // 32 bits are wanted
+	binary.BigEndian.PutUint32(w.dst[w.at:], uint32(w.acc>>w.have)) // truncation to 32 bits is intended
 	w.at += 4
 }
 
-// Short reports whether something did not fit; it may be known at End only.
+// Short reports whether some bits did not fit. It may report that only after End.
 func (w *Writer) Short() bool { return w.short }
 
-// End fills the last byte with zeros and gives the length in bytes, or
-// ErrShort.
+// End pads the last byte with zeros and returns the length in bytes, or ErrShort.
 func (w *Writer) End() (int, error) {
 	pad := -w.have & 7
 	w.acc <<= pad

@@ -1,5 +1,5 @@
-// Package bzip2enc encodes bzip2, which the standard library only decodes. It
-// stands below the filter bz2.
+// Package bzip2enc encodes bzip2, which the standard library can only decode. The filter
+// bz2 uses it.
 //
 // Source: Julian Seward, bzip2 1.0.8, the format as its decoder reads it.
 package bzip2enc
@@ -12,16 +12,16 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/bitio"
 )
 
-// MaxEncoded is the largest size of n encoded bytes.
+// MaxEncoded returns the largest encoded size of n bytes.
 func MaxEncoded(n int64) int64 { return n + n/4 + 1024 }
 
-// slack is the room in a block that bzip2 leaves free.
+// slack is the number of bytes of a block that bzip2 leaves unused.
 const slack = 19
 
-// Encoder holds memory for blocks. It is used by one goroutine at a time.
+// Encoder holds memory for blocks. It is not safe for concurrent use.
 type Encoder struct {
 	level int
-	block []byte // after the first run-length step
+	block []byte // of the second run-length step
 	order sorter
 	syms  []uint16 // of the second run-length step
 	freq  [258]int32
@@ -29,12 +29,12 @@ type Encoder struct {
 	out   bitio.Writer
 }
 
-// New makes an encoder with blocks of 100 kB times level, 1 to 9.
+// New returns an encoder with blocks of 100 kB times level, which is 1 to 9.
 func New(level int) *Encoder { return &Encoder{level: level} }
 
-// Encode writes src to dst as one stream and returns its length. The error is
-// bitio.ErrShort when it does not fit, or that of ctx, which is asked before each
-// block.
+// Encode writes src to dst as one stream and returns its length. It fails with
+// bitio.ErrShort if the stream does not fit, or with the error of ctx, which it checks
+// before each block.
 func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	e.out = bitio.NewWriter(dst)
 	e.out.Put(24, 'B'<<16|'Z'<<8|'h')
@@ -58,8 +58,8 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return e.out.End()
 }
 
-// runs fills a block: after four equal bytes comes a count of up to 251 more.
-// It gives the number of bytes used.
+// runs fills a block from src: it writes the first four of equal bytes, then a count of
+// up to 251 more. It returns the number of bytes it used.
 func (e *Encoder) runs(src []byte) int {
 	top := e.level*100_000 - slack
 	e.block = e.block[:0]
@@ -80,7 +80,7 @@ func (e *Encoder) runs(src []byte) int {
 	return i
 }
 
-// blockSum is the CRC-32 of bzip2: that of IEEE with the bits the other way.
+// blockSum returns the CRC-32 of bzip2, which is that of IEEE with reversed bits.
 func blockSum(src []byte) uint32 {
 	var buf [512]byte
 	crc := uint32(0)
@@ -106,9 +106,9 @@ func (e *Encoder) encodeBlock(crc uint32) {
 	e.writeCodes(n)
 }
 
-// moveToFront turns bytes into symbols: 0 and 1 are the digits of runs of the
-// front byte, others the place plus one, the last the end of the block. It
-// gives the number of symbols there may be.
+// moveToFront converts bytes to symbols. 0 and 1 are the digits of runs of the front
+// byte, the last symbol is the end of the block, and the others are the position of a
+// byte plus one. It returns the size of the alphabet.
 func (e *Encoder) moveToFront(last []byte) int {
 	e.used = [256]bool{}
 	for _, b := range last {
@@ -149,7 +149,7 @@ func (e *Encoder) add(s uint16) {
 	e.freq[s]++
 }
 
-// flush writes a run in digits 1 and 2, lowest first.
+// flush writes the length of a run with the digits 1 and 2, the lowest first.
 func (e *Encoder) flush(run *int) {
 	for n := *run; n > 0; n = (n - 1) >> 1 {
 		e.add(uint16((n - 1) & 1))
@@ -157,7 +157,7 @@ func (e *Encoder) flush(run *int) {
 	*run = 0
 }
 
-// writeUsed writes which bytes there are, in two levels of 16 bits.
+// writeUsed writes the set of used bytes as two levels of 16 bits.
 func (e *Encoder) writeUsed() {
 	var rows [16]uint64
 	groups := uint64(0)

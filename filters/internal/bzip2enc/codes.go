@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// The shape of Huffman coding in a block.
+// Parameters of the Huffman coding of a block.
 const (
 	groupSize = 50 // symbols that share one table
 	maxTables = 6
-	maxLength = 17 // of a code in bits; decoders take up to 20
-	rounds    = 4  // of fitting tables to groups
+	maxLength = 17 // of a code in bits; decoders accept up to 20
+	rounds    = 4  // of assigning tables to groups
 )
 
-// tables gives the number of tables that bzip2 takes for so many symbols.
+// tables returns the number of tables that bzip2 uses for a block of so many symbols.
 func tables(symbols int) int {
 	for i, top := range [...]int{200, 600, 1200, 2400} {
 		if symbols < top {
@@ -23,8 +23,8 @@ func tables(symbols int) int {
 	return maxTables
 }
 
-// writeCodes writes the tables, which group uses which, and the symbols. n is
-// the number of symbols there may be.
+// writeCodes writes the tables, the choice of each group, and the symbols. n is the size
+// of the alphabet.
 func (e *Encoder) writeCodes(n int) {
 	count := tables(len(e.syms))
 	lengths := e.split(n, count)
@@ -53,8 +53,8 @@ func (e *Encoder) writeCodes(n int) {
 	}
 }
 
-// split makes the first tables: each is good for a range of symbols that has
-// its share of the occurrences.
+// split returns the initial tables. Each favours a range of symbols with an equal share
+// of the occurrences.
 func (e *Encoder) split(n, count int) [][]uint8 {
 	lengths := make([][]uint8, count)
 	left, lo := len(e.syms), 0
@@ -80,8 +80,8 @@ func (e *Encoder) split(n, count int) [][]uint8 {
 	return lengths
 }
 
-// fit lets each group choose its cheapest table, and makes the tables anew
-// from the groups that chose them.
+// fit assigns the cheapest table to each group and recomputes the tables from their
+// groups.
 func (e *Encoder) fit(lengths [][]uint8, choice []byte, n int) {
 	freq := make([][]int32, len(lengths))
 	for t := range freq {
@@ -108,7 +108,7 @@ func (e *Encoder) fit(lengths [][]uint8, choice []byte, n int) {
 	}
 }
 
-// writeLengths writes the lengths of a table as steps up and down.
+// writeLengths writes the code lengths of a table as increments and decrements.
 func (e *Encoder) writeLengths(l []uint8) {
 	now := l[0]
 	e.out.Put(5, uint64(now))
@@ -123,7 +123,7 @@ func (e *Encoder) writeLengths(l []uint8) {
 	}
 }
 
-// assign gives the codes of the lengths, shorter ones first.
+// assign returns the codes for the lengths, shorter ones first.
 func assign(l []uint8) []uint32 {
 	codes := make([]uint32, len(l))
 	code := uint32(0)
@@ -139,11 +139,11 @@ func assign(l []uint8) []uint32 {
 	return codes
 }
 
-// node is a symbol, or two nodes.
+// node is a symbol or an inner node of a Huffman tree.
 type node struct {
 	weight      int64
 	depth       int
-	left, right int // in the list of nodes; -1 for a symbol
+	left, right int // indexes in the list of nodes; left is -1 for a symbol
 }
 
 type queue struct {
@@ -167,8 +167,8 @@ func (q *queue) Pop() any {
 	return x
 }
 
-// huffman sets the lengths for the frequencies. Every symbol gets a code; the
-// frequencies are made flatter until none is too long.
+// huffman sets the code lengths for the frequencies. Every symbol gets a code. It
+// flattens the frequencies until no code is too long.
 func huffman(lengths []uint8, freq []int32) {
 	for shift := uint(0); ; shift++ {
 		q := &queue{}

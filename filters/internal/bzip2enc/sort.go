@@ -1,16 +1,16 @@
 package bzip2enc
 
-// sorter orders the rotations of a block by doubling: after each round they
-// are ordered by twice as many bytes. The time is O(n log n) for any block.
+// sorter sorts the rotations of a block by doubling: each round doubles the number of
+// bytes by which they are sorted. It takes O(n log n) time for any block.
 type sorter struct {
-	order, other []int32 // rotations, by their first byte
-	rank, next   []int32 // of each rotation among those told apart so far
+	order, other []int32 // rotations, sorted by their prefixes
+	rank, next   []int32 // class of each rotation among those distinguished so far
 	count        []int32
 	last         []byte
 }
 
-// transform gives the last byte of each rotation in their order, and where
-// the block itself is among them. The bytes are valid until the next call.
+// transform returns the last byte of each rotation in sorted order, and the index of the
+// block itself among them. The bytes are valid until the next call.
 //
 // Source: Burrows and Wheeler 1994; Manber and Myers 1993 for doubling.
 func (s *sorter) transform(block []byte) (last []byte, start int) {
@@ -51,7 +51,7 @@ func (s *sorter) size(n int) {
 	s.order, s.other, s.rank, s.next, s.last = s.order[:n], s.other[:n], s.rank[:n], s.next[:n], s.last[:n]
 }
 
-// first orders by one byte and gives the number of classes.
+// first sorts by one byte and returns the number of classes.
 func (s *sorter) first(block []byte) int {
 	s.count = s.count[:256]
 	clear(s.count)
@@ -79,7 +79,7 @@ func (s *sorter) first(block []byte) int {
 	return int(classes)
 }
 
-// place distributes other to order by rank; count has the sizes of classes.
+// place distributes other to order by rank. count holds the sizes of the classes.
 func (s *sorter) place() {
 	sum := int32(0)
 	for i, c := range s.count {
@@ -93,7 +93,8 @@ func (s *sorter) place() {
 	}
 }
 
-// rerank numbers the classes of rotations that agree in 2k bytes.
+// rerank numbers the classes of rotations that agree in 2k bytes and returns their
+// number.
 func (s *sorter) rerank(k int) int {
 	n := int32(len(s.order))
 	half := func(p int32) int32 {

@@ -1,6 +1,5 @@
-// Package deflate encodes into zlib and gzip frames. It stands below
-// filters/zlib, filters/gzip and filters/blosc; decoding is in
-// filters/internal/inflate.
+// Package deflate encodes zlib and gzip frames for filters/zlib, filters/gzip and
+// filters/blosc. Package filters/internal/inflate decodes them.
 package deflate
 
 import (
@@ -21,13 +20,13 @@ import (
 // Format is the frame around the DEFLATE data.
 type Format uint8
 
-// The formats. Gzip has no name and no time in it.
+// The formats. Gzip headers have no name and no time.
 const (
 	Zlib Format = iota
 	Gzip
 )
 
-// MaxEncoded is the largest size in bytes of n bytes encoded.
+// MaxEncoded returns the largest encoded size of n bytes.
 func MaxEncoded(n int64) int64 { return n + n>>10 + 64 }
 
 // Encoder encodes at one level. It is safe for concurrent use.
@@ -39,8 +38,7 @@ type Encoder struct {
 	spare  sync.Pool // of *[]byte
 }
 
-// New makes an encoder: level is -1 (default, the same as 6), 0 (stored) or 1
-// to 9.
+// New returns an encoder. level is -1 (the same as 6), 0 (stored) or 1 to 9.
 func New(format Format, level int) *Encoder {
 	return &Encoder{format: format, level: level}
 }
@@ -50,7 +48,7 @@ type resetter interface {
 	Reset(w io.Writer)
 }
 
-// stream is a writer into a slice of fixed length.
+// stream writes into a slice of fixed length.
 type stream struct {
 	w   resetter
 	dst []byte
@@ -71,7 +69,7 @@ func (s *stream) encode(dst, src []byte) (int, error) {
 	defer func() { s.dst = nil }()
 	s.w.Reset(s)
 	if g, ok := s.w.(*gzip.Writer); ok {
-		g.ModTime = time.Unix(0, 0) // its zero time is not that of the format
+		g.ModTime = time.Unix(0, 0) // the zero time.Time is not the zero time of the format
 	}
 	_, err := s.w.Write(src)
 	if err == nil {
@@ -86,12 +84,12 @@ func (s *stream) encode(dst, src []byte) (int, error) {
 	return s.n, nil
 }
 
-// gainless tells from the sizes that the fast encoder gave up. It does so on
-// floats that are not shuffled, although their bytes have a skewed
-// distribution that a Huffman code alone can use.
-func gainless(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
+// gaveUp reports whether the sizes show that the fast encoder gave up. It does so for
+// unshuffled floats, although a Huffman code alone can compress their skewed distribution
+// of bytes.
+func gaveUp(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
 
-// Encode encodes src into dst and gives the length.
+// Encode encodes src into dst and returns the length.
 func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -109,8 +107,8 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	case e.level == 0:
 		return n, err
 	case err != nil && len(src) >= 256 && len(dst) < len(src):
-		n = len(dst) + 1 // what was given up may fit after all
-	case err != nil || !gainless(n, len(src)):
+		n = len(dst) + 1 // the second encoder may produce output that fits
+	case err != nil || !gaveUp(n, len(src)):
 		return n, err
 	}
 	m, better := e.again(dst, src, n)
@@ -120,8 +118,8 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, err
 }
 
-// again tries the standard library's encoder. Its result is put in dst when
-// it has fewer than n bytes, else dst stays and the result is an error.
+// again tries the standard library's encoder. It stores the result in dst if it has fewer
+// than n bytes. Otherwise it leaves dst unchanged and returns an error.
 func (e *Encoder) again(dst, src []byte, n int) (int, error) {
 	s, ok := e.second.Get().(*stream)
 	if !ok {
@@ -155,8 +153,8 @@ func (e *Encoder) make(s *stream) (err error) {
 	return err
 }
 
-// makeSecond uses the lowest level: what is gained comes from the Huffman
-// code, and higher levels only search longer for matches that are not there.
+// makeSecond creates a writer with the lowest level. The gain comes from the Huffman
+// code; higher levels only search longer for matches that do not exist.
 func (e *Encoder) makeSecond(s *stream) (err error) {
 	if e.format == Gzip {
 		s.w, err = stdgzip.NewWriterLevel(s, stdgzip.BestSpeed)

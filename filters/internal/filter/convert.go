@@ -7,19 +7,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Unfit is the error of encoding for element i of src, of type from, that
-// type to cannot hold: ncerr.ErrConvert.
+// Unfit returns an ErrConvert for encoding element i of src, which has type from and does
+// not fit type to.
 func Unfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
 	return ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
 }
 
-// Misfit is the same of decoding: ncerr.ErrCorrupt.
+// Misfit returns an ErrCorrupt for decoding element i of src, which does not fit type to.
 func Misfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
-	return Corrupt("stored element %d is %v, which gives no %v", i, from.Value(src[i*from.Size:]), to)
+	return Corrupt("stored element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
 }
 
-// Convert turns the elements of src into elements of another type in dst and
-// gives the length; at the first that does not fit, bad makes the error.
+// Convert converts the elements of src to another type in dst and returns the length. For
+// the first element that does not fit, it returns the error of bad.
 func Convert(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dtype.Type, bad func([]byte, dtype.Type, int, dtype.Type) error) (int, error) {
 	n, err := Counts(ctx, dst, src, to.Size, from.Size)
 	if err != nil {
@@ -31,8 +31,8 @@ func Convert(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dt
 	return n * to.Size, nil
 }
 
-// Compute is Convert with a computation between: f changes a block of elements
-// in place, which are floats of 64 bits then.
+// Compute is like Convert, but converts elements to float64 first and calls f to change
+// each block of them in place.
 func Compute(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dtype.Type, f func(block []float64), bad func([]byte, dtype.Type, int, dtype.Type) error) (int, error) {
 	n, err := Counts(ctx, dst, src, to.Size, from.Size)
 	if err != nil {

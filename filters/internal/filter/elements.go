@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// DType gives the type that a parameter names in numpy's spelling, or def
-// when it is absent.
+// DType returns the type that a parameter names in numpy's spelling, or def if the
+// parameter is absent.
 func DType(p *Params, name string, def dtype.Type) dtype.Type {
 	text := p.Text(name)
 	if text == "" {
@@ -23,12 +23,12 @@ func DType(p *Params, name string, def dtype.Type) dtype.Type {
 	return t
 }
 
-// Elements gives the spec of in with each element of type from replaced by
-// one of type to. The bytes of in are taken as elements of type from, whatever
-// they were before.
+// Elements returns the spec of in with each element of type from replaced by one of type
+// to. It treats the bytes of in as elements of type from, whatever their type in the
+// spec.
 func Elements(in driver.Spec, from, to dtype.Type) (driver.Spec, error) {
 	if in.MaxBytes%int64(from.Size) != 0 {
-		return driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "chunks of %d bytes hold no whole number of %v", in.MaxBytes, from)
+		return driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a chunk of %d bytes is not a whole number of %v", in.MaxBytes, from)
 	}
 	out := in
 	n := in.MaxBytes / int64(from.Size)
@@ -39,9 +39,9 @@ func Elements(in driver.Spec, from, to dtype.Type) (driver.Spec, error) {
 	return out, nil
 }
 
-// Flat gives the spec of the elements of in as a list: numcodecs' filters that
-// compute along the elements leave no shape to those behind them, of which
-// json2 and msgpack2 write it down. The elements stay as they lie in memory.
+// Flat returns the spec of the elements of in as a list. The filters of numcodecs that
+// compute along the elements do not pass the shape on to later filters, of which json2
+// and msgpack2 store it. The order of the elements in memory does not change.
 //
 // Source: numcodecs, reshape(-1, order="A") in delta.py and others.
 func Flat(in driver.Spec) (driver.Spec, error) {
@@ -53,14 +53,14 @@ func Flat(in driver.Spec) (driver.Spec, error) {
 	return in, err
 }
 
-// Counts checks a call that turns elements of from bytes in src into
-// elements of to bytes in dst, and gives their number.
+// Counts checks the buffers of a call that converts elements of from bytes in src to
+// elements of to bytes in dst. It returns the number of elements.
 func Counts(ctx context.Context, dst, src []byte, to, from int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(src)%from != 0 {
-		return 0, Corrupt("%d bytes hold no whole number of elements of %d", len(src), from)
+		return 0, Corrupt("%d bytes are not a whole number of elements of %d bytes", len(src), from)
 	}
 	n := len(src) / from
 	if len(dst)/to < n {

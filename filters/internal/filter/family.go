@@ -12,7 +12,7 @@ type Family []*Single
 
 var _ driver.Provider = Family(nil)
 
-// Describe gives the description of each codec.
+// Describe returns the description of each codec.
 func (f Family) Describe() []driver.Description {
 	var list []driver.Description
 	for _, s := range f {
@@ -21,12 +21,12 @@ func (f Family) Describe() []driver.Description {
 	return list
 }
 
-// Open opens a codec under one of its names.
+// Open opens a codec by one of its names.
 func (f Family) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	for _, s := range f {
 		if s.Desc.Has(id) {
 			return s.Open(id, params, in)
 		}
 	}
-	return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "this provider has no %q", id)
+	return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "unknown filter %q", id)
 }

@@ -1,6 +1,6 @@
-// Package filter holds what all filter packages share: reading parameters
-// with the quirks of real writers, the provider of a single codec, and specs.
-// It stands below every package of filters and above core/codec/driver.
+// Package filter holds the code that all filter packages share: parsing of parameters
+// with the quirks of existing writers, the provider of a single codec, and specs. It
+// imports core/codec/driver; every filter package imports it.
 package filter
 
 import (
@@ -21,13 +21,13 @@ type Single struct {
 
 var _ driver.Provider = (*Single)(nil)
 
-// Describe gives the one description.
+// Describe returns the description of the codec.
 func (s *Single) Describe() []driver.Description { return []driver.Description{s.Desc} }
 
-// Open opens the codec under one of its names.
+// Open opens the codec by one of its names.
 func (s *Single) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	if !s.Desc.Has(id) {
-		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "this provider has %q only", s.Desc.ID)
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "this provider has only the filter %q", s.Desc.ID)
 	}
 	p, err := parse(&s.Desc, params)
 	if err != nil {
@@ -43,20 +43,19 @@ func (s *Single) Open(id string, params json.RawMessage, in driver.Spec) (driver
 	return c, out, nil
 }
 
-// Corrupt is the error for bad encoded bytes.
+// Corrupt returns an ErrCorrupt for invalid encoded bytes.
 func Corrupt(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", format, args...)
 }
 
-// Short is the error for an output that does not fit in dst.
+// Short returns the error for output that does not fit in dst.
 func Short(dst []byte) error { return driver.ShortBuffer("", len(dst)) }
 
-// Blob gives the spec of encoded bytes made from in, at most n of them. The
-// element type is kept, so that later steps know what the bytes are made of.
+// Blob returns the spec of at most n encoded bytes made from in. It keeps the element
+// type, so that later codecs know the size of the elements.
 func Blob(in driver.Spec, n int64) driver.Spec {
 	return driver.Spec{Kind: driver.Blob, DType: in.DType, MaxBytes: n}
 }
 
-// ElementSize is the size of the elements that in is made of, 1 when it is
-// not known.
+// ElementSize returns the size of the elements of in, or 1 if it is unknown.
 func ElementSize(in driver.Spec) int { return max(in.DType.Size, 1) }

@@ -67,7 +67,7 @@ func TestParams(t *testing.T) {
 	}
 	desc.Params[0].Required, desc.Params[0].Default = true, ""
 	s := filter.Single{Desc: desc, OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) { return nil, in, nil }}
-	if _, _, err := s.Open("x", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), `"n": it is missing`) {
+	if _, _, err := s.Open("x", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), `"n": required, but missing`) {
 		t.Errorf("a required parameter: want ErrInvalid, got %v", err)
 	}
 	if _, _, err := s.Open("", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrNoFilter {

@@ -13,14 +13,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Params is a JSON object of parameters. Each getter takes the type, the
-// range and the default from the description of the codec, and panics for a
-// parameter that it does not have. Err reports the first bad value, required
-// parameters that are missing, and members that the description does not have:
-// a parameter that is not understood may change what the bytes mean.
+// Params is a JSON object of parameters. The getters take the type, the range and the
+// default from the description of the codec, and panic for a parameter that is not
+// described. Err reports the first invalid value, missing required parameters, and
+// members that are not described, because an unknown parameter may change the meaning of
+// the bytes.
 //
-// Numbers may be written as strings, as netCDF-C did before 4.10; null is the
-// same as absent.
+// Numbers may be written as strings, as netCDF-C did before 4.10. null is the same as
+// absent.
 type Params struct {
 	desc    *driver.Description
 	members map[string]json.RawMessage
@@ -38,13 +38,13 @@ func parse(desc *driver.Description, raw json.RawMessage) (*Params, error) {
 	return p, nil
 }
 
-// Err gives the first error met so far.
+// Err returns the first error so far.
 func (p *Params) Err() error {
 	var known, unknown []string
 	for _, d := range p.desc.Params {
 		known = append(known, d.Name)
 		if d.Required && !p.Has(d.Name) {
-			p.Fail(d.Name, "it is missing")
+			p.Fail(d.Name, "required, but missing")
 		}
 	}
 	if p.err != nil {
@@ -69,7 +69,7 @@ func (p *Params) Err() error {
 	return ncerr.Errorf(ncerr.ErrInvalid, "", "", "unknown parameter %s", strings.Join(unknown, ", "))
 }
 
-// Fail records that a parameter cannot be used.
+// Fail records that a parameter is invalid.
 func (p *Params) Fail(name, format string, args ...any) {
 	if p.err == nil {
 		p.err = ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q: "+format, append([]any{name}, args...)...)
@@ -95,15 +95,15 @@ func (p *Params) raw(name string) json.RawMessage {
 	return raw
 }
 
-// Int gives an integer in the range that is described.
+// Int returns an integer in the described range.
 func (p *Params) Int(name string) int {
 	lo, hi := p.param(name).Range()
 	return p.IntIn(name, lo, hi)
 }
 
-// IntIn is Int for values of real writers beyond the range that is described.
+// IntIn is like Int with a different range, for values that existing writers store.
 func (p *Params) IntIn(name string, lo, hi int64) int {
-	def, _ := strconv.Atoi(p.param(name).Default) // 0 if Doc says what absent means
+	def, _ := strconv.Atoi(p.param(name).Default) // 0 if the default is only documented
 	f, ok := p.number(name)
 	switch {
 	case !ok:
@@ -118,7 +118,7 @@ func (p *Params) IntIn(name string, lo, hi int64) int {
 	return int(f)
 }
 
-// Float gives a number.
+// Float returns a number.
 func (p *Params) Float(name string) float64 {
 	if f, ok := p.number(name); ok {
 		return f
@@ -147,8 +147,7 @@ func (p *Params) number(name string) (float64, bool) {
 	return f, true
 }
 
-// Bool gives a truth value; 0 and 1 are accepted, and the words "YES" and "NO"
-// that GDAL writes.
+// Bool returns a boolean. It accepts 0 and 1, and "YES" and "NO", which GDAL writes.
 func (p *Params) Bool(name string) bool {
 	def := p.param(name).Default == "true"
 	raw := p.raw(name)
@@ -167,7 +166,7 @@ func (p *Params) Bool(name string) bool {
 	return b
 }
 
-// Text gives a string, one of the choices if there are any.
+// Text returns a string, which must be one of the choices if the parameter has any.
 func (p *Params) Text(name string) string {
 	d, raw := p.param(name), p.raw(name)
 	if raw == nil {
@@ -185,7 +184,8 @@ func (p *Params) Text(name string) string {
 	return d.Default
 }
 
-// IsText reports whether a parameter is given as a string that is no number.
+// IsText reports whether a parameter is given as a string that does not parse as a
+// number.
 func (p *Params) IsText(name string) bool {
 	raw := p.raw(name)
 	if raw == nil || raw[0] != '"' {
@@ -195,7 +195,7 @@ func (p *Params) IsText(name string) bool {
 	return err != nil
 }
 
-// Texts gives a list of strings, or nil when it is absent.
+// Texts returns a list of strings, or nil if the parameter is absent.
 func (p *Params) Texts(name string) []string {
 	raw := p.raw(name)
 	if raw == nil {
@@ -203,7 +203,7 @@ func (p *Params) Texts(name string) []string {
 	}
 	var list []string
 	if json.Unmarshal(raw, &list) != nil {
-		p.Fail(name, "%s is no list of strings", clip(raw))
+		p.Fail(name, "%s is not a list of strings", clip(raw))
 		return nil
 	}
 	return list
@@ -218,8 +218,8 @@ func clip(raw []byte) string {
 	return string(raw)
 }
 
-// List reads a list of objects into the slice that into points to; absent it
-// stays as it is. Members that its type does not have are a fault.
+// List reads a list of objects into the slice that into points to. It leaves the slice
+// unchanged if the parameter is absent. Unknown members are an error.
 func (p *Params) List(name string, into any) {
 	raw := p.raw(name)
 	if raw == nil {

@@ -1,5 +1,5 @@
-// Package filtertest helps the tests of the filters: it finds the corpora
-// written by other implementations, reads numpy files, and opens codecs.
+// Package filtertest helps to test the filters. It finds the corpora written by other
+// implementations, reads numpy files and opens codecs.
 package filtertest
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// Corpora gives the folder of the corpora, or skips the test. The variable
-// NCZARR_CORPORA names it; else it is ../shared/corpora from the root of the
-// module.
+// Corpora returns the folder of the corpora, or skips the test. The folder is named by
+// the environment variable NCZARR_CORPORA; the default is ../shared/corpora from the root
+// of the module.
 func Corpora(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("NCZARR_CORPORA")
@@ -33,19 +33,19 @@ func Corpora(t testing.TB) string {
 			}
 			up := filepath.Dir(root)
 			if up == root {
-				t.Skip("missing: the root of the module")
+				t.Skip("the root of the module was not found")
 			}
 			root = up
 		}
 		dir = filepath.Join(root, "..", "shared", "corpora")
 	}
 	if _, err := os.Stat(dir); err != nil {
-		t.Skip("missing: the corpora, see NCZARR_CORPORA")
+		t.Skip("the corpora are missing; set NCZARR_CORPORA")
 	}
 	return dir
 }
 
-// Array is a numpy array. Data is in the order in which a codec gets it.
+// Array is a numpy array. Data is in the order in which a codec receives it.
 type Array struct {
 	Type  dtype.Type
 	Shape []int
@@ -53,14 +53,14 @@ type Array struct {
 	Data  []byte
 }
 
-// Spec describes the array as one chunk.
+// Spec returns the spec of the array as one chunk.
 func (a Array) Spec() driver.Spec {
 	return driver.Spec{DType: a.Type, Shape: a.Shape, Order: a.Order, MaxBytes: int64(len(a.Data))}
 }
 
 var npyHeader = regexp.MustCompile(`'descr': '([^']*)', 'fortran_order': (\w+), 'shape': \(([^)]*)\)`)
 
-// ReadNPY reads a file in numpy's format 1.
+// ReadNPY reads a file in version 1 of numpy's format.
 func ReadNPY(t testing.TB, path string) Array {
 	t.Helper()
 	b, err := os.ReadFile(path)

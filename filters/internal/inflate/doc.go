@@ -1,11 +1,10 @@
-// Package inflate decodes DEFLATE, zlib and gzip data from one buffer into
-// another. Since both are whole, there is no window and no copy of it, which
-// makes it about twice as fast as decoders of streams.
+// Package inflate decodes DEFLATE, zlib and gzip data from one buffer into another.
+// Because both buffers are complete, it needs no window and no copy of it, which makes it
+// about twice as fast as decoders of streams.
 //
-// It stands below filters/zlib, filters/gzip and filters/blosc, above
-// filters/internal/kernel, and uses
-// core/ncerr for its errors: ncerr.ErrCorrupt for bad input,
-// ncerr.ErrShortBuffer for output that does not fit.
+// It uses filters/internal/kernel for checksums and core/ncerr for errors:
+// ncerr.ErrCorrupt for invalid input and ncerr.ErrShortBuffer for output that does not
+// fit. filters/zlib, filters/gzip and filters/blosc use it.
 //
 // Source: RFC 1950, RFC 1951, RFC 1952.
 package inflate

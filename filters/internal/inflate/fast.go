@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// The fast loop reads 8 bytes and writes up to slack bytes at a time without
-// asking. It therefore stops that far before the ends of both buffers, and
-// slow does the rest.
+// The fast loop reads 8 bytes and writes up to writeSlack bytes at a time without bounds
+// checks. It stops that many bytes before the ends of the buffers, and slow decodes the
+// rest.
 const (
 	readSlack  = 16
 	writeSlack = 258 + 4 + 32
@@ -16,15 +16,15 @@ const (
 func ld(p unsafe.Pointer) uint64    { return binary.LittleEndian.Uint64((*[8]byte)(p)[:]) }
 func st(p unsafe.Pointer, v uint64) { binary.LittleEndian.PutUint64((*[8]byte)(p)[:], v) }
 
-// fast decodes while both buffers have room for a whole step. It reports
-// whether the end of the block was met.
+// fast decodes while both buffers have room for a whole step. It reports whether it
+// reached the end of the block.
 //
-// Invariants, which make the unsafe accesses safe: at the head of the loop
-// ip+readSlack <= len(src) and op+writeSlack <= len(dst). One round refills
-// twice, each time reading 8 bytes at ip and advancing it by at most 7, so
-// the last byte read is before ip+15. It writes at most 4 literals, and one
-// match of at most 258 bytes rounded up to the next 16 or, for short
-// distances, 8. A distance is compared with op before it is followed.
+// These invariants make the unsafe accesses safe: at the start of the loop, ip+readSlack
+// <= len(src) and op+writeSlack <= len(dst). One round refills twice, each time reading 8
+// bytes at ip and advancing it by at most 7, so the last byte read is before ip+15. It
+// writes at most 4 literals and one match of at most 258 bytes, rounded up to the next
+// multiple of 16 or, for short distances, of 8. It compares a distance with op before it
+// uses it.
 func (d *Decoder) fast() (bool, error) {
 	ipEnd, opEnd := len(d.src)-readSlack, len(d.dst)-writeSlack
 	ip, op, hold, have := d.ip, d.op, d.hold, uint64(d.have)
@@ -95,7 +95,7 @@ func (d *Decoder) fast() (bool, error) {
 				break
 			}
 		}
-		// At most 15+5 bits for the length and 15+13 for the distance: 48 of 56.
+		// At most 15+5 bits for the length and 15+13 for the distance, 48 of 56.
 		length := int(e>>16) + int(hold&(1<<(e&31)-1)>>(e>>8&15))
 		hold >>= e & 31
 		have -= uint64(e & 31)
@@ -115,7 +115,7 @@ func (d *Decoder) fast() (bool, error) {
 		hold >>= e & 31
 		have -= uint64(e & 31)
 		if dist > op {
-			fault = corrupt("distance %d reaches before the start", dist)
+			fault = corrupt("distance %d exceeds the output so far", dist)
 			break
 		}
 		to := unsafe.Add(dst, op)
@@ -140,7 +140,7 @@ func (d *Decoder) fast() (bool, error) {
 				}
 				from, to = unsafe.Add(from, 8), unsafe.Add(to, 8)
 			}
-		case dist&(dist-1) == 0: // 1, 2 or 4: a word repeats
+		case dist&(dist-1) == 0: // 1, 2 or 4: repeat a word
 			v := ld(from) & (1<<(8*uint(dist)) - 1) * [5]uint64{1: 0x0101010101010101, 2: 0x0001000100010001, 4: 0x0000000100000001}[dist]
 			for {
 				st(to, v)
@@ -150,7 +150,7 @@ func (d *Decoder) fast() (bool, error) {
 				}
 				to = unsafe.Add(to, 16)
 			}
-		default: // 3, 5, 6 or 7: each store gives dist right bytes
+		default: // 3, 5, 6 or 7: each store writes dist valid bytes
 			for {
 				st(to, ld(from))
 				if length -= dist; length <= 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/kernel"
 )
 
-// Any decodes a zlib stream or a gzip file, whichever src looks like.
+// Any decodes a zlib stream or a gzip file, depending on how src starts.
 func (d *Decoder) Any(ctx context.Context, dst, src []byte) (int, error) {
 	if len(src) >= 2 && src[0] == 0x1F && src[1] == 0x8B {
 		return d.Gzip(ctx, dst, src)
@@ -17,8 +17,8 @@ func (d *Decoder) Any(ctx context.Context, dst, src []byte) (int, error) {
 	return d.Zlib(ctx, dst, src)
 }
 
-// Zlib decodes a zlib stream, verifies its checksum and gives the length of
-// the output. Bytes behind the stream are ignored.
+// Zlib decodes a zlib stream, verifies its checksum and returns the length of the output.
+// It ignores bytes after the stream.
 func (d *Decoder) Zlib(ctx context.Context, dst, src []byte) (int, error) {
 	if len(src) < 2 {
 		return 0, errTruncated
@@ -26,9 +26,9 @@ func (d *Decoder) Zlib(ctx context.Context, dst, src []byte) (int, error) {
 	head := binary.BigEndian.Uint16(src)
 	switch {
 	case head>>8&15 != 8 || head>>12 > 7 || head%31 != 0:
-		return 0, corrupt("no zlib header")
+		return 0, corrupt("invalid zlib header")
 	case head&0x20 != 0:
-		return 0, corrupt("a preset dictionary is needed")
+		return 0, corrupt("preset dictionaries are not supported")
 	}
 	n, read, err := d.Deflate(ctx, dst, src[2:])
 	if err != nil {
@@ -44,9 +44,8 @@ func (d *Decoder) Zlib(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// Gzip decodes a gzip file of one or more members, verifies their checksums
-// and lengths and gives the length of the output. Zero bytes behind a member
-// are padding.
+// Gzip decodes a gzip file of one or more members, verifies their checksums and lengths
+// and returns the length of the output. It accepts zero bytes after a member as padding.
 func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 	total := 0
 	for {
@@ -66,7 +65,7 @@ func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 		if want, got := binary.LittleEndian.Uint32(src), crc32.ChecksumIEEE(out); want != got {
 			return 0, corrupt("checksum is %08x, not %08x", got, want)
 		}
-		if want := binary.LittleEndian.Uint32(src[4:]); want != uint32(n) { // the length modulo 2^32 is what gzip stores
+		if want := binary.LittleEndian.Uint32(src[4:]); want != uint32(n) { // gzip stores the length modulo 2^32
 			return 0, corrupt("length is %d, not %d", n, want)
 		}
 		src, total = bytes.TrimLeft(src[8:], "\x00"), total+n
@@ -76,13 +75,13 @@ func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 	}
 }
 
-// gzipHeader gives the length of the header at the start of src.
+// gzipHeader returns the length of the header at the start of src.
 func gzipHeader(src []byte) (int, error) {
 	if len(src) < 10 {
 		return 0, errTruncated
 	}
 	if src[0] != 0x1F || src[1] != 0x8B || src[2] != 8 {
-		return 0, corrupt("no gzip header")
+		return 0, corrupt("invalid gzip header")
 	}
 	flags, at := src[3], 10
 	if flags&4 != 0 { // extra field
@@ -104,12 +103,12 @@ func gzipHeader(src []byte) (int, error) {
 		}
 		at += end + 1
 	}
-	if flags&2 != 0 { // checksum of the header
+	if flags&2 != 0 { // header checksum
 		if len(src) < at+2 {
 			return 0, errTruncated
 		}
-		if binary.LittleEndian.Uint16(src[at:]) != uint16(crc32.ChecksumIEEE(src[:at])) { // its low half is stored
-			return 0, corrupt("checksum of the gzip header is wrong")
+		if binary.LittleEndian.Uint16(src[at:]) != uint16(crc32.ChecksumIEEE(src[:at])) { // the low half is stored
+			return 0, corrupt("wrong checksum of the gzip header")
 		}
 		at += 2
 	}

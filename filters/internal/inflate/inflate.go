@@ -11,7 +11,7 @@ import (
 // concurrent use.
 type Pool struct{ p sync.Pool }
 
-// Get takes a decoder, which the caller gives back with Put.
+// Get returns a decoder. The caller returns it with Put.
 func (p *Pool) Get() *Decoder {
 	if d, ok := p.p.Get().(*Decoder); ok {
 		return d
@@ -19,11 +19,11 @@ func (p *Pool) Get() *Decoder {
 	return new(Decoder)
 }
 
-// Put gives a decoder back.
+// Put returns a decoder to the pool.
 func (p *Pool) Put(d *Decoder) { p.p.Put(d) }
 
-// Decoder holds the tables of one block. The zero Decoder is ready. It must
-// not be used by two goroutines at a time.
+// Decoder holds the tables of one block. The zero Decoder is ready. It is not safe for
+// concurrent use.
 type Decoder struct {
 	lit     [litSize]uint32
 	dist    [distSize]uint32
@@ -33,26 +33,26 @@ type Decoder struct {
 
 	src, dst []byte
 	ip, op   int    // next byte to read, next byte to write
-	hold     uint64 // bits read but not used, the first in the lowest bit
-	have     uint   // how many of them count
+	hold     uint64 // bits read but not consumed, the first in the lowest bit
+	have     uint   // number of valid bits in hold
 }
 
 func corrupt(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", format, args...)
 }
 
-var errTruncated = ncerr.New(ncerr.ErrCorrupt, "", "", errText("compressed data ends too early"))
+var errTruncated = ncerr.New(ncerr.ErrCorrupt, "", "", errText("compressed data is truncated"))
 
 type errText string
 
 func (e errText) Error() string { return string(e) }
 
 func (d *Decoder) errFull() error {
-	return ncerr.Errorf(ncerr.ErrShortBuffer, "", "", "output is longer than the %d bytes it may have", len(d.dst))
+	return ncerr.Errorf(ncerr.ErrShortBuffer, "", "", "output exceeds the buffer of %d bytes", len(d.dst))
 }
 
-// Deflate decodes one DEFLATE stream at the start of src into dst. It gives
-// the number of bytes written and read.
+// Deflate decodes one DEFLATE stream at the start of src into dst. It returns the number
+// of bytes written and read.
 func (d *Decoder) Deflate(ctx context.Context, dst, src []byte) (written, read int, err error) {
 	d.src, d.dst, d.ip, d.op, d.hold, d.have = src, dst, 0, 0, 0, 0
 	defer func() { d.src, d.dst = nil, nil }()
@@ -67,7 +67,8 @@ func (d *Decoder) Deflate(ctx context.Context, dst, src []byte) (written, read i
 	return d.op, d.ip - int(d.have>>3), nil
 }
 
-// need makes at least n bits (at most 56) available.
+// need makes at least n bits (at most 56) available and reports whether the input has
+// them.
 func (d *Decoder) need(n uint) bool {
 	for d.have < n {
 		if d.ip >= len(d.src) {
@@ -80,7 +81,7 @@ func (d *Decoder) need(n uint) bool {
 	return true
 }
 
-// take removes n bits, which must be there.
+// take removes and returns n bits, which must be available.
 func (d *Decoder) take(n uint) int {
 	v := d.hold & (1<<n - 1)
 	d.hold >>= n
@@ -88,7 +89,7 @@ func (d *Decoder) take(n uint) int {
 	return int(v) // at most 16 bits
 }
 
-// trim drops the bits beyond those that count, which the fast loop leaves.
+// trim clears the bits above the valid ones, which the fast loop leaves.
 func (d *Decoder) trim() { d.hold &= 1<<d.have - 1 }
 
 // block decodes one block and reports whether it is the last one.
@@ -125,7 +126,7 @@ func (d *Decoder) stored() error {
 	}
 	n, inverse := d.take(16), d.take(16)
 	if n != ^inverse&0xFFFF {
-		return corrupt("lengths of a stored block differ")
+		return corrupt("inconsistent length of a stored block")
 	}
 	d.ip -= int(d.have >> 3)
 	d.hold, d.have = 0, 0
@@ -141,7 +142,7 @@ func (d *Decoder) stored() error {
 	return nil
 }
 
-// fixed builds the tables of the fixed codes, unless they are there already.
+// fixed builds the tables of the fixed codes unless they already exist.
 func (d *Decoder) fixed() {
 	if d.isFixed {
 		return
@@ -175,7 +176,7 @@ func (d *Decoder) dynamic() error {
 	}
 	nlit, ndist, npre := d.take(5)+257, d.take(5)+1, d.take(4)+4
 	if nlit > 286 || ndist > 30 {
-		return corrupt("%d length and %d distance codes", nlit, ndist)
+		return corrupt("too many codes: %d length and %d distance codes", nlit, ndist)
 	}
 	var pre [19]uint8
 	for i := range npre {
@@ -185,24 +186,24 @@ func (d *Decoder) dynamic() error {
 		pre[preOrder[i]] = uint8(d.take(3)) // 3 bits
 	}
 	if !build(d.pre[:], preBits, pre[:], preSymbol) {
-		return corrupt("bad code of code lengths")
+		return corrupt("invalid code of code lengths")
 	}
 	if err := d.codeLengths(nlit + ndist); err != nil {
 		return err
 	}
 	d.isFixed = false
 	if !build(d.lit[:], litBits, d.lengths[:nlit], litSymbol) {
-		return corrupt("bad literal and length code")
+		return corrupt("invalid literal and length code")
 	}
 	if !build(d.dist[:], distBits, d.lengths[nlit:nlit+ndist], distSymbol) {
-		return corrupt("bad distance code")
+		return corrupt("invalid distance code")
 	}
 	return nil
 }
 
 func (d *Decoder) codeLengths(total int) error {
 	for i := 0; i < total; {
-		d.need(preBits + 7) // as far as there is input
+		d.need(preBits + 7) // or as many bits as remain
 		e := d.pre[d.hold&(preSize-1)]
 		n := uint(e & 31)
 		if e&flagSpecial != 0 {
@@ -228,7 +229,7 @@ func (d *Decoder) codeLengths(total int) error {
 		repeat, value := [3]int{3, 3, 11}[symbol-16]+d.take(extra), uint8(0)
 		if symbol == 16 {
 			if i == 0 {
-				return corrupt("no code length to repeat")
+				return corrupt("a repeat without a previous code length")
 			}
 			value = d.lengths[i-1]
 		}
@@ -243,8 +244,8 @@ func (d *Decoder) codeLengths(total int) error {
 	return nil
 }
 
-// look finds the entry for the bits that are there, and links it through.
-// The bits of a first table that were used are taken.
+// look returns the entry for the available bits. If the entry is in a second table, look
+// consumes the bits of the first one.
 func (d *Decoder) look(table []uint32, first uint) (uint32, error) {
 	e := table[d.hold&(1<<first-1)]
 	if e&flagLink != 0 {
@@ -263,7 +264,7 @@ func (d *Decoder) look(table []uint32, first uint) (uint32, error) {
 	return e, nil
 }
 
-// value takes the bits of an entry and gives base and extra bits.
+// value consumes the bits of an entry and returns its base plus the extra bits.
 func (d *Decoder) value(e uint32) (int, error) {
 	total, code := uint(e&31), uint(e>>8&15)
 	if total > d.have {
@@ -273,11 +274,11 @@ func (d *Decoder) value(e uint32) (int, error) {
 	return int(e>>16&0x7FFF) + bits, nil
 }
 
-// slow decodes to the end of a block near the ends of the buffers, where
-// every step must be checked.
+// slow decodes to the end of a block at the ends of the buffers, where every step needs
+// bounds checks.
 func (d *Decoder) slow() error {
 	for {
-		d.need(48) // as far as there is input
+		d.need(48) // or as many bits as remain
 		e, err := d.look(d.lit[:], litBits)
 		if err != nil {
 			return err
@@ -315,7 +316,7 @@ func (d *Decoder) slowMatch(e uint32) error {
 	}
 	switch {
 	case dist > d.op:
-		return corrupt("distance %d reaches before the start", dist)
+		return corrupt("distance %d exceeds the output so far", dist)
 	case length > len(d.dst)-d.op:
 		return d.errFull()
 	}

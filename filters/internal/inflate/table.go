@@ -2,19 +2,19 @@ package inflate
 
 import "math/bits"
 
-// A table entry says what a run of bits means:
+// A table entry describes the meaning of a sequence of bits:
 //
-//	bits 0-4    how many bits to take: code and extra bits
-//	bits 8-11   how many of them are code
+//	bits 0-4    number of bits to consume: code and extra bits
+//	bits 8-11   number of those that are code
 //	bit 13      end of block
-//	bit 14      the low bits are not enough: look in a second table
-//	bit 15      one of the two above, or no code at all
+//	bit 14      the code is longer: continue in a second table
+//	bit 15      bit 13 or 14, or an unused code
 //	bits 16-30  the literal, the base of the length or distance, or the
 //	            start of the second table
-//	bit 31      a literal
+//	bit 31      literal
 //
-// An entry of a second table counts only the bits behind the first ones. For
-// a link to a second table bits 8-11 are the number of its index bits.
+// An entry of a second table counts only the bits after those of the first table. For a
+// link to a second table, bits 8-11 are the number of its index bits.
 const (
 	flagEnd     = 1 << 13
 	flagLink    = 1 << 14
@@ -28,8 +28,8 @@ const (
 	maxCode = 15
 )
 
-// Sizes that no valid set of codes exceeds: every second table belongs to at
-// least two of the 288 or 32 symbols. build checks them all the same.
+// Sizes that no valid set of codes exceeds: every second table belongs to at least two of
+// the 288 or 32 symbols. fill still checks them.
 const (
 	litSize  = 1<<litBits + 288/2<<(maxCode-litBits)
 	distSize = 1<<distBits + 32/2<<(maxCode-distBits)
@@ -41,7 +41,7 @@ var (
 	lengthExtra = [29]uint8{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0}
 )
 
-// litSymbol gives the entry of a literal/length symbol without its code length.
+// litSymbol returns the entry of a literal/length symbol without its code length.
 func litSymbol(s int) uint32 {
 	switch {
 	case s < 256:
@@ -54,7 +54,7 @@ func litSymbol(s int) uint32 {
 	return flagSpecial
 }
 
-// distSymbol gives the entry of a distance symbol.
+// distSymbol returns the entry of a distance symbol.
 func distSymbol(s int) uint32 {
 	switch {
 	case s < 4:
@@ -68,9 +68,9 @@ func distSymbol(s int) uint32 {
 
 func preSymbol(s int) uint32 { return uint32(s) << 16 }
 
-// build fills a table from the lengths of the codes. It reports false for
-// lengths that are no prefix code: too many codes, or too few, except that
-// there may be none, or one of length 1.
+// build fills a table from the lengths of the codes. It returns false if the lengths are
+// not those of a prefix code: too many codes, or too few. Zero codes and a single code of
+// length 1 are valid.
 func build(table []uint32, first int, lengths []uint8, symbol func(int) uint32) bool {
 	var count [maxCode + 1]int
 	for _, n := range lengths {
@@ -101,13 +101,14 @@ func build(table []uint32, first int, lengths []uint8, symbol func(int) uint32) 
 	var next [maxCode + 1]uint16
 	for n, code := 1, 0; n <= maxCode; n++ {
 		code = (code + count[n-1]) << 1
-		next[n] = uint16(code) // below 1<<16, checked by left
+		next[n] = uint16(code) // below 1<<16, as the check of left ensures
 	}
 	return fill(table, first, lengths, symbol, &next, longest)
 }
 
-// fill enters every code. Codes longer than first bits go to second tables
-// behind the first one, all with as many index bits as the longest code needs.
+// fill stores every code. Codes longer than first bits go to second tables after the
+// first one, which all have as many index bits as the longest code needs. It returns
+// false if the table is too small.
 func fill(table []uint32, first int, lengths []uint8, symbol func(int) uint32, next *[maxCode + 1]uint16, longest int) bool {
 	end, size := 1<<first, max(longest-first, 0)
 	if longest > first {

@@ -17,8 +17,8 @@ DATA adlerOnes<>+0(SB)/8, $0x0001000100010001
 GLOBL adlerOnes<>(SB), RODATA|NOPTR, $8
 
 // func adlerAVX2(p *byte, count int) (sum, weighted uint64)
-// Sums up count bytes, and each byte times its distance to the end. Y0 has the
-// sums, Y1 the sums before each step added up, Y2 and Y3 the weighted bytes
+// Adds up count bytes, and the same bytes weighted by their distance to the end. Y0 holds
+// the sums, Y1 the total of the sums before each step, Y2 and Y3 the weighted bytes
 // within the steps.
 TEXT ·adlerAVX2(SB), NOSPLIT, $0-32
 	MOVQ p+0(FP), SI

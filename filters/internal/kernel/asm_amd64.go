@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// The assembly takes count elements, a multiple of 32 and not 0, and planes
-// that are n bytes apart.
+// The assembly processes count elements, a positive multiple of 32. The planes are n
+// bytes apart.
 
 //go:noescape
 func shuffle2AVX2(dst, src *byte, n, count int)
@@ -32,7 +32,7 @@ func unshuffle8AVX2(dst, src *byte, n, count int)
 //go:noescape
 func bitsAVX2(b *byte, count int)
 
-// bitsAsm does the first bytes of bitsAll and gives their number.
+// bitsAsm transposes a leading part of b like bitsAll and returns its length.
 func bitsAsm(b []byte) int {
 	count := len(b) &^ 31
 	if count == 0 || !cpu.X86.HasAVX2 {
@@ -42,7 +42,8 @@ func bitsAsm(b []byte) int {
 	return count
 }
 
-// shuffleAsm shuffles the first elements of n and gives their number.
+// shuffleAsm shuffles a leading part of the n elements and returns the number of elements
+// it shuffled.
 func shuffleAsm(dst, src []byte, size, n int) int {
 	count := n &^ 31
 	if count == 0 || !cpu.X86.HasAVX2 {
@@ -63,7 +64,7 @@ func shuffleAsm(dst, src []byte, size, n int) int {
 	return count
 }
 
-// unshuffleAsm is the reverse of shuffleAsm.
+// unshuffleAsm reverses shuffleAsm.
 func unshuffleAsm(dst, src []byte, size, n int) int {
 	count := n &^ 31
 	if count == 0 || !cpu.X86.HasAVX2 {
@@ -87,13 +88,13 @@ func unshuffleAsm(dst, src []byte, size, n int) int {
 //go:noescape
 func adlerAVX2(p *byte, count int) (sum, weighted uint64)
 
-// Bytes of a step of the checksum, and the most whose sums stay in 32 bits.
+// Number of bytes per step of the checksum, and the most bytes whose sums fit in 32 bits.
 const (
 	adlerStep  = 64
 	adlerChunk = 86 * adlerStep
 )
 
-// adlerAsm sums up the first bytes of b and gives their number.
+// adlerAsm returns the sums of the first done bytes of b.
 func adlerAsm(b []byte) (s1, s2 uint32, done int) {
 	whole := len(b) &^ (adlerStep - 1)
 	if whole == 0 || !cpu.X86.HasAVX2 {

@@ -2,7 +2,7 @@
 
 package kernel
 
-// Without assembly the portable kernels do all elements.
+// Without assembly the portable kernels process all elements.
 
 func shuffleAsm(_, _ []byte, _, _ int) int    { return 0 }
 func unshuffleAsm(_, _ []byte, _, _ int) int  { return 0 }

@@ -1,7 +1,6 @@
 package kernel
 
-// bits8 transposes an 8 by 8 matrix of bits: bit c of byte r goes to bit r of
-// byte c.
+// bits8 transposes an 8 by 8 matrix of bits: bit c of byte r moves to bit r of byte c.
 func bits8(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00AA00AA00AA00AA
 	x ^= t ^ t<<7
@@ -11,22 +10,22 @@ func bits8(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// bitsAll transposes every 8 bytes of b, whose length is a multiple of 8, as
-// a matrix of bits.
+// bitsAll transposes every 8 bytes of b as a matrix of bits. The length of b must be a
+// multiple of 8.
 func bitsAll(b []byte) {
 	for i := bitsAsm(b); i < len(b); i += 8 {
 		store(b, i, bits8(load(b, i)))
 	}
 }
 
-// BitShuffle writes the elements of src, each of size bytes, to dst by bit
-// planes: row 8*j+k holds bit k of byte j of every element, eight elements to
-// a byte, first element in the lowest bit. The number of whole elements must
-// be a multiple of 8, else the bytes are copied as they are; so are bytes
-// behind the last whole element. tmp is scratch of at least len(src) bytes.
+// BitShuffle writes the elements of src, each of size bytes, to dst as bit planes. Row
+// 8*j+k holds bit k of byte j of every element, eight elements to a byte, with the first
+// element in the lowest bit. If the number of whole elements is not a multiple of 8,
+// BitShuffle copies src unchanged. It also copies bytes after the last whole element
+// unchanged. tmp is scratch memory of at least len(src) bytes.
 //
-// It is a byte shuffle, a transposition of the bits of 8 elements each, and a
-// byte shuffle of the result in units of 8.
+// It shuffles the bytes, transposes the bits of each 8 elements, and shuffles the result
+// in units of 8 bytes.
 //
 // Source: the block filter of c-blosc 1.x.
 func BitShuffle(dst, src, tmp []byte, size int) {
@@ -45,7 +44,7 @@ func BitShuffle(dst, src, tmp []byte, size int) {
 	copy(dst[whole:], src[whole:])
 }
 
-// BitUnshuffle is the reverse of [BitShuffle].
+// BitUnshuffle reverses [BitShuffle].
 func BitUnshuffle(dst, src, tmp []byte, size int) {
 	dst = dst[:len(src)]
 	n := len(src) / max(size, 1)

@@ -1,8 +1,8 @@
-// Package kernel holds the inner loops of the filters: byte and bit shuffles,
-// their reverses, and checksums. Every kernel has a portable form; where the
-// processor has more, an assembly form that gives the same bytes is chosen
-// when the program runs. The build tag purego leaves the assembly out.
+// Package kernel holds the inner loops of the filters: byte and bit shuffles, their
+// reverses, and checksums. Every kernel has a portable form. Some also have an assembly
+// form with the same results, which is selected at run time if the processor supports it.
+// The build tag purego excludes the assembly.
 //
-// Kernels check nothing but what keeps them inside their slices; the packages
-// of filters above check everything else.
+// Kernels check only that they stay inside their slices. The calling filters check
+// everything else.
 package kernel

@@ -2,10 +2,9 @@ package kernel
 
 import "encoding/binary"
 
-// Shuffle writes the elements of src, each of size bytes, to dst by planes:
-// first byte 0 of every element, then byte 1, and so on. Bytes behind the
-// last whole element are copied as they are. dst must be as long as src and
-// must not overlap it.
+// Shuffle writes the elements of src, each of size bytes, to dst as byte planes: byte 0
+// of every element, then byte 1, and so on. It copies bytes after the last whole element
+// unchanged. dst must be at least as long as src and must not overlap it.
 func Shuffle(dst, src []byte, size int) {
 	dst = dst[:len(src)]
 	if size <= 1 || len(src) < size {
@@ -31,7 +30,7 @@ func Shuffle(dst, src []byte, size int) {
 	}
 }
 
-// Unshuffle is the reverse of [Shuffle].
+// Unshuffle reverses [Shuffle].
 func Unshuffle(dst, src []byte, size int) {
 	dst = dst[:len(src)]
 	if size <= 1 || len(src) < size {
@@ -62,13 +61,13 @@ func store(b []byte, at int, v uint64)   { binary.LittleEndian.PutUint64(b[at:at
 func store32(b []byte, at int, v uint32) { binary.LittleEndian.PutUint32(b[at:at+4], v) }
 func load32(b []byte, at int) uint64     { return uint64(binary.LittleEndian.Uint32(b[at : at+4])) }
 
-// spread puts the four bytes of the low half of x in the even bytes.
+// spread moves the four bytes of the low half of x to the even bytes.
 func spread(x uint64) uint64 {
 	x = (x | x<<16) & 0x0000FFFF0000FFFF
 	return (x | x<<8) & 0x00FF00FF00FF00FF
 }
 
-// gather is the reverse of spread: even bytes to the low half.
+// gather reverses spread: it moves the even bytes to the low half.
 func gather(x uint64) uint64 {
 	x &= 0x00FF00FF00FF00FF
 	x = (x | x>>8) & 0x0000FFFF0000FFFF
@@ -93,8 +92,7 @@ func shuffle2(dst, src []byte, n, i int) int {
 	return i
 }
 
-// unshuffle4 interleaves four planes: pairs of bytes first, then pairs of
-// those.
+// unshuffle4 interleaves four planes: bytes to pairs, then pairs to elements.
 func unshuffle4(dst, src []byte, n, i int) int {
 	for ; i+4 <= n; i += 4 {
 		lo := spread(load32(src, i)) | spread(load32(src, n+i))<<8
@@ -118,8 +116,8 @@ func shuffle4(dst, src []byte, n, i int) int {
 	return i
 }
 
-// transpose8 transposes an 8 by 8 matrix of bytes: byte c of word r goes to
-// byte r of word c.
+// transpose8 transposes an 8 by 8 matrix of bytes: byte c of word r moves to byte r of
+// word c.
 func transpose8(x *[8]uint64) {
 	for i := range 4 {
 		a, b := x[i], x[i+4]

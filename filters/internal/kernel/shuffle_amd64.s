@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// Byte orders within 16 bytes that sort the bytes of elements by place.
+// Byte orders within 16 bytes that sort the bytes of elements by their position.
 DATA sort2<>+0(SB)/8, $0x0e0c0a0806040200
 DATA sort2<>+8(SB)/8, $0x0f0d0b0907050301
 DATA sort2<>+16(SB)/8, $0x0e0c0a0806040200
@@ -152,7 +152,7 @@ loop:
 	RET
 
 // func shuffle2AVX2(dst, src *byte, n, count int)
-// Sorts 32 elements of two bytes into two planes of n bytes.
+// Separates 32 elements of two bytes into two planes of n bytes.
 TEXT ·shuffle2AVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
@@ -178,7 +178,7 @@ loop:
 	RET
 
 // func shuffle4AVX2(dst, src *byte, n, count int)
-// Sorts 32 elements of four bytes into four planes of n bytes.
+// Separates 32 elements of four bytes into four planes of n bytes.
 TEXT ·shuffle4AVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
@@ -220,9 +220,9 @@ loop:
 	RET
 
 // func shuffle8AVX2(dst, src *byte, n, count int)
-// Sorts 32 elements of eight bytes into eight planes of n bytes. After the
-// sort each half of a register has a pair of bytes of every place; the pairs
-// are transposed, and those of the two halves interleaved.
+// Separates 32 elements of eight bytes into eight planes of n bytes. After the byte sort,
+// each half of a register holds a pair of bytes for every position. The pairs are
+// transposed, and those of the two halves interleaved.
 TEXT ·shuffle8AVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI

@@ -1,7 +1,7 @@
-// Package lzmadec decodes LZMA: the bare stream, LZMA2, the "alone" file and
-// the xz container. Output goes to the caller's memory, which is also the
-// dictionary, so that what the input claims costs no memory. A context that
-// ends stops it in the middle. It stands below the filter lzma.
+// Package lzmadec decodes LZMA: raw streams, LZMA2, the "alone" file format and the xz
+// container. The caller's output memory is also the dictionary, so that sizes declared in
+// the input allocate no memory. A context that ends stops the decoding. The filter lzma
+// uses it.
 //
 // Source: Igor Pavlov, LZMA specification (2015); The .xz File Format 1.2.1.
 package lzmadec
@@ -11,16 +11,16 @@ import (
 	"errors"
 )
 
-// ErrCorrupt is the error for input that no encoder makes, ErrShort for
-// output that does not fit, ErrUnsupported for a filter of xz that is not
-// decoded, wrapped with its name.
+// ErrCorrupt is the error for invalid input, and ErrShort the error for output that does
+// not fit. ErrUnsupported is the error for an xz filter that cannot be decoded, wrapped
+// with the filter's name.
 var (
 	ErrCorrupt     = errors.New("damaged LZMA data")
 	ErrShort       = errors.New("the output does not fit")
-	ErrUnsupported = errors.New("it is not decoded")
+	ErrUnsupported = errors.New("decoding is not supported")
 )
 
-// Sizes of the model.
+// Sizes of the probability model.
 const (
 	states      = 12
 	posMax      = 16
@@ -30,7 +30,7 @@ const (
 	fullDist    = 1 << (endPosModel / 2)
 	topValue    = 1 << 24
 	probInit    = 1 << 10
-	maxContext  = 4 // bits of context of a literal, as in liblzma: they cost memory
+	maxContext  = 4 // context bits of a literal, limited as in liblzma because they cost memory
 )
 
 // lenModel decodes the length of a match.
@@ -40,7 +40,7 @@ type lenModel struct {
 	high            [256]uint16
 }
 
-// model holds what a decoder has learned.
+// model holds the adaptive probabilities of a decoder.
 type model struct {
 	isMatch, isRep0Long         [states * posMax]uint16
 	isRep, isRep0, isRep1, isR2 [states]uint16
@@ -51,12 +51,12 @@ type model struct {
 	literal                     []uint16
 }
 
-// decoder is one stream. dst is the output as well as the dictionary.
+// decoder decodes one stream. dst is both the output and the dictionary.
 type decoder struct {
 	model
 	dst   []byte
-	at    int // where the next byte goes
-	start int // where the dictionary begins
+	at    int // index of the next output byte
+	start int // start of the dictionary
 
 	src        []byte
 	ip         int
@@ -64,11 +64,11 @@ type decoder struct {
 	state      int
 	rep        [4]uint32
 	lc, lp, pb uint
-	over       bool         // the input ended too early
-	stop       func() error // fails when nobody wants the output any more
+	over       bool         // the input is truncated
+	stop       func() error // returns an error to stop decoding
 }
 
-// props sets the literal and position bits from their byte.
+// props sets the literal and position bits from the property byte.
 func (d *decoder) props(b byte) error {
 	if b >= 9*5*5 {
 		return ErrCorrupt
@@ -87,7 +87,7 @@ func fill(p []uint16) {
 	}
 }
 
-// reset forgets everything but the dictionary.
+// reset resets everything except the dictionary.
 func (d *decoder) reset() {
 	n := 0x300 << (d.lc + d.lp)
 	if cap(d.literal) < n {
@@ -113,7 +113,7 @@ func (d *decoder) reset() {
 	d.state, d.rep = 0, [4]uint32{}
 }
 
-// begin starts the range coder on src.
+// begin starts the range decoder on src.
 func (d *decoder) begin(src []byte) error {
 	if len(src) < 5 || src[0] != 0 {
 		return ErrCorrupt
@@ -153,7 +153,7 @@ func (d *decoder) bit(p *uint16) int {
 	return bit
 }
 
-// direct reads bits without a model.
+// direct reads n bits without a model.
 func (d *decoder) direct(n uint) uint32 {
 	v := uint32(0)
 	for ; n > 0; n-- {
@@ -253,13 +253,13 @@ func (d *decoder) literalByte() {
 	}
 }
 
-// errEnd is the end mark of a stream.
+// errEnd is returned at the end mark of a stream.
 var errEnd = errors.New("end of stream")
 
-// between is how many symbols are decoded between two looks at stop.
+// between is the number of symbols decoded between two calls of stop.
 const between = 1 << 14
 
-// run decodes until the output ends at end, or a stream with marks ends.
+// run decodes until the output reaches end, or, if marked, until the end mark.
 func (d *decoder) run(end int, marked bool) error {
 	for n := 0; d.at < end || marked; n++ {
 		if d.over {
@@ -295,11 +295,10 @@ func (d *decoder) run(end int, marked bool) error {
 	return nil
 }
 
-// rngDone reports whether the input of a stream that may have no end mark is
-// used up.
+// rngDone reports whether the input is used up, for streams that may lack an end mark.
 func (d *decoder) rngDone() bool { return d.ip == len(d.src) && d.code == 0 }
 
-// match reads the head of a match and gives its length.
+// match reads the start of a match and returns its length.
 func (d *decoder) match(pos int) (int, error) {
 	if d.bit(&d.isRep[d.state]) == 0 {
 		d.rep[3], d.rep[2], d.rep[1] = d.rep[2], d.rep[1], d.rep[0]
@@ -324,7 +323,7 @@ func (d *decoder) match(pos int) (int, error) {
 	return length + 2, nil
 }
 
-// rotate brings an older distance to the front.
+// rotate moves an older distance to the front.
 func (d *decoder) rotate() {
 	k := 1
 	if d.bit(&d.isRep1[d.state]) != 0 {
@@ -351,7 +350,7 @@ func (d *decoder) copyMatch(length, end int) error {
 		return ErrShort
 	}
 	from := d.at - int(dist)
-	for length > 0 { // what was just copied may be copied again
+	for length > 0 { // the ranges overlap if the match is longer than its distance
 		n := copy(d.dst[d.at:d.at+length], d.dst[from:d.at])
 		d.at += n
 		length -= n

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// LZMA1 decodes a bare stream with the given property byte into dst. size is
-// the length of the output, or -1 when an end mark tells it.
+// LZMA1 decodes a raw stream with the given property byte into dst. size is the length of
+// the output, or -1 if an end mark terminates it.
 func LZMA1(ctx context.Context, dst, src []byte, props byte, size int64) (int, error) {
 	d := decoder{dst: dst, stop: ctx.Err}
 	if err := d.props(props); err != nil {
@@ -35,7 +35,7 @@ func LZMA1(ctx context.Context, dst, src []byte, props byte, size int64) (int, e
 	}
 }
 
-// tail takes the end mark that may follow output of a known size.
+// tail reads the optional end mark after output of a known size.
 func (d *decoder) tail(size int) (int, error) {
 	if !d.rngDone() {
 		if err := d.run(size, true); !errors.Is(err, errEnd) && err != nil {
@@ -45,7 +45,8 @@ func (d *decoder) tail(size int) (int, error) {
 	return size, d.ended()
 }
 
-// lengthError is the error for output beyond a size that the input claims.
+// lengthError returns the error for output that differs from the size declared in the
+// input.
 func lengthError(err error) error {
 	if errors.Is(err, ErrShort) || errors.Is(err, errEnd) {
 		return ErrCorrupt
@@ -60,8 +61,8 @@ func (d *decoder) ended() error {
 	return nil
 }
 
-// Alone decodes a file of the old format: properties, dictionary size and
-// output size, then a bare stream.
+// Alone decodes a file of the old format: properties, dictionary size and output size,
+// then a raw stream.
 func Alone(ctx context.Context, dst, src []byte) (int, error) {
 	const head = 13
 	if len(src) < head {
@@ -74,8 +75,8 @@ func Alone(ctx context.Context, dst, src []byte) (int, error) {
 	return LZMA1(ctx, dst, src[head:], src[0], int64(size)) // all ones is -1
 }
 
-// LZMA2 decodes a stream of chunks into dst; it gives the length of the
-// output and of the input that was used.
+// LZMA2 decodes a stream of chunks into dst. It returns the lengths of the output and of
+// the input it used.
 func LZMA2(ctx context.Context, dst, src []byte) (n, used int, err error) {
 	d := decoder{dst: dst, stop: ctx.Err}
 	needDict, needProps, needState := true, true, true
@@ -147,7 +148,7 @@ func LZMA2(ctx context.Context, dst, src []byte) (n, used int, err error) {
 	}
 }
 
-// stored copies a chunk that is not compressed.
+// stored copies an uncompressed chunk.
 func (d *decoder) stored(src []byte, ip int) (int, error) {
 	if src[ip] > 2 || len(src)-ip < 3 {
 		return 0, ErrCorrupt
@@ -165,8 +166,8 @@ func (d *decoder) stored(src []byte, ip int) (int, error) {
 	return ip + size, nil
 }
 
-// Undelta adds to each byte the one dist before it, the inverse of xz's delta
-// filter; dist is 1 to 256.
+// Undelta adds to each byte the one dist bytes before it, which reverses xz's delta
+// filter. dist is 1 to 256.
 func Undelta(b []byte, dist int) {
 	for i := dist; i < len(b); i++ {
 		b[i] += b[i-dist]

@@ -11,7 +11,7 @@ import (
 	"math"
 )
 
-// The filters of xz that are decoded.
+// The filters of xz that this package decodes.
 const (
 	FilterDelta = 3
 	FilterLZMA1 = 0x4000_0000_0000_0001
@@ -23,10 +23,9 @@ var (
 	ecma  = crc64.MakeTable(crc64.ECMA)
 )
 
-// FilterName gives the name of a filter that the format knows and this package
-// does not decode, or nothing.
+// FilterName returns the name of an xz filter that this package does not decode, or "".
 func FilterName(id uint64) string {
-	// BCJ filters turn the addresses in machine code into absolute ones.
+	// BCJ filters convert relative addresses in machine code to absolute ones.
 	names := [...]string{4: "BCJ x86", "BCJ PowerPC", "BCJ IA-64", "BCJ ARM", "BCJ ARM-Thumb", "BCJ SPARC", "BCJ ARM64", "BCJ RISC-V"}
 	if id >= uint64(len(names)) {
 		return ""
@@ -34,13 +33,13 @@ func FilterName(id uint64) string {
 	return names[id]
 }
 
-// checkSize gives the size of each kind of check.
+// checkSize holds the size in bytes of each kind of check.
 var checkSize = [16]int{0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64}
 
-// IsXZ reports whether src begins as an xz stream does.
+// IsXZ reports whether src starts like an xz stream.
 func IsXZ(src []byte) bool { return bytes.HasPrefix(src, magic) }
 
-// XZ decodes one or more streams of the container, and verifies their checks.
+// XZ decodes one or more streams of the container and verifies their checks.
 func XZ(ctx context.Context, dst, src []byte) (int, error) {
 	at := 0
 	for first := true; first || len(src) > 0; first = false {
@@ -65,7 +64,7 @@ func crcOK(b []byte, want []byte) bool {
 	return crc32.ChecksumIEEE(b) == binary.LittleEndian.Uint32(want)
 }
 
-// stream decodes one stream: head, blocks, index, foot.
+// stream decodes one stream: header, blocks, index, footer.
 func stream(ctx context.Context, dst, src []byte) (n, used int, err error) {
 	const head, foot = 12, 12
 	if len(src) < head+foot || !IsXZ(src) || src[6] != 0 || src[7] > 15 || !crcOK(src[6:8], src[8:]) {
@@ -81,7 +80,7 @@ func stream(ctx context.Context, dst, src []byte) (n, used int, err error) {
 		}
 		seen.add(uint64(unpadded), uint64(k))
 		n += k
-		ip += (unpadded + 3) &^ 3 // a check is a multiple of 4, so that its length leaves the padding what it is
+		ip += (unpadded + 3) &^ 3 // checks are multiples of 4 bytes, so they do not change the padding
 	}
 	size, err := index(src[ip:], seen)
 	if err != nil {
@@ -98,11 +97,11 @@ func stream(ctx context.Context, dst, src []byte) (n, used int, err error) {
 	return n, ip + foot, nil
 }
 
-// records stand for the sizes of blocks, of which a stream may have many: their
-// number and a sum over them.
+// records summarizes the sizes of the blocks of a stream by their number and a checksum,
+// because a stream may have many blocks.
 type records struct{ n, sum uint64 }
 
-// add takes the length of a block without its padding, and of its output.
+// add adds a block's length without padding and its decoded size.
 func (r *records) add(unpadded, size uint64) {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], unpadded)
@@ -111,8 +110,8 @@ func (r *records) add(unpadded, size uint64) {
 	r.sum = crc64.Update(r.sum, ecma, b[:])
 }
 
-// index reads the index, whose records must be those of the blocks, and gives
-// its length.
+// index reads the index, whose records must match those of the blocks, and returns its
+// length.
 func index(src []byte, want records) (int, error) {
 	if len(src) == 0 {
 		return 0, ErrCorrupt
@@ -140,7 +139,7 @@ func index(src []byte, want records) (int, error) {
 	return end + 4, nil
 }
 
-// number reads a number of xz and gives what is behind it.
+// number reads a variable-length integer and returns the bytes after it.
 func number(src []byte) (v uint64, rest []byte, err error) {
 	v, n := binary.Uvarint(src)
 	if n <= 0 || n > 9 {
@@ -149,8 +148,8 @@ func number(src []byte) (v uint64, rest []byte, err error) {
 	return v, src[n:], nil
 }
 
-// block decodes one block and gives the lengths of output and input, of the
-// latter without the padding, which stands between the data and the check.
+// block decodes one block. It returns the length of the output, and that of the input
+// without the padding between the data and the check.
 func block(ctx context.Context, dst, src []byte, check byte) (n, unpadded int, err error) {
 	head := (int(src[0]) + 1) * 4
 	if len(src) < head || !crcOK(src[:head-4], src[head-4:]) {
@@ -164,7 +163,7 @@ func block(ctx context.Context, dst, src []byte, check byte) (n, unpadded int, e
 	if err != nil {
 		return 0, 0, err
 	}
-	if h.packed != untold && h.packed != uint64(packed) || h.size != untold && h.size != uint64(n) {
+	if h.packed != unknownSize && h.packed != uint64(packed) || h.size != unknownSize && h.size != uint64(n) {
 		return 0, 0, ErrCorrupt
 	}
 	for _, d := range h.deltas {
@@ -183,14 +182,14 @@ func block(ctx context.Context, dst, src []byte, check byte) (n, unpadded int, e
 	return n, head + packed + size, verify(dst[:n], src[used:used+size], check)
 }
 
-// blockHead is what the head of a block says.
+// blockHead holds the contents of a block header.
 type blockHead struct {
-	packed, size uint64 // the lengths of input and output, or untold
-	deltas       []int  // the distances of delta filters, in the order of decoding
+	packed, size uint64 // the lengths of input and output, or unknownSize
+	deltas       []int  // the distances of delta filters, in decoding order
 }
 
-// untold is more than a number of xz can be.
-const untold = math.MaxUint64
+// unknownSize marks an absent size. It is larger than any number of the format.
+const unknownSize = math.MaxUint64
 
 // readHead reads the sizes and the filters of a block.
 func readHead(b []byte) (h blockHead, err error) {
@@ -199,7 +198,7 @@ func readHead(b []byte) (h blockHead, err error) {
 	}
 	flags := b[0]
 	b = b[1:]
-	h.packed, h.size = untold, untold
+	h.packed, h.size = unknownSize, unknownSize
 	if flags&0x40 != 0 {
 		if h.packed, b, err = number(b); err != nil {
 			return h, err
@@ -214,7 +213,7 @@ func readHead(b []byte) (h blockHead, err error) {
 	return h, err
 }
 
-// readFilters reads the filters of a block, left before the last, which must
+// readFilters reads the filters of a block: left filters, then the last one, which must
 // be LZMA2.
 func readFilters(h []byte, left int) (deltas []int, err error) {
 	for ; left >= 0; left-- {
@@ -235,19 +234,19 @@ func readFilters(h []byte, left int) (deltas []int, err error) {
 		case id == FilterLZMA2 || id == FilterDelta:
 			return nil, ErrCorrupt
 		case FilterName(id) != "":
-			return nil, fmt.Errorf("the filter %s: %w", FilterName(id), ErrUnsupported)
+			return nil, fmt.Errorf("the xz filter %s: %w", FilterName(id), ErrUnsupported)
 		default:
-			return nil, fmt.Errorf("the filter %#x: %w", id, ErrUnsupported)
+			return nil, fmt.Errorf("the xz filter %#x: %w", id, ErrUnsupported)
 		}
 	}
 	if len(bytes.Trim(h, "\x00")) > 0 {
-		return nil, ErrCorrupt // what fills the head up is zero
+		return nil, ErrCorrupt // the padding of the header must be zero
 	}
 	return deltas, nil
 }
 
-// verify compares the check of a block; kinds that are not known are skipped,
-// as the format allows.
+// verify checks the checksum of a block. It skips unknown kinds of checks, as the format
+// allows.
 func verify(data, sum []byte, kind byte) error {
 	ok := true
 	switch kind {

@@ -5,30 +5,30 @@ import (
 	"math/bits"
 )
 
-// maxUnary is more than a number before a one can be in a stream of any use:
-// samples as they are take less room.
+// maxUnary is larger than any sequence of zeros before a one in a useful stream. Storing
+// a sample unencoded takes less space.
 const maxUnary = 1 << 31
 
-// Decoder reads a stream. It is for one goroutine.
+// Decoder reads a stream. It is not safe for concurrent use.
 type Decoder struct {
 	Params
 	idLen uint
 	top   uint32
 	src   []byte
-	ip    int    // the byte of src that is read next
-	acc   uint64 // bits to come, the highest first: have of them count, what is below may be there or not
+	ip    int    // index of the next byte of src
+	acc   uint64 // the next bits, the highest first; only the first have bits are valid
 	have  uint
 	bad   bool
 }
 
-// NewDecoder reads src, which stays the caller's.
+// NewDecoder returns a Decoder for src, which it does not change.
 func NewDecoder(src []byte, p Params) Decoder {
 	return Decoder{Params: p, idLen: p.idBits(), top: p.max(), src: src}
 }
 
-// Next fills dst, of Len samples, with the next interval: each is below
-// 2^Bits. A code that stands for more, and one that ends behind the end of
-// the source, is ErrCorrupt. It takes no memory.
+// Next fills dst, of Len samples, with the next interval. All samples are below 2^Bits.
+// Next fails with ErrCorrupt for a code of a larger value and for a code that extends
+// past the end of the source. It allocates no memory.
 func (d *Decoder) Next(dst []uint32) error {
 	for at := 0; at < len(dst); {
 		ref := 0
@@ -47,7 +47,7 @@ func (d *Decoder) Next(dst []uint32) error {
 	return nil
 }
 
-// fill makes at least 56 bits available; zeros follow the end.
+// fill makes at least 56 bits available. Zeros follow the end of the source.
 func (d *Decoder) fill() {
 	if len(d.src)-d.ip >= 8 {
 		d.acc |= binary.BigEndian.Uint64(d.src[d.ip:]) >> d.have
@@ -66,7 +66,7 @@ func (d *Decoder) fill() {
 	}
 }
 
-// bits reads a number of n bits, at most 32.
+// bits reads a number of n bits. n is at most 32.
 func (d *Decoder) bits(n uint) uint32 {
 	if d.have < n {
 		d.fill()
@@ -77,7 +77,7 @@ func (d *Decoder) bits(n uint) uint32 {
 	return v
 }
 
-// unary counts zeros before a one.
+// unary returns the number of zeros before a one.
 func (d *Decoder) unary() uint32 {
 	n := uint(0)
 	for {
@@ -97,8 +97,8 @@ func (d *Decoder) unary() uint32 {
 	}
 }
 
-// block decodes one block at dst[at:], or a run of blocks of zeros, and gives
-// the number of samples. ref is 1 when the first is a reference.
+// block decodes one block, or a run of zero blocks, to dst[at:] and returns the number of
+// samples. ref is 1 if the first sample is a reference sample.
 func (d *Decoder) block(dst []uint32, at, ref int) int {
 	id, last := d.bits(d.idLen), uint32(1)<<d.idLen-1
 	part := dst[at : at+d.Block]
@@ -129,17 +129,17 @@ func (d *Decoder) block(dst []uint32, at, ref int) int {
 	return len(part)
 }
 
-// split decodes samples whose upper part is unary, and whose k low bits
-// follow for all together.
+// split decodes samples whose upper bits are unary codes. Their k low bits follow, those
+// of all samples together.
 func (d *Decoder) split(part []uint32, k uint) {
-	most := d.top >> k // more than that is shifted out
+	most := d.top >> k // larger values would be shifted out
 	large := uint32(0)
 	for i := range part {
 		upper := d.unary()
 		large = max(large, upper)
 		part[i] = upper << k
 	}
-	if large > most || k > d.Bits { // what is split off may be too large as well
+	if large > most || k > d.Bits { // k may be too large as well
 		d.bad = true
 	}
 	if k == 0 {
@@ -150,8 +150,8 @@ func (d *Decoder) split(part []uint32, k uint) {
 	}
 }
 
-// extension decodes the second extension: one number for two samples. The one
-// before a reference stands for nothing.
+// extension decodes the second extension, one number per two samples. It drops the value
+// in the place of a reference sample.
 func (d *Decoder) extension(part []uint32, ref int) {
 	large := uint32(0)
 	for i := 0; i < len(part); i += 2 {
@@ -173,10 +173,9 @@ func (d *Decoder) extension(part []uint32, ref int) {
 	}
 }
 
-// zeros reads how many blocks of zeros there are, from block b of the
-// interval on.
+// zeros reads the number of zero blocks, starting with block b of the interval.
 func (d *Decoder) zeros(b int) int {
-	const rest = 5 // up to the end of the segment of 64 blocks
+	const rest = 5 // to the end of the segment of 64 blocks
 	switch n := int(d.unary()) + 1; {
 	case n == rest:
 		return min(d.Interval-b, 64-b%64)
@@ -187,9 +186,9 @@ func (d *Decoder) zeros(b int) int {
 	}
 }
 
-// pairs are the pairs that encoders choose the code for, and the reference
-// decoder takes: they are counted by their sum, and those of a sum by the
-// second.
+// pairs are the pairs of samples in the order of their codes in the reference decoder: by
+// their sum, and pairs with the same sum by the second sample. Only codes below
+// len(pairs) are accepted.
 var pairs = func() (t [91][2]uint8) {
 	m := 0
 	for sum := uint8(0); m < len(t); sum++ {

@@ -2,22 +2,22 @@ package rice
 
 import "github.com/seed-695719ce/nczarr/filters/internal/bitio"
 
-// Encoder writes a stream with the split codes and the blocks as they are;
-// every decoder reads those. It is for one goroutine.
+// Encoder writes a stream with split codes and uncompressed blocks, which every decoder
+// reads. It is not safe for concurrent use.
 type Encoder struct {
 	Params
 	w    bitio.Writer
-	last uint // the code of a block as it is
-	k    uint // the split of the block before
+	last uint // the code of an uncompressed block
+	k    uint // the split of the previous block
 }
 
-// NewEncoder writes to dst.
+// NewEncoder returns an Encoder that writes to dst.
 func NewEncoder(dst []byte, p Params) Encoder {
 	return Encoder{Params: p, w: bitio.NewWriter(dst), last: 1<<p.idBits() - 1}
 }
 
-// Next writes the next interval, of Len samples below 2^Bits. v is
-// overwritten when Predict is set.
+// Next writes the next interval, of Len samples below 2^Bits. It overwrites v if Predict
+// is set.
 func (e *Encoder) Next(v []uint32) {
 	if e.Predict {
 		remap(v, e.max())
@@ -32,11 +32,10 @@ func (e *Encoder) Next(v []uint32) {
 	}
 }
 
-// End gives the length of the stream in bytes, or bitio.ErrShort when it does
-// not fit.
+// End returns the length of the stream in bytes, or bitio.ErrShort if it does not fit.
 func (e *Encoder) End() (int, error) { return e.w.End() }
 
-// block writes one block with the cheapest split, or as it is.
+// block writes one block with the cheapest split, or uncompressed.
 func (e *Encoder) block(v []uint32, ref int) {
 	cost := e.split(v[ref:])
 	if cost >= uint64(len(v)-ref)*uint64(e.Bits) {
@@ -66,9 +65,9 @@ func (e *Encoder) block(v []uint32, ref int) {
 	}
 }
 
-// split sets k to the cheapest split of v and gives its cost in bits. What
-// one bit more saves never grows with k, so the way down from the split of the
-// block before ends at the best.
+// split sets k to the cheapest split of v and returns its cost in bits. The savings of
+// one more bit never grow with k, so a descent from the split of the previous block finds
+// the best.
 func (e *Encoder) split(v []uint32) uint64 {
 	most := min(e.last-2, e.Bits-1)
 	k, best := e.k, splitCost(v, e.k)
@@ -90,7 +89,7 @@ func (e *Encoder) split(v []uint32) uint64 {
 	return best
 }
 
-// splitCost is the size of v in bits when k low bits are split off.
+// splitCost returns the size of v in bits if k low bits are split off.
 func splitCost(v []uint32, k uint) uint64 {
 	sum := uint64(len(v)) * uint64(k+1)
 	for _, x := range v {

@@ -1,31 +1,31 @@
-// Package rice has the adaptive entropy code of CCSDS 121.0-B, which szip is
-// made of: samples of up to 32 bits in blocks, each with the code that suits
-// it. It stands below the filter szip.
+// Package rice implements the adaptive entropy code of CCSDS 121.0-B, which szip uses. It
+// encodes samples of up to 32 bits in blocks, each with the cheapest code. The filter
+// szip uses it.
 //
 // Source: CCSDS 121.0-B-3, Lossless Data Compression.
 package rice
 
 import "errors"
 
-// ErrCorrupt is the error for input that no encoder makes.
+// ErrCorrupt is the error for invalid input.
 var ErrCorrupt = errors.New("damaged entropy code")
 
 // Params describe a stream.
 type Params struct {
-	// Bits is the size of a sample, 1 to 32.
+	// Bits is the size of a sample in bits, 1 to 32.
 	Bits uint
-	// Block is the number of samples of a block, even.
+	// Block is the number of samples of a block. It is even.
 	Block int
 	// Interval is the number of blocks between reference samples.
 	Interval int
-	// Predict says that samples are stored as differences from the one before.
+	// Predict selects that samples are stored as differences to the previous one.
 	Predict bool
 }
 
-// Len is the number of samples of an interval.
+// Len returns the number of samples of an interval.
 func (p *Params) Len() int { return p.Block * p.Interval }
 
-// idBits is the size of the number of a block's code.
+// idBits returns the size in bits of a block's code number.
 func (p *Params) idBits() uint {
 	switch {
 	case p.Bits > 16:
@@ -38,13 +38,13 @@ func (p *Params) idBits() uint {
 
 func (p *Params) max() uint32 { return uint32(1<<p.Bits - 1) }
 
-// MaxEncoded is the largest size of n samples in bytes.
+// MaxEncoded returns the largest encoded size of n samples in bytes.
 func MaxEncoded(n int64, p Params) int64 {
 	blocks := (n+int64(p.Block)-1)/int64(p.Block) + 1
 	return blocks*(int64(p.Block)*int64(p.Bits)+8)/8 + 16
 }
 
-// unmap turns differences into samples; the first is a sample already.
+// unmap converts differences to samples. The first element is already a sample.
 func unmap(v []uint32, top uint32) {
 	x := v[0]
 	for i := 1; i < len(v); i++ {
@@ -63,7 +63,7 @@ func unmap(v []uint32, top uint32) {
 	}
 }
 
-// remap turns samples into differences but for the first.
+// remap converts all samples except the first to differences.
 func remap(v []uint32, top uint32) {
 	before := v[0]
 	for i := 1; i < len(v); i++ {

@@ -1,5 +1,5 @@
-// Package zframe encodes and decodes Zstandard frames from one buffer into
-// another. It stands below filters/zstd and filters/blosc.
+// Package zframe encodes and decodes Zstandard frames from one buffer into another.
+// filters/zstd and filters/blosc use it.
 package zframe
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/zstdenc"
 )
 
-// MaxEncoded is the largest size in bytes of n bytes encoded.
+// MaxEncoded returns the largest encoded size of n bytes.
 func MaxEncoded(n int64) int64 { return n + n>>8 + 128 }
 
-// ErrNoSize says that a frame does not state the size of its content.
+// ErrNoSize is the error for a frame that does not state the size of its content.
 var ErrNoSize = errors.New("the frame does not state its size")
 
-// Size gives the size that the first frame of src states.
+// Size returns the content size in the header of the first frame of src.
 func Size(src []byte) (int64, error) {
 	var h zstd.Header
 	if err := h.Decode(src); err != nil {
@@ -30,19 +30,19 @@ func Size(src []byte) (int64, error) {
 	case !h.HasFCS:
 		return 0, ErrNoSize
 	case h.FrameContentSize > math.MaxInt64:
-		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the frame claims %d bytes", h.FrameContentSize)
+		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "invalid content size of %d bytes", h.FrameContentSize)
 	}
 	return int64(h.FrameContentSize), nil
 }
 
-// Encoder makes frames. It is safe for concurrent use.
+// Encoder encodes frames. It is safe for concurrent use.
 type Encoder struct {
 	level    int
 	checksum bool
 	pools    [large + 1]sync.Pool // of appender, by the class of the content
 }
 
-// appender appends src as one frame to dst. It is for one goroutine.
+// appender appends src as one frame to dst. It is not safe for concurrent use.
 type appender interface {
 	Append(dst, src []byte) []byte
 }
@@ -52,7 +52,7 @@ type library struct{ *zstd.Encoder }
 
 func (l library) Append(dst, src []byte) []byte { return l.EncodeAll(src, dst) }
 
-// class groups contents by their size, since encoders for them differ.
+// class groups contents by size, because different encoders suit them.
 type class int
 
 const (
@@ -62,26 +62,24 @@ const (
 )
 
 const (
-	// maxTiny is the largest content in bytes of which a frame would not state
-	// the size unless it is one segment. Decoders of other implementations
-	// need it.
+	// maxTiny is the largest content in bytes whose size a frame states only if it is a
+	// single segment. Decoders of other implementations need the size.
 	//
 	// Source: RFC 8878, section 3.1.1.1.1, Frame_Content_Size_flag.
 	maxTiny = 255
-	// maxSmall is the largest content in bytes for which the reference
-	// implementation takes stronger parameters at levels 2 and 3.
+	// maxSmall is the largest content in bytes for which the reference implementation
+	// uses stronger parameters at levels 2 and 3.
 	maxSmall = 256 << 10
 )
 
-// own reports whether a class is encoded by zstdenc. From level 4 to 9, all
-// are.
+// own reports whether zstdenc encodes a class. It encodes all of them at levels 4 to 9.
 func (e *Encoder) own(c class) bool {
 	return e.level == 3 && c != large || 4 <= e.level && e.level <= zstdenc.Highest
 }
 
 func (e *Encoder) classOf(n int) class {
 	switch {
-	case e.own(large): // and so are the others
+	case e.own(large): // then zstdenc encodes the other classes too
 		return large
 	case n <= maxTiny:
 		return tiny
@@ -91,7 +89,7 @@ func (e *Encoder) classOf(n int) class {
 	return large
 }
 
-// NewEncoder makes an encoder for a level of the reference implementation.
+// NewEncoder returns an encoder for a level of the reference implementation.
 func NewEncoder(level int, checksum bool) (*Encoder, error) {
 	e := &Encoder{level: level, checksum: checksum}
 	first, err := e.appender(large)
@@ -102,14 +100,14 @@ func NewEncoder(level int, checksum bool) (*Encoder, error) {
 	return e, nil
 }
 
-// appender makes an encoder whose sizes come close to those of the reference
-// implementation at half of its speed or more, as
-// docs/explanation/performance.md has them. From level 4 to 9, and at level 3
-// for small contents, the library has none that makes rounded floats as small.
+// appender returns an encoder whose output is about as small as that of the reference
+// implementation, at half its speed or more; docs/explanation/performance.md has
+// measurements. At levels 4 to 9, and at level 3 for small contents, no level of the
+// library makes rounded floats as small.
 //
-// Literals are entropy-coded even in blocks without matches, for that is what
-// noise behind a shuffle is. The reference implementation does so from level 1
-// on, and codes no literals below 0.
+// Literals are entropy-coded even in blocks without matches, because shuffled noise
+// consists of such blocks. The reference implementation does so from level 1 on, and does
+// not encode literals at negative levels.
 func (e *Encoder) appender(c class) (appender, error) {
 	if e.own(c) {
 		return zstdenc.New(e.level, e.checksum), nil
@@ -147,11 +145,11 @@ func (e *Encoder) Encode(dst, src []byte) (int, error) {
 		}
 	}
 	defer e.pools[c].Put(a)
-	return settle(dst, a.Append(dst[:0:len(dst)], src))
+	return intoDst(dst, a.Append(dst[:0:len(dst)], src))
 }
 
-// settle puts an output that may have been moved to other memory into dst.
-func settle(dst, out []byte) (int, error) {
+// intoDst copies out to dst if it is in other memory, and returns its length.
+func intoDst(dst, out []byte) (int, error) {
 	if len(out) > len(dst) {
 		return 0, driver.ShortBuffer("", len(dst))
 	}
@@ -161,19 +159,18 @@ func settle(dst, out []byte) (int, error) {
 	return len(out), nil
 }
 
-// Decoder decodes frames. The zero Decoder is ready. It is safe for
-// concurrent use.
+// Decoder decodes frames. The zero Decoder is ready. It is safe for concurrent use.
 type Decoder struct{ pool sync.Pool } // of *zstd.Decoder
 
-// maxWindow is the largest window in bytes that is accepted. None is
-// allocated; it also bounds frames that are one segment.
+// maxWindow is the largest accepted window in bytes. No window is allocated; the limit
+// also applies to single-segment frames.
 const maxWindow = 2 << 30
 
-// Decode decodes all frames of src into dst. No memory in proportion to what
-// a frame claims is taken: output goes to dst and nowhere else.
+// Decode decodes all frames of src into dst. It does not allocate memory in proportion to
+// the sizes in the frames, because output goes directly to dst.
 func (d *Decoder) Decode(dst, src []byte) (int, error) {
 	if len(src) == 0 {
-		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "no frame")
+		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "empty input without a frame")
 	}
 	r, ok := d.pool.Get().(*zstd.Decoder)
 	if !ok {
@@ -195,5 +192,5 @@ func (d *Decoder) Decode(dst, src []byte) (int, error) {
 	case err != nil:
 		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "%w", err)
 	}
-	return settle(dst, out)
+	return intoDst(dst, out)
 }

@@ -1,6 +1,6 @@
-// Package zstdenc encodes Zstandard frames with about the sizes that the
-// reference implementation reaches at its levels 3 to 9. It imports
-// klauspost/compress/huff0 and the standard library; zframe calls it.
+// Package zstdenc encodes Zstandard frames of about the size that the reference
+// implementation reaches at its levels 3 to 9. It imports klauspost/compress/huff0 and
+// the standard library; zframe calls it.
 //
 // Format: RFC 8878.
 package zstdenc
@@ -18,11 +18,11 @@ const (
 	maxBlock  = 128 << 10
 	windowLog = 22
 	minMatch  = 4
-	// margin is how many bytes are loaded at once.
+	// margin is the number of bytes loaded at once.
 	margin = 8
 )
 
-// Kinds of blocks; the first two are kinds of literals too.
+// Kinds of blocks. The first two are also kinds of literals.
 const (
 	raw = iota
 	repeated
@@ -30,14 +30,14 @@ const (
 	treeless
 )
 
-// Encoder makes one frame at a time. It is for one goroutine.
+// Encoder encodes one frame at a time. It is not safe for concurrent use.
 type Encoder struct {
 	effort   effort
 	checksum bool
 	finder   finder
-	rep      [3]int // offsets that have short codes
+	rep      [3]int // recent offsets, which have short codes
 
-	// Of the block that is being encoded:
+	// State of the block that is being encoded.
 	literals  []byte
 	sequences []sequence
 	out       []byte
@@ -46,17 +46,17 @@ type Encoder struct {
 	lits, offs, matches coder
 }
 
-// effort says how hard an encoder looks for matches.
+// effort sets how thoroughly an encoder searches for matches.
 type effort struct {
-	rows  int // of the finder, a power of two
-	ahead int // positions after one with a match that are searched for a better one
-	// near is the size in bytes of the largest content of which matches of
-	// four bytes are looked for. They save little where offsets are long.
+	rows  int // number of rows of the finder, a power of two
+	ahead int // number of positions after a match to search for a better one
+	// near is the size in bytes of the largest content that is searched for matches of
+	// four bytes. They save little if offsets are long.
 	near int
 }
 
-// efforts are those of the levels from Lowest on: what comes to about the
-// sizes of the reference implementation at half of its speed or more.
+// efforts are the parameters of the levels from Lowest on. They reach about the sizes of
+// the reference implementation at half its speed or more.
 var efforts = [...]effort{
 	{1 << 13, 0, 0},
 	{1 << 14, 0, 128 << 10},
@@ -67,23 +67,23 @@ var efforts = [...]effort{
 	{1 << 16, 1, 128 << 10},
 }
 
-// Lowest and Highest are the levels of the reference implementation that an
-// Encoder can stand for.
+// Lowest and Highest are the levels of the reference implementation that an Encoder
+// supports.
 const (
 	Lowest  = 3
 	Highest = Lowest + len(efforts) - 1
 )
 
-// New makes an encoder for a level from Lowest to Highest. It takes 0.4 to 3
-// MiB of memory, and once it has been used about 1 MiB more.
+// New returns an encoder for a level from Lowest to Highest. It takes 0.4 to 3 MiB of
+// memory, and about 1 MiB more after its first use.
 func New(level int, checksum bool) *Encoder {
 	e := &Encoder{effort: efforts[level-Lowest], checksum: checksum}
 	e.finder.rows = make([]row, e.effort.rows)
-	e.huff.WantLogLess = 6 // as the reference implementation
+	e.huff.WantLogLess = 6 // as in the reference implementation
 	return e
 }
 
-// Append appends src as one frame, which states its size, to dst.
+// Append appends src as one frame with its content size to dst.
 func (e *Encoder) Append(dst, src []byte) []byte {
 	e.finder.begin(len(src), len(src) <= e.effort.near)
 	e.rep = [3]int{1, 4, 8}
@@ -99,7 +99,7 @@ func (e *Encoder) Append(dst, src []byte) []byte {
 	return dst
 }
 
-// forget makes the next block independent of the tables of those before.
+// forget makes the next block independent of the tables of earlier blocks.
 func (e *Encoder) forget() {
 	e.huff.Reuse = huff0.ReusePolicyNone
 	e.lits.known, e.offs.known, e.matches.known = false, false, false
@@ -131,7 +131,7 @@ func appendHeader(dst []byte, size int, checksum bool) []byte {
 	}
 }
 
-// appendBlock encodes src[at:end]. Matches may lie anywhere before.
+// appendBlock encodes src[at:end]. Matches may refer to any earlier bytes.
 func (e *Encoder) appendBlock(dst, src []byte, at, end int) []byte {
 	size, kind := end-at, compressed
 	rep := e.rep
@@ -157,13 +157,13 @@ func (e *Encoder) appendBlock(dst, src []byte, at, end int) []byte {
 	return append(dst, e.out...)
 }
 
-// parse chooses matches for src[at:end], and fills e.literals and e.sequences.
+// parse finds matches in src[at:end] and fills e.literals and e.sequences.
 func (e *Encoder) parse(src []byte, at, end int) {
 	f := &e.finder
-	done := at                                  // up to here, all is in sequences
-	limit := min(end-minMatch, len(src)-margin) // of positions at which matches begin
+	done := at                                  // everything before it is in sequences
+	limit := min(end-minMatch, len(src)-margin) // of start positions of matches
 	for i := at; i < limit; {
-		// The best so far, and the bits that its offset takes.
+		// The best match so far, and the number of bits of its offset.
 		start, length, offset, cost := i, minMatch-1, 0, 0
 		if n := repeats(src, i+1, end, e.rep[0]); n > 0 {
 			start, length, offset = i+1, n, e.rep[0]
@@ -174,11 +174,11 @@ func (e *Encoder) parse(src []byte, at, end int) {
 			start, length, offset, cost = i, n, o, bits.Len(uint(o))
 		}
 		if offset == 0 {
-			i += 1 + (i-done)>>7 // ever faster where there is nothing
+			i += 1 + (i-done)>>7 // step faster while nothing matches
 			continue
 		}
-		// A match further on has to be longer: by a byte for each position,
-		// about, and by one for four more bits of its offset.
+		// A later match must be longer by about one byte per position, and by one byte
+		// for four more bits of its offset.
 		for k := 1; k <= e.effort.ahead && i+1 < limit; k++ {
 			i++
 			if n := repeats(src, i, end, e.rep[0]); n > 0 && start < i && (2+k)*(n-length) > 1-cost {
@@ -197,7 +197,7 @@ func (e *Encoder) parse(src []byte, at, end int) {
 		}
 		e.add(src[done:start], offset, length)
 		done = start + length
-		if done-i > 384 { // the middle of long matches is not worth the time
+		if done-i > 384 { // positions in the middle of long matches are not worth the time
 			f.put(src, i+1, i+97)
 			i = done - 33
 		}
@@ -215,8 +215,8 @@ func (e *Encoder) parse(src []byte, at, end int) {
 	e.literals = append(e.literals, src[done:end]...)
 }
 
-// repeats gives the length of the match of src[i:end] with what lies offset
-// before, 0 when it is less than minMatch. As many bytes must be left.
+// repeats returns the length of the match of src[i:end] with the bytes at i-offset, or 0
+// if it is shorter than minMatch. At least minMatch bytes must be left.
 func repeats(src []byte, i, end, offset int) int {
 	if i < offset || load32(src, i) != load32(src, i-offset) {
 		return 0
@@ -224,14 +224,13 @@ func repeats(src []byte, i, end, offset int) int {
 	return matchLen(src[i:end], src[i-offset:])
 }
 
-// add adds a sequence: literals, then a match. Offsets that were used lately
-// have short codes.
+// add adds a sequence of literals and a match. Recently used offsets have short codes.
 //
 // Source: RFC 8878, section 3.1.1.5.
 func (e *Encoder) add(literals []byte, offset, length int) {
 	e.literals = append(e.literals, literals...)
 	r := &e.rep
-	code, skip := offset+3, 0 // without literals, the codes leave out the latest
+	code, skip := offset+3, 0 // without literals, the latest offset has no code
 	if len(literals) == 0 {
 		skip = 1
 	}
@@ -252,7 +251,7 @@ func (e *Encoder) add(literals []byte, offset, length int) {
 	e.sequences = append(e.sequences, sequence{literals: uint32(len(literals)), match: uint32(length - 3), offset: uint32(code)})
 }
 
-// putLiterals appends the section of literals to e.out.
+// putLiterals appends the literals section to e.out.
 //
 // Source: RFC 8878, section 3.1.1.3.1.
 func (e *Encoder) putLiterals() {

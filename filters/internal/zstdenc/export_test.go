@@ -1,8 +1,7 @@
 package zstdenc
 
-// Skip makes e take itself for one that has encoded n bytes since its tables
-// were cleared.
+// Skip puts e in the state after encoding n bytes since its tables were cleared.
 func (e *Encoder) Skip(n uint64) { e.finder.next += n }
 
-// AppendHeader is the function for the header of a frame.
+// AppendHeader is appendHeader.
 var AppendHeader = appendHeader

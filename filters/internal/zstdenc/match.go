@@ -5,20 +5,20 @@ import (
 	"math/bits"
 )
 
-// finder finds earlier positions that begin with the same bytes. Positions of
-// one hash share a row.
+// finder finds earlier positions that start with the same bytes. Positions with the same
+// hash share a row.
 type finder struct {
 	rows  []row
-	drop  uint   // bits of eight bytes that do not count for hashes
-	shift uint   // of hashes: of small contents, they are of fewer rows
-	base  uint32 // what rows call position 0
-	next  uint64 // the first number that they have not used
+	drop  uint   // number of bits of eight bytes that hashes ignore
+	shift uint   // shift of hashes; small contents use fewer rows
+	base  uint32 // the number of position 0 in rows
+	next  uint64 // the first unused number
 }
 
-// row has the latest positions of a hash, each with a tag of eight more bits
-// of the hash: most positions of other content are left out by their tags.
+// row holds the latest positions of a hash, each with a tag of eight more bits of the
+// hash. The tags exclude most positions of other content.
 type row struct {
-	tags uint64 // that of the latest in the lowest byte
+	tags uint64 // the tag of the latest position is in the lowest byte
 	at   [8]uint32
 	head uint32 // the latest is at[head%8]
 }
@@ -32,15 +32,15 @@ func (r *row) add(hash uint64, at uint32) {
 func load32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
 func load64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// begin forgets all positions and gets ready for those below n, where matches
-// of four bytes are looked for or, if not, of five.
+// begin discards all positions and prepares for those below n. four selects a search for
+// matches of four bytes instead of five.
 func (f *finder) begin(n int, four bool) {
 	f.drop = 24
 	if four {
 		f.drop = 32
 	}
 	f.shift = 64 - 8 - uint(min(bits.Len(uint(n)>>4), bits.Len(uint(len(f.rows)))-1))
-	// Earlier positions are out of reach, for they lie before position 0.
+	// Discarded positions are out of reach, because they are before position 0.
 	if f.next+uint64(n) > 1<<31 {
 		clear(f.rows)
 		f.next = 0
@@ -49,12 +49,12 @@ func (f *finder) begin(n int, four bool) {
 	f.next += uint64(n)
 }
 
-// hash gives that of the first four or five bytes.
+// hash returns the hash of the first four or five bytes of v.
 func (f *finder) hash(v uint64) uint64 {
 	return v << (f.drop & 63) * 0x9E3779B185EBCA87 >> (f.shift & 63)
 }
 
-// put adds the positions from i to end.
+// put adds the positions from i up to end.
 func (f *finder) put(src []byte, i, end int) {
 	for ; i < end; i++ {
 		h := f.hash(load64(src, i))
@@ -62,8 +62,8 @@ func (f *finder) put(src []byte, i, end int) {
 	}
 }
 
-// find looks for the longest match of src[i:end] that is longer than least,
-// which is minMatch-1 or more, and adds i. The offset is 0 when there is none.
+// find searches for the longest match of src[i:end] that is longer than least, which is
+// at least minMatch-1, and adds i. It returns offset 0 if it finds no match.
 func (f *finder) find(src []byte, i, end, least int) (length, offset int) {
 	const ones, sevens = 0x0101010101010101, 0x7f7f7f7f7f7f7f7f
 	h := f.hash(load64(src, i))
@@ -71,12 +71,12 @@ func (f *finder) find(src []byte, i, end, least int) (length, offset int) {
 	at := f.base + uint32(i)
 	length = least
 	v := r.tags ^ h&0xff*ones
-	v = ^(v&sevens + sevens | v | sevens) // the highest bit of bytes that are 0
+	v = ^(v&sevens + sevens | v | sevens) // the highest bit of each byte that is 0
 	reach := uint32(min(i, 1<<windowLog))
 	for tries := 4; v != 0 && tries > 0; tries-- {
 		d := at - r.at[(r.head+uint32(bits.TrailingZeros64(v))>>3)%8]
 		if d-1 >= reach {
-			break // the others are older
+			break // the rest are older
 		}
 		v &= v - 1
 		j := i - int(d)
@@ -90,7 +90,8 @@ func (f *finder) find(src []byte, i, end, least int) (length, offset int) {
 	return length, offset
 }
 
-// matchLen gives how many bytes of a, which is not longer, are those of b.
+// matchLen returns the length of the common prefix of a and b. a must not be longer than
+// b.
 func matchLen(a, b []byte) int {
 	n := 0
 	b = b[:len(a)]

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// sequence is literals and a match that follows them.
+// sequence is a run of literals and the match that follows it.
 type sequence struct {
-	literals uint32 // how many
-	match    uint32 // its length less 3
-	offset   uint32 // as the format has it: 1 to 3 are for those used lately
+	literals uint32 // number of literals
+	match    uint32 // length minus 3
+	offset   uint32 // as in the format: 1 to 3 refer to recent offsets
 }
 
-// Bits beside the codes of literals and matches; an offset's code is their
-// number.
+// Numbers of extra bits of the codes of literals and matches. The code of an offset is
+// its number of extra bits.
 //
 // Source: RFC 8878, section 3.1.1.3.2.1.1.
 var (
@@ -25,7 +25,7 @@ var (
 	matchCodes = codesBelow(128, matchBits[:])
 )
 
-// Distributions that need no description.
+// The predefined distributions.
 //
 // Source: RFC 8878, section 3.1.1.3.2.2.
 var (
@@ -37,7 +37,7 @@ var (
 	offsetDefault = newTable(5, 1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1)
 )
 
-// codesBelow gives the codes of the values below n.
+// codesBelow returns the codes of the values below n.
 func codesBelow(n int, extra []uint8) []uint8 {
 	codes := make([]uint8, 0, n)
 	for code, b := range extra {
@@ -48,7 +48,7 @@ func codesBelow(n int, extra []uint8) []uint8 {
 	return codes
 }
 
-// codes gives the codes of a sequence.
+// codes returns the codes of a sequence.
 func (s *sequence) codes() (literals, match, offset uint8) {
 	literals, match = uint8(bits.Len32(s.literals)+18), uint8(bits.Len32(s.match)+35)
 	if s.literals < 64 {
@@ -60,17 +60,17 @@ func (s *sequence) codes() (literals, match, offset uint8) {
 	return literals & 63, match & 63, uint8(bits.Len32(s.offset)-1) & 63
 }
 
-// coder chooses how one of the three codes of sequences is encoded.
+// coder selects the encoding of one of the three codes of sequences.
 type coder struct {
-	counts  [64]uint32 // of the codes of a block
+	counts  [64]uint32 // counts of the codes of a block
 	tables  [2]table
-	current int    // the table that was described last
-	known   bool   // the decoder has it
-	use     *table // what was chosen
+	current int    // index of the table that was described last
+	known   bool   // the decoder has that table
+	use     *table // the selected table
 }
 
-// choose chooses the table that takes the fewest bits for n codes, and appends
-// its description, if it needs one, to dst.
+// choose selects the table that takes the fewest bits for n codes, and appends its
+// description, if it needs one, to dst.
 //
 // Source: RFC 8878, section 3.1.1.3.2.1, Symbol_Compression_Modes.
 func (c *coder) choose(dst []byte, n int, predefined *table, maxLog int) (out []byte, mode byte) {
@@ -109,7 +109,7 @@ func (c *coder) choose(dst []byte, n int, predefined *table, maxLog int) (out []
 	return out, mode
 }
 
-// putSequences appends the section of sequences to e.out.
+// putSequences appends the sequences section to e.out.
 //
 // Source: RFC 8878, section 3.1.1.3.2.
 func (e *Encoder) putSequences() {
@@ -139,13 +139,13 @@ func (e *Encoder) putSequences() {
 	out, o := e.offs.choose(out, n, offsetDefault, 8)
 	out, m := e.matches.choose(out, n, matchDefault, 9)
 	out[modes] = l<<6 | o<<4 | m<<2
-	// A sequence takes 59 bits at most beside its codes, which take 26.
+	// A sequence takes at most 26 bits for its codes and 59 extra bits.
 	w := writer{dst: slices.Grow(out, 11*n+16)[:len(out)+11*n+16], at: len(out)}
 	e.write(&w)
 	e.out = w.dst[:w.at]
 }
 
-// write writes the sequences, the last one first, for decoders read backwards.
+// write writes the sequences from the last to the first, because decoders read backwards.
 func (e *Encoder) write(w *writer) {
 	lt, mt, ot := e.lits.use, e.matches.use, e.offs.use
 	var ls, ms, os uint32 // states
@@ -168,15 +168,15 @@ func (e *Encoder) write(w *writer) {
 	w.put(ms, mt.log)
 	w.put(os, ot.log)
 	w.put(ls, lt.log)
-	w.put(1, 1) // marks the end
+	w.put(1, 1) // end marker
 	w.flush()
 	if w.have > 0 {
 		w.at++
 	}
 }
 
-// writer writes bits, the lowest first. Less than 8 are left by flush, and put
-// takes 56 more.
+// writer writes bits, the lowest first. flush leaves fewer than 8 bits, and put can add
+// 56 more before the next flush.
 type writer struct {
 	dst  []byte
 	at   int
@@ -196,8 +196,7 @@ func (w *writer) flush() {
 	w.have &= 7
 }
 
-// next writes what leads from the state for a code to the one after, and gives
-// the former.
+// next writes the bits that lead from state to a state for code, and returns that state.
 func (w *writer) next(t *table, state uint32, code uint8) uint32 {
 	c := &t.codes[code&63]
 	n := uint(state+c.bits) >> 16

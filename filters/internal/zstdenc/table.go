@@ -7,23 +7,23 @@ import (
 
 const maxTableLog = 9
 
-// table encodes codes by finite state entropy.
+// table encodes codes with finite state entropy.
 //
 // Source: RFC 8878, section 4.1.
 type table struct {
 	log uint
-	// norm says how many states a code has, of 1<<log in all; -1 is one of the
-	// last ones.
+	// norm is the number of states of each code, of 1<<log in total. -1 means one of the
+	// last states.
 	norm [64]int16
-	// states has the states of code 0, then those of code 1 and so on.
+	// states holds the states of code 0, then those of code 1, and so on.
 	states [1 << maxTableLog]uint16
 	codes  [64]struct {
-		bits uint32 // state + bits has the number of bits to write in its high half
-		find int32  // and what is left of the state + find is the index in states
+		bits uint32 // the high half of state+bits is the number of bits to write
+		find int32  // the rest of state plus find is the index in states
 	}
 }
 
-// one is for codes that are all the same: they take no bits.
+// one encodes codes that are all equal, with no bits.
 var one table
 
 func newTable(log uint, norm ...int16) *table {
@@ -33,7 +33,7 @@ func newTable(log uint, norm ...int16) *table {
 	return t
 }
 
-// build makes states and codes from norm.
+// build computes states and codes from norm.
 func (t *table) build() {
 	size := 1 << t.log
 	var owner [1 << maxTableLog]uint8 // of states
@@ -73,15 +73,15 @@ func (t *table) build() {
 	}
 }
 
-// first gives a state for the code that is written first.
+// first returns a state for the code that is written first.
 func (t *table) first(code uint8) uint32 {
 	c := &t.codes[code&63]
 	n := (c.bits + 1<<15) >> 16
 	return uint32(t.states[(int32((n<<16-c.bits)>>n)+c.find)&(1<<maxTableLog-1)])
 }
 
-// approximate sets norm to what comes closest to counts of codes, of which
-// there are n in all and two that differ at least.
+// approximate sets norm to the best approximation of the counts of codes. n is the total
+// of the counts, of which at least two must not be 0.
 func (t *table) approximate(counts *[64]uint32, n, log int) {
 	t.log = uint(log)
 	left := 1 << log
@@ -101,8 +101,7 @@ func (t *table) approximate(counts *[64]uint32, n, log int) {
 			if k == 0 || step < 0 && t.norm[code] == 1 {
 				continue
 			}
-			// A step changes the bits that a code takes by about
-			// count / (norm ± 1/2).
+			// A step changes the number of bits of a code by about count / (norm ± 1/2).
 			if best >= 0 {
 				a := int(k) * (2*int(t.norm[best]) + step)
 				b := int(counts[best]) * (2*int(t.norm[code]) + step)
@@ -117,7 +116,7 @@ func (t *table) approximate(counts *[64]uint32, n, log int) {
 	}
 }
 
-// logs has 256 times the logarithms to base 2.
+// logs holds 256 times the logarithms to base 2.
 var logs = func() (l [1<<maxTableLog + 1]int) {
 	for i := range l {
 		l[i] = int(math.Round(256 * math.Log2(float64(max(i, 1)))))
@@ -125,7 +124,8 @@ var logs = func() (l [1<<maxTableLog + 1]int) {
 	return l
 }()
 
-// cost gives about how many bits codes take that are so many.
+// cost returns about how many bits the counted codes take, or math.MaxInt if the table
+// lacks one of them.
 func (t *table) cost(counts *[64]uint32) int {
 	sum := 0
 	for code, k := range counts {
@@ -141,7 +141,7 @@ func (t *table) cost(counts *[64]uint32) int {
 	return sum>>8 + int(t.log)
 }
 
-// describe appends norm, which has nothing below 0.
+// describe appends the description of norm, which must not have negative values.
 func (t *table) describe(dst []byte) []byte {
 	bits, have := uint32(t.log-5), uint(4)
 	put := func(v int, n uint) {
@@ -151,8 +151,7 @@ func (t *table) describe(dst []byte) []byte {
 			bits >>= 8
 		}
 	}
-	// Values from 0 to left are possible, and the smaller ones of them take a
-	// bit less.
+	// Values from 0 to left are possible. The smaller ones take one bit less.
 	for code, left := 0, 1<<t.log+1; left > 1; {
 		n := int(t.norm[code])
 		code++

@@ -2,7 +2,8 @@ package zstdenc
 
 import "math/bits"
 
-// xxh64 gives the hash of the content that a frame ends with the low half of.
+// xxh64 returns the xxHash of b. A frame ends with the low half of the hash of its
+// content.
 //
 // Source: doc/xxhash_spec.md of xxHash, which RFC 8878 refers to.
 func xxh64(b []byte) uint64 {
@@ -16,7 +17,7 @@ func xxh64(b []byte) uint64 {
 	round := func(acc, v uint64) uint64 { return bits.RotateLeft64(acc+v*p2, 31) * p1 }
 	n, h := len(b), uint64(p5)
 	if n >= 32 {
-		p := uint64(p1) // not a constant, for sums wrap around
+		p := uint64(p1) // a variable, because constants must not overflow
 		a := [4]uint64{p + p2, p2, 0, -p}
 		for ; len(b) >= 32; b = b[32:] {
 			for i := range a {
