@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/bitround"
 )
 
-// TestIntegersStay: integers are neither refused nor rounded.
+// TestIntegersStay checks that integers are accepted and not rounded.
 func TestIntegersStay(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"<i4", ">i8", "|u1", "<u2"} {

@@ -47,7 +47,7 @@ func TestIncompressibleIsStored(t *testing.T) {
 	}
 }
 
-// TestHeader: each absurd member is refused before anything is decoded.
+// TestHeader checks that each invalid member of the header is refused before decoding.
 func TestHeader(t *testing.T) {
 	t.Parallel()
 	c, enc := encode(t, blosc.Params{CName: "lz4", CLevel: 5, Shuffle: 1, TypeSize: 4}, ramp(10_000))
@@ -95,14 +95,14 @@ func TestBloscLZ(t *testing.T) {
 	}
 }
 
-// TestSnappyOnly refuses a copy of distance 0, which is of S2.
+// TestSnappyOnly checks that a copy of distance 0, which only S2 allows, is refused.
 func TestSnappyOnly(t *testing.T) {
 	t.Parallel()
 	c, err := blosc.New(blosc.Params{CName: "snappy", CLevel: 5, TypeSize: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A literal, a copy of 4 bytes one before, and one of 5 bytes.
+	// A literal, a copy of 4 bytes at distance 1, and one of 5 bytes.
 	frame := []byte{2, 1, 0x50, 1, 10, 0, 0, 0, 10, 0, 0, 0, 31, 0, 0, 0, 20, 0, 0, 0, 7, 0, 0, 0, 10, 0, 'a', 1, 1, 5, 1}
 	dst := make([]byte, 10)
 	if n, err := c.Decode(t.Context(), dst, frame); err != nil || string(dst[:n]) != "aaaaaaaaaa" {

@@ -10,10 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// TestListsBehindFilters has what numcodecs 0.17.1 makes of chunks of several
-// dimensions and of scalars with a filter before json2 or msgpack2: those that
-// flatten the chunk leave a list of one dimension. It is read, and written the
-// same.
+// TestListsBehindFilters compares with the output of numcodecs 0.17.1 for chunks of
+// several dimensions and scalars with a filter before json2 or msgpack2. Filters that
+// flatten the chunk leave a list of one dimension.
 func TestListsBehindFilters(t *testing.T) {
 	t.Parallel()
 	const (

@@ -13,15 +13,15 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
-// noFixtures are the codecs of which the corpus has no fixture, or only ones
-// whose values are Python objects.
+// noFixtures are the codecs without a fixture in the corpus, or only with fixtures whose
+// values are Python objects.
 var noFixtures = []string{"base64", "bitround", "categorize", "fletcher32", "jenkins_lookup3", "json2", "msgpack2", "szip", "vlen-array", "vlen-bytes", "vlen-utf8"}
 
-// lossy are the codecs of the corpus that do not give back what they encode.
+// lossy are the codecs of the corpus that do not restore the encoded values exactly.
 var lossy = []string{"astype", "fixedscaleoffset", "quantize"}
 
-// TestCorpus decodes everything that numcodecs wrote with the codecs that are
-// built in, and encodes and decodes it again.
+// TestCorpus decodes everything that numcodecs wrote with the built-in codecs, encodes it
+// and decodes it again.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(filtertest.Corpora(t), "numcodecs")
@@ -41,7 +41,7 @@ func TestCorpus(t *testing.T) {
 				configs = append(configs, found...)
 			}
 			if len(configs) == 0 {
-				t.Skipf("missing: numcodecs has no fixture of %q", d.ID)
+				t.Skipf("numcodecs has no fixture of %q", d.ID)
 			}
 			n := 0
 			for _, path := range configs {
@@ -73,18 +73,18 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 		dst := make([]byte, len(a.Data))
 		n, err := c.Decode(t.Context(), dst, enc)
 		if slices.Contains(lossy, id) {
-			// What is decoded is not what was encoded: compare the encoded
-			// bytes. TestRegistry compares what is decoded.
+			// Decoding does not restore the encoded value, so compare the encoded bytes.
+			// TestRegistry compares decoded values.
 			buf := make([]byte, out.MaxBytes)
 			if m, e := c.Encode(t.Context(), buf, a.Data); err != nil || e != nil || n != len(dst) || !bytes.Equal(buf[:m], enc) {
-				t.Errorf("%s: other bytes than numcodecs', %v, %v", f, err, e)
+				t.Errorf("%s: encodes differently than numcodecs, %v, %v", f, err, e)
 			}
 			continue
 		}
 		if id == "shuffle" && strings.Contains(string(config), `"elementsize": 0`) {
-			// numcodecs leaves bytes as they are when the size is 0. NetCDF-C
-			// writes 0 whatever the size, and means that of the elements; its
-			// files are the ones that exist, so that is how we read it.
+			// numcodecs does not shuffle if the size is 0. NetCDF-C always writes 0 and
+			// means the size of the elements. This package follows netCDF-C, because its
+			// files exist.
 			if !bytes.Equal(enc, a.Data) || err != nil {
 				t.Errorf("%s: %v", f, err)
 			}

@@ -13,22 +13,21 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
-// The size of the output of a fuzzed decoder, and the memory that it may take
-// for it: most of it is that of blocks of bzip2 and of windows of zstd.
+// The size of the output of a fuzzed decoder, and the memory it may allocate for that.
+// Most of that memory is for blocks of bzip2 and windows of zstd.
 const (
 	room    = 1 << 14
 	ceiling = 8 << 20
 )
 
-// fuzz is fuzzAs with integers of four bytes.
+// fuzz is like fuzzAs, with 4-byte integers.
 func fuzz(f *testing.F, id string, params ...string) {
 	f.Helper()
 	fuzzAs(f, "<i4", id, params...)
 }
 
-// fuzzAs decodes anything between canaries, within a ceiling of memory: an
-// error of a known kind, or a value that survives a round trip when nothing is
-// lost.
+// fuzzAs decodes any input between canaries with limited memory. Decoding must return an
+// error of a known kind, or a value that survives a round trip if the codec is lossless.
 func fuzzAs(f *testing.F, elements, id string, params ...string) {
 	f.Helper()
 	typ, err := dtype.Parse(elements)
@@ -50,7 +49,7 @@ func fuzzAs(f *testing.F, elements, id string, params ...string) {
 			f.Add(enc[:m])
 		}
 	}
-	exactHere := id == "delta" || id == "json2" // for the types of their targets
+	exactHere := id == "delta" || id == "json2" // for the types used here
 	lossy := !exactHere && slices.ContainsFunc(builtin.Provider().Describe(), func(d driver.Description) bool { return d.ID == id && d.Lossy })
 	c, out := filtertest.Open(f, builtin.Provider(), id, params[0], in)
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -69,12 +68,12 @@ func fuzzAs(f *testing.F, elements, id string, params ...string) {
 		back := make([]byte, len(plain))
 		k, err := c.Decode(t.Context(), back, enc[:m])
 		if err != nil || !lossy && !bytes.Equal(back[:k], plain) {
-			t.Fatalf("%d bytes come back changed: %v", len(plain), err)
+			t.Fatalf("%d bytes change in a round trip: %v", len(plain), err)
 		}
 	})
 }
 
-// hostile decodes src and gives the value when there is one.
+// hostile decodes src and returns the value if decoding succeeds.
 func hostile(t *testing.T, c driver.Codec, src []byte) ([]byte, bool) {
 	t.Helper()
 	b := bytes.Repeat([]byte{0xC5}, room+64)
@@ -97,14 +96,14 @@ func hostile(t *testing.T, c driver.Codec, src []byte) ([]byte, bool) {
 	return bytes.Clone(b[32 : 32+n]), true
 }
 
-// allocated is the number of bytes that the program has ever taken.
+// allocated returns the number of bytes that the program has allocated since its start.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// seeds are values of a type.
+// seeds returns values of a type.
 func seeds(t testing.TB, typ dtype.Type) (list [][]byte) {
 	t.Helper()
 	if !typ.Fixed() {

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
-// endsLater is a context that ends after it was asked a number of times.
+// endsLater is a context that ends after a number of calls of Err.
 type endsLater struct {
-	context.Context // it is one
+	context.Context // the parent
 	left            int
 }
 
@@ -25,13 +25,13 @@ func (e *endsLater) Err() error {
 	return nil
 }
 
-// TestInterrupted shows that encoders and decoders which may take minutes for a
-// chunk end with the context, decoders also where their input makes no output.
+// TestInterrupted checks that encoders and decoders that may take minutes for a chunk
+// stop when the context ends, decoders even while their input produces no output.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<18)
 	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ { // not for secrets
-		noise[i] = byte(r.Uint32()) // one byte of it
+		noise[i] = byte(r.Uint32()) // truncation is intended
 	}
 	typ, err := dtype.Parse("|u1")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestInterrupted(t *testing.T) {
 	empty := func(one string) []byte { return bytes.Repeat([]byte(one), 10000) }
 	for name, c := range map[string]struct {
 		id, params string
-		src        []byte // nil is noise, encoded
+		src        []byte // nil for encoded noise
 	}{
 		"bz2":           {"bz2", `{}`, nil},
 		"bz2, empty":    {"bz2", `{}`, empty("BZh9\x17rE8P\x90\x00\x00\x00\x00")},
@@ -57,7 +57,7 @@ func TestInterrupted(t *testing.T) {
 			if _, err := codec.Encode(&endsLater{t.Context(), 2}, src, noise); err != context.Canceled { //nolint:errorlint // it must be bare
 				t.Errorf("%s, encoding: got %v", name, err)
 			}
-			n, err := codec.Encode(t.Context(), src, noise) // after one that was interrupted
+			n, err := codec.Encode(t.Context(), src, noise) // after an interrupted call
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
-// python gives an interpreter that has numcodecs, or skips the test.
+// python returns an interpreter that has numcodecs, or skips the test.
 func python(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("NCZARR_PEERS_PYTHON"), "python3"} {
@@ -28,12 +28,12 @@ func python(t *testing.T) string {
 			return name
 		}
 	}
-	t.Skip("missing: a Python with numcodecs, see NCZARR_PEERS_PYTHON")
+	t.Skip("a Python with numcodecs is missing; set NCZARR_PEERS_PYTHON")
 	return ""
 }
 
-// script decodes NAME.enc with the configuration in NAME.json into NAME.out,
-// and encodes NAME.raw into NAME.peer, for every NAME.json in a folder.
+// script decodes NAME.enc with the configuration in NAME.json to NAME.out, and encodes
+// NAME.raw to NAME.peer, for every NAME.json in a folder.
 const script = `
 import sys, json, pathlib, warnings
 warnings.simplefilter("ignore")
@@ -48,7 +48,7 @@ for f in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
     f.with_suffix(".peer").write_bytes(numpy.asarray(c.encode(raw)).tobytes())
 `
 
-// field gives n elements of a smooth field with a little noise.
+// field returns n elements of a smooth field with a little noise.
 func field(t dtype.Type, n int) []byte {
 	r := rand.New(rand.NewPCG(5, 9))
 	b := make([]byte, n*t.Size)
@@ -73,8 +73,8 @@ func field(t dtype.Type, n int) []byte {
 	return b
 }
 
-// TestPeer lets numcodecs decode what we encode, decodes what it encodes, and
-// compares the sizes.
+// TestPeer checks that numcodecs decodes our encoded data and that we decode its data,
+// and compares the sizes.
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	py := python(t)
@@ -150,12 +150,12 @@ func TestPeer(t *testing.T) {
 		c, _ := open(j)
 		dst := make([]byte, len(j.raw))
 		if _, err := c.Decode(t.Context(), dst, peer); err != nil {
-			t.Errorf("{%s} of %d %s: we do not decode what numcodecs encodes: %v", j.config, len(j.raw), j.dtype, err)
+			t.Errorf("{%s} of %d %s: cannot decode the output of numcodecs: %v", j.config, len(j.raw), j.dtype, err)
 			continue
 		}
 		// Sums of floats lose bits, but ours must lose the same ones.
 		if string(dst) != string(out) {
-			t.Errorf("{%s} of %d %s: we and numcodecs decode other bytes", j.config, len(j.raw), j.dtype)
+			t.Errorf("{%s} of %d %s: numcodecs decodes different bytes", j.config, len(j.raw), j.dtype)
 		}
 		if !strings.Contains(j.config, "delta") && string(dst) != string(j.raw) {
 			t.Errorf("{%s} of %d %s: wrong bytes", j.config, len(j.raw), j.dtype)

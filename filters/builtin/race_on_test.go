@@ -2,5 +2,6 @@
 
 package builtin_test
 
-// raceOn: the race detector makes sync.Pool forget things at random.
+// raceOn reports whether the race detector is on, with which sync.Pool drops items at
+// random.
 const raceOn = true

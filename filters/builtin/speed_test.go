@@ -18,7 +18,7 @@ func blosc(cname string, level, shuffle int) []driver.Step {
 	return []driver.Step{step("blosc", fmt.Sprintf(`{"cname":%q,"clevel":%d,"shuffle":%d}`, cname, level, shuffle))}
 }
 
-// chains are the chains that arrays really have.
+// chains are filter chains that real arrays use.
 var chains = []struct {
 	name  string
 	steps []driver.Step
@@ -38,8 +38,7 @@ var chains = []struct {
 	{"delta+zlib", []driver.Step{step("delta", `{"dtype":"<i4"}`), step("zlib", `{"level":1}`)}},
 }
 
-// opened gives the pipeline of a chain, and a chunk of n float32 plain and
-// encoded.
+// opened returns the pipeline of a chain, and a chunk of n float32, plain and encoded.
 func opened(t testing.TB, steps []driver.Step, n int) (p *codec.Pipeline, plain, enc []byte) {
 	t.Helper()
 	all := builtin.Provider()
@@ -56,7 +55,8 @@ func opened(t testing.TB, steps []driver.Step, n int) (p *codec.Pipeline, plain,
 	return p, plain, enc[:m]
 }
 
-// TestNoAllocationsPerChunk decodes many chunks in the steady state.
+// TestNoAllocationsPerChunk checks that decoding many chunks allocates no memory per
+// chunk.
 func TestNoAllocationsPerChunk(t *testing.T) { //nolint:paralleltest // it measures
 	if raceOn {
 		t.Skip("allocations are not counted under the race detector")
@@ -113,7 +113,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// simple are codecs that are benched beside a copy of their memory.
+// simple are codecs that are benchmarked next to a copy of their memory.
 var simple = []struct{ name, dtype, id, params string }{
 	{"packbits", "|b1", "packbits", `{}`},
 	{"bitround", "<f4", "bitround", `{"keepbits":9}`},
@@ -123,8 +123,8 @@ var simple = []struct{ name, dtype, id, params string }{
 	{"lzma", "<i2", "lzma", `{"preset":1}`},
 }
 
-// BenchmarkSimple encodes and decodes 4 MiB with single codecs, and copies
-// them, which is the least that any codec does.
+// BenchmarkSimple encodes and decodes 4 MiB with single codecs, and also copies the data,
+// which is a lower bound for any codec.
 func BenchmarkSimple(b *testing.B) {
 	const size = 4 << 20
 	bench := func(name string, f func() error) {
@@ -154,7 +154,7 @@ func BenchmarkSimple(b *testing.B) {
 		}
 		n := 0
 		bench(s.name+"/encode", func() (err error) { n, err = c.Encode(b.Context(), enc, plain); return err })
-		if n == 0 { // encoding was not chosen
+		if n == 0 { // encoding was not selected
 			if n, err = c.Encode(b.Context(), enc, plain); err != nil {
 				b.Fatal(err)
 			}

@@ -23,12 +23,12 @@ import (
 
 var update = flag.Bool("update", false, "record the peer's sizes anew")
 
-// peerSizes is testdata/zstd-sizes.json: what numcodecs makes of the arrays of
-// TestZstdSizes.
+// peerSizes is the content of testdata/zstd-sizes.json, the sizes that numcodecs reaches
+// for the arrays of TestZstdSizes.
 type peerSizes struct {
 	Versions map[string]string `json:"versions"`
 	Data     string            `json:"data"` // SHA-256 of the arrays
-	// Sizes has, for an array and a chain, the sizes in bytes at levels 1 to 9.
+	// Sizes holds the sizes in bytes at levels 1 to 9, by array and chain.
 	Sizes map[string][]int `json:"sizes"`
 }
 
@@ -40,10 +40,10 @@ type zstdCase struct {
 	array sample.Array
 	spec  driver.Spec
 	steps []driver.Step // before zstd
-	data  []byte        // what zstd gets
+	data  []byte        // the input of zstd
 }
 
-// zstdCases gives every sample, and the SHA-256 of all.
+// zstdCases returns every sample, and the SHA-256 of all.
 func zstdCases(t *testing.T) (cases []zstdCase, sum string) {
 	t.Helper()
 	h := sha256.New()
@@ -83,13 +83,12 @@ func pipeline(t *testing.T, spec driver.Spec, steps ...driver.Step) *codec.Pipel
 	return p
 }
 
-// outliers are what is more than a tenth larger than the reference
-// implementation makes it at a level, and by how much.
+// outliers are the cases that are more than a tenth larger than the output of the
+// reference implementation at a level, and their factor.
 //
-// The reference implementation looks for matches of five bytes at level 2,
-// which SpeedFastest misses among rounded floats. Slowly rising integers of
-// eight bytes leave short runs when they are shuffled, which SpeedDefault
-// misses and SpeedFastest does not.
+// The reference implementation searches for matches of five bytes at level 2, which
+// SpeedFastest misses in rounded floats. Slowly increasing 8-byte integers leave short
+// runs when they are shuffled, which SpeedDefault misses and SpeedFastest does not.
 var outliers = map[string]struct {
 	level int
 	most  float64
@@ -99,16 +98,16 @@ var outliers = map[string]struct {
 	"integers times, shuffled": {3, 1.18},
 }
 
-// TestZstdSizes compares sizes with those of the reference implementation,
-// over the levels 1 to 9 and all kinds of data: ours are at most 3 percent
-// larger at levels 1 to 3 and 6 percent from there on in the mean, and 10
-// percent for any array that is not among the outliers.
+// TestZstdSizes compares sizes with those of the reference implementation for levels 1 to
+// 9 and all kinds of data. In the mean, ours are at most 3 percent larger at levels 1 to
+// 3 and 6 percent above. For a single array other than the outliers the limit is 10
+// percent.
 func TestZstdSizes(t *testing.T) {
 	t.Parallel()
 	want := recordedSizes(t)
 	cases, sum := zstdCases(t)
 	if sum != want.Data {
-		t.Fatal("the samples have changed: record the sizes anew with -run TestZstdPeerSizes -update")
+		t.Fatal("the samples changed: record the sizes again with -run TestZstdPeerSizes -update")
 	}
 	for level := 1; level <= 9; level++ {
 		product := 1.0
@@ -151,8 +150,8 @@ func recordedSizes(t *testing.T) (p peerSizes) {
 	return p
 }
 
-// TestZstdPeerSizes compares the recorded sizes with those of the numcodecs
-// that is installed, when it is the recorded version.
+// TestZstdPeerSizes compares the recorded sizes with those of the installed numcodecs if
+// it has the recorded version.
 func TestZstdPeerSizes(t *testing.T) {
 	t.Parallel()
 	cases, sum := zstdCases(t)
@@ -189,8 +188,8 @@ func TestZstdPeerSizes(t *testing.T) {
 	}
 }
 
-// codecsPeer starts conformance/interop/peers/codecs.py and gives a function
-// that asks it.
+// codecsPeer starts conformance/interop/peers/codecs.py and returns a function that sends
+// it requests.
 func codecsPeer(t *testing.T) func(request, answer any) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), python(t), "-B", "../../conformance/interop/peers/codecs.py")

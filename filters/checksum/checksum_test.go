@@ -29,7 +29,7 @@ func spec(n int) driver.Spec {
 	return driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 2, Order: dtype.Little}, Shape: []int{n / 2}, MaxBytes: int64(n)}
 }
 
-// TestNumcodecs has the checksums that numcodecs makes.
+// TestNumcodecs compares with the checksums of numcodecs.
 func TestNumcodecs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestNumcodecs(t *testing.T) {
 		if n, err := f.Decode(t.Context(), dst, want); err != nil || !bytes.Equal(squares(), dst[:n]) {
 			t.Errorf("%s: want %x, got %x, %v", c.id, squares(), dst[:n], err)
 		}
-		for i := range 8 * len(want) { // no damaged bit goes unnoticed
+		for i := range 8 * len(want) { // every flipped bit must be detected
 			want[i/8] ^= 1 << (i % 8)
 			if _, err := f.Decode(t.Context(), dst, want); ncerr.KindOf(err) != ncerr.ErrCorrupt {
 				t.Errorf("%s, bit %d: want ErrCorrupt, got %v", c.id, i, err)
@@ -72,8 +72,8 @@ func TestNumcodecs(t *testing.T) {
 	}
 }
 
-// swap exchanges the bytes within each half of the checksum at the end, as old
-// HDF5 releases wrote it on big-endian machines.
+// swap swaps the bytes within each half of the checksum at the end, as old HDF5 releases
+// wrote it on big-endian machines.
 func swap(b []byte) []byte {
 	b = bytes.Clone(b)
 	sum := b[len(b)-4:]
@@ -81,7 +81,7 @@ func swap(b []byte) []byte {
 	return b
 }
 
-// TestFletcherOrders reads the checksum in both orders of bytes, and no other.
+// TestFletcherOrders checks that exactly two byte orders of the checksum are accepted.
 func TestFletcherOrders(t *testing.T) {
 	t.Parallel()
 	f, out := filtertest.Open(t, checksum.Provider(), "fletcher32", `{}`, spec(40))
@@ -111,8 +111,8 @@ func TestFletcherOrders(t *testing.T) {
 	}
 }
 
-// TestFletcherPlaces has the checksum in each place of a pipeline: first, as
-// netCDF-C puts it, between the others, and last. What is damaged is refused.
+// TestFletcherPlaces puts the checksum at each position of a pipeline: first, as netCDF-C
+// does, between other filters, and last. Damage must be detected.
 func TestFletcherPlaces(t *testing.T) {
 	t.Parallel()
 	providers := map[string]driver.Provider{"fletcher32": checksum.Provider(), "shuffle": shuffle.Provider(), "zlib": zlib.Provider()}
@@ -128,18 +128,18 @@ func TestFletcherPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k, err := p.Decode(t.Context(), dst, enc[:n]); err != nil || !bytes.Equal(squares(), dst[:k]) {
-			t.Errorf("place %d: want %x, got %x, %v", place, squares(), dst[:k], err)
+			t.Errorf("position %d: want %x, got %x, %v", place, squares(), dst[:k], err)
 		}
 		if steps[len(steps)-1].ID == sum.ID {
 			other := swap(enc[:n])
 			if k, err := p.Decode(t.Context(), dst, other); err != nil || !bytes.Equal(squares(), dst[:k]) {
-				t.Errorf("place %d, bytes swapped: want %x, got %x, %v", place, squares(), dst[:k], err)
+				t.Errorf("position %d, bytes swapped: want %x, got %x, %v", place, squares(), dst[:k], err)
 			}
 		}
 		for i := range 8 * n {
 			enc[i/8] ^= 1 << (i % 8)
 			if k, err := p.Decode(t.Context(), dst, enc[:n]); err == nil && !bytes.Equal(squares(), dst[:k]) {
-				t.Errorf("place %d, bit %d: other values without an error", place, i)
+				t.Errorf("position %d, bit %d: different values without an error", place, i)
 			}
 			enc[i/8] ^= 1 << (i % 8)
 		}

@@ -16,7 +16,7 @@ import (
 
 var integers = []string{"|b1", "|i1", "|u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8", "<M8[s]", ">m8[ns]"}
 
-// TestIntegersComeBack: any bits survive, in every type and byte order.
+// TestIntegersComeBack checks that any bits survive, in every type and byte order.
 func TestIntegersComeBack(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(r *rapid.T) {
@@ -41,7 +41,7 @@ func TestIntegersComeBack(t *testing.T) {
 	})
 }
 
-// TestAgainstNumbers uses differences worked out by hand.
+// TestAgainstNumbers compares with differences computed by hand.
 func TestAgainstNumbers(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -93,8 +93,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSumsInTheWiderType: the sum keeps what one element cannot. The wanted
-// values are those of numcodecs 0.17.
+// TestSumsInTheWiderType checks that the sum keeps bits that an element cannot hold. The
+// expected values are those of numcodecs 0.17.
 func TestSumsInTheWiderType(t *testing.T) {
 	t.Parallel()
 	in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.Int, Size: 4, Order: dtype.Little}, Shape: []int{3}, MaxBytes: 12}
@@ -112,7 +112,7 @@ func TestSumsInTheWiderType(t *testing.T) {
 	}
 }
 
-// TestWrappedDifferencesAsFloat: 10 and 5 as uint8 differ by 251.
+// TestWrappedDifferencesAsFloat tests that 10 and 5 as uint8 differ by 251.
 func TestWrappedDifferencesAsFloat(t *testing.T) {
 	t.Parallel()
 	in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.Uint, Size: 1}, Shape: []int{300}, MaxBytes: 300}

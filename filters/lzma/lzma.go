@@ -127,7 +127,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	switch {
 	case prm.Delta == 0:
 	case prm.Format == Alone || prm.Format == Raw:
-		p.Fail("delta", "only the format xz supports it")
+		p.Fail("delta", "only xz supports it")
 	default:
 		c.deltas = []int{prm.Delta}
 	}

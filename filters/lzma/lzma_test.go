@@ -23,8 +23,8 @@ func spec(n int) driver.Spec {
 	return driver.Spec{DType: dtype.Type{Kind: dtype.Uint, Size: 1}, Shape: []int{n}, MaxBytes: int64(n)}
 }
 
-// gdal is a block with the filters delta and LZMA2 and no check, as GDAL
-// writes it; Python's lzma module made this one.
+// gdal is a block with the filters delta and LZMA2 and without a check, in the form that
+// GDAL writes. Python's lzma module made this one.
 const (
 	gdal = "fd377a585a000000ff12d94102010301002101167920c4eee00027001b5d000067fed3fea11ac14c2840fd96e0249d71d3a3b6d32992b7ab49a0000000012f28bc252f0706729e7a010000000000595a"
 	text = "0000000102030507090b0e1114181c2024292e33393f454b5259606870788089929ba5afb9c3ced9"
@@ -84,8 +84,8 @@ func TestOtherFilter(t *testing.T) {
 	}
 }
 
-// script decodes every N.xz into N.out, and encodes N.raw with the filters
-// that the name tells into N.peer.
+// script decodes every N.xz to N.out, and encodes N.raw to N.peer with the filters in the
+// file name.
 const script = `
 import lzma, pathlib, sys
 for f in sorted(pathlib.Path(sys.argv[1]).glob("*.xz")):
@@ -97,8 +97,8 @@ for f in sorted(pathlib.Path(sys.argv[1]).glob("*.xz")):
     f.with_suffix(".peer").write_bytes(lzma.compress(f.with_suffix(".raw").read_bytes(), check=int(check), filters=filters))
 `
 
-// TestPython has Python's lzma module read the container that we write, for
-// every check, delta and sizes around those of its parts, and reads its own.
+// TestPython checks that Python's lzma module reads our container, for every check, delta
+// filters and critical sizes, and that we read its output.
 func TestPython(t *testing.T) {
 	t.Parallel()
 	python := os.Getenv("NCZARR_PEERS_PYTHON")
@@ -106,7 +106,7 @@ func TestPython(t *testing.T) {
 		python = "python3"
 	}
 	if exec.CommandContext(t.Context(), python, "-c", "import lzma").Run() != nil {
-		t.Skip("missing: a Python with lzma, see NCZARR_PEERS_PYTHON")
+		t.Skip("a Python with lzma is missing; set NCZARR_PEERS_PYTHON")
 	}
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -148,7 +148,7 @@ func TestPython(t *testing.T) {
 	for _, j := range jobs {
 		out, err := os.ReadFile(j.path + ".out")
 		if err != nil || !bytes.Equal(j.raw, out) {
-			t.Errorf("%s: Python reads other bytes than we wrote, %v", filepath.Base(j.path), err)
+			t.Errorf("%s: Python decodes different bytes, %v", filepath.Base(j.path), err)
 		}
 		for _, ext := range []string{".xz", ".peer"} {
 			src, err := os.ReadFile(j.path + ext)
@@ -157,7 +157,7 @@ func TestPython(t *testing.T) {
 			}
 			dst := make([]byte, len(j.raw))
 			if n, err := j.codec.Decode(t.Context(), dst, src); err != nil || !bytes.Equal(j.raw, dst[:n]) {
-				t.Errorf("%s%s: we read other bytes, %v", filepath.Base(j.path), ext, err)
+				t.Errorf("%s%s: we decode different bytes, %v", filepath.Base(j.path), ext, err)
 			}
 		}
 	}

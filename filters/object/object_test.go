@@ -34,8 +34,8 @@ func words(t testing.TB, list ...string) []byte {
 // floats are 1.5 and -0.25.
 const floats = "\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\xd0\xbf"
 
-// TestNumcodecs has lists that numcodecs makes: they are read, and written
-// the same but for white space.
+// TestNumcodecs tests lists made by numcodecs. We must decode them, and encode the same
+// except for white space.
 func TestNumcodecs(t *testing.T) {
 	t.Parallel()
 	pack := func(s string) string {
@@ -87,8 +87,8 @@ func TestNumcodecs(t *testing.T) {
 	}
 }
 
-// TestIndent has room for a list as Python writes it with white space, which
-// a compressor behind it may have made of any size.
+// TestIndent checks that the promised size holds a list with white space as Python writes
+// it, because a compressor after it may have encoded it.
 func TestIndent(t *testing.T) {
 	t.Parallel()
 	for params, indent := range map[string]string{`{"indent":24}`: strings.Repeat(" ", 24), `{"indent":" \t"}`: " \t", `{"indent":0,"separators":[",     ",":"]}`: ""} {
@@ -108,7 +108,7 @@ func TestIndent(t *testing.T) {
 		in := driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 1}, Shape: []int{5, 3, 2, 2}, MaxBytes: 60}
 		c, out := filtertest.Open(t, object.Provider(), object.JSON, params, in)
 		if int64(len(text)) > out.MaxBytes {
-			t.Errorf("%s: a list of %d bytes, room for %d", params, len(text), out.MaxBytes)
+			t.Errorf("%s: a list of %d bytes, but MaxBytes is %d", params, len(text), out.MaxBytes)
 		}
 		dst := make([]byte, 60)
 		if n, err := c.Decode(t.Context(), dst, text); err != nil || n != 60 {
@@ -120,7 +120,7 @@ func TestIndent(t *testing.T) {
 	}
 }
 
-// TestIndentRoom asks for white space that would take any memory.
+// TestIndentRoom requests white space that would need unlimited memory.
 func TestIndentRoom(t *testing.T) {
 	t.Parallel()
 	room := func(params string) int64 {
@@ -131,15 +131,15 @@ func TestIndentRoom(t *testing.T) {
 	plain := room(`{}`)
 	for _, params := range []string{`{"indent":1024}`, `{"separators":["` + strings.Repeat(" ", 1024) + `",":"]}`} {
 		if got := room(params); got > 6*plain {
-			t.Errorf("%.20s: room for %d bytes, %d without it", params, got, plain)
+			t.Errorf("%.20s: MaxBytes is %d, and %d without it", params, got, plain)
 		}
 	}
 	if got := room(`{"indent":8}`); got < plain+25<<24 {
-		t.Errorf("an indent of 8: room for %d bytes, %d without it", got, plain)
+		t.Errorf("an indent of 8: MaxBytes is %d, and %d without it", got, plain)
 	}
 }
 
-// TestRefused has lists that are not what the array is.
+// TestRefused tests lists that do not match the array.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	text, number := dtype.Type{Kind: dtype.String}, dtype.Type{Kind: dtype.Int, Size: 1}
@@ -184,8 +184,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNotStrict has a list with a control character as it is, which Python's
-// module reads when it is told to.
+// TestNotStrict decodes a list with an unescaped control character, which Python's module
+// accepts if strict is false.
 func TestNotStrict(t *testing.T) {
 	t.Parallel()
 	f, _ := filtertest.Open(t, object.Provider(), object.JSON, `{"strict":false}`, driver.Spec{DType: dtype.Type{Kind: dtype.String}, Shape: []int{1}, MaxBytes: 100})

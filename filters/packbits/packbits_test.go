@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/packbits"
 )
 
-// TestIntegers: integers of one byte are packed as numcodecs 0.17.1 packs them,
-// and a value that it would make a one is refused.
+// TestIntegers checks that integers of one byte are packed as in numcodecs 0.17.1, and
+// that values are refused that numcodecs would store as 1.
 func TestIntegers(t *testing.T) {
 	t.Parallel()
 	plain, coded := []byte{1, 0, 1, 1, 0, 0, 1, 0, 1, 1}, []byte{6, 0xb2, 0xc0}
@@ -30,7 +30,7 @@ func TestIntegers(t *testing.T) {
 			t.Errorf("%v: want %x, got %x, %v", in.DType, plain, dst[:n], err)
 		}
 		if _, err := c.Encode(t.Context(), dst, []byte{1, 2}); errors.Is(err, ncerr.ErrConvert) != (kind != dtype.Bool) {
-			t.Errorf("%v: 2 is encoded with %v", in.DType, err)
+			t.Errorf("%v: want ErrConvert for the value 2, got %v", in.DType, err)
 		}
 	}
 	for _, in := range []driver.Spec{

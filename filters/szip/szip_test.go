@@ -23,7 +23,7 @@ func peer(t *testing.T, args ...string) string {
 	t.Helper()
 	python := os.Getenv("NCZARR_PEERS_PYTHON")
 	if python == "" || exec.CommandContext(t.Context(), python, "-c", "import netCDF4").Run() != nil {
-		t.Skip("missing: a Python with netCDF4, see NCZARR_PEERS_PYTHON")
+		t.Skip("a Python with netCDF4 is missing; set NCZARR_PEERS_PYTHON")
 	}
 	var msg bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), python, append([]string{filepath.Join("testdata", "peer.py")}, args...)...)
@@ -35,8 +35,8 @@ func peer(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestLibaec decodes what libaec encodes, with and without the parameters
-// that HDF5 works out, and lets it decode what we encode.
+// TestLibaec decodes the output of libaec, with and without the parameters that HDF5
+// computes, and checks that libaec decodes our output.
 func TestLibaec(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func check(t *testing.T, path string) error {
 		c, out := filtertest.Open(t, szip.Provider(), szip.ID, params, driver.Spec{DType: typ, Shape: about.Shape, MaxBytes: int64(len(raw))})
 		dst := make([]byte, len(raw))
 		if n, err := c.Decode(t.Context(), dst, enc); err != nil || !bytes.Equal(dst[:n], raw) {
-			return fmt.Errorf("%s: we decode other bytes than libaec encoded, %w", params, err)
+			return fmt.Errorf("%s: output of libaec decodes to different bytes, %w", params, err)
 		}
 		ours := make([]byte, out.MaxBytes)
 		n, err := c.Encode(t.Context(), ours, raw)
@@ -93,7 +93,7 @@ func check(t *testing.T, path string) error {
 			t.Fatal(err)
 		}
 		if n, err := c.Decode(t.Context(), dst, ours[:n]); err != nil || !bytes.Equal(dst[:n], raw) {
-			return fmt.Errorf("%s: our own does not come back, %w", params, err)
+			return fmt.Errorf("%s: our own output decodes to different bytes, %w", params, err)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ func spec(kind dtype.Kind, n int) driver.Spec {
 	return driver.Spec{DType: dtype.Type{Kind: kind}, Shape: []int{n}, MaxBytes: 1 << 12}
 }
 
-// stored is what numcodecs makes of "ab", "" and "\u00e9".
+// stored is the numcodecs encoding of "ab", "" and "\u00e9".
 const stored = "\x03\x00\x00\x00\x02\x00\x00\x00ab\x00\x00\x00\x00\x02\x00\x00\x00\xc3\xa9"
 
 func TestStoredForm(t *testing.T) {
@@ -28,7 +28,7 @@ func TestStoredForm(t *testing.T) {
 	}
 	v, err := driver.ParseValues(dst[:n], 3)
 	if err != nil || string(v.At(0)) != "ab" || len(v.At(1)) != 0 || string(v.At(2)) != "é" {
-		t.Errorf("want ab, nothing, é, got %q, %v", dst[:n], err)
+		t.Errorf("want ab, an empty text and é, got %q, %v", dst[:n], err)
 	}
 	enc := make([]byte, 1<<12)
 	if k, err := c.Encode(t.Context(), enc, dst[:n]); err != nil || string(enc[:k]) != stored {

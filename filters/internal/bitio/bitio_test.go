@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/bitio"
 )
 
-// TestBits compares with the digits of the numbers behind each other.
+// TestBits compares the output with the concatenated binary digits of the numbers.
 func TestBits(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(r *rapid.T) {
@@ -37,17 +37,18 @@ func TestBits(t *testing.T) {
 	})
 }
 
-// TestShort: what has no room is an error, and nothing is written behind dst.
+// TestShort checks that bits that do not fit are an error, and that nothing after dst is
+// written.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	var room [3]byte
 	w := bitio.NewWriter(room[:2])
 	w.Put(16, 0xffff)
 	if w.Short() {
-		t.Error("two bytes are short of room for two bytes")
+		t.Error("two bytes do not fit in a buffer of two bytes")
 	}
 	w.Put(1, 1)
 	if _, err := w.End(); !errors.Is(err, bitio.ErrShort) || !w.Short() || room[2] != 0 {
-		t.Errorf("want ErrShort and nothing behind, got %v, %x", err, room)
+		t.Errorf("want ErrShort and nothing written after dst, got %v, %x", err, room)
 	}
 }

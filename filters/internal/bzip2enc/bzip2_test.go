@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/bzip2enc"
 )
 
-// inputs have what the steps of the format treat apart.
+// inputs returns inputs for all cases that the format distinguishes.
 func inputs() map[string][]byte {
 	r := rand.New(rand.NewPCG(7, 8))
 	noise := make([]byte, 250_000)
@@ -21,18 +21,18 @@ func inputs() map[string][]byte {
 		noise[i] = byte(r.Uint32())
 	}
 	runs := []byte{}
-	for n := range 600 { // around 4 and 255, where runs are cut
+	for n := range 600 { // around 4 and 255, where runs are split
 		runs = append(runs, bytes.Repeat([]byte{byte(n % 3)}, n)...)
 	}
 	every := make([]byte, 256)
 	for i := range every {
 		every[i] = byte(i)
 	}
-	fibonacci := []byte("b") // many long repeats, the hard case of sorting
+	fibonacci := []byte("b") // many long repeats, the worst case of sorting
 	for a := []byte("a"); len(fibonacci) < 60_000; {
 		fibonacci, a = append(bytes.Clone(fibonacci), a...), fibonacci
 	}
-	skewed := []byte{} // frequencies that ask for codes beyond the limit of length
+	skewed := []byte{} // frequencies that need codes beyond the length limit
 	for i, n := 0, 1; n < 100_000; i, n = i+1, n*2 {
 		for range n {
 			skewed = append(skewed, byte(i*11))
@@ -45,33 +45,33 @@ func inputs() map[string][]byte {
 	}
 }
 
-// TestDecoder has the standard library's decoder read what is written, in one
-// or more blocks.
+// TestDecoder checks that the standard library decodes the output, for one or more
+// blocks.
 func TestDecoder(t *testing.T) {
 	t.Parallel()
 	for name, src := range inputs() {
 		for _, level := range []int{1, 9} {
 			e := bzip2enc.New(level)
 			dst := make([]byte, bzip2enc.MaxEncoded(int64(len(src))))
-			for range 2 { // its memory is used again
+			for range 2 { // the second round reuses memory
 				n, err := e.Encode(t.Context(), dst, src)
 				if err != nil {
 					t.Fatalf("%s at level %d: %v", name, level, err)
 				}
 				got, err := io.ReadAll(bzip2.NewReader(bytes.NewReader(dst[:n])))
 				if err != nil || !bytes.Equal(src, got) {
-					t.Errorf("%s at level %d: %d bytes come back as %d others, %v", name, level, len(src), len(got), err)
+					t.Errorf("%s at level %d: %d bytes decode to %d different ones, %v", name, level, len(src), len(got), err)
 				}
 				if _, err := e.Encode(t.Context(), dst[:n-1], src); !errors.Is(err, bitio.ErrShort) {
-					t.Errorf("%s at level %d without room: want ErrShort, got %v", name, level, err)
+					t.Errorf("%s at level %d with a short buffer: want ErrShort, got %v", name, level, err)
 				}
 			}
 		}
 	}
 }
 
-// TestPython compares sizes and checksums with what Python's bz2 module makes:
-// coding tables are the encoder's choice, the sums are not.
+// TestPython compares sizes and checksums with the output of Python's bz2 module. The
+// coding tables may differ, the checksums may not.
 func TestPython(t *testing.T) {
 	t.Parallel()
 	text := make([]byte, 40)
@@ -95,7 +95,7 @@ func TestPython(t *testing.T) {
 		if err != nil || n > len(want)+len(want)/10 {
 			t.Errorf("%s: want about %d bytes, got %d, %v", name, len(want), n, err)
 		}
-		const sums = 4 + 6 + 4 // head, mark, sum of the block; equal rotations may then be in any order
+		const sums = 4 + 6 + 4 // header, mark and checksum of the block; what follows depends on the order of equal rotations
 		if !bytes.Equal(want[:sums], dst[:sums]) {
 			t.Errorf("%s: want the head %x, got %x", name, want[:sums], dst[:sums])
 		}
@@ -114,7 +114,7 @@ func FuzzEncode(f *testing.F) {
 		}
 		got, err := io.ReadAll(bzip2.NewReader(bytes.NewReader(dst[:n])))
 		if err != nil || !bytes.Equal(src, got) {
-			t.Fatalf("%d bytes come back as %d others, %v", len(src), len(got), err)
+			t.Fatalf("%d bytes decode to %d different ones, %v", len(src), len(got), err)
 		}
 	})
 }

@@ -23,8 +23,8 @@ func floats(n int) []byte {
 	return b
 }
 
-// TestFloatsGetSmaller: the exponents of floats that were not shuffled are
-// worth a Huffman code even where no matches are found.
+// TestFloatsGetSmaller checks that unshuffled floats are compressed by a Huffman code
+// even without matches.
 func TestFloatsGetSmaller(t *testing.T) {
 	t.Parallel()
 	src := floats(50_000)
@@ -33,7 +33,7 @@ func TestFloatsGetSmaller(t *testing.T) {
 			dst := make([]byte, room)
 			n, err := deflate.New(deflate.Zlib, level).Encode(t.Context(), dst, src)
 			if err != nil || n > len(src)*9/10 {
-				t.Errorf("level %d, %d bytes of room: %d bytes become %d, %v", level, room, len(src), n, err)
+				t.Errorf("level %d, buffer of %d bytes: %d bytes are encoded as %d, %v", level, room, len(src), n, err)
 				continue
 			}
 			r, err := zlib.NewReader(bytes.NewReader(dst[:n]))
@@ -41,7 +41,7 @@ func TestFloatsGetSmaller(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(src, got) {
-				t.Errorf("level %d: other bytes come back, %v", level, err)
+				t.Errorf("level %d: round trip returns different bytes, %v", level, err)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func TestGzipHeader(t *testing.T) {
 			t.Errorf("want no name and no time, got %q, %v", r.Name, r.ModTime)
 		}
 		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(src, got) {
-			t.Errorf("other bytes come back, %v", err)
+			t.Errorf("round trip returns different bytes, %v", err)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestShort(t *testing.T) {
 	for _, room := range []int{0, 1, 100, 2000} {
 		_, err := deflate.New(deflate.Zlib, 6).Encode(t.Context(), make([]byte, room), src)
 		if ncerr.KindOf(err) != ncerr.ErrShortBuffer {
-			t.Errorf("%d bytes of room: want ErrShortBuffer, got %v", room, err)
+			t.Errorf("buffer of %d bytes: want ErrShortBuffer, got %v", room, err)
 		}
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// TestManyEmptyBlocks decodes blocks of fixed codes that hold nothing, 10 bits
-// each: the tables of the fixed codes are built once.
+// TestManyEmptyBlocks decodes empty blocks with fixed codes, 10 bits each. The tables of
+// the fixed codes must be built only once.
 func TestManyEmptyBlocks(t *testing.T) {
 	t.Parallel()
 	src := make([]byte, 1<<20)
-	for bit := range len(src)*8/10 - 1 { // not the last block, fixed codes, end of block
+	for bit := range len(src)*8/10 - 1 { // fixed codes, end of block, not the last block
 		at := 10*bit + 1
 		src[at/8] |= 1 << (at % 8)
 	}
@@ -23,10 +23,10 @@ func TestManyEmptyBlocks(t *testing.T) {
 		}
 	}
 	decode()
-	const mark = 0xEE // no length of a code
+	const mark = 0xEE // not a valid code length
 	d.lengths[0] = mark
 	decode()
 	if d.lengths[0] != mark {
-		t.Error("the tables were built anew")
+		t.Error("the tables were built again")
 	}
 }

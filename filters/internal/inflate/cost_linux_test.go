@@ -12,10 +12,10 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/inflate"
 )
 
-// TestManyMembersBeforePadding decodes many empty members in front of padding
-// that no access is allowed to: a decoder that looks at all of it after each
-// member, whose work grows with the product of both, dies. The last member is
-// broken, so that nothing behind it is to be read.
+// TestManyMembersBeforePadding decodes many empty members followed by padding in memory
+// that cannot be accessed. A decoder that reads all of the padding after each member, and
+// so takes quadratic time, crashes. The last member is broken, so that nothing after it
+// needs to be read.
 func TestManyMembersBeforePadding(t *testing.T) {
 	t.Parallel()
 	var one bytes.Buffer
@@ -24,7 +24,7 @@ func TestManyMembersBeforePadding(t *testing.T) {
 		t.Fatal(err)
 	}
 	members := bytes.Repeat(one.Bytes(), 40_000)
-	members[len(members)-1]++ // a length of the output that is wrong
+	members[len(members)-1]++ // corrupts the length of the output
 	page := os.Getpagesize()
 	room := (len(members) + page - 1) / page * page
 	mem, err := syscall.Mmap(-1, 0, room+1<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
@@ -38,6 +38,6 @@ func TestManyMembersBeforePadding(t *testing.T) {
 	src := mem[room-len(members):]
 	copy(src, members)
 	if n, err := new(inflate.Decoder).Gzip(t.Context(), nil, src); n != 0 || !errors.Is(err, ncerr.ErrCorrupt) {
-		t.Errorf("want the broken member told, got %d, %v", n, err)
+		t.Errorf("want an error for the broken member, got %d, %v", n, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/inflate"
 )
 
-// samples are inputs of many kinds: matches at every distance, noise, runs.
+// samples returns inputs of many kinds: matches at every distance, noise, runs.
 func samples() map[string][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 100_000)
@@ -92,7 +92,7 @@ func TestDeflate(t *testing.T) {
 				t.Fatalf("%s, level %d: %d bytes of %d, %v", name, level, len(got), len(plain), err)
 			}
 			if _, err := decode(t, src, len(plain)+1000, raw(&d)); err != nil {
-				t.Errorf("%s, level %d, with more room: %v", name, level, err)
+				t.Errorf("%s, level %d, with a larger buffer: %v", name, level, err)
 			}
 			if len(plain) > 0 {
 				if _, err := decode(t, src, len(plain)-1, raw(&d)); ncerr.KindOf(err) != ncerr.ErrShortBuffer {
@@ -154,7 +154,7 @@ func TestDamage(t *testing.T) {
 			bad[i/8] ^= 1 << (i % 8)
 			got, err := decode(t, bad, len(plain), d.Any)
 			if err == nil && !bytes.Equal(plain, got) {
-				t.Errorf("%s with bit %d flipped gives wrong bytes without an error", name, i)
+				t.Errorf("%s with bit %d flipped decodes to wrong bytes without an error", name, i)
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func TestCancel(t *testing.T) {
 	cancel()
 	var d inflate.Decoder
 	if _, _, err := d.Deflate(ctx, make([]byte, 10), deflated(t, []byte("abc"), 1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("want a cancellation, got %v", err)
+		t.Errorf("want context.Canceled, got %v", err)
 	}
 }
 
@@ -188,8 +188,8 @@ func TestPoolAllocatesNothing(t *testing.T) { //nolint:paralleltest // it counts
 	}
 }
 
-// FuzzDeflate compares with two other decoders: the same bytes, or an error
-// from all.
+// FuzzDeflate compares with two other decoders. All must return the same bytes, or all an
+// error.
 func FuzzDeflate(f *testing.F) {
 	for name, plain := range samples() {
 		if len(plain) > 6000 && !strings.HasPrefix(name, "dist") {
@@ -213,7 +213,7 @@ func FuzzDeflate(f *testing.F) {
 			return
 		}
 		if (wantErr == nil) != (err == nil) {
-			t.Fatalf("compress/flate says %v, we say %v", wantErr, err)
+			t.Fatalf("compress/flate returns %v, we return %v", wantErr, err)
 		}
 		if err != nil {
 			if k := ncerr.KindOf(err); k != ncerr.ErrCorrupt && k != ncerr.ErrShortBuffer {
@@ -222,13 +222,13 @@ func FuzzDeflate(f *testing.F) {
 			return
 		}
 		if !bytes.Equal(want, got) {
-			t.Fatalf("want %d bytes, got %d others", len(want), len(got))
+			t.Fatalf("want %d bytes, got %d different ones", len(want), len(got))
 		}
 		if other, err := io.ReadAll(kflate.NewReader(bytes.NewReader(src))); err != nil || !bytes.Equal(other, got) {
-			t.Fatalf("klauspost gives %d bytes, %v; we give %d", len(other), err, len(got))
+			t.Fatalf("klauspost returns %d bytes, %v; we return %d", len(other), err, len(got))
 		}
 		if exact, err := decode(t, src, len(got), raw(&d)); err != nil || !bytes.Equal(exact, got) {
-			t.Fatalf("with exact room: %v", err)
+			t.Fatalf("with a buffer of exact size: %v", err)
 		}
 	})
 }
@@ -250,10 +250,10 @@ func FuzzFrames(f *testing.F) {
 		}
 		r, err := zlib.NewReader(bytes.NewReader(src))
 		if err != nil {
-			t.Fatalf("we decode what compress/zlib refuses: %v", err)
+			t.Fatalf("compress/zlib refuses what we decode: %v", err)
 		}
 		if want, err := io.ReadAll(r); err != nil || !bytes.Equal(want, got) {
-			t.Fatalf("compress/zlib gives %d bytes, %v; we give %d", len(want), err, len(got))
+			t.Fatalf("compress/zlib returns %d bytes, %v; we return %d", len(want), err, len(got))
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/kernel"
 )
 
-// fence gives memory of n bytes whose end, or start, borders on a page that
-// cannot be touched: any access beyond it kills the test.
+// fence returns n bytes of memory whose end, or start, adjoins an inaccessible page, so
+// that any access beyond it crashes the test.
 func fence(t *testing.T, n int, atEnd bool) []byte {
 	t.Helper()
 	page := os.Getpagesize()
@@ -31,7 +31,7 @@ func fence(t *testing.T, n int, atEnd bool) []byte {
 	return m[page : page+n : page+n]
 }
 
-// TestKernelsStayInside runs every kernel on memory between forbidden pages.
+// TestKernelsStayInside runs every kernel on memory between inaccessible pages.
 func TestKernelsStayInside(t *testing.T) {
 	t.Parallel()
 	for _, atEnd := range []bool{false, true} {
@@ -55,7 +55,7 @@ func TestKernelsStayInside(t *testing.T) {
 					f[0]()
 					f[1]()
 					if !bytes.Equal(s, w) {
-						t.Fatalf("%s of %d bytes, size %d: changed", name, n, size)
+						t.Fatalf("%s of %d bytes, size %d: wrong bytes", name, n, size)
 					}
 				}
 			}

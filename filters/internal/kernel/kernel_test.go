@@ -45,7 +45,7 @@ func naiveBitShuffle(src []byte, size int) []byte {
 	return dst
 }
 
-// guarded gives n bytes between canaries, and a check of those.
+// guarded returns n bytes between canaries, and a function that checks the canaries.
 func guarded(t *testing.T, n int) ([]byte, func()) {
 	t.Helper()
 	b := bytes.Repeat([]byte{0xC5}, n+128)

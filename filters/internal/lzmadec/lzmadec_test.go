@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/lzmadec"
 )
 
-// The text of the vectors, and what Python's lzma module makes of it.
+// The text of the test vectors, and its encoded forms from Python's lzma module.
 const (
 	plain     = "0000000102030507090b0e1114181c2024292e33393f454b5259606870788089929ba5afb9c3ced9"
 	xzCRC64   = "fd377a585a000004e6d6b4460200210116000000742fe5a30100270000000102030507090b0e1114181c2024292e33393f454b5259606870788089929ba5afb9c3ced9003f243cb7dd9d942300014028d4524ae51fb6f37d010000000004595a"
@@ -67,7 +67,7 @@ type vector struct {
 	decode func(dst, src []byte) (int, error)
 	src    string
 	want   []byte
-	// checked says that no damage goes unnoticed.
+	// checked declares that all damage must be detected.
 	checked bool
 }
 
@@ -100,18 +100,18 @@ func TestVectors(t *testing.T) {
 		}
 		if len(v.want) > 0 {
 			if _, err := v.decode(dst[:len(dst)-1], src); !errors.Is(err, lzmadec.ErrShort) {
-				t.Errorf("%s without room: want ErrShort, got %v", name, err)
+				t.Errorf("%s with a short buffer: want ErrShort, got %v", name, err)
 			}
 		}
 		for n := range src {
 			if k, err := v.decode(dst, src[:n]); err == nil && !bytes.HasPrefix(v.want, dst[:k]) {
-				t.Errorf("%s cut after %d bytes gives %x", name, n, dst[:k])
+				t.Errorf("%s truncated to %d bytes decodes to %x", name, n, dst[:k])
 			}
 		}
 	}
 }
 
-// TestDamage flips every bit: what has a check never gives other values.
+// TestDamage flips every bit. Data with a check must never decode to different values.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for name, v := range vectors(t) {
@@ -124,16 +124,15 @@ func TestDamage(t *testing.T) {
 			case err != nil && !errors.Is(err, lzmadec.ErrCorrupt) && !errors.Is(err, lzmadec.ErrShort):
 				t.Errorf("%s, bit %d: %v", name, i, err)
 			case err == nil && v.checked && !bytes.Equal(v.want, dst[:n]):
-				t.Errorf("%s, bit %d: other values without an error: %x", name, i, dst[:n])
+				t.Errorf("%s, bit %d: different values without an error: %x", name, i, dst[:n])
 			}
 			src[i/8] ^= 1 << (i % 8)
 		}
 	}
 }
 
-// TestSizes has wrong sizes in the head of a block and in the index, under
-// checksums that are right: without a check of the data nothing else tells that
-// something is wrong.
+// TestSizes tests wrong sizes in the header of a block and in the index, with correct
+// checksums. Without a check of the data, only the sizes show the error.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	src := unhex(t, xzSizes)
@@ -145,7 +144,7 @@ func TestSizes(t *testing.T) {
 		binary.LittleEndian.PutUint32(b[len(b)-4:], crc32.ChecksumIEEE(b[:len(b)-4]))
 	}
 	if src[head+1]&0xC0 != 0xC0 || src[index] != 0 || src[index+1] != 2 {
-		t.Fatal("the vector has not the form that is wanted")
+		t.Fatal("the test vector has an unexpected form")
 	}
 	for name, at := range map[string]int{
 		"packed size": head + 2, "size": head + 3,
@@ -163,7 +162,7 @@ func TestSizes(t *testing.T) {
 	sum(same[head:][:first])
 	sum(same[index : len(same)-12])
 	if !bytes.Equal(same, src) {
-		t.Error("the checksums are not where they were looked for")
+		t.Error("the checksums are not at the expected offsets")
 	}
 }
 
@@ -180,8 +179,8 @@ func TestOtherFilters(t *testing.T) {
 	}
 }
 
-// TestBombs has tiny inputs that claim, or hold, much: they take no more
-// memory than the model and the output that is there.
+// TestBombs decodes tiny inputs that declare, or contain, much data. They must allocate
+// no more memory than the model, besides the given output.
 func TestBombs(t *testing.T) { //nolint:paralleltest // it measures memory
 	huge := unhex(t, xzRepeats)
 	huge[16] = 40 // the largest dictionary, 4 GiB
@@ -210,13 +209,13 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // it measures memory
 			t.Errorf("%s: want %v, got %v", name, c.want, err)
 		}
 		if took := after.TotalAlloc - before.TotalAlloc; took > 256<<10 {
-			t.Errorf("%s: %d bytes of input take %d of memory", name, len(c.src), took)
+			t.Errorf("%s: %d bytes of input allocate %d bytes of memory", name, len(c.src), took)
 		}
 	}
 }
 
-// bomb begins a block whose chunks are each what Python's encoder makes of 240
-// bytes, 1 MiB in all.
+// bomb returns the start of a block whose chunks are each Python's encoding of 240 bytes,
+// 1 MiB in all.
 func bomb(t testing.TB) []byte {
 	t.Helper()
 	const head, chunk = 24, 16 // of xzRepeats

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/rice"
 )
 
-// decode fills v interval by interval; the last may be cut.
+// decode fills v interval by interval. The last interval may be shorter.
 func decode(v []uint32, src []byte, p rice.Params) error {
 	d := rice.NewDecoder(src, p)
 	part := make([]uint32, p.Len())
@@ -25,7 +25,7 @@ func decode(v []uint32, src []byte, p rice.Params) error {
 	return nil
 }
 
-// encode overwrites v, which holds whole intervals.
+// encode encodes v, which holds whole intervals, and overwrites it.
 func encode(dst []byte, v []uint32, p rice.Params) (int, error) {
 	e := rice.NewEncoder(dst, p)
 	for part := range slices.Chunk(v, p.Len()) {
@@ -58,8 +58,8 @@ func noise() []uint32 {
 	return v
 }
 
-// TestLibaec decodes what libaec makes: with and without differences, blocks
-// of zeros, split codes, second extensions and blocks as they are.
+// TestLibaec decodes output of libaec with and without prediction, with zero blocks,
+// split codes, second extensions and uncompressed blocks.
 func TestLibaec(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -89,8 +89,8 @@ func TestLibaec(t *testing.T) {
 	}
 }
 
-// TestTooLarge refuses a code for a sample that has more bits than samples
-// have, and for pairs that the reference decoder refuses.
+// TestTooLarge tests codes for samples with too many bits, and for pairs that the
+// reference decoder refuses.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -111,12 +111,12 @@ func TestTooLarge(t *testing.T) {
 	}
 	v := make([]uint32, 2)
 	if err := decode(v, []byte{0b010_00000, 0b00000000, 0}, rice.Params{Bits: 32, Block: 2, Interval: 1}); !errors.Is(err, rice.ErrCorrupt) {
-		t.Errorf("no one before the end: want ErrCorrupt, got %v and %v", v, err)
+		t.Errorf("a unary code without an end: want ErrCorrupt, got %v and %v", v, err)
 	}
 }
 
-// TestRoundTrip goes there and back for every size of sample and block, and
-// keeps the promise of MaxEncoded.
+// TestRoundTrip encodes and decodes samples for every sample and block size, and checks
+// MaxEncoded.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -137,18 +137,18 @@ func TestRoundTrip(t *testing.T) {
 				}
 				got := make([]uint32, len(v))
 				if err := decode(got, dst[:n], p); err != nil || !slices.Equal(v, got) {
-					t.Errorf("%+v: %d samples come back changed, %v", p, len(v), err)
+					t.Errorf("%+v: %d samples change in a round trip, %v", p, len(v), err)
 				}
 				if _, err := encode(dst[:n-1], slices.Clone(v), p); !errors.Is(err, bitio.ErrShort) {
-					t.Errorf("%+v without room: want ErrShort, got %v", p, err)
+					t.Errorf("%+v with a short buffer: want ErrShort, got %v", p, err)
 				}
 			}
 		}
 	}
 }
 
-// FuzzDecode has one kind of error for any input, and what was decoded
-// survives a round trip.
+// FuzzDecode checks that any input either fails with ErrCorrupt or decodes to samples
+// that survive a round trip.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x00\x00\x80"), uint8(8), uint8(4), true)
 	f.Add([]byte("\x20\x1a\x48\x42\xd5\x52\x48\x54\x04\x55"), uint8(8), uint8(4), true)
@@ -169,7 +169,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		got := make([]uint32, len(v))
 		if err := decode(got, dst[:n], p); err != nil || !slices.Equal(v, got) {
-			t.Fatalf("%+v: samples come back changed, %v", p, err)
+			t.Fatalf("%+v: samples change in a round trip, %v", p, err)
 		}
 	})
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/zstdenc"
 )
 
-// levels has one of every group of levels that are encoded alike.
+// levels has one level of every group of levels with the same encoder.
 var levels = []int{-3, 1, 3, 4, 6, 7, 9, 10}
 
-// Every frame states the size of its content: libnetcdf refuses others.
+// TestFramesStateTheirSize checks that every frame states the size of its content.
+// libnetcdf refuses others.
 func TestFramesStateTheirSize(t *testing.T) {
 	t.Parallel()
 	for _, level := range levels {
@@ -30,18 +31,17 @@ func TestFramesStateTheirSize(t *testing.T) {
 			}
 			size, err := zframe.Size(buf[:k])
 			if err != nil || size != int64(n) {
-				t.Errorf("level %d, %d bytes: the frame states %d, %v", level, n, size, err)
+				t.Errorf("level %d, %d bytes: the frame states a size of %d, %v", level, n, size, err)
 			}
 			out := make([]byte, n)
 			if m, err := d.Decode(out, buf[:k]); err != nil || m != n || !bytes.Equal(out, src) {
-				t.Errorf("level %d, %d bytes: came back as %d, %v", level, n, m, err)
+				t.Errorf("level %d, %d bytes: round trip returns %d bytes, %v", level, n, m, err)
 			}
 		}
 	}
 }
 
-// nibbles is noise of half of its length: it has no matches, and literals
-// that need half a byte.
+// nibbles returns n bytes of noise without matches, whose literals need half a byte each.
 func nibbles(seed uint64, n int) []byte {
 	r, b := rand.New(rand.NewPCG(seed, 0)), make([]byte, n)
 	for i := range b {
@@ -50,8 +50,8 @@ func nibbles(seed uint64, n int) []byte {
 	return b
 }
 
-// What a frame holds depends on its content alone, not on what the encoder
-// did before.
+// TestFramesAreDeterministic checks that a frame depends only on its content, not on what
+// the encoder did before.
 func TestFramesAreDeterministic(t *testing.T) {
 	t.Parallel()
 	for _, level := range levels {
@@ -80,9 +80,9 @@ func TestFramesAreDeterministic(t *testing.T) {
 	}
 }
 
-// Literals are entropy-coded where there are no matches, as behind a shuffle,
-// on all levels on which the reference implementation does so. From level 4 on,
-// it finds matches of four bytes here, and makes 54 percent of the content.
+// TestNoiseOfHalfAByte checks that literals are entropy-coded where there are no matches,
+// as after a shuffle, on all levels on which the reference implementation does so. From
+// level 4 on, it finds matches of four bytes here and reaches 54 percent of the size.
 func TestNoiseOfHalfAByte(t *testing.T) {
 	t.Parallel()
 	const n = 50_000
@@ -96,16 +96,17 @@ func TestNoiseOfHalfAByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		if half := k < n*55/100; half != (level > 0) {
-			t.Errorf("level %d: %d bytes became %d", level, n, k)
+			t.Errorf("level %d: %d bytes are encoded as %d", level, n, k)
 		}
 	}
 }
 
-// Levels 2 and 3 of the reference implementation are stronger up to 256 KiB.
+// TestStrongerForSmallContents checks contents around 256 KiB, up to which levels 2 and 3
+// of the reference implementation are stronger.
 func TestStrongerForSmallContents(t *testing.T) {
 	t.Parallel()
 	src := make([]byte, 256<<10+1)
-	for i := range src { // each value has been seen before, at another distance
+	for i := range src { // each value occurs earlier, at a different distance
 		src[i] = byte(i / 8 * (i / 1024) >> (i % 4))
 	}
 	encoded := func(level int, src []byte) []byte {
@@ -121,22 +122,22 @@ func TestStrongerForSmallContents(t *testing.T) {
 		return buf[:n]
 	}
 	if !bytes.Equal(encoded(2, src), encoded(1, src)) {
-		t.Error("want level 2 of more than 256 KiB as level 1")
+		t.Error("want the output of level 1 for level 2 and more than 256 KiB")
 	}
 	if bytes.Equal(encoded(2, src[1:]), encoded(1, src[1:])) {
-		t.Error("want level 2 of 256 KiB stronger than level 1")
+		t.Error("want different output than level 1 for level 2 and 256 KiB")
 	}
 	e := zstdenc.New(3, false)
 	if bytes.Equal(encoded(3, src), e.Append(nil, src)) {
-		t.Error("want level 3 of more than 256 KiB by the library")
+		t.Error("want the output of the library for level 3 and more than 256 KiB")
 	}
 	if !bytes.Equal(encoded(3, src[1:]), e.Append(nil, src[1:])) {
-		t.Error("want level 3 of 256 KiB by zstdenc")
+		t.Error("want the output of zstdenc for level 3 and 256 KiB")
 	}
 }
 
-// A destination that is too short is an error, and what is behind it is left
-// alone.
+// TestShortDestination checks that a destination that is too short is an error, and that
+// nothing after it is written.
 func TestShortDestination(t *testing.T) {
 	t.Parallel()
 	src := nibbles(2, 10_000)
@@ -150,7 +151,7 @@ func TestShortDestination(t *testing.T) {
 			t.Errorf("level %d: want an error, got %d bytes", level, n)
 		}
 		if !bytes.Equal(buf[3000:], make([]byte, len(buf)-3000)) {
-			t.Errorf("level %d: bytes behind the destination were written", level)
+			t.Errorf("level %d: bytes after the destination were written", level)
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/zstdenc"
 )
 
-// check encodes src twice, with memory that was used before and with memory
-// that was not, and has klauspost/compress decode the result.
+// check encodes src with new memory and with reused memory, and decodes the result with
+// klauspost/compress.
 func check(t *testing.T, used *zstdenc.Encoder, level int, checksum bool, src []byte) []byte {
 	t.Helper()
 	const before = "before"
 	frame := used.Append([]byte(before), src)
 	if string(frame[:len(before)]) != before {
-		t.Errorf("want the frame behind what dst had, got %q", frame[:len(before)])
+		t.Errorf("want the frame appended to dst, but dst was changed to %q", frame[:len(before)])
 	}
 	frame = frame[len(before):]
 	if fresh := zstdenc.New(level, checksum).Append(nil, src); !bytes.Equal(fresh, frame) {
@@ -38,7 +38,7 @@ func check(t *testing.T, used *zstdenc.Encoder, level int, checksum bool, src []
 	defer d.Close()
 	got, err := d.DecodeAll(frame, nil)
 	if err != nil || !bytes.Equal(src, got) {
-		t.Errorf("level %d, %d bytes: %d come back, which are others: %v", level, len(src), len(got), err)
+		t.Errorf("level %d, %d bytes: %d bytes are decoded that differ: %v", level, len(src), len(got), err)
 	}
 	return frame
 }
@@ -53,9 +53,9 @@ func random(r *rand.Rand, n int, mask byte) []byte {
 
 const block = 128 << 10
 
-// fours are matches of four bytes without anything between them, from two
-// places in turn: so many that their number takes three bytes. The first ones
-// are longer, or they would not be found.
+// fours returns matches of four bytes without literals between them, from two positions
+// in turn, so many that their number takes three bytes. The first ones are longer, or the
+// encoder would not find them.
 func fours(r *rand.Rand) []byte {
 	b := make([]byte, 2*block)
 	for i := range b[:block+1] {
@@ -74,8 +74,7 @@ func fours(r *rand.Rand) []byte {
 	return b
 }
 
-// crosses are copies with the same byte between all of them, which does not
-// occur otherwise.
+// crosses returns copies separated by the same byte, which does not occur otherwise.
 func crosses(r *rand.Rand) []byte {
 	b := append(random(r, 8<<10, 0x7f), make([]byte, block-8<<10)...)
 	for at := 0; at < 6000; at += 60 {
@@ -84,20 +83,20 @@ func crosses(r *rand.Rand) []byte {
 	return b
 }
 
-// inputs have what the format treats apart.
+// inputs returns inputs for all cases that the format distinguishes.
 func inputs(r *rand.Rand) map[string][]byte {
 	noise := random(r, 300_000, 0xff)
-	far := append(random(r, 4<<20, 0xff), noise...) // repeats before and behind the window
+	far := append(random(r, 4<<20, 0xff), noise...) // repeats inside and outside the window
 	far = append(far, far[:70_000]...)
 	far = append(far, noise[:200_000]...)
-	mixed := []byte{} // blocks that are coded, raw, of one byte, and coded like those before
+	mixed := []byte{} // compressed, raw, repeated and treeless blocks
 	for range 3 {
 		mixed = append(mixed, bytes.Repeat([]byte("station 12 temperature 3.5 "), 10_000)...)
 		mixed = append(mixed, noise...)
 		mixed = append(mixed, make([]byte, 300_000)...)
 		mixed = append(mixed, random(r, 300_000, 0x3f)...)
 	}
-	floats := make([]byte, 0, 600_000) // rounded and noisy
+	floats := make([]byte, 0, 600_000) // rounded and noisy floats
 	for i := 0; len(floats) < cap(floats); i++ {
 		v := r.IntN(200) + i/1000
 		floats = append(floats, byte(v*0x47), byte(v*0xe1>>3), byte(v), 0x41)
@@ -121,7 +120,7 @@ func TestRoundTrips(t *testing.T) {
 			}
 			n := len(check(t, e, level, level%2 == 0, src))
 			if t.Failed() {
-				t.Fatalf("it is %q", name)
+				t.Fatalf("the input is %q", name)
 			}
 			if most := map[string]int{"zeros": 100, "pairs": 100, "nibbles": 101_000, "long": 301_000}[name]; most > 0 && n > most {
 				t.Errorf("level %d, %s: want at most %d bytes, got %d", level, name, most, n)
@@ -145,7 +144,8 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// Positions are numbered on from frame to frame, until they begin anew.
+// TestNumbersBeginAnew checks the reset of position numbers, which otherwise increase
+// from frame to frame.
 func TestNumbersBeginAnew(t *testing.T) {
 	t.Parallel()
 	src := crosses(rand.New(rand.NewPCG(testseed.New(t), 14)))
@@ -160,7 +160,7 @@ func TestHeaders(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int64{0, 255, 256, 255 + 1<<16, 256 + 1<<16, 4 << 20, 4<<20 + 1, 1<<31 - 1, 1<<32 - 1, 1 << 32, 1 << 40} {
 		if int64(int(n)) != n {
-			continue // on machines of 32 bits
+			continue // on 32-bit machines
 		}
 		var h zstd.Header
 		err := h.Decode(append(zstdenc.AppendHeader(nil, int(n), true), make([]byte, 8)...))
@@ -170,7 +170,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// grow makes content of instructions: a byte, or a copy of earlier ones.
+// grow makes content from instructions: a byte, or a copy of earlier bytes.
 func grow(ops []byte) []byte {
 	var b []byte
 	for len(ops) >= 4 && len(b) < 400_000 {
@@ -191,7 +191,7 @@ func grow(ops []byte) []byte {
 	return append(b, ops...)
 }
 
-// FuzzRoundTrip encodes what copies of earlier bytes make.
+// FuzzRoundTrip encodes content made of copies of earlier bytes.
 func FuzzRoundTrip(f *testing.F) {
 	r := rand.New(rand.NewPCG(testseed.New(f), 13))
 	for i := range 24 {
@@ -208,7 +208,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// An encoder that has been used allocates nothing.
+// TestAllocations checks that a reused encoder allocates nothing.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // others allocate
 	e := zstdenc.New(5, true)
 	src := bytes.Repeat(random(rand.New(rand.NewPCG(1, 2)), 3000, 0x1f), 100)
