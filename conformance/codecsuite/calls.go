@@ -97,7 +97,7 @@ func (e *Env) crowd(t conformance.T, c *opened) {
 }
 
 func cancelled(t conformance.T, e *Env) {
-	e.cancelled(t, 200_000) // a codec need not check the context for less
+	e.cancelled(t, 200_000) // a codec need not check the context for smaller chunks
 	if t.Effort() != conformance.Brief {
 		e.cancelled(t, 3<<20)
 	}

@@ -213,7 +213,7 @@ func garbage(t conformance.T, e *Env) {
 const claimed, usual = 64 << 20, 1 << 20
 
 // memory overwrites the header, where formats store sizes, with large numbers. For a
-// codec in this process it takes the least memory that decoding each input ever
+// codec in this process it counts the least memory that decoding each input ever
 // allocated, because allocations of other goroutines are counted too. For a codec in a
 // process of its own it measures the memory of that process, after enough calls that
 // reused memory has been written to.
@@ -274,8 +274,8 @@ func (e *Env) holds(t conformance.T, c *opened, inputs [][]byte) {
 	}
 }
 
-// absurd returns copies of enc with absurd sizes written at the first places bytes, and
-// with plausible huge sizes at some places after them.
+// absurd returns copies of enc with absurd sizes written at each of the first places
+// offsets, and with plausible huge sizes at some offsets after them.
 func absurd(enc []byte, places int) (inputs [][]byte) {
 	var claims, sizes [][]byte
 	for width := 1; width <= 8; width++ {
@@ -433,7 +433,7 @@ func released(t conformance.T, e *Env) {
 	}
 }
 
-// released checks n elements of the first types types.
+// released checks chunks of n elements, for the first few types.
 func (e *Env) released(t conformance.T, n, types int) {
 	const rounds = 6
 	e.each(t, n, func(c *opened) {

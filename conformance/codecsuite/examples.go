@@ -228,7 +228,7 @@ func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 	}
 	o := &opened{Codec: c, in: x.In, out: out, params: x.Params}
 	if d.Decode {
-		if err := o.gives(t, x.Encoded, x.Decoded); err != nil {
+		if err := o.decodesTo(t, x.Encoded, x.Decoded); err != nil {
 			return nil, fmt.Errorf("%s: decode: %w", x.Params, err)
 		}
 	}
@@ -243,15 +243,15 @@ func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 		return nil, fmt.Errorf("%s: encode: %s", x.Params, other(x.Encoded, enc))
 	}
 	if d.Decode {
-		if err := o.gives(t, enc, x.Decoded); err != nil {
+		if err := o.decodesTo(t, enc, x.Decoded); err != nil {
 			return nil, fmt.Errorf("%s: decode its own encoded form: %w", x.Params, err)
 		}
 	}
 	return nil, nil
 }
 
-// gives decodes enc and compares the result with want.
-func (c *opened) gives(t conformance.T, enc, want []byte) error {
+// decodesTo decodes enc and compares the result with want.
+func (c *opened) decodesTo(t conformance.T, enc, want []byte) error {
 	t.Doing("decode an example with", string(c.params))
 	dst := make([]byte, c.in.MaxBytes)
 	n, err := c.safely(t.Context(), dst, enc)

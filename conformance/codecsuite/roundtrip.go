@@ -113,7 +113,7 @@ func roundTripEdges(t conformance.T, e *Env) {
 	}
 }
 
-// longTexts tries texts whose lengths need just under or over 7, 8, 14 and 16 bits.
+// longTexts tries texts of lengths just below and above the limits of 7, 8, 14 and 16 bits.
 func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type) {
 	lengths := []int{127, 128, 255, 256, 257, 1<<14 - 1, 1 << 14, 1<<16 - 1, 1 << 16, 1<<16 + 1, 0}
 	size := driver.ValuesSize(len(lengths), 300_000)

@@ -175,7 +175,7 @@ type effort struct {
 	lengths   []int // numbers of elements: zero, one, around powers of two, odd
 	distances []int // powers of two around which bytes are repeated
 	pairs     int   // values encoded one after the other
-	edges     int   // lengths in bytes are tried around this; 0 for no such lengths
+	edges     int   // size in bytes around which lengths are tried; 0 to skip them
 	large     int   // size of a large chunk in bytes
 	kinds     int   // patterns of large chunks, besides zeros
 	promise   []int // numbers of elements encoded into the promised size

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// TestFailureAsAbsence breaks the store below Maps that hide or pass on the failure.
+// TestFailureAsAbsence breaks the store below Maps that change or return the failure.
 func TestFailureAsAbsence(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

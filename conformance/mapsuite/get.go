@@ -50,13 +50,13 @@ func getChecks() []Check {
 				t.Errorf("the error for a missing key does not match fs.ErrNotExist: %v", err)
 			}
 		}},
-		{ID: "map.get.prefix", Doc: "A key that is only a prefix of others is ErrNotFound.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.prefix", Doc: "Get and Stat of a key that is only a prefix of other keys fail with ErrNotFound.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b/c")
 			s.wantAbsent("a")
 			s.wantAbsent("a/b")
 		}},
-		{ID: "map.get.below-object", Doc: "A key below an object is ErrNotFound.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.below-object", Doc: "Get and Stat of a key below an object fail with ErrNotFound.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
 			s.wantAbsent("a/b/c")
@@ -69,10 +69,10 @@ func getChecks() []Check {
 			s := e.create(t)
 			s.put("k", "123456")
 			if got, _, err := s.tryGet("k", driver.GetOptions{Limit: 6}); err != nil || string(got) != "123456" {
-				t.Errorf("limit 6: %q, %v", got, err)
+				t.Errorf("get with limit 6: %q, %v", got, err)
 			}
 			_, _, err := s.tryGet("k", driver.GetOptions{Limit: 5})
-			wantKind(t, "limit 5", err, ncerr.ErrLimit)
+			wantKind(t, "get with limit 5", err, ncerr.ErrLimit)
 		}},
 		{ID: "map.get.if-match", Doc: "A read with IfMatch succeeds only if the object has that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
 		{ID: "map.get.failure", Doc: "Objects do not appear missing when the medium cannot be read: reads fail with another error than ErrNotFound and return no zeros, and listings fail or are complete.", Needs: []string{Content, Breaks}, Run: getFailure},
@@ -262,7 +262,7 @@ func getIfMatch(t conformance.T, e *Env) {
 		}
 	}
 	_, _, err = s.tryGet("none", driver.GetOptions{IfMatch: first})
-	wantKind(t, "get of an absent key", err, ncerr.ErrNotFound, ncerr.ErrConflict)
+	wantKind(t, "get of a missing key", err, ncerr.ErrNotFound, ncerr.ErrConflict)
 }
 
 // getFailure breaks the medium while a handle is open, and then opens another one.
@@ -493,7 +493,7 @@ func rangeChecks() []Check {
 		{ID: "map.get.range.absent", Doc: "A range of a missing key fails with ErrNotFound.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			_, _, err := s.tryRange("k", 0, 1)
-			wantKind(t, "range of an absent key", err, ncerr.ErrNotFound)
+			wantKind(t, "range of a missing key", err, ncerr.ErrNotFound)
 		}},
 		{ID: "map.get.range.limit", Doc: "Limit applies to the bytes of the range, not of the object.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -592,9 +592,9 @@ func allocChecks() []Check {
 			calls := 0
 			alloc := func(n int64) ([]byte, error) { calls++; return make([]byte, n), nil }
 			_, _, err := s.m.Get(t.Context(), "none", &driver.GetOptions{}, alloc)
-			wantKind(t, "absent", err, ncerr.ErrNotFound)
+			wantKind(t, "get of a missing key", err, ncerr.ErrNotFound)
 			_, _, err = s.m.Get(t.Context(), "k", &driver.GetOptions{Limit: 2}, alloc)
-			wantKind(t, "limit", err, ncerr.ErrLimit)
+			wantKind(t, "get with limit 2", err, ncerr.ErrLimit)
 			if calls > 0 {
 				t.Errorf("alloc was called %d times for objects that Get cannot return", calls)
 			}

@@ -228,8 +228,8 @@ func leaksOpen(t conformance.T, e *Env) {
 	}
 }
 
-// leastUsage returns the lowest of several measurements, because a process may need a moment
-// to close something.
+// leastUsage returns the lowest of several measurements, because a process may need a
+// moment to close something.
 func leastUsage(t conformance.T, e *Env) (conformance.Usage, error) {
 	t.Doing("measure")
 	least, err := e.usage()

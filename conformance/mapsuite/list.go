@@ -42,7 +42,7 @@ func listChecks() []Check {
 			s.wantList("ab/", all, "ab/x")
 			s.wantList("ab/", flat, "ab/x")
 		})},
-		{ID: "map.list.literal", Doc: "A prefix is literal: _ % * ? and brackets match only themselves, and case counts.", Needs: needs, Run: listLiteral},
+		{ID: "map.list.literal", Doc: "A prefix is literal: _ % * ? and brackets match only themselves, and matching is case-sensitive.", Needs: needs, Run: listLiteral},
 		{ID: "map.list.missing-prefix", Doc: "The listing of a missing prefix is empty.", Needs: needs, Run: on(func(s *store) {
 			for _, p := range []string{"x/", "a/x/", "x/y/z/", "A/0/x/"} {
 				s.wantList(p, flat)

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-var update = flag.Bool("update", false, "record the peer's sizes anew")
+var update = flag.Bool("update", false, "record the sizes of the peer again")
 
 // peerSizes is the content of testdata/zstd-sizes.json, the sizes that numcodecs reaches
 // for the arrays of TestZstdSizes.

@@ -126,7 +126,7 @@ func single(desc driver.Description, setup func(p *filter.Params, c *Codec)) *fi
 	}
 }
 
-// check refuses arrays that have no form as a list, and returns the largest encoded size.
+// check refuses arrays that cannot be stored as a list, and returns the largest encoded size.
 func (c *Codec) check(in driver.Spec) (int64, error) {
 	switch t := in.DType; {
 	case in.Kind != driver.Array || len(in.Shape) > maxRank:

@@ -36,7 +36,7 @@ func New(plain, coded dtype.Type, digits int) (*Codec, error) {
 
 const most = 300 // its power of ten is a finite float
 
-// Provider gives the filter.
+// Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{

@@ -1,4 +1,4 @@
-"""Writes known.json: values as numcodecs encodes them, for the check codec.examples.known.
+"""Writes known.json: values encoded by numcodecs, for the check codec.examples.known.
 
     "$(sh conformance/interop/peers/install.sh)/venv/bin/python" conformance/codecsuite/testdata/known.py >conformance/codecsuite/testdata/known.json
 
@@ -17,7 +17,7 @@ WORDS = ["", "a", "bc", "größe", "\U0001f30d", "nul\0inside", "x" * 40]
 
 
 def noise(n):
-    """Bytes without structure, always the same (a linear congruential generator)."""
+    """Random bytes from a fixed linear congruential generator."""
     x, out = 12345, bytearray()
     for _ in range(n):
         x = (x * 1103515245 + 12345) % 2**31
@@ -46,7 +46,7 @@ LONG = [mixed("<i4", 150), mixed("|u1", 61)]  # for codecs that compress
 SHORT = [mixed("|u1", 13), mixed("<i2", 9), mixed(">i4", 8), mixed("<f8", 7)]
 FLOATS = np.array([0, -0.0, 1.1, -3.14159, 271.15, 1e-3, 12345.678, 0.5], "<f8")
 
-# For each codec: whether only one encoding is right, and pairs of parameters and arrays.
+# For each codec: whether only one encoding is valid, and pairs of parameters and arrays.
 CASES = {
     "adler32": (True, [({}, a) for a in SHORT] + [({"location": "end"}, SHORT[1]), ({}, np.full(600, 255, "|u1"))]),
     "astype": (True, [({"encode_dtype": "<f4", "decode_dtype": "<f8"}, mixed("<f8", 9)), ({"encode_dtype": ">i2", "decode_dtype": "<i4"}, np.arange(-4, 5, dtype="<i4"))]),

@@ -134,7 +134,7 @@ def delta():
     a = rng.choice(INTS + ["<f4", ">f4", "<f8"])
     c = {"dtype": a}
     if rng.random() < 0.4:
-        # Differences of unsigned numbers wrap round: as floats their sums are beyond the type, where C leaves open what a cast gives.
+        # Differences of unsigned numbers wrap around. Their sums as floats exceed the type, where the result of a cast is undefined in C.
         c["astype"] = rng.choice(["<i4", ">i4", "<i8"] + ["<f8"] * ("u" not in a))
         return c, numbers(a, shape(), 50)
     return c, numbers(a, shape())
@@ -202,7 +202,7 @@ CASES = {
 
 
 def layout(a, like):
-    """The bytes of an array as like is laid out."""
+    """The bytes of an array in the memory layout of like."""
     a = np.asarray(a)
     if like.dtype != object:
         return a.tobytes(order="A")
@@ -245,7 +245,7 @@ def make(folder, seed, count):
 
 
 def decode(codec, config, enc, a):
-    """Decodes with numcodecs. Filters of elements want an array of the stored type."""
+    """Decodes with numcodecs. Filters of elements need an array of the stored type."""
     if config["id"] == "bitround":
         enc = np.frombuffer(enc, a.dtype)
     dec = codec.decode(enc)

@@ -21,7 +21,7 @@ const slack = 19
 // Encoder holds memory for blocks. It is not safe for concurrent use.
 type Encoder struct {
 	level int
-	block []byte // of the second run-length step
+	block []byte // after the first run-length step
 	order sorter
 	syms  []uint16 // of the second run-length step
 	freq  [258]int32
@@ -149,7 +149,7 @@ func (e *Encoder) add(s uint16) {
 	e.freq[s]++
 }
 
-// flush writes the length of a run with the digits 1 and 2, the lowest first.
+// flush writes the length of a run in bijective base 2, the lowest digit first.
 func (e *Encoder) flush(run *int) {
 	for n := *run; n > 0; n = (n - 1) >> 1 {
 		e.add(uint16((n - 1) & 1))

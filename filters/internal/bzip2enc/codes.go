@@ -9,8 +9,8 @@ import (
 const (
 	groupSize = 50 // symbols that share one table
 	maxTables = 6
-	maxLength = 17 // of a code in bits; decoders accept up to 20
-	rounds    = 4  // of assigning tables to groups
+	maxLength = 17 // longest code in bits; decoders accept up to 20
+	rounds    = 4  // rounds of assigning tables to groups
 )
 
 // tables returns the number of tables that bzip2 uses for a block of so many symbols.

@@ -68,16 +68,16 @@ func remap(v []uint32, top uint32) {
 	before := v[0]
 	for i := 1; i < len(v); i++ {
 		x := v[i]
-		near := min(before, top-before)
+		reach := min(before, top-before)
 		switch d := int64(x) - int64(before); {
-		case d >= 0 && d <= int64(near):
+		case d >= 0 && d <= int64(reach):
 			v[i] = uint32(2 * d)
-		case d < 0 && -d <= int64(near):
+		case d < 0 && -d <= int64(reach):
 			v[i] = uint32(-2*d - 1)
 		case d < 0:
-			v[i] = near + uint32(-d)
+			v[i] = reach + uint32(-d)
 		default:
-			v[i] = near + uint32(d)
+			v[i] = reach + uint32(d)
 		}
 		before = x
 	}

@@ -80,7 +80,7 @@ func TestFramesAreDeterministic(t *testing.T) {
 	}
 }
 
-// TestNoiseOfHalfAByte checks that literals are entropy-coded where there are no matches,
+// TestNoiseOfHalfAByte checks that literals are entropy-coded in content without matches,
 // as after a shuffle, on all levels on which the reference implementation does so. From
 // level 4 on, it finds matches of four bytes here and reaches 54 percent of the size.
 func TestNoiseOfHalfAByte(t *testing.T) {

@@ -50,9 +50,9 @@ type Encoder struct {
 type effort struct {
 	rows  int // number of rows of the finder, a power of two
 	ahead int // number of positions after a match to search for a better one
-	// near is the size in bytes of the largest content that is searched for matches of
+	// maxFour is the size in bytes of the largest content that is searched for matches of
 	// four bytes. They save little if offsets are long.
-	near int
+	maxFour int
 }
 
 // efforts are the parameters of the levels from Lowest on. They reach about the sizes of
@@ -85,7 +85,7 @@ func New(level int, checksum bool) *Encoder {
 
 // Append appends src as one frame with its content size to dst.
 func (e *Encoder) Append(dst, src []byte) []byte {
-	e.finder.begin(len(src), len(src) <= e.effort.near)
+	e.finder.begin(len(src), len(src) <= e.effort.maxFour)
 	e.rep = [3]int{1, 4, 8}
 	e.forget()
 	dst = appendHeader(dst, len(src), e.checksum)

@@ -36,8 +36,8 @@ func newTable(log uint, norm ...int16) *table {
 // build computes states and codes from norm.
 func (t *table) build() {
 	size := 1 << t.log
-	var owner [1 << maxTableLog]uint8 // of states
-	var index [64]int                 // in states
+	var owner [1 << maxTableLog]uint8 // code of each state
+	var index [64]int                 // next index in states of each code
 	last, sum := size-1, 0
 	for code, n := range t.norm {
 		if n == 0 {
@@ -50,7 +50,7 @@ func (t *table) build() {
 			last--
 			n = 1
 		}
-		least := uint32(t.log) // bits
+		least := uint32(t.log) // number of bits
 		if n > 1 {
 			least -= uint32(bits.Len(uint(n-1))) - 1
 		}

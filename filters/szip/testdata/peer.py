@@ -13,7 +13,7 @@ import random
 import struct
 import sys
 
-import netCDF4  # loads what libsz needs
+import netCDF4  # loads the libraries that libsz needs
 import numpy as np
 
 libs = glob.glob(os.path.join(os.path.dirname(netCDF4.__file__), "..", "netcdf4.libs", "libsz*")) + ["libsz.so.2"]
@@ -35,7 +35,7 @@ def call(f, data, room, c):
 
 
 def scanline(shape, block):
-    """As H5Zszip.c chooses it."""
+    """The scanline that H5Zszip.c chooses."""
     total, line = int(np.prod(shape)), shape[-1]
     if line < block:
         return min(block * 128, total)
