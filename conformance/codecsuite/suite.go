@@ -29,7 +29,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.roundtrip.large", Doc: "Decoding returns the original value, in time, for a chunk of several megabytes: compressible, incompressible, in short runs, or two-dimensional.", Limit: time.Minute, Needs: exact, Run: roundTripLarge},
 		{ID: "codec.roundtrip.huge", Doc: "Decoding returns the original value for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 5 * time.Minute, Needs: exact, Run: roundTripHuge},
 		{ID: "codec.roundtrip.huge.noise", Doc: "Decoding returns the original value for more than 64 MiB of incompressible data.", Effort: conformance.Thorough, Limit: 20 * time.Minute, Needs: exact, Run: roundTripHugeNoise},
-		{ID: "codec.size.decoded", Doc: "DecodedSize returns the size of the value, or 0; it does not panic on damaged input.", Needs: enc, Run: decodedSize},
+		{ID: "codec.size.decoded", Doc: "DecodedSize returns the size of the value, an upper bound for elements of variable length, or 0; it does not panic on damaged input.", Needs: enc, Run: decodedSize},
 		{ID: "codec.size.promise", Doc: "Encoding never exceeds the size that Open promised, whatever the data.", Needs: enc, Run: sizePromise},
 		{ID: "codec.ceiling.encode", Doc: "Encoding into a buffer that is too small fails with ErrShortBuffer and writes nothing outside it.", Needs: enc, Run: ceilingEncode},
 		{ID: "codec.ceiling.decode", Doc: "Decoding into a buffer that is too small fails with ErrShortBuffer and writes nothing outside it.", Needs: both, Run: ceilingDecode},

@@ -119,14 +119,14 @@ func crowd(t conformance.T, e *Env) {
 	if t.Effort() == conformance.Brief {
 		rounds = 2
 	}
-	var r rally
+	var r barrier
 	for round := 0; round < rounds && !t.Failed(); round++ {
 		var keys, contents []string
 		for i := range writers {
 			keys = append(keys, fmt.Sprintf("crowd/%d/%d", i%4, i))
 			contents = append(contents, pattern(byte(round*writers+i), 5000+i))
 		}
-		look := onlookers{t: t, handles: readers, keys: old}
+		look := readerGroup{t: t, handles: readers, keys: old}
 		bodies, end := r.bodies(contents)
 		var puts sync.WaitGroup
 		t.Doing("put", strconv.Itoa(writers), "objects at once")
@@ -150,8 +150,8 @@ func crowd(t conformance.T, e *Env) {
 	}
 }
 
-// onlookers read keys, each of which holds its own name, while puts are running.
-type onlookers struct {
+// readerGroup reads keys, each of which holds its own name, while puts are running.
+type readerGroup struct {
 	t       conformance.T
 	handles []*store
 	keys    []string
@@ -164,7 +164,7 @@ type onlookers struct {
 
 // once starts the readers and returns when all keys have been read once. It stops waiting
 // after a timeout, because a driver may block the readers until the caller's put returns.
-func (o *onlookers) once() {
+func (o *readerGroup) once() {
 	o.start.Do(func() {
 		o.seen = make(chan struct{})
 		var first sync.WaitGroup
@@ -184,7 +184,7 @@ func (o *onlookers) once() {
 	<-o.seen
 }
 
-func (o *onlookers) read(i int) {
+func (o *readerGroup) read(i int) {
 	h, key := o.handles[i%len(o.handles)], o.keys[i]
 	h.want(key, key)
 	if info, err := h.stat(key); err != nil || info.Size != int64(len(key)) {
@@ -196,25 +196,25 @@ func (o *onlookers) read(i int) {
 }
 
 // end stops the readers and waits for them.
-func (o *onlookers) end() {
+func (o *readerGroup) end() {
 	o.done.Store(true)
 	o.reading.Wait()
 }
 
-// beside is the number of rounds of a race that must overlap with a read, and most the
+// minOverlaps is the number of rounds of a race that must overlap with a read, and most the
 // maximum number of rounds.
-const beside, most = 100, 20_000
+const minOverlaps, most = 100, 20_000
 
-// contest is a race between a writer of one key and readers.
-type contest struct {
+// keyRace is a race between a writer of one key and readers.
+type keyRace struct {
 	key      string
-	there    bool // the object exists before the race
+	exists   bool // the object exists before the race
 	rounds   int  // minimum number of rounds
 	contents []string
 }
 
 // read reads the object once and reports whether the result is allowed.
-func (c contest) read(t conformance.T, s *store) bool {
+func (c keyRace) read(t conformance.T, s *store) bool {
 	got, info, err := s.tryGet(c.key, driver.GetOptions{})
 	if err != nil {
 		return c.absent(t, "get", err)
@@ -228,7 +228,7 @@ func (c contest) read(t conformance.T, s *store) bool {
 }
 
 // look is like read but calls Stat, which is fast enough to observe short-lived states.
-func (c contest) look(t conformance.T, s *store) bool {
+func (c keyRace) look(t conformance.T, s *store) bool {
 	info, err := s.stat(c.key)
 	if err != nil {
 		return c.absent(t, "stat", err)
@@ -241,20 +241,20 @@ func (c contest) look(t conformance.T, s *store) bool {
 	return true
 }
 
-func (c contest) absent(t conformance.T, op string, err error) bool {
+func (c keyRace) absent(t conformance.T, op string, err error) bool {
 	switch {
 	case ncerr.KindOf(err) != ncerr.ErrNotFound:
 		t.Errorf("%s %q: %v", op, c.key, err)
 		return false
-	case c.there:
+	case c.exists:
 		t.Errorf("%s %q: not found while it is overwritten, which readers take for fill values", op, c.key)
 	}
-	return !c.there
+	return !c.exists
 }
 
 // run runs the writer and three readers of the key concurrently. It continues until
 // enough rounds overlap with a read, because readers may start late and run rarely.
-func (c contest) run(t conformance.T, s *store, write func(content string, round int) error) {
+func (c keyRace) run(t conformance.T, s *store, write func(content string, round int) error) {
 	var done atomic.Bool
 	var reads atomic.Int64
 	var wg sync.WaitGroup
@@ -267,7 +267,7 @@ func (c contest) run(t conformance.T, s *store, write func(content string, round
 		})
 	}
 	last, met := int64(0), 0
-	for r := 0; (r < c.rounds || met < min(c.rounds, beside)) && r < most && !t.Failed(); r++ {
+	for r := 0; (r < c.rounds || met < min(c.rounds, minOverlaps)) && r < most && !t.Failed(); r++ {
 		if err := write(c.contents[r%len(c.contents)], r); err != nil {
 			t.Errorf("put %q: %v", c.key, err)
 			break
@@ -301,7 +301,7 @@ func sameKey(t conformance.T, e *Env) {
 		size, more, share int
 	}{{"a/equal", 40_000, 0, 1}, {"a/different", 40_000, 3000, 1}, {"a/long", 3 << 20, 0, 25}} {
 		key := kind.key
-		c := contest{key: key, there: true, rounds: max(10, overwrites(t)/kind.share)}
+		c := keyRace{key: key, exists: true, rounds: max(10, overwrites(t)/kind.share)}
 		for tag := range 7 {
 			c.contents = append(c.contents, pattern(byte(tag*30), kind.size+tag*kind.more))
 		}
@@ -320,7 +320,7 @@ func sameKey(t conformance.T, e *Env) {
 
 // during puts content and reads the object when the body is first read. It stops waiting
 // for the read after a timeout, because the driver may hold a lock.
-func (c contest) during(t conformance.T, s *store, content string) error {
+func (c keyRace) during(t conformance.T, s *store, content string) error {
 	var wg sync.WaitGroup
 	body := &gatedBody{Bytes: driver.Bytes(content), pass: func() {
 		read := make(chan struct{})
@@ -421,7 +421,7 @@ func versions(t conformance.T, e *Env) {
 func firstPut(t conformance.T, e *Env) {
 	s := e.create(t)
 	for r := range 20 {
-		c := contest{key: fmt.Sprintf("new%d/k", r), rounds: 1, contents: []string{pattern(byte(r), 20_000+r*100)}}
+		c := keyRace{key: fmt.Sprintf("new%d/k", r), rounds: 1, contents: []string{pattern(byte(r), 20_000+r*100)}}
 		c.run(t, s, func(content string, _ int) error {
 			if r%2 == 0 {
 				return c.during(t, s, content)

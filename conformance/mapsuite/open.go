@@ -283,13 +283,13 @@ func openSiblings(t conformance.T, e *Env) {
 	if !strings.Contains(e.spec.Path, "/") {
 		return // siblings are defined only for paths with a slash
 	}
-	beside := *e
-	beside.spec.Path += ".nczstage-x"
-	t.Cleanup(func() { _ = beside.opener.Remove(context.WithoutCancel(t.Context()), beside.spec) }) // it may not exist any more
+	sibling := *e
+	sibling.spec.Path += ".nczstage-x"
+	t.Cleanup(func() { _ = sibling.opener.Remove(context.WithoutCancel(t.Context()), sibling.spec) }) // it may not exist any more
 	a := e.create(t)
 	a.putAll("a/b", "c")
 	a.flush()
-	b := beside.create(t)
+	b := sibling.create(t)
 	b.wantList("", driver.ListOptions{Recursive: true})
 	b.putAll("a/b2", "d")
 	b.flush()
@@ -301,25 +301,25 @@ func openSiblings(t conformance.T, e *Env) {
 	a = e.create(t) // this empties the store, at the latest when it is flushed
 	a.flush()
 	a.close()
-	b = beside.mustOpen(t, driver.Read)
+	b = sibling.mustOpen(t, driver.Read)
 	b.wantList("", driver.ListOptions{Recursive: true}, "a/b2", "d")
 	b.close()
 	a = e.mustOpen(t, driver.Update)
 	a.putAll("kept")
 	a.flush()
 	a.close()
-	if err := beside.opener.Remove(t.Context(), beside.spec); err != nil {
+	if err := sibling.opener.Remove(t.Context(), sibling.spec); err != nil {
 		t.Fatalf("remove: %v", err)
 	}
 	e.mustOpen(t, driver.Read).wantList("", driver.ListOptions{Recursive: true}, "kept")
-	b = beside.create(t)
+	b = sibling.create(t)
 	b.putAll("kept too")
 	b.flush()
 	b.close()
 	if err := e.opener.Remove(t.Context(), e.spec); err != nil {
 		t.Fatalf("remove: %v", err)
 	}
-	b = beside.mustOpen(t, driver.Read)
+	b = sibling.mustOpen(t, driver.Read)
 	b.wantList("", driver.ListOptions{Recursive: true}, "kept too")
 	b.close()
 	e.unrelated(t)

@@ -106,7 +106,7 @@ func putChecks() []Check {
 // exclusiveRace puts an object and objects below it concurrently.
 func exclusiveRace(t conformance.T, e *Env) {
 	s := e.create(t)
-	var r rally
+	var r barrier
 	for round := 0; round < raceRounds(t) && !t.Failed(); round++ {
 		above := fmt.Sprintf("race/%d", round)
 		keys := slices.Repeat([]string{above, above + "/x", above, above + "/y/z"}, 4)
@@ -257,9 +257,9 @@ func raceRounds(t conformance.T) int {
 	return 100
 }
 
-// rally is a barrier at which the bodies of racing puts wait for each other. A driver
-// that checks its condition before it reads the body has then passed all of the checks.
-type rally struct {
+// barrier makes the bodies of racing puts wait for each other. A driver that checks its
+// condition before it reads the body has then passed all of the checks.
+type barrier struct {
 	met    atomic.Bool // all bodies have met once, so they are not read under a lock
 	missed int         // rounds in which not all bodies met
 }
@@ -270,7 +270,7 @@ type rally struct {
 const maxMissed = 5
 
 // bodies returns the bodies of one round and a function to call at its end.
-func (r *rally) bodies(contents []string) (bodies []driver.Body, end func()) {
+func (r *barrier) bodies(contents []string) (bodies []driver.Body, end func()) {
 	var waiting atomic.Int64
 	all := make(chan struct{})
 	var alone atomic.Bool
@@ -307,13 +307,13 @@ func (r *rally) bodies(contents []string) (bodies []driver.Body, end func()) {
 
 // together puts the contents under one key and condition concurrently, and returns the
 // indexes of those that succeeded.
-func (r *rally) together(t conformance.T, s *store, round int, key string, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
+func (r *barrier) together(t conformance.T, s *store, round int, key string, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	return r.race(t, s, round, slices.Repeat([]string{key}, len(contents)), contents, o, loser)
 }
 
 // race is like together with a key for each content. Every second round uses plain
 // bodies, which do not wait.
-func (r *rally) race(t conformance.T, s *store, round int, keys, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
+func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	bodies, end := r.bodies(contents)
 	defer end()
 	won := make([]bool, len(contents))
@@ -346,7 +346,7 @@ func (r *rally) race(t conformance.T, s *store, round int, keys, contents []stri
 
 func ifAbsentRace(t conformance.T, e *Env) {
 	s := e.create(t)
-	var r rally
+	var r barrier
 	for round := 0; round < raceRounds(t) && !t.Failed(); round++ {
 		key := fmt.Sprintf("race/%d", round)
 		var contents []string
@@ -366,7 +366,7 @@ func ifAbsentRace(t conformance.T, e *Env) {
 // may let no put of a round succeed.
 func ifMatchRace(t conformance.T, e *Env) {
 	s := e.create(t)
-	var r rally
+	var r barrier
 	content := "x"
 	s.put("n", content)
 	idle := 0

@@ -13,17 +13,17 @@ import (
 // grows for a while before it stabilizes.
 const few, more, most = 4, 8, 24
 
-// creep is the growth in bytes per batch that counts as a leak. Memory fluctuates by more
-// than that, but its low points do not rise.
-const creep = 2 << 20
+// leakPerBatch is the growth in bytes per batch that counts as a leak. Memory fluctuates
+// by more than that, but its low points do not rise.
+const leakPerBatch = 2 << 20
 
-// A process leaks if it takes more than plenty bytes on top of four times its memory
-// after the first batch. Find stops there, because memory might run out.
-const plenty = 256 << 20
+// memoryHeadroom is the number of bytes on top of four times the memory after the first
+// batch beyond which a process leaks. Find stops there, because memory might run out.
+const memoryHeadroom = 256 << 20
 
-// A process leaks if it has more than many descriptors on top of its initial ones. It may
-// have reached its limit in the first batch and stay there.
-const many = 500
+// maxDescriptors is the number of descriptors on top of the initial ones beyond which a
+// process leaks. It may reach its limit in the first batch and stay there.
+const maxDescriptors = 500
 
 // Find runs batch repeatedly and measures after each run. It reports whether memory grows
 // and whether the number of descriptors grows by at least files with each batch, and
@@ -42,19 +42,19 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), files in
 		if at = append(at, u); b >= 2 && b <= more { // the first batch may fill caches
 			descriptors = descriptors && u.Descriptors-at[b-1].Descriptors >= files
 		}
-		if u.Descriptors > at[0].Descriptors+many {
+		if u.Descriptors > at[0].Descriptors+maxDescriptors {
 			return false, true, at, nil
 		}
-		if b >= 2 && u.Memory > 4*at[1].Memory+plenty {
+		if b >= 2 && u.Memory > 4*at[1].Memory+memoryHeadroom {
 			return true, false, at, nil
 		}
 		if b == few {
-			memory = u.Memory-lowest(at[1:b]) >= creep
+			memory = u.Memory-lowest(at[1:b]) >= leakPerBatch
 		}
 	}
 	if memory {
 		const half = (more + most) / 2
-		memory = lowest(at[half+1:])-lowest(at[more+1:half+1]) >= (most-half)/2*creep
+		memory = lowest(at[half+1:])-lowest(at[more+1:half+1]) >= (most-half)/2*leakPerBatch
 	}
 	return memory, descriptors, at, nil
 }
