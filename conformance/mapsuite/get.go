@@ -339,7 +339,7 @@ func getFailure(t conformance.T, e *Env) {
 		}
 	}
 	if failures == 0 {
-		t.Errorf("every call succeeds: Target.Break did not break the store")
+		t.Errorf("every call succeeds, so the store is not broken")
 	}
 }
 

@@ -137,7 +137,7 @@ func (s *store) putMany(prefix string, n int) {
 	s.wantPrefix(prefix, writes)
 }
 
-// callPutMany calls PutMany.
+// callPutMany calls PutMany. It fails the check if the Map does not implement PutMany.
 func (s *store) callPutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	puts, ok := s.m.(driver.PutManyer)
 	if !ok {

@@ -23,7 +23,7 @@ type Encoder struct {
 	level int
 	block []byte // after the first run-length step
 	order sorter
-	syms  []uint16 // of the second run-length step
+	syms  []uint16 // symbols of the second run-length step
 	freq  [258]int32
 	used  [256]bool
 	out   bitio.Writer
