@@ -523,7 +523,7 @@ var lapses = map[string]struct {
 		}}
 	}, "map.put.exclusive.above"},
 	"busy beside a long listing": {func(m driver.Map) *hooked {
-		var under atomic.Int64 // the number of running listings with more than 4 MiB of keys
+		var running atomic.Int64 // the number of running listings with more than 4 MiB of keys
 		return &hooked{
 			Map: m,
 			list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -533,14 +533,14 @@ var lapses = map[string]struct {
 						size += len(e.Key)
 					}
 					if size > 4<<20 {
-						under.Add(1)
-						defer under.Add(-1)
+						running.Add(1)
+						defer running.Add(-1)
 					}
 					m.List(ctx, prefix, o)(yield)
 				}
 			},
 			put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-				if under.Load() > 0 {
+				if running.Load() > 0 {
 					return driver.Info{}, errBusy
 				}
 				return m.Put(ctx, key, body, o)
