@@ -1,7 +1,9 @@
 package examples_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr"
 )
+
+var programs = []string{"append", "box", "list", "recode", "series"}
 
 // makeSea writes the dataset that the programs read.
 func makeSea(t *testing.T, path string) (err error) {
@@ -51,53 +55,65 @@ func makeSea(t *testing.T, path string) (err error) {
 	return nil
 }
 
-// TestPrograms runs the programs one after the other.
+// listing returns what list prints about a dataset of makeSea with the given
+// lengths of its dimensions.
+func listing(time, lat, lon int) string {
+	return fmt.Sprintf(`/time        double [%[1]d] hours since 2000-02-28
+/lat         float  [%[2]d] degrees_north
+/lon         float  [%[3]d] (no units)
+/temp        short  [%[1]d %[2]d %[3]d] degC
+/level       short  [2] (no units)
+`, time, lat, lon)
+}
+
+// series returns what series prints for one temperature per day.
+func series(values ...float64) string {
+	var out strings.Builder
+	for i, day := range []string{"02-28", "02-29", "03-01", "03-02"} {
+		fmt.Fprintf(&out, "2000-%sT00:00:00 %v degC\n", day, values[i])
+	}
+	return out.String()
+}
+
+// TestPrograms runs the programs in turn, each on what earlier ones wrote, and
+// checks that all of them print their usage when called without arguments.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir+string(filepath.Separator), "./box", "./append", "./series", "./list", "./recode").CombinedOutput(); err != nil {
+	build := []string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}
+	for _, name := range programs {
+		build = append(build, "./"+name)
+	}
+	if out, err := exec.Command("go", build...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := makeSea(t, filepath.Join(dir, "sea.zarr")); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ line, want string }{
-		{"list sea.zarr", `
-/time        double [3] hours since 2000-02-28
-/lat         float  [3] degrees_north
-/lon         float  [2] (no units)
-/temp        short  [3 3 2] degC
-/level       short  [2] (no units)
-`},
-		{"append sea.zarr 2000-03-02", "\n"},
-		{"series -lat 41 -lon 0 sea.zarr temp", `
-2000-02-28T00:00:00 1 degC
-2000-02-29T00:00:00 6 degC
-2000-03-01T00:00:00 NaN degC
-2000-03-02T00:00:00 12.5 degC
-`},
-		{"box sea.zarr box.zip", "\n"},
-		{"list box.zip", `
-/time        double [4] hours since 2000-02-28
-/lat         float  [2] degrees_north
-/lon         float  [1] (no units)
-/temp        short  [4 2 1] degC
-/level       short  [2] (no units)
-`},
-		{"recode box.zip small.zarr", "\n32 of 64 bytes\n40 of 64 bytes\n44 of 64 bytes\n60 of 64 bytes\n64 of 64 bytes\n"},
-		{"series -lat 60 -lon 0 small.zarr temp", `
-2000-02-28T00:00:00 0 degC
-2000-02-29T00:00:00 5 degC
-2000-03-01T00:00:00 10 degC
-2000-03-02T00:00:00 12.5 degC
-`},
-	} {
-		args := strings.Fields(c.line)
+	run := func(line string) (string, error) {
+		args := strings.Fields(line)
 		cmd := exec.Command(filepath.Join(dir, args[0]), args[1:]...)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
-		if got := "\n" + string(out); err != nil || got != c.want {
+		return string(out), err
+	}
+	for _, c := range []struct{ line, want string }{
+		{"list sea.zarr", listing(3, 3, 2)},
+		{"append sea.zarr 2000-03-02", ""},
+		{"series -lat 41 -lon 0 sea.zarr temp", series(1, 6, math.NaN(), 12.5)},
+		{"box sea.zarr box.zip", ""},
+		{"list box.zip", listing(4, 2, 1)},
+		{"recode box.zip small.zarr", "32 of 64 bytes\n40 of 64 bytes\n44 of 64 bytes\n60 of 64 bytes\n64 of 64 bytes\n"},
+		{"series -lat 60 -lon 0 small.zarr temp", series(0, 5, 10, 12.5)},
+	} {
+		if got, err := run(c.line); err != nil || got != c.want {
 			t.Fatalf("%s: want %s\ngot %s%v", c.line, c.want, got, err)
+		}
+	}
+	for _, name := range programs {
+		var exit *exec.ExitError
+		if got, err := run(name); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.HasPrefix(got, "usage: "+name+" ") {
+			t.Errorf("%s without arguments: want usage and exit code 2, got %s%v", name, got, err)
 		}
 	}
 	ds, err := nczarr.Open(t.Context(), filepath.Join(dir, "small.zarr"))
@@ -110,11 +126,11 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestProgramsAreShort counts the lines that a reader of a program has to
-// understand: all but blank ones, comments and imports.
+// TestProgramsAreShort limits the lines of each program, not counting blank
+// lines, comments and imports.
 func TestProgramsAreShort(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"box", "append", "series", "list", "recode"} {
+	for _, name := range programs {
 		text, err := os.ReadFile(filepath.Join(name, "main.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +142,7 @@ func TestProgramsAreShort(t *testing.T) {
 				lines++
 			}
 		}
-		if lines < 10 || lines > 45 {
+		if lines < 10 || lines > 40 {
 			t.Errorf("%s has %d lines", name, lines)
 		}
 	}

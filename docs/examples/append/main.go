@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log"
 	"os"
 	"slices"
@@ -14,6 +15,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: append URL YYYY-MM-DD")
+		os.Exit(2)
+	}
 	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}
@@ -37,7 +42,7 @@ func run(ctx context.Context, url, day string) (err error) {
 	if err != nil {
 		return err
 	}
-	n := times.Len() // the place of the new day, in all variables
+	n := times.Len() // the index of the new day
 	size := 1
 	for _, length := range temp.Shape()[1:] {
 		size *= int(length)

@@ -1,19 +1,26 @@
-// Command box copies a box of every variable with numbers into a compressed dataset:
+// Command box copies a region of every numeric variable into a compressed dataset:
 //
 //	box ocean.zarr north.zarr
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log"
 	"os"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr"
 )
 
-var box = map[string]nczarr.Selector{"time": nczarr.All, "lat": nczarr.Between(30, 60), "lon": nczarr.Between(0, 90)}
+var box = map[string]nczarr.Selector{"lat": nczarr.Between(30, 60), "lon": nczarr.Between(0, 90)}
 
 func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: box FROM TO")
+		os.Exit(2)
+	}
 	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}
@@ -30,24 +37,16 @@ func run(ctx context.Context, from, to string) (err error) {
 		return err
 	}
 	defer dst.Finish(ctx, &err)
-	for _, v := range src.Vars() {
-		if v.Type() == nczarr.String || v.Type() == nczarr.Char {
-			continue
-		}
+	for _, v := range slices.DeleteFunc(src.Vars(), func(v *nczarr.Var) bool { return v.Type() == nczarr.String || v.Type() == nczarr.Char }) {
 		var selectors []nczarr.Selector
 		for _, d := range v.Dims() {
-			if s, ok := box[d.Name()]; ok {
-				selectors = append(selectors, nczarr.Along(d.Name(), s))
-			}
+			selectors = append(selectors, nczarr.Along(d.Name(), cmp.Or[nczarr.Selector](box[d.Name()], nczarr.All)))
 		}
 		a, err := nczarr.Read[float64](ctx, v, selectors...)
 		if err != nil {
 			return err
 		}
-		out, err := dst.DefineVar(ctx, v.Name(), nczarr.VarSpec{
-			Type: v.Type(), Dims: a.Dims, Shape: a.Shape, Attrs: v.Attrs(),
-			Codecs: []nczarr.Codec{nczarr.Shuffle{}, nczarr.Zstd{Level: 5}},
-		})
+		out, err := dst.DefineVar(ctx, v.Name(), nczarr.VarSpec{Type: v.Type(), Dims: a.Dims, Shape: a.Shape, Attrs: v.Attrs(), Codecs: []nczarr.Codec{nczarr.Zstd{Level: 5}}})
 		if err != nil {
 			return err
 		}

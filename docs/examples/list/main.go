@@ -14,7 +14,8 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		log.Fatal("usage: list URL")
+		fmt.Fprintln(os.Stderr, "usage: list URL")
+		os.Exit(2)
 	}
 	if err := run(context.Background(), os.Args[1]); err != nil {
 		log.Fatal(err)

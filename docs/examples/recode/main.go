@@ -1,4 +1,4 @@
-// Command recode copies a dataset with another codec for all numbers:
+// Command recode copies a dataset and compresses its numbers with another codec:
 //
 //	recode ocean.zarr small.zip
 package main
@@ -13,6 +13,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: recode FROM TO")
+		os.Exit(2)
+	}
 	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}
@@ -32,7 +36,7 @@ func run(ctx context.Context, from, to string) (err error) {
 	return nczarr.Copy(ctx, dst.Group, src.Group, &nczarr.CopyOptions{
 		Codecs: func(v *nczarr.Var) []nczarr.Codec {
 			if v.Type() == nczarr.String || v.Type() == nczarr.Char {
-				return nil // as they are
+				return nil // keep the codecs
 			}
 			return []nczarr.Codec{nczarr.Blosc{Compressor: "zstd", Level: 7}}
 		},

@@ -1,13 +1,15 @@
-// Command series prints the values of a variable at a point with their dates:
+// Command series prints the time series of a variable at one point:
 //
 //	series -lat 47.5 -lon 11 ocean.zarr temp
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/seed-695719ce/nczarr"
 )
@@ -16,6 +18,10 @@ func main() {
 	lat := flag.Float64("lat", 0, "degrees north")
 	lon := flag.Float64("lon", 0, "degrees east")
 	flag.Parse()
+	if flag.NArg() != 2 {
+		fmt.Fprintln(os.Stderr, "usage: series [-lat N] [-lon N] URL VARIABLE")
+		os.Exit(2)
+	}
 	point := []nczarr.Selector{nczarr.Along("lat", nczarr.Nearest(*lat)), nczarr.Along("lon", nczarr.Nearest(*lon))}
 	if err := run(context.Background(), flag.Arg(0), flag.Arg(1), point); err != nil {
 		log.Fatal(err)
@@ -41,11 +47,8 @@ func run(ctx context.Context, url, name string, point []nczarr.Selector) (err er
 		return err
 	}
 	a, err := nczarr.ReadUnpacked[float64](ctx, v, point...)
-	if err == nil && (len(a.Dims) != 1 || a.Dims[0] != "time") {
-		err = fmt.Errorf("%s has dimensions other than time, lat and lon: %v", name, a.Dims)
-	}
-	if err != nil {
-		return err
+	if err != nil || len(a.Dims) != 1 || a.Dims[0] != "time" {
+		return cmp.Or(err, fmt.Errorf("%s has dimensions other than time, lat and lon: %v", name, a.Dims))
 	}
 	for i, x := range a.Data {
 		fmt.Println(dates.Data[i], x, v.Attr("units"))
