@@ -6,12 +6,12 @@ NIGHT   ?=
 PEERS   := conformance/interop/peers
 S3      := conformance/s3server
 PEERED  = dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR_VERSITYGW="$$s3" NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python"
-# Vet runs in lint, and a test binary without tables for debuggers links faster. Many tests wait rather than work: three packages at once.
+# Vet runs in lint. A test binary without debug tables links faster. Many tests wait rather than compute, so three packages run at once.
 TEST    := $(GO) test -vet=off -ldflags='-s -w' -timeout=2h -p 3
-# The packages whose tests say what datasets are like, and those of their tests that take long and use no store, or memory only.
+# FORMATS are the packages that test formats. NOSTORE matches those of their tests that take long and use no store, or only memory.
 FORMATS := ./core/nczarr ./core/cdl
 NOSTORE := ^Test(HostileHeader|Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory)$$
-# What the race detector looks at in every run: packages with goroutines of their own, and what they share.
+# RACES are the packages that every run checks with the race detector: those that start goroutines, and those that share state between them.
 RACES   := ./core/nczarr ./core/array ./core/manifest ./core/codec ./core/zmap/... ./core/plugin/internal/... ./drivers/file ./drivers/internal/...
 HOSTRACES := ^Test(Arena|Spill|Pipeline|OneStart|ManyReads|Closed|OthersOpening|OpenCancelled|LatePut|Flood|FloodedLane|SameCodecs|SameStores|PlaneInput|Quarantine|Crash|RetireStarting|ManyLenders|SinkCalls)$$
 
@@ -23,28 +23,28 @@ help: ## list the targets
 build: ## build bin/nczctl, a static binary
 	$(BUILD) -o bin/nczctl ./cmd/nczctl
 
-demo: build ## make, copy and dump a small ocean dataset, saying what happens
+demo: build ## create, copy and dump a small ocean dataset, with explanations
 	sh docs/examples/ocean/demo.sh bin/nczctl
 
-demo-s3: build ## the same in a bucket of a local S3 server, which is built and started for it
+demo-s3: build ## the same in a bucket of a local S3 server, which it builds and starts
 	sh docs/examples/ocean/demo-s3.sh bin/nczctl "$$(sh $(S3)/install.sh)"
 
-test: ## run all tests, those of formats on S3 too; installs the peers of the interop tests and an S3 server outside the tree
+test: ## run all tests, including format tests on S3; installs peers and an S3 server outside the tree
 	@$(PEERED) $(TEST) -count=1 $(TESTFLAGS) $$(.ci/packages untracked)
 	@$(PEERED) $(TEST) $(TESTFLAGS) $$(.ci/packages tracked)
 	@$(MAKE) --no-print-directory test-s3
 
-test-s3: ## run the tests of formats with their datasets in a bucket of a local S3 server
+test-s3: ## run the format tests with their datasets in a bucket of a local S3 server
 	@$(PEERED) NCZARR_TEST_STORE=s3 $(TEST) -count=1 -skip='$(NOSTORE)' $(TESTFLAGS) $(FORMATS)
 
-race: ## run the tests of what works at once under the race detector; make nightly runs all
+race: ## run the tests of concurrent code under the race detector; make nightly runs all tests
 	$(GO) test -race -short -timeout=2h $(RACES)
 	$(GO) test -race -short -timeout=2h -run '$(HOSTRACES)' ./core/plugin/host
 
-nightly: ## run the long campaigns, two hours in all, and report (NIGHT='-minutes 30 -only fuzz,kills -seed 7', NIGHT=-help)
+nightly: ## run the long test campaigns, two hours in total, and report (NIGHT='-minutes 30 -only fuzz,kills -seed 7', NIGHT=-help)
 	@$(PEERED) NCZARR_REQUIRE_PEERS=1 $(GO) run ./conformance/nightly $(NIGHT)
 
-lint: ## vet, formatting, import arrows, rows of .ci/defences that no longer fit
+lint: ## check with vet and the linter (formatting, allowed imports), and check the rows of .ci/defences
 	.ci/defences --check
 	$(GO) vet ./...
 	$(GO) tool -modfile=lint.mod golangci-lint run --allow-parallel-runners ./...
@@ -54,18 +54,18 @@ lint: ## vet, formatting, import arrows, rows of .ci/defences that no longer fit
 gen: ## generate code and reference pages
 	$(GO) generate ./...
 
-bench: ## measure beside zarr-python in the same run
+bench: ## measure reading and writing, with zarr-python in the same run
 	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/bench
 
-bench-open: ## measure opening a dataset of 1,000 variables beside zarr-python and netCDF4
+bench-open: ## measure opening a dataset of 1,000 variables, with zarr-python and netCDF4
 	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/openbench
 
-bench-plane: ## measure what the process boundary costs, in pairs
+bench-plane: ## measure the cost of the process boundary, in pairs
 	$(GO) run ./conformance/planebench
 
-bench-remote: ## measure beside plain requests, zarr-python with obstore and tensorstore on an S3 server with latency
+bench-remote: ## measure an S3 server with latency, with plain requests, zarr-python with obstore, and tensorstore
 	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/remotebench
 
-docs: gen ## the reference pages are generated
-clean: ## remove what was built
+docs: gen ## generate the reference pages
+clean: ## remove build results
 	rm -rf bin dist

@@ -25,11 +25,11 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 )
 
-// shell is a block of commands that is to work as it is printed. After sh stand
-// the programs that it needs besides nczctl and those of every system.
+// shell matches a block of commands that must work as printed. The words after
+// sh name the programs that it needs besides nczctl and standard tools.
 var shell = regexp.MustCompile("(?ms)^ *```sh([a-z ]*)\n(.*?)```")
 
-// shown are the pages whose commands are run, and what their output must have.
+// shown lists the pages whose commands are run, with text that their output must contain.
 var shown = []struct{ page, output string }{
 	{"README.md", "chunks [2 3], raw"},
 	{"docs/tutorial/first-dataset.md", "exit code 13"},
@@ -45,9 +45,8 @@ var shown = []struct{ page, output string }{
 	{"docs/howto/s3.md", "/temp/.zarray"},
 }
 
-// TestCommands runs the commands of the README, of the tutorials and of the
-// howtos as they are printed, one page after the other, in a directory that is
-// empty at first.
+// TestCommands runs the commands of the README, the tutorials and the howtos as
+// printed, one page after the other, in one directory that is initially empty.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	sh, err := exec.LookPath("sh")
@@ -59,7 +58,7 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin, dir := t.TempDir(), t.TempDir()
-	settings := filepath.Join(dir, ".none", "nczarr") // a plugin may take its time to start on a busy machine
+	settings := filepath.Join(dir, ".none", "nczarr") // plugins may start slowly on a busy machine
 	if err := errors.Join(os.MkdirAll(settings, 0o777), os.WriteFile(filepath.Join(settings, "config.toml"), []byte("[plugins]\nstart_timeout = \"5m\"\n"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +69,7 @@ func TestCommands(t *testing.T) {
 	}
 	env := append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "NCZARR="+root,
 		"XDG_CONFIG_HOME="+dir+"/.none", "XDG_DATA_HOME="+dir+"/.none", "NCZARR_CONFIG=", "NCZARR_PLUGIN_PATH=")
-	for _, s := range shown { //nolint:paralleltest // a page uses what those before it have made
+	for _, s := range shown { //nolint:paralleltest // pages use the files of earlier pages
 		t.Run(s.page, func(t *testing.T) {
 			env := append(env[:len(env):len(env)], serverOf(t, s.page, dir)...)
 			text, err := os.ReadFile(filepath.Join(root, s.page))
@@ -80,7 +79,7 @@ func TestCommands(t *testing.T) {
 			printed, all := "", ""
 			for _, block := range shell.FindAllStringSubmatch(string(text), -1) {
 				if !installed(block[1]) {
-					t.Logf("not run, as not all of%s are installed:\n%s", block[1], block[2])
+					t.Logf("skipped, because not all of%s are installed:\n%s", block[1], block[2])
 					continue
 				}
 				all += block[2]
@@ -93,13 +92,13 @@ func TestCommands(t *testing.T) {
 				printed += string(out)
 			}
 			if all == "" || !strings.Contains(printed, s.output) {
-				t.Errorf("want %q in what these commands print:\n%s\n%s", s.output, all, printed)
+				t.Errorf("want %q in the output of:\n%s\ngot:\n%s", s.output, all, printed)
 			}
 		})
 	}
 }
 
-// installed reports whether all these programs are there.
+// installed reports whether all the named programs are in PATH.
 func installed(programs string) bool {
 	for _, name := range strings.Fields(programs) {
 		if _, err := exec.LookPath(name); err != nil {
@@ -109,8 +108,8 @@ func installed(programs string) bool {
 	return true
 }
 
-// serverOf starts the server that a page speaks to, with what is in dir on it,
-// and returns the environment in which its commands find it.
+// serverOf starts the server that a page needs, if any, and returns environment
+// variables for its commands. A web server serves the files of dir.
 func serverOf(t *testing.T, page, dir string) []string {
 	t.Helper()
 	switch page {
@@ -126,16 +125,16 @@ func serverOf(t *testing.T, page, dir string) []string {
 	return nil
 }
 
-// dataExample serves the files of dir as https://data.example, which commands
-// reach through a proxy.
+// dataExample serves the files of dir as https://data.example, and returns the
+// environment variables with which commands reach it through a proxy.
 func dataExample(t *testing.T, dir string) []string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	is := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"data.example"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, is, is, key.Public(), key)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"data.example"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,23 +148,23 @@ func dataExample(t *testing.T, dir string) []string {
 	t.Cleanup(web.Close)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect || r.Host != "data.example:443" {
-			http.Error(w, "this proxy leads to data.example only", http.StatusForbidden)
+			http.Error(w, "this proxy only serves data.example", http.StatusForbidden)
 			return
 		}
-		there, err := net.Dial("tcp", web.Listener.Addr().String())
+		upstream, err := net.Dial("tcp", web.Listener.Addr().String())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		defer there.Close() // what it said is over
-		here, buffered, err := http.NewResponseController(w).Hijack()
+		defer upstream.Close() // the response was forwarded
+		client, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
-		defer here.Close() // as above
-		_, _ = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(there, buffered) }()
-		_, _ = io.Copy(here, there)
+		defer client.Close() // likewise
+		_, _ = io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(upstream, buffered) }()
+		_, _ = io.Copy(client, upstream)
 	}))
 	t.Cleanup(proxy.Close)
 	return []string{"HTTPS_PROXY=" + proxy.URL, "https_proxy=" + proxy.URL, "NO_PROXY=", "no_proxy=", "SSL_CERT_FILE=" + trusted}

@@ -1,4 +1,4 @@
-// Package docs holds the documentation; its reference pages are generated.
+// Package docs contains the documentation and generates its reference pages.
 package docs
 
 //go:generate sh -c "cd .. && go run ./docs/gen"

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// pages gives every page of the tree, by its path from the root.
+// pages returns the text of every Markdown page, indexed by its path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -37,9 +37,9 @@ func pages(t *testing.T) map[string]string {
 
 var (
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	// A path of this tree in back quotes.
+	// quoted matches a path of this tree in back quotes.
 	quoted = regexp.MustCompile("`((?:core|drivers|filters|conformance|cmd|docs)/[A-Za-z0-9_./-]+|\\.ci/[a-z]+)`")
-	// A test in back quotes, after the file it is in.
+	// named matches a test in back quotes, after the file that contains it.
 	named = regexp.MustCompile("`([a-z][A-Za-z0-9_/]*_test\\.go)`,? `(Test[A-Za-z0-9]+|Fuzz[A-Za-z0-9]+)`")
 	host  = regexp.MustCompile(`(^|[\s"'(=:])/(work|root|home)/`)
 )
@@ -53,7 +53,7 @@ func TestLinks(t *testing.T) {
 				continue
 			}
 			if _, err := os.Stat(filepath.Join("..", filepath.Dir(path), target)); err != nil {
-				t.Errorf("%s: the link to %s leads nowhere", path, m[1])
+				t.Errorf("%s: broken link to %s", path, m[1])
 			}
 		}
 	}
@@ -64,27 +64,27 @@ func TestNames(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
 			_, err := os.Stat(filepath.Join("..", m[1]))
-			if err != nil { // in an example, a path of its own module
+			if err != nil { // an example may name a path of its own module
 				_, err = os.Stat(filepath.Join("..", filepath.Dir(path), m[1]))
 			}
 			if err != nil {
-				t.Errorf("%s: there is no %s", path, m[1])
+				t.Errorf("%s: %s does not exist", path, m[1])
 			}
 		}
 		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			source, err := os.ReadFile(filepath.Join("..", m[1]))
 			if err != nil || !strings.Contains(string(source), "func "+m[2]+"(") {
-				t.Errorf("%s: there is no %s in %s", path, m[2], m[1])
+				t.Errorf("%s: %s not found in %s", path, m[2], m[1])
 			}
 		}
 		if m := host.FindString(text); m != "" {
-			t.Errorf("%s: the path %q is of one machine", path, m)
+			t.Errorf("%s: machine-specific path %q", path, m)
 		}
 	}
 }
 
-// TestCorrectness asks that every fault of the page has a test; that the tests
-// exist is asked by TestNames.
+// TestCorrectness checks that every fault on the page names a test. TestNames
+// checks that the tests exist.
 func TestCorrectness(t *testing.T) {
 	t.Parallel()
 	rows := 0
@@ -94,15 +94,15 @@ func TestCorrectness(t *testing.T) {
 		}
 		rows++
 		if cells := strings.Split(strings.TrimSpace(line), " | "); len(cells) != 4 || !named.MatchString(cells[3]) {
-			t.Errorf("no test, or not four cells: %s", line)
+			t.Errorf("row does not have four columns or names no test: %s", line)
 		}
 	}
 	if rows < 40 {
-		t.Errorf("only %d faults", rows)
+		t.Errorf("page has only %d faults", rows)
 	}
 }
 
-// TestMap shows that docs/README.md leads to every page.
+// TestMap checks that docs/README.md links to every page.
 func TestMap(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -110,13 +110,13 @@ func TestMap(t *testing.T) {
 		rest, ok := strings.CutPrefix(path, "docs/")
 		if ok && rest != "README.md" && !strings.HasPrefix(rest, "adr/0") && !strings.HasPrefix(rest, "examples/") &&
 			!strings.Contains(all["docs/README.md"], "]("+rest+")") {
-			t.Errorf("docs/README.md does not lead to %s", path)
+			t.Errorf("docs/README.md does not link to %s", path)
 		}
 	}
 }
 
-// TestPublicPackage shows that the public package starts no process, and that
-// importing it brings neither plugins nor the SDK of AWS.
+// TestPublicPackage checks that the public package imports neither os/exec, nor
+// the plugin packages, nor the AWS SDK.
 func TestPublicPackage(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", "github.com/seed-695719ce/nczarr").Output()
@@ -128,7 +128,7 @@ func TestPublicPackage(t *testing.T) {
 	}
 }
 
-// TestDependencies compares the reasons given with the direct requirements.
+// TestDependencies compares the page on dependencies with the direct requirements.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "mod", "edit", "-json").Output()
@@ -160,7 +160,7 @@ func TestDependencies(t *testing.T) {
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// frame makes a whole program of a snippet.
+// frame turns a snippet into a complete program.
 func frame(snippet string) string {
 	switch {
 	case strings.HasPrefix(snippet, "package "):
@@ -197,7 +197,7 @@ func main() {
 `
 }
 
-// TestSnippets compiles every block of Go on every page.
+// TestSnippets compiles every Go code block of every page.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("..")

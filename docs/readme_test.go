@@ -9,7 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// The library use that the README shows, on a dataset made first.
+// The program of the README, with a dataset that the example creates first.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "example-")

@@ -1,5 +1,5 @@
-// Package examples_test builds the example plugins as a stranger would, in
-// modules of their own, and runs them under a host.
+// Package examples_test builds the example plugins in modules of their own, as
+// an external author would, and runs them under a host.
 package examples_test
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// maxLines is how many lines of Go an example may have, blank lines and
-// comments not counted.
+// maxLines limits the lines of Go of an example plugin, not counting blank lines
+// and comments.
 const maxLines = 140
 
 // build copies an example out of the tree and builds its command into dir.
@@ -89,13 +89,13 @@ func TestDriver(t *testing.T) {
 		return driver.OpenSpec{Path: filepath.Join(stores, fmt.Sprint(n.Add(1)))}, nil, nil
 	}})
 	var jobs int64
-	for _, i := range h.Plugins() { // a process for each store
+	for _, i := range h.Plugins() { // one process per store
 		if jobs += i.Jobs; i.Version != "1.0.0" || i.PID == os.Getpid() {
 			t.Errorf("got %+v", i)
 		}
 	}
 	if jobs == 0 {
-		t.Error("no process did anything")
+		t.Error("no process did any job")
 	}
 }
 
@@ -122,7 +122,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestShort keeps the examples as short as they are meant to be.
+// TestShort limits the length of the example plugins.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	for _, example := range []string{"driver-onefile", "filter-bitrev"} {
@@ -139,7 +139,7 @@ func TestShort(t *testing.T) {
 				}
 			}
 			if lines += n; strings.HasPrefix(filepath.ToSlash(path), example+"/cmd/") && n >= 30 {
-				t.Errorf("%s has %d lines, a main has less than 30", path, n)
+				t.Errorf("%s has %d lines, want less than 30", path, n)
 			}
 			return err
 		})

@@ -143,7 +143,7 @@ func TestProgramsAreShort(t *testing.T) {
 			}
 		}
 		if lines < 10 || lines > 40 {
-			t.Errorf("%s has %d lines", name, lines)
+			t.Errorf("%s has %d lines, want 10 to 40", name, lines)
 		}
 	}
 }

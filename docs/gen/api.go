@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/seed-695719ce/nczarr"
 
-// api gives the exported names of the public package with their signatures, so
-// that a change of one shows in the differences of a commit.
+// api returns the exported names of the public package with their signatures,
+// which makes a change of the API visible in the diff of a commit.
 func api() (string, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
@@ -25,7 +25,7 @@ func api() (string, error) {
 	}
 	names, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*.go"))
 	if err != nil || len(names) == 0 {
-		return "", fmt.Errorf("find the sources of %s: %w", module, fs.ErrNotExist)
+		return "", fmt.Errorf("find the source files of %s: %w", module, fs.ErrNotExist)
 	}
 	set := token.NewFileSet()
 	var files []*ast.File
@@ -58,7 +58,7 @@ func api() (string, error) {
 	return a.out.String(), a.err
 }
 
-// apiPrinter collects declarations.
+// apiPrinter formats declarations.
 type apiPrinter struct {
 	set *token.FileSet
 	out bytes.Buffer

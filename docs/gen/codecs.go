@@ -17,13 +17,13 @@ func loss(d *driver.Description) string {
 	return yes(d.Lossy)
 }
 
-// codecs gives the page of codecs.
+// codecs returns the page of codecs.
 func codecs() string {
 	var page strings.Builder
 	page.WriteString("# Codecs\n\n" + note)
-	page.WriteString("The filters that are built in, by their id in numcodecs (Zarr v2), as they describe themselves. `nczctl plugin info ID` shows the same, of filters of plugins too. " +
-		"A codec that loses something gives back other values than were written. Values that the stored type cannot hold are an error, in both directions.\n\n" +
-		"| id | Zarr v3 | HDF5 | takes and makes | read | write | loses | what it is |\n|---|---|---|---|---|---|---|---|\n")
+	page.WriteString("This page lists the built-in filters by their numcodecs id (Zarr v2). `nczctl plugin info ID` shows\nthe same information, also for filters of plugins. " +
+		"A lossy codec returns values that differ from those\nwritten. Values that the stored type cannot represent are an error in both directions.\n\n" +
+		"| id | Zarr v3 | HDF5 | input and output | read | write | loses | description |\n|---|---|---|---|---|---|---|---|\n")
 	list := builtin.Provider().Describe()
 	for i := range list {
 		d := &list[i]
@@ -34,7 +34,7 @@ func codecs() string {
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", d.ID, strings.TrimPrefix(strings.Join(append([]string{d.V3}, d.Aliases...), ", "), ", "), hdf5, d.Transform, yes(d.Decode), yes(d.Encode), loss(d), d.Summary)
 	}
 	page.WriteString("\n## Parameters\n\n" +
-		"Numbers may be text, null is the same as absent, and members that are not listed are refused, since they may change what the bytes mean.\n\n" +
+		"Numbers may be strings, and null means absent. Unlisted members are refused, because they may change\nthe meaning of the bytes.\n\n" +
 		"| codec | parameter | type | values | default | meaning |\n|---|---|---|---|---|---|\n")
 	for i := range list {
 		for j := range list[i].Params {
@@ -46,7 +46,7 @@ func codecs() string {
 			fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s | %s | %s |\n", list[i].ID, p.Name, p.Type, p.Values(), strings.ReplaceAll(def, "|", `\|`), p.Doc)
 		}
 	}
-	page.WriteString("\nLevels of zstd: see [below](#levels-of-zstd).\n\n## Refused\n\n| id | why |\n|---|---|\n")
+	page.WriteString("\nSee [below](#levels-of-zstd) for the levels of zstd.\n\n## Refused\n\n| id | reason |\n|---|---|\n")
 	for _, r := range codec.Refusals() {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", r.ID, r.Reason)
 	}
@@ -55,7 +55,7 @@ func codecs() string {
 	return page.String()
 }
 
-// hdf5Rows gives the table of HDF5 filters.
+// hdf5Rows returns the rows of the table of HDF5 filters.
 func hdf5Rows(list []driver.Description) string {
 	var rows []string
 	for i := range list {
@@ -97,44 +97,52 @@ func yes(b bool) string {
 const zstdPage = `
 ## Levels of zstd
 
-Levels are those of libzstd. Up to level 9, each level takes what comes to about libzstd's sizes at half of its speed or more; level 10 is the smallest, and slow. Levels 4 to 9 have an encoder of this project, level 3 for small chunks; the others have those of klauspost/compress.
+Levels correspond to those of libzstd. Up to level 9, each level compresses to about libzstd's size
+at half of its speed or more. Level 10 is the strongest, and slow. Levels 4 to 9, and level 3 for
+small chunks, use an encoder of this project; the others use those of klauspost/compress.
 
 | level | encoder |
 |---|---|
-| below 0 | fastest; literals are stored as they are, as libzstd does |
+| below 0 | fastest; literals are stored uncompressed, as in libzstd |
 | 1 | fastest |
-| 2 | fastest; default for chunks of at most 256 KiB, where level 2 of libzstd is stronger too |
-| 0, 3 | default; own, among 64 Ki positions, for chunks of at most 256 KiB |
-| 4 | own: the first match that is found, among 128 Ki positions |
-| 5 | own: among 256 Ki positions |
-| 6, 7 | own: a better match one byte on is preferred |
-| 8, 9 | own: among 512 Ki positions |
+| 2 | fastest; default for chunks of at most 256 KiB, for which level 2 of libzstd is stronger too |
+| 0, 3 | default; own encoder with 64 Ki positions for chunks of at most 256 KiB |
+| 4 | own encoder: first match, 128 Ki positions |
+| 5 | own encoder: first match, 256 Ki positions |
+| 6, 7 | own encoder: prefers a better match one byte later |
+| 8, 9 | own encoder: the same with 512 Ki positions |
 | 10 to 22 | best |
 
-The zstd inside blosc does the same: its ` + "`clevel`" + ` 1 to 9 are the levels 1, 3, 5, 7, 9, 11, 13, 20 and 22, as in c-blosc.
-[Performance](../explanation/performance.md#zstd-beside-libzstd) has sizes and speeds beside libzstd.
+zstd inside blosc uses the same table: ` + "`clevel`" + ` 1 to 9 are the levels 1, 3, 5, 7, 9, 11, 13, 20 and
+22, as in c-blosc. [Performance](../explanation/performance.md#zstd-beside-libzstd) compares sizes
+and speeds with libzstd.
 `
 
 func hdf5Page(list []driver.Description) string {
 	return `
 ## HDF5 filters
 
-What ` + "`_Filter`" + ` in CDL and the filters of HDF5 files become, and back. Numbers marked - are filled in by the library. Parameters of szip behind
-the second are in files only. fletcher32 is read in either byte order.
+This table maps HDF5 filter numbers, as in ` + "`_Filter`" + ` in CDL and in HDF5 files, to codecs. The
+library fills in the parameters marked -. Parameters of szip after the second appear only in files.
+fletcher32 is read in either byte order.
 
 | number | parameters | codec |
 |---|---|---|
 ` + hdf5Rows(list) + `
 ## Values of variable length
 
-Texts and bytes of variable length travel between steps as offsets of four bytes and data; the object codecs (vlen-utf8, vlen-bytes,
-vlen-array, json2, msgpack2, categorize) turn them into the bytes of the store. The layout is that of ` + "`Values`" + ` in core/codec/driver.
-Lists of json2 and msgpack2 may hold anything in Python: a null, a number or an object among texts is an error that names the element.
-Behind delta, fixedscaleoffset and categorize, which leave no shape to others, the list of a chunk has one dimension, as numcodecs writes it.
+Between steps, texts and bytes of variable length consist of four-byte offsets and data, in the
+layout of ` + "`Values`" + ` in core/codec/driver. The object codecs (vlen-utf8, vlen-bytes, vlen-array,
+json2, msgpack2, categorize) convert them to the stored bytes. In Python, lists of json2 and
+msgpack2 may contain anything; here a null, a number or an object among texts is an error that names
+the element. After delta, fixedscaleoffset and categorize, which do not preserve the shape, the list
+of a chunk has one dimension, as numcodecs writes it.
 
 ## Element types
 
-packbits takes bool, and integers of one byte that are 0 or 1: another value is an error. bitround leaves integers as they are. A copy whose elements have another
-type than the source (NCZarr has neither half floats nor bool) leaves out the codecs that state the old type (delta, fixedscaleoffset, quantize, astype), with a warning.
+packbits accepts bool, and one-byte integers that are 0 or 1; any other value is an error. bitround
+does not change integers. If a copy has a different element type than its source (NCZarr has neither
+half floats nor bool), it leaves out the codecs that state the old type (delta, fixedscaleoffset,
+quantize, astype), with a warning.
 `
 }

@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pages instead of comparing them")
 
-// TestDrift shows that the generated pages are those of this tree.
+// TestDrift checks that the generated pages are up to date.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	reference := filepath.Join("..", "reference")
@@ -33,7 +33,7 @@ func TestDrift(t *testing.T) {
 		}
 		got, err := os.ReadFile(filepath.Join(reference, p.Name()))
 		if err != nil || !bytes.Equal(want, got) {
-			t.Errorf("docs/reference/%s is not what docs/gen writes (%v): run make gen", p.Name(), err)
+			t.Errorf("docs/reference/%s is out of date (%v): run make gen", p.Name(), err)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package onefile keeps a whole store in one file: it is read when the store
-// is opened, worked on in memory, and written anew at Flush.
+// Package onefile keeps a whole store in one file. Opening the store reads the
+// file, operations work in memory, and Flush rewrites the file.
 package onefile
 
 import (
@@ -19,7 +19,7 @@ import (
 
 type opener struct{}
 
-// New gives the driver.
+// New returns the driver.
 func New() driver.Opener { return opener{} }
 
 func (opener) Describe() driver.Description {
@@ -27,7 +27,7 @@ func (opener) Describe() driver.Description {
 }
 
 func (opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
-	if err := driver.DecodeOptions(spec.Options, &struct{}{}); err != nil { // it has none
+	if err := driver.DecodeOptions(spec.Options, &struct{}{}); err != nil { // the driver has no options
 		return nil, err
 	}
 	data, err := os.ReadFile(spec.Path)
@@ -52,7 +52,7 @@ func (opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error
 			_, err = m.Put(ctx, key, driver.Bytes(value), &driver.PutOptions{})
 		}
 	}
-	if err == nil && !spec.Mode.Writable() { // the same objects, not to be changed
+	if err == nil && !spec.Mode.Writable() { // reopen the same objects read-only
 		m, err = memory.Open(ctx, driver.OpenSpec{Path: "it", Mode: driver.Read})
 	}
 	return &store{Map: m, spec: spec}, err
@@ -65,8 +65,8 @@ func (opener) Remove(_ context.Context, spec driver.OpenSpec) error {
 	return ncerr.New(ncerr.ErrNoDataset, "remove", spec.Path, nil)
 }
 
-// store is the Map in memory, but what concerns the file. Two handles have
-// their objects each for itself, so it tells neither versions nor times.
+// store is the in-memory Map plus the file. Each handle has its own copy of the
+// objects, so store reports neither versions nor times.
 type store struct {
 	driver.Map
 	spec driver.OpenSpec
@@ -110,8 +110,8 @@ func (s *store) List(ctx context.Context, prefix string, o *driver.ListOptions) 
 	}
 }
 
-// Flush replaces the file by a rename, so that it is always whole. Of many that
-// make the store at one time, the first to link its file there makes it.
+// Flush replaces the file by a rename, so that it is always complete. If several
+// handles create the store at once, the first one to link its file succeeds.
 func (s *store) Flush(ctx context.Context) error {
 	if !s.spec.Mode.Writable() {
 		return nil
@@ -141,7 +141,7 @@ func (s *store) Flush(ctx context.Context) error {
 		return ncerr.New(ncerr.ErrExists, "flush", s.spec.Path, nil)
 	}
 	if err == nil {
-		s.spec.Mode = driver.Update // it is there, and ours
+		s.spec.Mode = driver.Update // the store now exists and belongs to this handle
 	}
 	return err
 }

@@ -1,5 +1,5 @@
-// Package bitrev is a codec that reverses the bits of every byte, as some old
-// instruments wrote them.
+// Package bitrev implements a codec that reverses the bits of every byte, for
+// data of old instruments.
 package bitrev
 
 import (
@@ -13,7 +13,7 @@ import (
 
 type provider struct{}
 
-// New gives the provider of the codec "bitrev". It has no parameters.
+// New returns the provider of the codec "bitrev", which has no parameters.
 func New() driver.Provider { return provider{} }
 
 func (provider) Describe() []driver.Description {
@@ -32,7 +32,7 @@ func (provider) Open(id string, params json.RawMessage, in driver.Spec) (driver.
 	}
 	delete(members, "id")
 	if len(members) > 0 {
-		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrInvalid, "open codec", id, "it has no parameters")
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrInvalid, "open codec", id, "the codec has no parameters")
 	}
 	out := driver.Spec{Kind: driver.Blob, DType: in.DType, MaxBytes: in.MaxBytes}
 	return codec{}, out, nil
@@ -40,8 +40,7 @@ func (provider) Open(id string, params json.RawMessage, in driver.Spec) (driver.
 
 type codec struct{}
 
-// Encode writes len(src) bytes. It keeps nothing, so any number of goroutines
-// may call it.
+// Encode writes len(src) bytes to dst. It is safe for concurrent use.
 func (codec) Encode(_ context.Context, dst, src []byte) (int, error) {
 	if len(dst) < len(src) {
 		return 0, driver.ShortBuffer("reverse bits", len(dst))
@@ -52,7 +51,7 @@ func (codec) Encode(_ context.Context, dst, src []byte) (int, error) {
 	return len(src), nil
 }
 
-// Decode is its own reverse.
+// Decode is the same operation as Encode.
 func (c codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return c.Encode(ctx, dst, src)
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A made-up ocean in a bucket: starts a local S3 server, writes the dataset there, prints it, copies it out and back.
+# Demonstrates nczctl on a bucket: starts a local S3 server, writes an artificial ocean dataset there, prints it, and
+# copies it out and back.
 # Usage: demo-s3.sh NCZCTL VERSITYGW [DIRECTORY]
 set -eu
 nczctl=$(CDPATH='' cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")
@@ -12,16 +13,16 @@ kept=${3:-}
 trap end EXIT
 say() { printf '\n== %s\n' "$*"; }
 
-say "make the CDL text of the dataset"
+say "generate the CDL text of the dataset"
 (cd "$here" && go run . ) >"$work/ocean.cdl"
 cd "$work"
 
-# The keys and the address are all that any S3 program needs; nothing of the user's own settings is used.
+# Like any S3 program, nczctl only needs the keys and the address. The user's own settings are not used.
 export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo-secret AWS_REGION=us-east-1 AWS_EC2_METADATA_DISABLED=true
 export AWS_CONFIG_FILE="$work/none" AWS_SHARED_CREDENTIALS_FILE="$work/none"
 unset AWS_PROFILE AWS_SESSION_TOKEN || true
 mkdir -p data/ocean-bucket/ours iam
-: >"data/ocean-bucket/ours/server-$$" # tells this server from others
+: >"data/ocean-bucket/ours/server-$$" # distinguishes this server from others
 port=17000
 while [ "$port" -lt 17020 ]; do
     log=$work/server.log
@@ -30,7 +31,7 @@ while [ "$port" -lt 17020 ]; do
     pid=$!
     export AWS_ENDPOINT_URL="http://127.0.0.1:$port"
     tries=0
-    while kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 100 ]; do # until it answers and not another, or ends because the port is taken
+    while kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 100 ]; do # until this server answers, or ends because the port is taken
         "$nczctl" --isolation=inproc ls "s3://ocean-bucket/ours/server-$$" >/dev/null 2>answer && break 2
         tries=$((tries + 1)); sleep 0.1
     done
@@ -40,13 +41,13 @@ done
 [ -n "$pid" ] || { echo "no S3 server could be started:"; cat "$log"; exit 1; }
 say "an S3 server (versitygw) listens at $AWS_ENDPOINT_URL and has the bucket ocean-bucket"
 
-say "what is made of the URL"
+say "show how the URL is interpreted"
 "$nczctl" url s3://ocean-bucket/ocean.zarr
 
 say "write the dataset into the bucket"
 "$nczctl" gen --stats --consolidated -o s3://ocean-bucket/ocean.zarr ocean.cdl
 
-say "what it is: one request, since its metadata is consolidated"
+say "summarise the dataset, with one request because its metadata is consolidated"
 "$nczctl" info --stats s3://ocean-bucket/ocean.zarr
 
 say "print its header and coordinates"
@@ -56,7 +57,7 @@ say "copy it out of the bucket into an archive, and back with other chunks and a
 "$nczctl" copy --stats s3://ocean-bucket/ocean.zarr ocean.zip
 "$nczctl" copy --stats -c time/4,lat/72,lon/144 --codec shuffle,zstd:level=7 ocean.zip s3://ocean-bucket/again.zarr
 
-say "compare: the dumps of all three must be equal"
+say "compare the dumps of all three"
 n=0
 for url in s3://ocean-bucket/ocean.zarr ocean.zip s3://ocean-bucket/again.zarr; do
     n=$((n + 1))

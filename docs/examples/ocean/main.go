@@ -1,8 +1,8 @@
-// Command ocean prints the CDL text of a small, made-up ocean dataset: the
-// same text every time. It feeds the demo.
+// Command ocean prints a small artificial ocean dataset as CDL, for the demo.
+// The output is the same on every run.
 //
 // The fields are smooth waves with a little noise from a fixed generator, so
-// that codecs have something like real data to work on.
+// that codecs compress them like real data.
 package main
 
 import (
@@ -101,8 +101,7 @@ variables:
 `, months, depths, lats, lons)
 }
 
-// surface is the header of the group below the root, which follows the root's
-// data.
+// surface is the header of the group surface, which follows the data of the root.
 const surface = `
 group: surface {
   variables:
@@ -121,7 +120,7 @@ group: surface {
   data:
 `
 
-// land is true on two round continents.
+// land reports whether a point is on one of two round continents.
 func land(y, x int) bool {
 	for _, c := range [][3]float64{{30, 40, 16}, {45, 105, 20}} {
 		if math.Hypot(float64(y)-c[0], float64(x)-c[1]) < c[2] {
@@ -131,7 +130,7 @@ func land(y, x int) bool {
 	return false
 }
 
-// temperature in degrees Celsius: warm at the equator, cold in the deep, with
+// temperature returns degrees Celsius: warm at the equator, cold at depth, with
 // seasons, waves and noise.
 func temperature(t, z, y, x int) float64 {
 	lat := (float64(y) + .5 - lats/2.) / (lats / 2.) * math.Pi / 2
@@ -140,7 +139,7 @@ func temperature(t, z, y, x int) float64 {
 	return surface*math.Exp(-float64(z*z)/20) + noise(t, z, y, x)/20
 }
 
-// packed turns a temperature into what a short holds.
+// packed returns the short that represents a temperature, or the fill value on land.
 func packed(celsius float64, y, x int) int {
 	if land(y, x) {
 		return -32768
@@ -148,7 +147,7 @@ func packed(celsius float64, y, x int) int {
 	return int(math.Round((celsius - 15) / 0.001))
 }
 
-// noise is a fixed hash of the position, from -1 to 1.
+// noise returns a fixed hash of the position, between -1 and 1.
 func noise(t, z, y, x int) float64 {
 	h := uint64(((t*depths+z)*lats+y)*lons+x)*0x9E3779B97F4A7C15 + 0x1234567
 	h ^= h >> 29
@@ -185,7 +184,7 @@ func plane(w *bufio.Writer, name string, f func(t, y, x int) string) {
 	fmt.Fprintln(w, " ;")
 }
 
-// separate puts a comma, and now and then a line end, before value i.
+// separate writes a comma before value i, and a line break before every twelfth.
 func separate(w *bufio.Writer, i int) {
 	switch {
 	case i == 0:

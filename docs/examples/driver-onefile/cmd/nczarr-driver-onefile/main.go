@@ -1,4 +1,4 @@
-// Command nczarr-driver-onefile is the plugin that serves package onefile.
+// Command nczarr-driver-onefile serves package onefile as a plugin.
 package main
 
 import (

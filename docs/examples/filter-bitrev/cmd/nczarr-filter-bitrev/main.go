@@ -1,4 +1,4 @@
-// Command nczarr-filter-bitrev is the plugin that serves package bitrev.
+// Command nczarr-filter-bitrev serves package bitrev as a plugin.
 package main
 
 import (
