@@ -22,7 +22,7 @@ func codecs() string {
 	var page strings.Builder
 	page.WriteString("# Codecs\n\n" + note)
 	page.WriteString("This page lists the built-in filters by their numcodecs id (Zarr v2). `nczctl plugin info ID` shows\nthe same information, also for filters of plugins. " +
-		"A lossy codec returns values that differ from those\nwritten. Values that the stored type cannot represent are an error in both directions.\n\n" +
+		"A lossy codec returns values that differ from\nthose written. Values that the stored type cannot represent are an error in both directions.\n\n" +
 		"| id | Zarr v3 | HDF5 | input and output | read | write | loses | description |\n|---|---|---|---|---|---|---|---|\n")
 	list := builtin.Provider().Describe()
 	for i := range list {

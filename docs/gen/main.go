@@ -135,7 +135,7 @@ func (t *tool) checks() (string, error) {
 	var page strings.Builder
 	page.WriteString("# Conformance checks\n\n" + note)
 	page.WriteString("Ids are stable. A check that needs a capability runs only if the driver or filter declares it. A\ncheck with an effort runs at that effort and above. " +
-		"See [run-conformance](../howto/run-conformance.md) for\nhow to run the checks.\n\n| check | level | effort | needs | rule |\n|---|---|---|---|---|\n")
+		"See [run-conformance](../howto/run-conformance.md)\nfor how to run the checks.\n\n| check | level | effort | needs | rule |\n|---|---|---|---|---|\n")
 	for _, c := range list {
 		if c.Level == "" {
 			c.Level = "core"
@@ -149,7 +149,8 @@ func (t *tool) checks() (string, error) {
 func configuration() string {
 	var page strings.Builder
 	page.WriteString("# Configuration\n\n" + note)
-	page.WriteString(`Configuration files are TOML. These files are read in order, and a later one overrides single keys of an earlier one:
+	page.WriteString(`Configuration files are TOML. These files are read in order, and a later one overrides single keys of
+an earlier one:
 
 1. the user's file, ` + "`$XDG_CONFIG_HOME/nczarr/config.toml` or else `~/.config/nczarr/config.toml`" + `
 2. the file that ` + "`$NCZARR_CONFIG`" + ` names
@@ -186,7 +187,7 @@ func errorKinds() string {
 	var page strings.Builder
 	page.WriteString("# Errors\n\n" + note)
 	page.WriteString("Every error has one of these kinds. `errors.Is(err, ncerr.ErrNotFound)` tests for a kind, also if\nthe error comes from a plugin process. " +
-		"Kinds are values of the plugin protocol: new ones are appended,\nand numbers never change.\n\n" +
+		"Kinds are values of the plugin protocol: new ones are\nappended, and numbers never change.\n\n" +
 		"| kind | number | meaning | netCDF code | gRPC code | exit code of nczctl |\n|---|---|---|---|---|---|\n")
 	for _, r := range ncerr.Table() {
 		fmt.Fprintf(&page, "| `%s` | %d | %s | %s %d | %d | %d |\n", r.Name, r.Kind, r.Meaning, r.NCName, r.NC, r.GRPC, r.Exit)
