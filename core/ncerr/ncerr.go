@@ -1,20 +1,20 @@
-// Package ncerr holds the error kinds of nczarr and the one table that maps
-// them to netCDF codes, gRPC codes and exit codes.
+// Package ncerr defines the error kinds of nczarr and maps them to netCDF
+// codes, gRPC codes and exit codes.
 //
-// A [Kind] is itself an error, so the constants are the sentinels:
+// A [Kind] is itself an error, so the constants serve as sentinels:
 //
 //	if errors.Is(err, ncerr.ErrNotFound) { ... }
 //
-// Layers wrap once, with what they were doing and the key it concerned:
+// Each layer wraps an error once, with the operation and the key:
 //
 //	return ncerr.New(ncerr.ErrCorrupt, "decode", key, cause)
 //
-// An error of one kind hides the kinds of its causes from errors.Is: what is
-// absent is ErrNotFound, and a dataset that is damaged because an object is
-// absent is not. [KindOf] reports the same kind.
+// Only the outermost kind of an error counts. errors.Is does not see the kinds
+// of its causes, so a dataset that is damaged because an object is missing does
+// not match ErrNotFound. [KindOf] returns the same kind.
 //
-// Every other package of the module may import ncerr; ncerr imports the
-// standard library only.
+// Every other package of the module may import ncerr. It imports only the
+// standard library.
 package ncerr
 
 import (
@@ -27,25 +27,25 @@ import (
 	"time"
 )
 
-// Error is the one error type of nczarr: what was done, to which key, what
-// kind of failure it was, and why.
+// Error is the error type of nczarr. It records the operation, the key, the kind
+// of failure and its cause.
 type Error struct {
-	// Op is a lower-case verb such as "get", "parse" or "decode"; may be empty.
+	// Op is a lower-case verb such as "get", "parse" or "decode". It may be empty.
 	Op string
-	// Key is the object key, variable path or location concerned; may be
-	// empty. It is printed quoted. It must hold no secret.
+	// Key is the object key, variable path or location. It may be empty. It must
+	// not contain a secret. Error prints it quoted.
 	Key string
-	// Kind classifies the failure; never zero in an Error made by this package.
+	// Kind classifies the failure. It is never zero in an Error made by this package.
 	Kind Kind
-	// Err is the cause; may be nil.
+	// Err is the cause. It may be nil.
 	Err error
-	// Retryable says that the same call may succeed when repeated.
+	// Retryable is set if the same call may succeed when repeated.
 	Retryable bool
-	// RetryAfter is the wait a server asked for; zero when it asked for none.
+	// RetryAfter is the delay that the server asked for, or zero.
 	RetryAfter time.Duration
 }
 
-// New makes an [*Error]. It never returns nil. The zero kind becomes [ErrIO].
+// New returns an [*Error], which is never nil. It replaces the zero kind by [ErrIO].
 func New(kind Kind, op, key string, cause error) *Error {
 	if kind == 0 {
 		kind = ErrIO
@@ -58,12 +58,12 @@ func Errorf(kind Kind, op, key, format string, args ...any) *Error {
 	return New(kind, op, key, fmt.Errorf(format, args...))
 }
 
-// Wrap gives err an operation and a key. An error that has a kind keeps it;
-// a raw error becomes [ErrIO]; the caller's own context errors and nil pass
-// unchanged, and an *Error that already names a key is returned as it is.
+// Wrap adds an operation and a key to err. An error that has a kind keeps it, and
+// other errors become [ErrIO]. Wrap returns nil, the caller's own context errors
+// and an *Error that already names a key unchanged.
 func Wrap(op, key string, err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 { // errors.Join of one error
-		if e, ok := joined.Unwrap()[0].(*Error); ok && e.Op == op { //nolint:errorlint // the same
+		if e, ok := joined.Unwrap()[0].(*Error); ok && e.Op == op { //nolint:errorlint // the element itself, not its chain
 			err = e
 		}
 	}
@@ -86,15 +86,15 @@ func Wrap(op, key string, err error) error {
 	}
 	w := New(KindOf(err), op, key, err)
 	w.Retryable, w.RetryAfter = Retry(err)
-	if k, ok := err.(Kind); ok { //nolint:errorlint // a bare sentinel has no text of its own to keep
+	if k, ok := err.(Kind); ok { //nolint:errorlint // a bare sentinel adds no text
 		w.Kind, w.Err = k, nil
 	}
 	return w
 }
 
-// Error gives `op "key": meaning: cause`, leaving out what is not known. A
-// chain of errors of one kind says the meaning once, at the innermost of them,
-// and an operation that wraps itself is said once.
+// Error returns `op "key": meaning: cause`, without the parts that are empty. In a
+// chain of errors of one kind the meaning appears once, at the innermost of them.
+// An operation that wraps itself appears once.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -114,7 +114,7 @@ func (e *Error) Error() string {
 		return b.String()
 	}
 	text := e.Err.Error()
-	if inner, ok := e.Err.(*Error); ok && inner.Op == e.Op && e.Op != "" { //nolint:errorlint // what is said next
+	if inner, ok := e.Err.(*Error); ok && inner.Op == e.Op && e.Op != "" { //nolint:errorlint // only the direct cause repeats the text
 		switch {
 		case inner.Key == e.Key:
 			text = strings.TrimPrefix(text, b.String())
@@ -135,7 +135,7 @@ func (e *Error) Error() string {
 // Is reports whether target is e's kind, or the standard library's name for it.
 func (e *Error) Is(target error) bool { return e.Kind.Is(target) }
 
-// Unwrap gives the cause, which shows no kind: that of e counts.
+// Unwrap returns the cause without its kind, because the kind of e counts.
 func (e *Error) Unwrap() error {
 	if e.Err == nil {
 		return nil
@@ -143,24 +143,25 @@ func (e *Error) Unwrap() error {
 	return cause{e.Err}
 }
 
-// cause is an error that shows no kind.
+// cause is an error without a kind.
 type cause struct{ error }
 
-// Is reports whether target, which is no kind nor the standard library's name for
-// one, is in the chain of the cause.
+// Is reports whether target is in the chain of the cause. It returns false for kinds
+// and for the standard library's names of kinds.
 func (c cause) Is(target error) bool {
-	if _, ok := target.(Kind); ok { // a kind is compared as it is
+	if _, ok := target.(Kind); ok { // compared by value
 		return false
 	}
 	for _, name := range stdlibNames {
-		if target == name { // the same
+		if target == name { // compared by identity
 			return false
 		}
 	}
 	return errors.Is(c.error, target)
 }
 
-// As finds an error of another type in the chain of the cause.
+// As finds the first error in the chain of the cause that target can hold. It
+// returns false for *Error and Kind targets.
 func (c cause) As(target any) bool {
 	switch target.(type) {
 	case **Error, *Kind:
@@ -169,15 +170,15 @@ func (c cause) As(target any) bool {
 	return errors.As(c.error, target)
 }
 
-// KindOf gives the outermost kind found in err's chain: the first *Error or
-// Kind met when unwrapping from outside. It is 0 for nil and for context
-// errors, and [ErrIO] for an error that carries no kind.
+// KindOf returns the outermost kind in err's chain, that is, the kind of the first
+// *Error or Kind found while unwrapping. It returns 0 for nil and for context
+// errors, and [ErrIO] for an error without a kind.
 func KindOf(err error) Kind {
 	if err == nil || isContext(err) {
 		return 0
 	}
 	for e := err; e != nil; {
-		switch x := e.(type) { //nolint:errorlint // this walks the chain by hand
+		switch x := e.(type) { //nolint:errorlint // the loop unwraps the chain itself
 		case *Error:
 			return x.Kind
 		case Kind:
@@ -195,8 +196,8 @@ func KindOf(err error) Kind {
 	return ErrIO
 }
 
-// Retry reports whether err's outermost *Error is marked retryable, and how
-// long its server asked to wait.
+// Retry reports whether err's outermost *Error is retryable, and returns the delay
+// that the server asked for.
 func Retry(err error) (retryable bool, after time.Duration) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -205,8 +206,8 @@ func Retry(err error) (retryable bool, after time.Duration) {
 	return false, 0
 }
 
-// IsContext reports whether err is a bare or wrapped context error that has
-// no nczarr kind around it: the caller's own cancellation or deadline.
+// IsContext reports whether err is the caller's own cancellation or deadline: a
+// context error, bare or wrapped, without an *Error around it.
 func IsContext(err error) bool { return err != nil && isContext(err) }
 
 func isContext(err error) bool {
@@ -224,8 +225,8 @@ var stdlibNames = map[Kind]error{
 	ErrPermission: fs.ErrPermission,
 }
 
-// Lasting reports whether an error says something about one object, rather than
-// about the store as a whole or about this moment.
+// Lasting reports whether an error is a property of one object, which a later call
+// would find again. Other errors concern the whole store or are temporary.
 func Lasting(err error) bool {
 	switch KindOf(err) {
 	case ErrLimit, ErrPermission, ErrBadName, ErrCorrupt, ErrUnsupported:

@@ -21,10 +21,10 @@ func TestTableIsWholeAndInOrder(t *testing.T) {
 			t.Errorf("row %d describes kind %d", i, r.Kind)
 		}
 		if r.Name == "" || r.Meaning == "" || r.NCName == "" || r.NC >= 0 || r.GRPC == 0 || r.Exit == 0 {
-			t.Errorf("row of %s is not whole: %+v", r.Name, r)
+			t.Errorf("row of %s is incomplete: %+v", r.Name, r)
 		}
 		if names[r.Name] {
-			t.Errorf("%s stands twice", r.Name)
+			t.Errorf("duplicate name %s", r.Name)
 		}
 		names[r.Name] = true
 	}
@@ -33,7 +33,7 @@ func TestTableIsWholeAndInOrder(t *testing.T) {
 	}
 }
 
-// The codes are published: scripts and other programs test for them.
+// The codes are published, and scripts and other programs test for them.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -93,8 +93,8 @@ func TestIs(t *testing.T) {
 	}
 }
 
-// A cause deeper in the chain never decides what an error is: a store that
-// has vanished is no absent chunk.
+// A cause deeper in the chain never determines the kind: a store that has vanished
+// is not a missing chunk.
 func TestKindOfIsTheOutermost(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -142,7 +142,7 @@ func TestWrap(t *testing.T) {
 		}
 	}
 	for _, same := range []error{nil, context.Canceled, context.DeadlineExceeded} {
-		if got := ncerr.Wrap("get", "k", same); got != same { //nolint:errorlint // must be the very same
+		if got := ncerr.Wrap("get", "k", same); got != same { //nolint:errorlint // compares identity
 			t.Errorf("want %v unchanged, got %v", same, got)
 		}
 	}
@@ -170,8 +170,7 @@ func TestUnknownKindFromTheWire(t *testing.T) {
 	}
 }
 
-// TestOperationsAreSaidOnce: an error that is wrapped with its own operation
-// does not repeat it.
+// An error that is wrapped with its own operation does not repeat it.
 func TestOperationsAreSaidOnce(t *testing.T) {
 	t.Parallel()
 	bare := ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "cut")
@@ -190,7 +189,7 @@ func TestOperationsAreSaidOnce(t *testing.T) {
 	}
 }
 
-// An error has the kind that it was given, whatever its cause has.
+// An error keeps its kind whatever the kind of its cause.
 func TestKindOfTheCauseIsHidden(t *testing.T) {
 	t.Parallel()
 	names := []error{fs.ErrNotExist, fs.ErrExist, fs.ErrPermission}

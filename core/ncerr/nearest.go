@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// nearest gives the candidate with the smallest edit distance to word, or ""
-// when none is close enough to be a likely misspelling.
+// nearest returns the candidate with the smallest edit distance to word, or "" if
+// no candidate is close enough for a likely misspelling.
 func nearest(word string, candidates []string) string {
 	best, limit := "", 1+len(word)/4
-	for _, c := range candidates[:min(len(candidates), mostCandidates)] {
+	for _, c := range candidates[:min(len(candidates), maxCandidates)] {
 		if strings.EqualFold(c, word) {
 			return c
 		}
@@ -20,8 +20,8 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance in bytes. Words longer than 64 bytes
-// are no misspelling of anything here.
+// distance returns the Levenshtein distance in bytes. It returns 64 if a word is
+// longer than 64 bytes, which no misspelling here is.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
@@ -46,20 +46,20 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// NoneOf returns the error for a name that is not among those in there. It
-// suggests the name that was probably meant.
-func NoneOf(kind Kind, op, name string, there []string) *Error {
-	if n := nearest(name, there); n != "" {
+// NoneOf returns the error for a name that is not one of known. It suggests the
+// known name that was probably meant.
+func NoneOf(kind Kind, op, name string, known []string) *Error {
+	if n := nearest(name, known); n != "" {
 		return Errorf(kind, op, name, "did you mean %q?", n)
 	}
 	return New(kind, op, name, nil)
 }
 
-// mostCandidates bounds the work of one message.
-const mostCandidates = 1000
+// maxCandidates is the number of candidates that one suggestion looks at.
+const maxCandidates = 1000
 
-// DidYouMean returns `; did you mean "x"?` for the candidate that word most
-// likely misspells, or "" if no candidate is close. It looks at the first 1,000
+// DidYouMean returns `; did you mean "x"?` for the candidate that word most likely
+// misspells, or "" if no candidate is close. It looks only at the first 1,000
 // candidates.
 func DidYouMean(word string, candidates []string) string {
 	if n := nearest(word, candidates); n != "" {

@@ -5,20 +5,20 @@ import (
 	"errors"
 )
 
-// Kind classifies an error. Kinds are wire values: append only, never
-// renumber. The zero Kind means "no error" and is never a sentinel.
+// Kind classifies an error. Kinds are sent to plugins, so new kinds are appended
+// and existing kinds keep their numbers. The zero Kind means "no error" and is
+// never a sentinel.
 type Kind uint16
 
-// The kinds. Their meanings, netCDF codes, gRPC codes and exit codes stand in
-// [Table], the only place that knows them.
+// The kinds. [Table] lists their meanings, netCDF codes, gRPC codes and exit codes.
 const (
-	ErrNotFound     Kind = iota + 1 // key has no object
+	ErrNotFound     Kind = iota + 1 // no object with this key
 	ErrNoDataset                    // no dataset at the location
-	ErrNoObject                     // an object that metadata promises is absent
+	ErrNoObject                     // an object that the metadata requires is missing
 	ErrExists                       // create on an existing dataset
-	ErrObjectExists                 // object where none may be
+	ErrObjectExists                 // an object exists already
 	ErrReadOnly                     // write to a read-only map
-	ErrPermission                   // the store refused
+	ErrPermission                   // the store denied access
 	ErrAuth                         // credentials missing or bad
 	ErrInvalid                      // bad argument
 	ErrBadName                      // illegal key or name
@@ -38,13 +38,13 @@ const (
 	ErrCorrupt                      // checksum or length wrong
 	ErrNoFilter                     // filter unknown or not installed
 	ErrFilter                       // filter failed
-	ErrLimit                        // a ceiling was hit
-	ErrUnsupported                  // declared absent
-	ErrConflict                     // condition (version) failed
+	ErrLimit                        // a limit was exceeded
+	ErrUnsupported                  // the operation is not supported
+	ErrConflict                     // the object's version differs from the required one
 	ErrS3                           // S3 failure without a better kind
 	ErrIO                           // other transport or disk failure
 	ErrPlugin                       // plugin launch, handshake, protocol, crash
-	ErrInternal                     // our bug
+	ErrInternal                     // a bug in nczarr
 	ErrAmbiguous                    // a write whose outcome is unknown
 	ErrShortBuffer                  // destination too small
 	ErrDiffers                      // a comparison or a conformance check failed
@@ -55,14 +55,15 @@ const (
 type Row struct {
 	Kind    Kind
 	Name    string // Go name of the sentinel
-	Meaning string // text of Kind.Error
+	Meaning string // the result of Kind.Error
 	NCName  string // name of the netCDF code
 	NC      int    // netCDF code (source: netcdf-c include/netcdf.h)
 	GRPC    uint32 // gRPC status code
 	Exit    int    // exit code of nczctl
 }
 
-// gRPC status codes, by number so that this package imports std only.
+// gRPC status codes. They are repeated here so that this package imports only the
+// standard library.
 const (
 	gUnknown            = 2
 	gInvalidArgument    = 3
@@ -80,7 +81,7 @@ const (
 	gUnauthenticated    = 16
 )
 
-// Exit codes that belong to no kind.
+// Exit codes without a kind.
 const (
 	ExitOK        = 0
 	ExitOther     = 1
@@ -93,7 +94,7 @@ var table = [...]Row{
 	{ErrNoDataset, "ErrNoDataset", "no dataset at this location", "NC_ENOTFOUND", -90, gNotFound, 10},
 	{ErrNoObject, "ErrNoObject", "object promised by the metadata is missing", "NC_ENOOBJECT", -141, gDataLoss, 13},
 	{ErrExists, "ErrExists", "dataset exists already", "NC_EEXIST", -35, gAlreadyExists, 11},
-	{ErrObjectExists, "ErrObjectExists", "object exists where none may be", "NC_EOBJECT", -140, gAlreadyExists, 11},
+	{ErrObjectExists, "ErrObjectExists", "object already exists", "NC_EOBJECT", -140, gAlreadyExists, 11},
 	{ErrReadOnly, "ErrReadOnly", "store is open for reading only", "NC_EPERM", -37, gFailedPrecondition, 12},
 	{ErrPermission, "ErrPermission", "permission denied", "NC_EACCESS", -77, gPermissionDenied, 12},
 	{ErrAuth, "ErrAuth", "credentials missing or refused", "NC_EAUTH", -78, gUnauthenticated, 12},
@@ -128,10 +129,10 @@ var table = [...]Row{
 	{ErrOther, "ErrOther", "failure", "NC_EIO", -68, gUnknown, 1},
 }
 
-// Table gives a copy of the rows, in the order of the kinds.
+// Table returns a copy of the rows, in the order of the kinds.
 func Table() []Row { return append([]Row(nil), table[:]...) }
 
-// row gives k's row; a kind that is not in the table is ErrOther.
+// row returns the row of k, or of ErrOther if k is not in the table.
 func (k Kind) row() Row {
 	if k >= 1 && int(k) <= len(table) {
 		return table[k-1]
@@ -139,26 +140,26 @@ func (k Kind) row() Row {
 	return table[ErrOther-1]
 }
 
-// Known reports whether k is a kind of this version.
+// Known reports whether this version of nczarr defines k.
 func (k Kind) Known() bool { return k >= 1 && int(k) <= len(table) }
 
-// Error gives the meaning of k.
+// Error returns the meaning of k.
 func (k Kind) Error() string { return k.row().Meaning }
 
-// Name gives the Go name of the sentinel, such as "ErrNotFound".
+// Name returns the Go name of the sentinel, such as "ErrNotFound".
 func (k Kind) Name() string { return k.row().Name }
 
-// Is reports whether target is the same kind, or the standard library's
-// sentinel for it (fs.ErrNotExist, fs.ErrExist, fs.ErrPermission).
+// Is reports whether target is the same kind or the standard library's sentinel for
+// it: fs.ErrNotExist, fs.ErrExist or fs.ErrPermission.
 func (k Kind) Is(target error) bool {
-	if t, ok := target.(Kind); ok { // a Kind is compared, not unwrapped
+	if t, ok := target.(Kind); ok { // compared by value, not unwrapped
 		return t == k
 	}
 	std, ok := stdlibNames[k]
-	return ok && target == std // sentinels of io/fs are compared by identity
+	return ok && target == std // compared by identity
 }
 
-// NC gives the netCDF code of err: 0 for nil.
+// NC returns the netCDF code of err, which is 0 for nil.
 func NC(err error) int {
 	if err == nil {
 		return 0
@@ -166,11 +167,11 @@ func NC(err error) int {
 	return KindOf(err).row().NC
 }
 
-// GRPC gives the gRPC status code of k.
+// GRPC returns the gRPC status code of k.
 func (k Kind) GRPC() uint32 { return k.row().GRPC }
 
-// Exit gives the exit code of nczctl for err: 0 for nil, 130 for a
-// cancellation, 1 for a deadline, else the code of the outermost kind.
+// Exit returns the exit code of nczctl for err: 0 for nil, 130 for a cancellation,
+// 1 for a deadline, and otherwise the code of the outermost kind.
 func Exit(err error) int {
 	switch {
 	case err == nil:
