@@ -25,24 +25,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
-// app is what the commands share: where they read and write, and what was
-// made of the global flags.
+// app holds what the commands share: the input and output, the global flags and
+// the session.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
-	data     io.Writer    // like out, for the bytes of datasets: as they are, unless out is a terminal
-	bars     *os.File     // the terminal that progress bars are drawn on; nil without one
-	flush    func() error // brings what was written to out and data out of the process
-	env      *config.Env  // instead of the process's; for tests
-	self     plugin.Self  // the right to serve the built-ins from processes
+	data     io.Writer    // output of dataset bytes: escaped only if out is a terminal
+	bars     *os.File     // the terminal for progress bars, or nil
+	flush    func() error // flushes out and data
+	env      *config.Env  // replaces the environment of the process in tests
+	self     plugin.Self  // permits processes that serve the built-in drivers and filters
 
-	onlyPlugin string // path of the only plugin that runs; empty for all
+	onlyPlugin string // path of the only plugin that may run; empty for all
 
 	flags   globals
-	session *session.Session // made at the first use
+	session *session.Session // nil until start
 }
 
-// globals are the flags of every command.
+// globals holds the flags that every command accepts.
 type globals struct {
 	isolation string
 	config    string
@@ -59,7 +59,7 @@ type globals struct {
 	requireSandbox bool
 }
 
-// main runs the command line and gives the exit code.
+// main runs the command line and returns the exit code.
 func (a *app) main(ctx context.Context, args []string) int {
 	root := a.command()
 	root.SetArgs(args)
@@ -82,27 +82,27 @@ func (a *app) main(ctx context.Context, args []string) int {
 	if err == nil {
 		return ncerr.ExitOK
 	}
-	if errors.Is(ferr, syscall.EPIPE) { // the reader has seen enough
+	if errors.Is(ferr, syscall.EPIPE) { // the reader closed the pipe
 		return ncerr.ExitOther
 	}
 	if ctx.Err() != nil && ncerr.IsContext(err) {
 		fmt.Fprintln(a.err, "nczctl: cancelled")
 		return ncerr.ExitCancelled
 	}
-	var said *saidError
-	if !errors.As(err, &said) {
+	var reported *reportedError
+	if !errors.As(err, &reported) {
 		fmt.Fprintf(a.err, "nczctl: %v\n", err)
 	}
 	return exitCode(err)
 }
 
-// sanitise puts a [printable] in front of both outputs. From then on flush
-// returns the first error of writing to standard output.
+// sanitise wraps both outputs in a [printable] and sets a.flush, which returns the
+// first error of writing to standard output.
 func (a *app) sanitise() {
 	a.bars = terminal(a.err)
 	a.err = &printable{w: a.err}
 	isTerminal := terminal(a.out) != nil
-	raw := bufio.NewWriterSize(a.out, 1<<16) // keeps its first error for Flush
+	raw := bufio.NewWriterSize(a.out, 1<<16) // Flush returns its first error
 	out := &printable{w: raw}
 	a.out, a.data = out, raw
 	if isTerminal {
@@ -114,7 +114,7 @@ func (a *app) sanitise() {
 	}
 }
 
-// terminal gives w as a file if it is a terminal, and nil otherwise.
+// terminal returns w as a file if it is a terminal, and nil otherwise.
 func terminal(w io.Writer) *os.File {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
@@ -122,8 +122,8 @@ func terminal(w io.Writer) *os.File {
 	return nil
 }
 
-// printStats prints the requests to stores and the work of plugin processes, for
-// --stats.
+// printStats prints the output of --stats: requests to stores, cache use and the
+// work of plugin processes.
 func (a *app) printStats(took time.Duration) {
 	if !a.flags.stats {
 		return
@@ -134,37 +134,37 @@ func (a *app) printStats(took time.Duration) {
 	}
 	_ = a.session.Stats().Print(a.err) // a failure to write to stderr cannot be reported
 	if c := a.session.CacheStats(); c.Hits.Load()+c.Misses.Load() > 0 {
-		fmt.Fprintf(a.err, "  cache  %6d hits (%d without asking the store), %d bytes, %d misses, %d damaged, %d not kept\n",
+		fmt.Fprintf(a.err, "  cache  %6d hits (%d without a request to the store), %d bytes, %d misses, %d damaged, %d not stored\n",
 			c.Hits.Load(), c.Trusted.Load(), c.Bytes.Load(), c.Misses.Load(), c.Damaged.Load(), c.Unkept.Load())
 	}
 	for _, p := range a.session.Host().Plugins() {
 		switch {
 		case p.Isolation == host.InProcess:
-			fmt.Fprintln(a.err, "  drivers and filters ran in this process")
+			fmt.Fprintln(a.err, "  drivers and filters ran in the nczctl process")
 		case p.Calls > 0:
 			fmt.Fprintf(a.err, "  plugin %s %s, process %d: %d jobs, %d calls, %d bytes\n", p.Name, p.Serves, p.PID, p.Jobs, p.Calls, p.Bytes)
 		}
 	}
 }
 
-// usageError is a wrong command line.
+// usageError reports a wrong command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// outputError is a failure to write the results.
+// outputError reports a failure to write to standard output.
 type outputError struct{ err error }
 
 func (e *outputError) Error() string { return "write to standard output: " + cause(e.err).Error() }
 func (e *outputError) Unwrap() error { return e.err }
 
-// saidError is an error that has been reported already; only its exit code
-// is left to be used.
-type saidError struct{ err error }
+// reportedError is an error that the command has already printed. It only
+// determines the exit code.
+type reportedError struct{ err error }
 
-func (e *saidError) Error() string { return e.err.Error() }
-func (e *saidError) Unwrap() error { return e.err }
+func (e *reportedError) Error() string { return e.err.Error() }
+func (e *reportedError) Unwrap() error { return e.err }
 
 func exitCode(err error) int {
 	var usage *usageError
@@ -174,36 +174,36 @@ func exitCode(err error) int {
 	return ncerr.Exit(err)
 }
 
-// command makes the tree of commands.
+// command returns the root command with all subcommands.
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nczctl",
 		Short: "Read, write, copy and examine NCZarr and Zarr datasets",
 		Long: `nczctl works on netCDF data stored as NCZarr or Zarr: in a directory, a zip
-archive, or any store that a driver plugin knows. A dataset is named by a plain
-path or by a URL such as file:///data/x.zip#mode=nczarr,zip.
+archive, or any store that a driver plugin supports. The name of a dataset is a
+plain path or a URL such as file:///data/x.zip#mode=nczarr,zip.
 
-Storage drivers and filters run as plugins in processes of their own, unless
---isolation=inproc says otherwise.`,
+Storage drivers and filters run in separate plugin processes unless
+--isolation=inproc is given.`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          args(oneOf),
+		Args:          args(onlySubcommands),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.flags.isolation, "isolation", "", "where drivers and filters run: auto, process or inproc (default $NCZARR_ISOLATION, else the configuration's, else auto)")
-	f.StringVar(&a.flags.config, "config", "", "configuration `file` (default $NCZARR_CONFIG, else the user's)")
-	f.BoolVar(&a.flags.localRC, "allow-local-rc", false, "let the .ncrc of the current directory name servers, proxies, certificates, profiles and logins")
-	f.BoolVar(&a.flags.trace, "trace", false, "log every call of drivers and plugins to standard error")
-	f.StringVar(&a.flags.logFile, "log-file", "", "append the log to this `file` instead of standard error (default $NCZARR_LOG_FILE)")
-	f.BoolVar(&a.flags.stats, "stats", false, "print the time taken, the requests to stores and the work of each plugin process to standard error")
-	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress bars, and no warnings except about plugins without a sandbox")
+	f.StringVar(&a.flags.isolation, "isolation", "", "where drivers and filters run: auto, process or inproc (default $NCZARR_ISOLATION, else the configuration file, else auto)")
+	f.StringVar(&a.flags.config, "config", "", "configuration `file` (default $NCZARR_CONFIG, else the user's configuration file)")
+	f.BoolVar(&a.flags.localRC, "allow-local-rc", false, "let the .ncrc of the current directory set servers, proxies, certificates, profiles and logins")
+	f.BoolVar(&a.flags.trace, "trace", false, "log every call to drivers and plugins to standard error")
+	f.StringVar(&a.flags.logFile, "log-file", "", "append the log to this `file` instead of writing it to standard error (default $NCZARR_LOG_FILE)")
+	f.BoolVar(&a.flags.stats, "stats", false, "print the elapsed time, the requests to stores and the work of each plugin process to standard error")
+	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print no progress bars, and no warnings except about plugins without a sandbox")
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
 	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")
-	f.Var(&a.flags.consolidated, "use-consolidated", "read consolidated metadata: auto (where requests are expensive or the URL asks for it), verify (compare it with all documents), trust or ignore")
-	f.BoolVar(&a.flags.requireSandbox, "require-sandbox", false, "start no plugin process that this system cannot confine to what it is granted")
+	f.Var(&a.flags.consolidated, "use-consolidated", "`how` to use consolidated metadata: auto (read it if requests are slow or the URL asks for it), verify (compare it with all documents), trust or ignore")
+	f.BoolVar(&a.flags.requireSandbox, "require-sandbox", false, "refuse to start plugin processes that this system cannot confine to their granted resources")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
@@ -211,14 +211,14 @@ Storage drivers and filters run as plugins in processes of their own, unless
 		a.newURL(), a.newInfo(), a.newClean(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
-	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's takes any shell for a call for help
-		c.Args, c.RunE = args(oneOf), func(c *cobra.Command, _ []string) error { return c.Help() }
+	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's own prints the help for an unknown shell
+		c.Args, c.RunE = args(onlySubcommands), func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	completeHelp(root)
 	return root
 }
 
-// newHelp is cobra's help command, but that a topic which is not there is an
+// newHelp returns a help command like cobra's, except that an unknown topic is an
 // error.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
@@ -228,7 +228,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, list []string) error {
 			c, rest, err := root.Find(list)
 			if err != nil || len(rest) > 0 {
-				return &usageError{fmt.Errorf("no help on %q (see %s --help)", ncurl.Masked(strings.Join(list, " ")), root.Name())}
+				return &usageError{fmt.Errorf("no help topic %q (see %s --help)", ncurl.Masked(strings.Join(list, " ")), root.Name())}
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
@@ -236,22 +236,22 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// oneOf refuses the argument of a command that has only subcommands: it is
-// none of them.
-func oneOf(c *cobra.Command, list []string) error {
+// onlySubcommands refuses the arguments of a command that has only subcommands. An
+// argument there is always an unknown subcommand.
+func onlySubcommands(c *cobra.Command, list []string) error {
 	if len(list) == 0 {
 		return nil
 	}
 	text := fmt.Sprintf("unknown command %q for %q", list[0], c.CommandPath())
-	c.SuggestionsMinimumDistance = 2 // letters that may differ
-	if near := c.SuggestionsFor(list[0]); len(near) > 0 {
-		text += fmt.Sprintf(", did you mean %q?", near[0])
+	c.SuggestionsMinimumDistance = 2 // the edit distance of a suggestion
+	if similar := c.SuggestionsFor(list[0]); len(similar) > 0 {
+		text += fmt.Sprintf(", did you mean %q?", similar[0])
 	}
 	return errors.New(text)
 }
 
-// args wraps an argument check so that a failure is a usage error. What it says
-// may quote an argument, which may be a URL with a password in it.
+// args wraps an argument check so that it fails with a usage error. It masks the
+// passwords of URLs that the message of check quotes.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		if err := check(c, list); err != nil {
@@ -265,8 +265,8 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// completeHelp makes a sentence of the summary of each command that has no
-// longer description.
+// completeHelp sets the long description of c and its subcommands to the summary
+// and a full stop if they have none.
 func completeHelp(c *cobra.Command) {
 	if c.Long == "" {
 		c.Long = c.Short + "."
@@ -276,7 +276,7 @@ func completeHelp(c *cobra.Command) {
 	}
 }
 
-// printJSON prints v, indented.
+// printJSON prints v as indented JSON.
 func (a *app) printJSON(v any) error {
 	e := json.NewEncoder(a.out)
 	e.SetIndent("", "  ")
@@ -284,7 +284,7 @@ func (a *app) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// warn prints a line for people, unless --quiet was given.
+// warn prints a line to standard error unless --quiet is set.
 func (a *app) warn(format string, args ...any) {
 	if !a.flags.quiet {
 		fmt.Fprintf(a.err, "nczctl: "+format+"\n", args...)
@@ -301,8 +301,8 @@ func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
 	return nczarr.Open(ctx, url, a.options())
 }
 
-// problems prints what was left out of a dataset, and gives the error that
-// the command ends with.
+// problems prints the parts of a dataset that were skipped. It returns the first of
+// their errors as a reportedError, or nil if list is empty.
 func (a *app) problems(list []nczarr.Problem) error {
 	if len(list) == 0 {
 		return nil
@@ -310,5 +310,5 @@ func (a *app) problems(list []nczarr.Problem) error {
 	for _, p := range list {
 		fmt.Fprintf(a.err, "nczctl: skipped %q: %v\n", p.Path, p.Err)
 	}
-	return &saidError{list[0].Err}
+	return &reportedError{list[0].Err}
 }

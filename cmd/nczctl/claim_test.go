@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// inFiles takes the name of the driver for S3, and keeps buckets in a directory.
+// inFiles is a driver with the name of the S3 driver that keeps buckets in a directory.
 type inFiles struct {
 	driver.Opener
 	dir string
@@ -72,7 +72,7 @@ func TestCleanClaims(t *testing.T) {
 	says("clean", nczctl(0, "clean", made+fragment), "bkt/made: claim of a process that makes a dataset: there, by process 77 on \"ship\"", "died: "+remedy)
 	says("resume", nczctl(conflict, "clean", "--resume-replace", made+fragment), remedy)
 	says("json", nczctl(0, "clean", "--json", made+fragment), `"next": "`+remedy+`"`)
-	says("remove", nczctl(0, "clean", "--remove", made+fragment), "claim of a process that makes a dataset: removed")
+	says("remove", nczctl(0, "clean", "--remove", made+fragment), "claim of a process that creates a dataset: removed")
 	says("clean of nothing", nczctl(0, "clean", made+fragment))
 	nczctl(0, "gen", "-o", made+fragment, at("x.cdl"))
 
@@ -87,7 +87,7 @@ func TestCleanClaims(t *testing.T) {
 	}
 	remedy = "nczctl copy --resume-replace '" + old + fragment + "'"
 	for _, args := range [][]string{{"clean"}, {"clean", "--remove"}} {
-		says(strings.Join(args, " "), nczctl(0, append(args, old+fragment)...), "claim of a process that replaces the dataset: there, by process 78", "being moved into place", "died: "+remedy)
+		says(strings.Join(args, " "), nczctl(0, append(args, old+fragment)...), "claim of a process that replaces the dataset: present, by process 78", "being moved into place", "died: "+remedy)
 	}
 	nczctl(2, "clean", "--remove", "--resume-replace", old+fragment)
 	says("resume", nczctl(0, "clean", "--resume-replace", old+fragment), "claim of a process that replaces the dataset: replaced")
@@ -96,17 +96,17 @@ func TestCleanClaims(t *testing.T) {
 		t.Errorf("left: %s", text)
 	}
 
-	// A copy that was killed in the moment of comparing two places keeps nobody from replacing one.
+	// A probe object of a killed copy does not prevent a replacement.
 	probe := "bkt/old/.nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	put(probe, "x")
-	says("probe", nczctl(0, "clean", old+fragment), `object ".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ"`, "there")
+	says("probe", nczctl(0, "clean", old+fragment), `object ".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ"`, "present")
 	says("probe", nczctl(0, "clean", "--remove", old+fragment), "removed")
 	put(probe, "x")
 	put("bkt/old/v/.nczprobe-2BCDEFGHIJKLMNOPQRSTUVWXYZ", "x")
 	nczctl(0, "gen", "--overwrite", "-o", old+fragment, at("x.cdl"))
 	for _, name := range []string{probe, "bkt/old/v/.nczprobe-2BCDEFGHIJKLMNOPQRSTUVWXYZ"} {
 		if _, err := os.Stat(at(name)); err == nil {
-			t.Errorf("%s is there", name)
+			t.Errorf("%s was not removed", name)
 		}
 	}
 	says("resume again", nczctl(ncerr.Exit(ncerr.ErrNotFound), "clean", "--resume-replace", old+fragment), "no replacement is in progress here")

@@ -12,9 +12,10 @@ import (
 	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
-// TestLiveStage: a second command takes nothing from one that is at work on the
-// same place, whatever its process id says; it clears up after one that died.
-// "nczctl clean" tells the two apart.
+// TestLiveStage checks that a second command does not touch the stage of a running
+// command for the same dataset, even if the process id suggests that it is dead,
+// and that it removes the stage of a dead command. "nczctl clean" must tell the two
+// apart.
 func TestLiveStage(t *testing.T) {
 	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()
@@ -45,23 +46,23 @@ func TestLiveStage(t *testing.T) {
 		}
 		return s
 	}
-	live := stage() // like that of a command in another container, whose process we cannot see
+	live := stage() // like the stage of a command in another container, whose process is not visible
 	run("gen", "--overwrite", "-o", "a.zarr", "a.cdl")
 	if _, err := os.Stat(filepath.Join(live.Path, "f")); err != nil {
-		t.Errorf("what a living command has staged: %v", err)
+		t.Errorf("stage of a running command: %v", err)
 	}
 	if out := run("clean", "--remove", "."); !strings.Contains(out, "in use") || strings.Contains(out, "removed") {
-		t.Errorf("clean, with a living command: %s", out)
+		t.Errorf("clean with a running command: %s", out)
 	}
 	if err := live.Commit(); err == nil {
-		t.Error("the first command takes the place of what the second has put there")
+		t.Error("the first command replaced the dataset that the second command wrote")
 	}
 	dead := stage()
 	if err := dead.Die(); err != nil {
 		t.Fatal(err)
 	}
 	if out := run("clean", "."); !strings.Contains(out, "left over") {
-		t.Errorf("clean, with a dead command: %s", out)
+		t.Errorf("clean with a dead command: %s", out)
 	}
 	if out := run("clean", "--remove", "."); !strings.Contains(out, "removed") {
 		t.Errorf("clean --remove: %s", out)
@@ -72,6 +73,6 @@ func TestLiveStage(t *testing.T) {
 	}
 	run("gen", "--overwrite", "-o", "a.zarr", "a.cdl")
 	if out := run("clean", "."); out != "" {
-		t.Errorf("the next command did not clear up: %s", out)
+		t.Errorf("the next command left the stage of the dead one: %s", out)
 	}
 }

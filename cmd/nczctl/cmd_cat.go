@@ -11,7 +11,7 @@ func (a *app) newCat() *cobra.Command {
 	return &cobra.Command{
 		Use:     "cat URL/key",
 		Short:   "Print the content of one object of a store",
-		Long:    "Print the content of one object of a store, byte by byte. On a terminal control\ncharacters are shown as escapes. An object larger than limits.max_chunk is an\nerror.",
+		Long:    "Print the bytes of one object of a store unchanged. On a terminal, control\ncharacters are shown as escapes. The command fails if the object is larger than\nlimits.max_chunk.",
 		Example: "  nczctl cat data.zip/temp/.zarray\n  nczctl cat s3://bucket/data.zarr/temp/.zarray",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -21,7 +21,7 @@ func (a *app) newCat() *cobra.Command {
 			}
 			defer m.Close(c.Context()) //nolint:errcheck // only read
 			if key == "" {
-				return ncerr.Errorf(ncerr.ErrInvalid, "cat", ncurl.Masked(list[0]), "this is a store: name a key in it")
+				return ncerr.Errorf(ncerr.ErrInvalid, "cat", ncurl.Masked(list[0]), "the argument is a store, not a key in one")
 			}
 			body, _, err := m.ReadAll(c.Context(), key, int64(a.session.Config().Limits.MaxChunk))
 			if err != nil {

@@ -16,60 +16,60 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// leftover is what an interrupted command left behind, as clean reports it.
+// leftover describes something that an interrupted command left behind.
 type leftover struct {
 	Path  string     `json:"path"`
 	What  string     `json:"what"`
 	Owner string     `json:"owner,omitempty"`
 	Made  *time.Time `json:"made,omitempty"`
-	State string     `json:"state"`          // whether it is in use, or what was done with it
-	Next  string     `json:"next,omitempty"` // the command to run if its process has died
+	State string     `json:"state"`          // whether it is in use, or what clean did with it
+	Next  string     `json:"next,omitempty"` // the command to run if the process has died
 }
 
 func (a *app) newClean() *cobra.Command {
 	var remove, resume bool
 	c := &cobra.Command{
 		Use:   "clean [--remove | --resume-replace] PLACE",
-		Short: "List, and on request remove, what interrupted commands left",
-		Long: `List what commands that were interrupted left in a directory or dataset:
+		Short: "List or remove what interrupted commands left behind",
+		Long: `List what interrupted commands left behind in a directory or dataset:
 
-- hidden directories, in PLACE or beside it, that hold the new dataset while it
-  is made to replace another. A running process holds a lock on its directory.
-  Where the file system has no locks, as on some networks, all count as in use;
-- on object stores, new datasets beside PLACE that were made to replace it
+- hidden directories, in PLACE or beside it, that hold a new dataset until it
+  replaces the old one. A running command locks its directory. On file systems
+  without locks, such as some network file systems, all of them count as in use;
+- on object stores, new datasets beside PLACE that were written to replace it
   (PLACE.nczstage-LETTERS). nczctl cannot know whether a process still uses
-  them. One whose objects are partly in place is kept: use --resume-replace;
-- on object stores, what there is of a new dataset at PLACE itself, and the
-  claim that keeps others from making one there;
-- the mark of a writer that is making a dimension of the dataset longer, or died
-  doing so;
-- the marks of writers that are making a group or variable of Zarr v3, or died
-  doing so (PATH/.ncznewnode);
-- objects that a copy put there for a moment, to see whether its source and its
-  destination are one place (.nczprobe-LETTERS).
+  them. A dataset that is partly moved into place is kept: use --resume-replace;
+- on object stores, the objects of an unfinished dataset at PLACE itself, and the
+  claim that prevents other commands from creating a dataset there;
+- the mark of a writer that extends a dimension of the dataset, or died doing so;
+- the marks of writers that create a group or variable in Zarr v3, or died doing
+  so (PATH/.ncznewnode);
+- temporary objects that copy writes to find out whether its source and its
+  destination are the same dataset (.nczprobe-LETTERS).
 
---remove removes them. A directory with the only copy of the dataset that was
-being replaced is put back instead. With the mark of a dead writer go the chunks
-that it left beyond the shapes, or where the group or variable was to be, unless
-something else is there, too; in pure Zarr, where nothing tells which dimensions
-it could make longer, the part of a chunk that lies beyond a shape stays. nczctl cannot know whether that writer is dead:
-if it is alive, it fails, and what it wrote since its last flush is lost. The
-same holds for whoever was making a new dataset.
+--remove removes them. If a directory holds the only copy of an old dataset,
+--remove moves that dataset back into place instead. With the mark of a writer,
+it removes the chunks that the writer stored beyond the shapes of variables, or
+the objects of the new group or variable unless other objects exist there. In
+pure Zarr, which does not record unlimited dimensions, the part of a chunk beyond
+a shape is kept. nczctl cannot know whether the writer is dead: a running writer
+fails, and the data that it wrote since its last flush is lost. The same holds
+for a command that creates a dataset.
 
---resume-replace finishes a replacement on an object store whose command died
-(it must not be running), or undoes it if nothing was touched yet, as
-copy --resume-replace does.`,
+--resume-replace finishes an interrupted replacement on an object store, or
+undoes it if the old dataset is unchanged, as copy --resume-replace does. The
+interrupted command must not be running.`,
 		Example: "  nczctl clean /data\n  nczctl clean --remove /data/ocean.zarr",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if remove && resume {
-				return &usageError{fmt.Errorf("--remove and --resume-replace exclude each other")}
+				return &usageError{fmt.Errorf("--remove and --resume-replace cannot be combined")}
 			}
 			return a.runClean(c.Context(), list[0], remove, resume)
 		},
 	}
-	c.Flags().BoolVar(&remove, "remove", false, "remove what is listed and not in use")
-	c.Flags().BoolVar(&resume, "resume-replace", false, "finish, or undo, a replacement whose command died (it must not be running)")
+	c.Flags().BoolVar(&remove, "remove", false, "remove everything listed that is not in use")
+	c.Flags().BoolVar(&resume, "resume-replace", false, "finish or undo a replacement whose command died (it must not be running)")
 	return c
 }
 
@@ -92,12 +92,12 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 	claimed := false
 	if loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip {
 		if resume {
-			return ncerr.Errorf(ncerr.ErrUnsupported, "resume", loc.Path, "a file or directory is replaced in one step: there is nothing to resume, and nczctl clean lists what was left")
+			return ncerr.Errorf(ncerr.ErrUnsupported, "resume", loc.Path, "a file or directory is replaced in one step, so nothing can be resumed; nczctl clean lists what was left behind")
 		}
 		add(cleanStages(loc.Path, remove))
 	} else {
 		claim, err := a.cleanClaim(ctx, url, loc.Path, remove, resume)
-		claimed = len(claim) > 0 && claim[0].Next != "" // nobody else is to touch it
+		claimed = len(claim) > 0 && claim[0].Next != "" // another process owns it
 		add(claim, err)
 		add(a.cleanSiblings(ctx, url, remove))
 	}
@@ -126,8 +126,8 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 	return failed
 }
 
-// cleanStages looks for stages in a directory, and for those beside a file or
-// directory that were made to replace it.
+// cleanStages lists the stages in the directory path and the stages beside path that
+// were made to replace it. If remove is set it removes those that are not in use.
 func cleanStages(path string, remove bool) (list []leftover, failed error) {
 	path, err := filepath.Abs(filepath.FromSlash(path))
 	if err != nil {
@@ -159,7 +159,7 @@ func cleanStages(path string, remove bool) (list []leftover, failed error) {
 					failed = &inputError{"remove", f.Dir, err}
 				case err != nil:
 				case restored:
-					states[f.Dir] = "the old dataset was put back"
+					states[f.Dir] = "old dataset moved back into place"
 				default:
 					states[f.Dir] = "removed"
 				}
@@ -185,23 +185,25 @@ func stageState(f *places.Found) string {
 	case f.InUse:
 		return "in use"
 	case f.OnlyCopy():
-		return "left over, with the only copy of the old dataset"
+		return "left over, holds the only copy of the old dataset"
 	}
 	return "left over"
 }
 
-// cleanClaim looks for the claim on a place in a store that cannot be renamed.
+// cleanClaim lists the claim on path, which is in a store that cannot be renamed. If
+// resume is set it finishes or undoes the replacement. If remove is set it removes
+// an unfinished new dataset.
 func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume bool) ([]leftover, error) {
 	claim, err := nczarr.FindClaim(ctx, url, a.options())
 	if err != nil || claim == nil && !resume {
 		return nil, err
 	}
 	if claim == nil {
-		claim = &nczarr.Claim{} // ResumeReplace fails: there is nothing to resume
+		claim = &nczarr.Claim{} // makes ResumeReplace fail
 	}
-	l := leftover{Path: path, What: "claim of a process that replaces the dataset", State: "there", Owner: claim.Owner(), Next: claim.Remedy()}
+	l := leftover{Path: path, What: "claim of a process that replaces the dataset", State: "present", Owner: claim.Owner(), Next: claim.Remedy()}
 	if claim.Makes {
-		l.What = "claim of a process that makes a dataset"
+		l.What = "claim of a process that creates a dataset"
 	}
 	if !claim.Made.IsZero() {
 		l.Made = &claim.Made
@@ -220,19 +222,20 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 		}
 		l.State, l.Next = "removed", ""
 		if len(others) > 0 {
-			l.State = fmt.Sprintf("removed, but not %s that may not belong to it, such as %q", countOf(len(others), "object"), others[0])
+			l.State = fmt.Sprintf("removed, except %s that may not belong to it, such as %q", countOf(len(others), "object"), others[0])
 		}
 	}
 	return []leftover{l}, nil
 }
 
-// cleanSiblings looks for the stages of a store that cannot be renamed.
+// cleanSiblings lists the stages beside the store at url, which cannot be renamed. If
+// remove is set it removes those that are not claimed.
 func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]leftover, error) {
 	found, err := nczarr.Stages(ctx, url, a.options(), remove)
 	list := make([]leftover, 0, len(found))
 	for i := range found {
 		f := &found[i]
-		l := leftover{Path: f.Path, What: "unfinished new dataset", Owner: f.Claim.Owner(), State: "there"}
+		l := leftover{Path: f.Path, What: "unfinished new dataset", Owner: f.Claim.Owner(), State: "present"}
 		switch {
 		case f.Claimed:
 			l.State, l.Next = "being moved into place", f.Claim.Remedy()
@@ -244,8 +247,9 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 	return list, err
 }
 
-// cleanMarks looks for the marks of a growing dimension and of new nodes in a
-// dataset, if there is one at the place, and for what copies put into it to see where it shows.
+// cleanMarks lists the marks of a growing dimension and of new nodes and the probe
+// objects of copies in the dataset at url. It returns nil if no dataset exists there.
+// If remove is set it removes what it lists.
 func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []leftover, err error) {
 	opts := a.options()
 	opts.Update = remove
@@ -257,13 +261,13 @@ func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []l
 	if err != nil {
 		return nil, err
 	}
-	defer ds.Abort(ctx) //nolint:errcheck // nothing is changed but by what tells
+	defer ds.Abort(ctx) //nolint:errcheck // the methods that change the dataset return their errors
 	m, err := ds.GrowthMark(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if m != nil {
-		l := leftover{Path: ds.Location().Path, What: "mark of a writer that is making a dimension longer", Owner: m.Owner(), State: "there"}
+		l := leftover{Path: ds.Location().Path, What: "mark of a writer that extends a dimension", Owner: m.Owner(), State: "present"}
 		if !m.Made.IsZero() {
 			l.Made = &m.Made
 		}
@@ -281,7 +285,7 @@ func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []l
 	}
 	for i := range nodes {
 		n := &nodes[i]
-		l := leftover{Path: ds.Location().Path, What: fmt.Sprintf("mark of a writer that is making %q", n.Path), Owner: n.Claim.Owner(), State: "there"}
+		l := leftover{Path: ds.Location().Path, What: fmt.Sprintf("mark of a writer that creates %q", n.Path), Owner: n.Claim.Owner(), State: "present"}
 		if remove {
 			others, err := ds.ClearNewNode(ctx, n)
 			if err != nil {
@@ -289,20 +293,20 @@ func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []l
 			}
 			l.State = "removed"
 			if len(others) > 0 {
-				l.State = fmt.Sprintf("kept, since there is something else, such as %q", others[0])
+				l.State = fmt.Sprintf("kept, because other objects exist there, such as %q", others[0])
 			}
 		}
 		list = append(list, l)
 	}
 	names, err := ds.Map().Search(ctx, "")
-	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // nor can copies find out anything there
+	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // copies leave no probe objects in such a store
 		return list, nil
 	}
 	for _, name := range names {
 		if !zarr.IsProbe(name) {
 			continue
 		}
-		l := leftover{Path: ds.Location().Path, What: fmt.Sprintf("object %q, by which a copy looked whether two places are one", name), State: "there"}
+		l := leftover{Path: ds.Location().Path, What: fmt.Sprintf("temporary object %q of a copy", name), State: "present"}
 		if remove {
 			if err = ds.Map().Delete(ctx, name); err != nil {
 				return append(list, l), err

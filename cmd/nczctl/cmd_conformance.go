@@ -27,7 +27,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// conformanceFlags say what is checked and how.
+// conformanceFlags holds the flags of conformance run.
 type conformanceFlags struct {
 	driver, filter, plugin string
 	place, options, report string
@@ -41,7 +41,7 @@ type conformanceFlags struct {
 	seed                   uint64
 }
 
-// efforts are the words for --effort.
+// efforts are the values of --effort.
 var efforts = map[string]conformance.Effort{ // constant
 	"brief": conformance.Brief, "normal": conformance.Normal, "thorough": conformance.Thorough,
 }
@@ -49,8 +49,8 @@ var efforts = map[string]conformance.Effort{ // constant
 func (a *app) newConformance() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conformance",
-		Short: "Check whether a driver, a filter or a plugin keeps its contract",
-		Args:  args(oneOf),
+		Short: "Check whether a driver, filter or plugin fulfils its contract",
+		Args:  args(onlySubcommands),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.newConformanceRun(), a.newConformanceList())
@@ -61,19 +61,19 @@ func (a *app) newConformanceRun() *cobra.Command {
 	var f conformanceFlags
 	c := &cobra.Command{
 		Use:   "run --driver NAME | --filter NAME | --plugin FILE",
-		Short: "Run the checks and report",
+		Short: "Run the conformance checks and print a report",
 		Long: `Run the conformance checks against a storage driver, a filter, or everything
-that a plugin executable serves, run as nczctl would run it. With --plugin no
-other plugin is executed. Each check has its own processes. The exit code is 3
-if a check fails or a process dies in it.
+that a plugin executable serves. The subject runs in the same way as in other
+commands. With --plugin, no other plugin is executed. Each check has its own
+processes. The exit code is 3 if a check fails or a process dies during a check.
 
-Only a run of all checks reports that something conforms. A run of some checks,
-or with less effort, reports that it passed in part.
+Only a run of all checks can report that the subject conforms. A run of some
+checks, or with less effort, reports that it passed in part.
 
-The checks make their stores in a temporary directory. For a driver that keeps
-stores elsewhere, --place is the beginning of their paths. It is followed by
-"nczarr-conformance-" and random letters, so that existing stores are never
-touched. The stores are removed at the end.`,
+The checks create their stores in a temporary directory. For a driver that keeps
+its stores elsewhere, --place sets the beginning of their paths. The command
+appends "nczarr-conformance-" and random letters, so it never touches existing
+stores. It removes the stores at the end.`,
 		Example: `  nczctl conformance run --driver zip
   nczctl conformance run --filter zstd --params '{"level": 9}' --report json
   nczctl conformance run --plugin ./nczarr-driver-tape --place tape0/test-`,
@@ -81,22 +81,22 @@ touched. The stores are removed at the end.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runConformance(c.Context(), &f) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.driver, "driver", "", "check the storage driver of this `name`")
-	fl.StringVar(&f.filter, "filter", "", "check the filter of this codec `id`")
-	fl.StringVar(&f.plugin, "plugin", "", "check all that this plugin `executable` serves; it need not be pinned")
-	fl.StringVar(&f.place, "place", "", "beginning of the `paths` of stores (default a temporary directory)")
+	fl.StringVar(&f.driver, "driver", "", "check the storage driver with this `name`")
+	fl.StringVar(&f.filter, "filter", "", "check the filter with this codec `id`")
+	fl.StringVar(&f.plugin, "plugin", "", "check everything that this plugin `executable` serves; it need not be pinned")
+	fl.StringVar(&f.place, "place", "", "beginning of the `paths` of the stores (default a temporary directory)")
 	fl.StringVar(&f.options, "options", "", "options of the driver as a `JSON` object")
-	fl.StringVar(&f.breaker, "break", "", "`program` that makes the store at the path in its argument unreadable, to check what failures look like")
+	fl.StringVar(&f.breaker, "break", "", "`program` that makes the store at its argument's path unreadable, to check how the driver reports failures")
 	fl.StringArrayVar(&f.params, "params", nil, "parameters of the filter as a `JSON` object (may be repeated)")
 	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must refuse, as a `JSON` object (may be repeated)")
-	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), even if it is lossy for others")
-	fl.StringArrayVar(&f.examples, "example", nil, "JSON `file` with examples of encoded values, which the filter must decode (may be repeated)")
-	fl.BoolVar(&f.checksummed, "checksummed", false, "check that the filter finds every flipped bit of a value")
-	fl.StringArrayVar(&f.run, "run", nil, "run only checks whose id matches this `glob` (may be repeated)")
-	fl.StringVar(&f.report, "report", "text", "form of the report: text or json")
-	fl.StringVar(&f.effort, "effort", "thorough", "how thorough the checks are: brief, normal or thorough")
+	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), even if it is lossy for other types")
+	fl.StringArrayVar(&f.examples, "example", nil, "JSON `file` with examples of encoded values that the filter must decode (may be repeated)")
+	fl.BoolVar(&f.checksummed, "checksummed", false, "check that the filter detects every flipped bit in an encoded value")
+	fl.StringArrayVar(&f.run, "run", nil, "run only the checks whose id matches this `glob` (may be repeated)")
+	fl.StringVar(&f.report, "report", "text", "format of the report: text or json")
+	fl.StringVar(&f.effort, "effort", "thorough", "extent of the checks: brief, normal or thorough")
 	fl.DurationVar(&f.timeout, "timeout", 45*time.Second, "time after which a check counts as hung if no call to the driver or filter returns")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random choices (default from the clock)")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random choices (default taken from the clock)")
 	return c
 }
 
@@ -147,7 +147,7 @@ func (a *app) runConformance(ctx context.Context, f *conformanceFlags) error {
 	return a.checkServed(ctx, f, nil, []string{f.filter})
 }
 
-// effortName is the word for the least effort at which a check runs.
+// effortName returns the --effort value for e, or "" if no value stands for it.
 func effortName(e conformance.Effort) string {
 	for name, value := range efforts {
 		if value == e {
@@ -157,7 +157,7 @@ func effortName(e conformance.Effort) string {
 	return ""
 }
 
-// check refuses flags that contradict each other.
+// check validates the flags.
 func (f *conformanceFlags) check() error {
 	named := 0
 	for _, s := range []string{f.driver, f.filter, f.plugin} {
@@ -166,7 +166,7 @@ func (f *conformanceFlags) check() error {
 		}
 	}
 	if named != 1 {
-		return &usageError{fmt.Errorf("conformance run needs one of --driver, --filter and --plugin")}
+		return &usageError{fmt.Errorf("conformance run needs exactly one of --driver, --filter and --plugin")}
 	}
 	if f.report != "text" && f.report != "json" {
 		return &usageError{fmt.Errorf("--report %s: want text or json", f.report)}
@@ -182,7 +182,7 @@ func (f *conformanceFlags) check() error {
 			return &usageError{fmt.Errorf("--exact-types %s: %w", text, err)}
 		}
 	}
-	if f.options != "" && !json.Valid([]byte(f.options)) { // a password may be in it
+	if f.options != "" && !json.Valid([]byte(f.options)) { // not quoted: it may contain a password
 		return &usageError{errors.New("--options is not JSON")}
 	}
 	for _, text := range slices.Concat(f.params, f.invalid) {
@@ -193,8 +193,8 @@ func (f *conformanceFlags) check() error {
 	return f.checkRun()
 }
 
-// checkRun refuses globs that no check has an id for: a run of no checks would
-// be a failure of what is checked.
+// checkRun refuses globs that match no check id, because a run without checks would
+// count as a failure of the subject.
 func (f *conformanceFlags) checkRun() error {
 	var ids []string
 	if f.filter == "" {
@@ -209,21 +209,22 @@ func (f *conformanceFlags) checkRun() error {
 	}
 	for _, glob := range f.run {
 		if !slices.ContainsFunc(ids, func(id string) bool { ok, err := path.Match(glob, id); return err == nil && ok }) {
-			return &usageError{fmt.Errorf("--run %s: no check has such an id (see nczctl conformance list)", glob)}
+			return &usageError{fmt.Errorf("--run %s: no check id matches (see nczctl conformance list)", glob)}
 		}
 	}
 	return nil
 }
 
-// verdict is the error of a run with failures: they have been reported.
+// verdict returns nil if ok is set and otherwise an error for the exit code, because
+// the report has listed the failures.
 func verdict(ok bool) error {
 	if ok {
 		return nil
 	}
-	return &saidError{ncerr.ErrDiffers}
+	return &reportedError{ncerr.ErrDiffers}
 }
 
-// checkPlugin runs the suites against all that a plugin executable serves.
+// checkPlugin runs the suites against everything that a plugin executable serves.
 func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 	path, err := filepath.Abs(f.plugin)
 	if err != nil {
@@ -242,9 +243,9 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 		if p.Path != path {
 			continue
 		}
-		if !p.Asked { // it never ran: what its name promises is nothing to check
+		if !p.Asked { // it never ran; its file name alone does not tell what it serves
 			if failed == nil {
-				failed = ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "it did not say what it serves: %s", p.Failed)
+				failed = ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "the plugin did not report what it serves: %s", p.Failed)
 			}
 			return failed
 		}
@@ -256,7 +257,7 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 	if failed != nil {
 		return failed
 	}
-	return ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "it serves nothing, or is not named nczarr-driver-NAME or nczarr-filter-NAME")
+	return ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "the plugin serves nothing, or its name is not of the form nczarr-driver-NAME or nczarr-filter-NAME")
 }
 
 func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, filters []string) error {
@@ -298,7 +299,7 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, name string)
 		defer os.RemoveAll(dir) //nolint:errcheck // temporary
 		place = dir + string(filepath.Separator)
 	}
-	place += "nczarr-conformance-" + strings.ToLower(rand.Text()) + "-" // nobody has such a store
+	place += "nczarr-conformance-" + strings.ToLower(rand.Text()) + "-" // no existing store has this name
 	b, err := a.newTestBed(ctx, f, name)
 	if err != nil {
 		return false, err
@@ -307,7 +308,7 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, name string)
 	return b.report(f, conformance.Run(ctx, mapsuite.Suite(), &checkedDriver{b, f.breakStore(), func(o driver.Opener) func() (driver.OpenSpec, func(), error) {
 		return func() (driver.OpenSpec, func(), error) {
 			spec := driver.OpenSpec{Path: place + strconv.FormatInt(n.Add(1), 10), Options: []byte(f.options)}
-			if err := mustBeFree(ctx, o, spec); err != nil {
+			if err := requireFree(ctx, o, spec); err != nil {
 				return spec, func() {}, err
 			}
 			return spec, func() { b.remove(ctx, o, spec) }, nil
@@ -315,7 +316,8 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, name string)
 	}}, b.options(f)))
 }
 
-// breakStore runs the program of --break.
+// breakStore returns a function that runs the program of --break, or nil if the flag
+// is not set.
 func (f *conformanceFlags) breakStore() func(context.Context, driver.OpenSpec) error {
 	if f.breaker == "" {
 		return nil
@@ -328,29 +330,29 @@ func (f *conformanceFlags) breakStore() func(context.Context, driver.OpenSpec) e
 	}
 }
 
-// mustBeFree refuses the place of a store if something is there already: the
-// checks empty it and remove it.
-func mustBeFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
+// requireFree fails if a store already exists at the path of spec, because the
+// checks empty and remove the store there.
+func requireFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
 	raw, err := o.Open(ctx, spec) // mode Read
 	if err != nil {
-		return nil // nothing is there; or the checks will tell
+		return nil // nothing exists there, or the checks will fail
 	}
 	m := zmap.New(raw, &zmap.Options{ReadOnly: true})
 	defer m.Close(ctx) //nolint:errcheck // only read
 	for _, err := range m.List(ctx, "", nil) {
 		if err == nil {
-			return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "the path exists, and the checks would delete it")
+			return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "the path exists and the checks would delete it")
 		}
 		return nil // as above
 	}
-	if raw.Capabilities().Latency == driver.Remote { // such a store is there when it has objects
+	if raw.Capabilities().Latency == driver.Remote { // a remote store without objects does not exist
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "an empty store exists, and the checks would delete it")
+	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "an empty store exists and the checks would delete it")
 }
 
-// examplesOf reads the examples of a filter. A file may have some of other
-// filters, which a plugin serves too.
+// examplesOf reads the examples of a filter. It skips examples of other filters in
+// the same files.
 func (f *conformanceFlags) examplesOf(id string) ([]codecsuite.Example, error) {
 	var own []codecsuite.Example
 	for _, path := range f.examples {
@@ -365,7 +367,7 @@ func (f *conformanceFlags) examplesOf(id string) ([]codecsuite.Example, error) {
 		}
 	}
 	if len(own) == 0 && len(f.examples) > 0 && f.filter != "" {
-		return nil, &usageError{fmt.Errorf("--example: no example is of %s", id)}
+		return nil, &usageError{fmt.Errorf("--example: no examples for %s", id)}
 	}
 	return own, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// consolidateFlags are those of consolidate.
+// consolidateFlags holds the flags of consolidate.
 type consolidateFlags struct{ check, remove bool }
 
 func (a *app) newConsolidate() *cobra.Command {
@@ -18,15 +18,16 @@ func (a *app) newConsolidate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "consolidate URL",
 		Short: "Write, check or remove consolidated metadata",
-		Long: `Write consolidated metadata, a copy of all metadata documents in one, which
-zarr-python, xarray and, when asked to, netcdf-c read instead of them: .zmetadata,
-or in Zarr v3 a part of the zarr.json of the root. Where it is, nczctl keeps it up to date; other writers may not: --check
-compares it with all documents and names those that differ.`,
+		Long: `Write consolidated metadata: a copy of all metadata documents in one document,
+.zmetadata, or in Zarr v3 the zarr.json of the root. zarr-python and xarray read
+it instead of the single documents, and netcdf-c does so on request. nczctl keeps
+existing consolidated metadata up to date, but other writers may not. --check
+compares it with all documents and lists those that differ.`,
 		Example: "  nczctl consolidate ocean.zarr\n  nczctl consolidate --check ocean.zarr",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if f.check && f.remove {
-				return &usageError{fmt.Errorf("--check and --remove exclude each other")}
+				return &usageError{fmt.Errorf("--check and --remove cannot be combined")}
 			}
 			if f.check {
 				return a.checkConsolidated(c.Context(), list[0])
@@ -34,8 +35,8 @@ compares it with all documents and names those that differ.`,
 			return a.runConsolidate(c.Context(), list[0], f.remove)
 		},
 	}
-	c.Flags().BoolVar(&f.check, "check", false, "change nothing; fail when it is stale, damaged or not there")
-	c.Flags().BoolVar(&f.remove, "remove", false, "delete it; the single documents stay")
+	c.Flags().BoolVar(&f.check, "check", false, "change nothing; fail if consolidated metadata is stale, damaged or missing")
+	c.Flags().BoolVar(&f.remove, "remove", false, "delete consolidated metadata and keep the single documents")
 	return c
 }
 
@@ -65,13 +66,13 @@ func (a *app) runConsolidate(ctx context.Context, url string, remove bool) error
 	return a.problems(left)
 }
 
-// consolidatedInfo is what consolidate --check prints.
+// consolidatedInfo is the output of consolidate --check.
 type consolidatedInfo struct {
 	Key   string   `json:"key"`
 	Stale []string `json:"stale"`
 }
 
-// checkConsolidated compares consolidated metadata with the documents.
+// checkConsolidated compares consolidated metadata with the single documents.
 func (a *app) checkConsolidated(ctx context.Context, url string) error {
 	if _, err := a.start(ctx, url); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 	defer ds.Close(ctx) //nolint:errcheck // only read
 	key := "/" + ds.Layout().ConsolidatedDoc()
 	if !ds.Consolidated() {
-		return ncerr.Errorf(ncerr.ErrNotFound, "check", key, "there is no consolidated metadata")
+		return ncerr.Errorf(ncerr.ErrNotFound, "check", key, "the dataset has no consolidated metadata")
 	}
 	if err := ds.CheckUnchanged(ctx); err != nil {
 		return err
@@ -104,7 +105,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 	if err != nil || len(stale) == 0 {
 		return err
 	}
-	return ncerr.Errorf(ncerr.ErrConsolidated, "check", key, "it is stale: documents that differ: %d, the first is /%s", len(stale), stale[0])
+	return ncerr.Errorf(ncerr.ErrConsolidated, "check", key, "stale documents: %d, the first is /%s", len(stale), stale[0])
 }
 
 // consolidatedFlag is the value of --use-consolidated.
@@ -114,7 +115,7 @@ type consolidatedFlag struct{ use nczarr.ConsolidatedUse }
 // constants.
 var consolidatedWords = [...]string{"auto", "verify", "trust", "ignore"}
 
-// Set takes one of the words.
+// Set implements pflag.Value. It fails if word is not one of consolidatedWords.
 func (f *consolidatedFlag) Set(word string) error {
 	for i, w := range consolidatedWords {
 		if w == word {
@@ -125,8 +126,8 @@ func (f *consolidatedFlag) Set(word string) error {
 	return fmt.Errorf("want one of %q", consolidatedWords)
 }
 
-// String gives the word.
+// String returns the word.
 func (f *consolidatedFlag) String() string { return consolidatedWords[f.use] }
 
-// Type is the word for the value in help texts.
+// Type returns the name of the value in help texts.
 func (f *consolidatedFlag) Type() string { return "how" }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// copyFlags are those of nccopy, and what Zarr needs beside.
+// copyFlags holds the flags of copy: those of nccopy and those that only Zarr needs.
 type copyFlags struct {
 	create  createFlags
 	chunks  string
@@ -30,25 +30,26 @@ func (a *app) newCopy() *cobra.Command {
 	f := copyFlags{deflate: -1}
 	c := &cobra.Command{
 		Use:   "copy [flags] SRC DST | copy --resume-replace DST",
-		Short: "Copy a dataset, with other chunks, codecs or format if asked",
-		Long: `Copy a dataset. The destination's URL decides about storage and format: x.zip
-makes a zip archive, #mode=zarr pure Zarr, #mode=zarr,v3 Zarr v3. Chunks and
-codecs are kept unless flags say otherwise.
+		Short: "Copy a dataset and optionally change its chunks, codecs or format",
+		Long: `Copy a dataset. The URL of the destination determines storage and format: x.zip
+is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3. Chunks and
+codecs are kept unless flags change them.
 
-A copy that fails leaves nothing that looks complete. With --overwrite an
-existing dataset stays until the copy is complete and on the disk. If other
-files lie in it, they are listed and the copy is refused; --force deletes them,
-and replaces a dataset only together with --overwrite.
-Source and destination must not contain each other.
+A failed copy leaves nothing that looks like a complete dataset. With
+--overwrite, an existing dataset is kept until the copy is complete and on disk.
+If the existing dataset contains other files, the command lists them and fails;
+--force deletes them. Replacing a dataset always needs --overwrite. Source and
+destination must not contain each other.
 
-On object stores the copy is made beside the dataset, as DST.nczstage-LETTERS,
-and then moved into place object by object. If the command dies in that step,
-opening DST reports it, and --resume-replace finishes it, or undoes it if
-nothing was touched yet.
+On object stores, the copy that replaces a dataset is written beside it, as
+DST.nczstage-LETTERS, and then moved into place object by object. If the command
+dies while moving, opening DST reports this. --resume-replace finishes the
+replacement, or undoes it if the old dataset is unchanged.
 
---codec takes "none", or codecs in the order of encoding with their parameters:
-"shuffle,zstd:level=3", or a JSON list as in Zarr metadata. "nczctl
-plugin list" lists codecs, "nczctl plugin info zstd" the parameters of one.`,
+--codec takes "none", a list of codecs with their parameters in the order of
+encoding, such as "shuffle,zstd:level=3", or a JSON list as in Zarr metadata.
+"nczctl plugin list" lists the codecs, and "nczctl plugin info zstd" lists the
+parameters of one.`,
 		Example: `  nczctl copy ocean.zarr ocean.zip
   nczctl copy -c time/1,lat/90,lon/180 --codec shuffle,zstd:level=5 a.zarr b.zarr
   nczctl copy -d 6 -s a.zarr 'b.zarr#mode=zarr'`,
@@ -66,20 +67,20 @@ plugin list" lists codecs, "nczctl plugin info zstd" the parameters of one.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.chunks, "chunks", "c", "", "chunk shape: \"dim/N,dim/N\" for all variables, \"var:N,N\" for one; several joined by ;")
+	fl.StringVarP(&f.chunks, "chunks", "c", "", "chunk shape: \"dim/N,dim/N\" for all variables, \"var:N,N\" for one variable; separate several by semicolons")
 	fl.IntVarP(&f.deflate, "deflate", "d", -1, "compress with zlib at this `level`, 0 to 9 (0 stores raw)")
-	fl.BoolVarP(&f.shuffle, "shuffle", "s", false, "with -d: shuffle bytes before compressing")
+	fl.BoolVarP(&f.shuffle, "shuffle", "s", false, "with -d: shuffle the bytes before compressing")
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
-	fl.StringVar(&f.round, "quantize", "", "round float and double, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
-	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy these `variables` only (names or paths)")
-	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read fails the copy all the same")
-	fl.StringVar(&f.memory, "memory", "64MiB", "about how much data to hold at once, such as 64M or 1GiB")
-	fl.BoolVar(&f.resume, "resume-replace", false, "finish, or undo, a replacement of DST whose command died (it must not be running)")
+	fl.StringVar(&f.round, "quantize", "", "round float and double values, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
+	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy only these `variables` (names or paths)")
+	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read still fails the copy")
+	fl.StringVar(&f.memory, "memory", "64MiB", "approximate amount of data to hold in memory, such as 64M or 1GiB")
+	fl.BoolVar(&f.resume, "resume-replace", false, "finish or undo a replacement of DST whose command died (it must not be running)")
 	f.create.add(c)
 	return c
 }
 
-// runResume finishes the replacement of a dataset.
+// runResume finishes or undoes the replacement of a dataset.
 func (a *app) runResume(ctx context.Context, url string) error {
 	if _, err := a.start(ctx, url); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return err
 	}
 	if len(left) > 0 && !f.skip {
-		return fmt.Errorf("cannot read %q: %w (--skip-unreadable leaves out what cannot be read, here %d)", left[0].Path, left[0].Err, len(left))
+		return fmt.Errorf("cannot read %q: %w (--skip-unreadable skips what cannot be read, here %d)", left[0].Path, left[0].Err, len(left))
 	}
 	if err := spec.check(src); err != nil {
 		return err
@@ -161,16 +162,16 @@ func unreadable(ctx context.Context, src *nczarr.Dataset, o *nczarr.CopyOptions)
 	return left, ctx.Err()
 }
 
-// leastMemory is the least that --memory takes, in bytes: less is a unit that
-// was forgotten.
-const leastMemory = 64 << 10
+// minMemory is the smallest value of --memory in bytes. A smaller value is probably
+// a number without its unit.
+const minMemory = 64 << 10
 
-// options turns the flags into copy options, and gives the chunks among them.
+// options returns the copy options and the parsed -c.
 func (f *copyFlags) options() (*nczarr.CopyOptions, *chunkSpec, error) {
 	o, spec := &nczarr.CopyOptions{}, &chunkSpec{}
 	size, err := config.ParseSize(f.memory)
-	if err == nil && size < leastMemory {
-		err = fmt.Errorf("%s is less than %s", size, config.Size(leastMemory))
+	if err == nil && size < minMemory {
+		err = fmt.Errorf("%s is less than the minimum of %s", size, config.Size(minMemory))
 	}
 	if err != nil {
 		return nil, nil, &usageError{fmt.Errorf("--memory: %w", err)}
@@ -204,29 +205,29 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, *chunkSpec, error) {
 	return o, spec, nil
 }
 
-// takesCodecs reports whether codecs given for all variables are for this one
-// too: scalars and strings keep what they have, since libnetcdf refuses
-// filters on the former and misreads them on the latter.
+// takesCodecs reports whether the codec flags apply to v. Scalars and strings keep
+// their codecs, because libnetcdf refuses filters on scalars and misreads filtered
+// strings.
 //
 // Source: netcdf-c libdispatch/dfilter.c, libnczarr/zfilter.c.
 func takesCodecs(v *nczarr.Var) bool { return v.Rank() > 0 && v.Type() != dtype.NCString }
 
-// chain gives the codec chain that the flags ask for, and whether they do.
+// chain returns the codec chain that the flags set, and reports whether they set one.
 func (f *copyFlags) chain() ([]zarr.CodecSpec, bool, error) {
 	if f.codec != "" {
 		if f.deflate >= 0 {
-			return nil, false, fmt.Errorf("-d and --codec exclude each other")
+			return nil, false, fmt.Errorf("-d and --codec cannot be combined")
 		}
 		chain, err := parseCodecs(f.codec)
 		return chain, true, err
 	}
 	switch {
 	case f.deflate < 0 && f.shuffle:
-		return nil, false, fmt.Errorf("-s goes with -d")
+		return nil, false, fmt.Errorf("-s needs -d")
 	case f.deflate < 0:
 		return nil, false, nil
 	case f.deflate > 9:
-		return nil, false, fmt.Errorf("-d %d: the level is 0 to 9", f.deflate)
+		return nil, false, fmt.Errorf("-d %d: want a level from 0 to 9", f.deflate)
 	case f.deflate == 0:
 		return nil, true, nil
 	}
@@ -247,7 +248,7 @@ func (f *copyFlags) selected(v *nczarr.Var) bool {
 	return false
 }
 
-// eachVar calls f for all variables of a group and those below it.
+// eachVar calls f for each variable of a group and its subgroups.
 func eachVar(g *nczarr.Group, f func(*nczarr.Var)) {
 	for _, v := range g.Vars() {
 		f(v)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// dumpFlags are those of ncdump.
+// dumpFlags holds the flags of dump, which are those of ncdump.
 type dumpFlags struct {
 	header, coords, special, filters bool
 	kind, ncml, dates, isoDates      bool
@@ -30,9 +30,9 @@ func (a *app) newDump() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dump [flags] URL",
 		Short: "Print a dataset as CDL, as ncdump does",
-		Long: `Print a dataset as CDL, as ncdump does, with ncdump's options. A variable that
-cannot be read is reported and skipped, the rest is printed, and the exit code
-tells.`,
+		Long: `Print a dataset as CDL, as ncdump does, with the options of ncdump. If a variable
+cannot be read, the command reports it, prints the rest and exits with the code
+of the error.`,
 		Example: `  nczctl dump -h data.zarr                  header only
   nczctl dump -v temp,salt -p 4 data.zarr   two variables, floats with 4 digits
   nczctl dump -t -v time data.zarr          times as dates
@@ -47,18 +47,18 @@ tells.`,
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "data of these `variables` only: names, or paths such as g/x and /g/x")
 	fl.StringSliceVarP(&f.groups, "groups", "g", nil, "data of these `groups` only: names or absolute paths; / is the root")
 	fl.BoolVarP(&f.special, "special", "s", false, "show storage as special attributes")
-	fl.BoolVarP(&f.filters, "filters", "F", false, "with -s: every filter in _Filter, no _Shuffle, _DeflateLevel and _Fletcher32")
+	fl.BoolVarP(&f.filters, "filters", "F", false, "with -s: show every filter in _Filter, without _Shuffle, _DeflateLevel and _Fletcher32")
 	fl.BoolVarP(&f.dates, "times", "t", false, "times as dates: \"2000-01-01 06:30\"")
 	fl.BoolVarP(&f.isoDates, "iso-times", "i", false, "times as ISO dates: \"2000-01-01T06:30\"")
-	fl.StringVarP(&f.brief, "brief", "b", "", "indices of each row in comments, in the order of `language` c or f (Fortran)")
-	fl.StringVarP(&f.full, "full", "f", "", "each value on its own line with its indices in a comment, in the order of `language` c or f")
-	fl.IntVarP(&f.line, "length", "l", 80, "most characters of a line of data, at least 10")
+	fl.StringVarP(&f.brief, "brief", "b", "", "show the indices of each row in a comment, in the order of `language` c or f (Fortran)")
+	fl.StringVarP(&f.full, "full", "f", "", "print each value on its own line with its indices in a comment, in the order of `language` c or f (Fortran)")
+	fl.IntVarP(&f.line, "length", "l", 80, "maximum length of a line of data, at least 10")
 	fl.StringVarP(&f.name, "name", "n", "", "`name` of the dataset in the output")
-	fl.StringVarP(&f.precision, "precision", "p", "", "significant `digits` of floats[,doubles], or \"full\" for as many as it takes to read them back (default 7,15)")
+	fl.StringVarP(&f.precision, "precision", "p", "", "significant `digits` of floats[,doubles], or \"full\" for the exact value (default 7,15)")
 	fl.BoolVarP(&f.kind, "kind", "k", false, "print only the kind of the dataset")
 	fl.BoolVarP(&f.ncml, "xml", "x", false, "NcML (XML) instead of CDL: no data")
-	fl.BoolVarP(&f.cache, "cache", "w", false, "accepted for ncdump's sake: every chunk is read only once anyway")
-	fl.IntVarP(&f.log, "log-level", "L", 0, "above 0: log every call to standard error, as --trace does")
+	fl.BoolVarP(&f.cache, "cache", "w", false, "no effect; accepted because ncdump has it")
+	fl.IntVarP(&f.log, "log-level", "L", 0, "if above 0, log every call to standard error, as --trace does")
 	return c
 }
 
@@ -68,7 +68,7 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 		return err
 	}
 	if a.flags.json && !f.kind && !f.ncml && (f.dates || f.isoDates) {
-		return &usageError{fmt.Errorf("-t and -i are for CDL: --json gives times as numbers, with their units among the attributes")}
+		return &usageError{fmt.Errorf("-t and -i apply to CDL only: --json prints times as numbers, with their units among the attributes")}
 	}
 	a.flags.trace = a.flags.trace || f.log > 0
 	ds, err := a.open(ctx, url)
@@ -82,9 +82,9 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 	if err := a.warnUnlisted(ctx, ds); err != nil {
 		return err
 	}
-	said := false
+	reported := false
 	opts.OnProblem = func(p nczarr.Problem) {
-		said = true
+		reported = true
 		fmt.Fprintf(a.err, "nczctl: skipped %q: %v\n", p.Path, p.Err)
 	}
 	if a.flags.json && !f.kind && !f.ncml {
@@ -108,13 +108,13 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 	if err == nil {
 		err = ds.CheckUnchanged(ctx)
 	}
-	if err != nil && said {
-		return &saidError{err}
+	if err != nil && reported {
+		return &reportedError{err}
 	}
 	return err
 }
 
-// printKind prints the kind of dataset that NCZarr and Zarr are for ncdump -k.
+// printKind prints the kind that ncdump -k prints for NCZarr and Zarr datasets.
 func (a *app) printKind(w io.Writer) error {
 	const kind = "netCDF-4"
 	if a.flags.json {
@@ -124,7 +124,7 @@ func (a *app) printKind(w io.Writer) error {
 	return err
 }
 
-// options gives the flags as cdl has them.
+// options returns the flags as options of package cdl.
 func (f *dumpFlags) options() (*cdl.WriteOptions, error) {
 	opts := &cdl.WriteOptions{
 		Name: f.name, HeaderOnly: f.header, Coords: f.coords, Vars: f.vars, Groups: f.groups,
@@ -134,7 +134,7 @@ func (f *dumpFlags) options() (*cdl.WriteOptions, error) {
 	case f.brief != "" && f.full != "":
 		return nil, &usageError{fmt.Errorf("-b and -f cannot be combined")}
 	case f.line < 10:
-		return nil, &usageError{fmt.Errorf("-l %d: a line has at least 10 characters", f.line)}
+		return nil, &usageError{fmt.Errorf("-l %d: the minimum is 10", f.line)}
 	case f.isoDates:
 		opts.Times = cdl.TimesISO
 	case f.dates:
@@ -147,12 +147,12 @@ func (f *dumpFlags) options() (*cdl.WriteOptions, error) {
 	if f.full != "" {
 		flag, language, opts.Notes = "-f", f.full, cdl.NotesFull
 	}
-	switch strings.ToLower(language + " ")[0] { // ncdump too looks at the first letter: "-b fortran"
+	switch strings.ToLower(language + " ")[0] { // like ncdump, accept any word with this first letter, such as "-b fortran"
 	case 'f':
 		opts.Index = cdl.IndexFortran
 	case 'c', ' ':
 	default:
-		return nil, &usageError{fmt.Errorf("%s %s: the language is c or f (Fortran)", flag, language)}
+		return nil, &usageError{fmt.Errorf("%s %s: want c or f (Fortran)", flag, language)}
 	}
 	return opts, f.digits(opts)
 }

@@ -17,7 +17,7 @@ import (
 	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
-// createFlags are those of the commands that make a dataset.
+// createFlags holds the flags of the commands that create a dataset.
 type createFlags struct {
 	overwrite, force, consolidated bool
 	layout                         layoutFlag
@@ -26,10 +26,10 @@ type createFlags struct {
 
 func (f *createFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.BoolVar(&f.overwrite, "overwrite", false, "replace a dataset that is there")
-	fl.BoolVar(&f.force, "force", false, "also delete files that do not belong to a dataset, and allow a place inside another dataset")
+	fl.BoolVar(&f.overwrite, "overwrite", false, "replace an existing dataset")
+	fl.BoolVar(&f.force, "force", false, "also delete files that do not belong to a dataset, and allow a location inside another dataset")
 	fl.BoolVar(&f.consolidated, "consolidated", false, "also write consolidated metadata (.zmetadata, or a part of zarr.json in Zarr v3)")
-	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest, or pure when the URL says mode=zarr, v3 when it says mode=v3)")
+	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest; pure if the URL contains mode=zarr, v3 if it contains mode=v3)")
 	fl.StringVar(&f.strings, "strings", "auto", "`how` strings are stored: auto, fixed or vlen (auto: vlen in pure Zarr, fixed in NCZarr)")
 }
 
@@ -37,16 +37,16 @@ func (a *app) newGen() *cobra.Command {
 	var f genFlags
 	c := &cobra.Command{
 		Use:   "gen -o URL [FILE.cdl]",
-		Short: "Make a dataset from CDL text, as ncgen does",
-		Long: `Make a dataset from CDL text, as ncgen does. Without a file, or with "-", the
-text is read from standard input. The URL decides about storage and format:
-x.zip makes a zip archive, #mode=zarr pure Zarr, #mode=zarr,v3 Zarr v3.
+		Short: "Create a dataset from CDL text, as ncgen does",
+		Long: `Create a dataset from CDL text, as ncgen does. Without a file, or with "-", the
+text is read from standard input. The URL determines storage and format: x.zip
+is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3.
 
-Nothing is left behind when something is wrong: the text is checked first, and
-a dataset becomes visible only when it is complete. With --overwrite an existing
-dataset stays until the new one is complete and on the disk. If other files lie
-in it, they are listed and the command is refused; --force deletes them, and
-replaces a dataset only together with --overwrite.`,
+A command that fails leaves nothing behind: the text is checked first, and the
+dataset becomes visible only when it is complete. With --overwrite, an existing
+dataset is kept until the new one is complete and on disk. If the existing
+dataset contains other files, the command lists them and fails; --force deletes
+them. Replacing a dataset always needs --overwrite.`,
 		Example: "  nczctl gen -o ocean.zarr ocean.cdl\n  nczctl gen -o 'file:///d/x.zip#mode=zarr,zip' ocean.cdl",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -57,14 +57,14 @@ replaces a dataset only together with --overwrite.`,
 			return a.runGen(c.Context(), &f, file)
 		},
 	}
-	c.Flags().StringVarP(&f.output, "output", "o", "", "`URL` of the dataset to make (required)")
-	c.Flags().BoolVar(&f.cut, "cut-strings", false, "cut strings that are longer than _MaxStrLen, as netcdf-c does, instead of refusing them")
-	c.Flags().BoolVar(&f.mapTypes, "map-types", false, "store variables of an enum as its base type with the attributes flag_values and flag_meanings")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "`URL` of the dataset to create (required)")
+	c.Flags().BoolVar(&f.cut, "cut-strings", false, "cut strings longer than _MaxStrLen, as netcdf-c does, instead of failing")
+	c.Flags().BoolVar(&f.mapTypes, "map-types", false, "store enum variables as the base type of the enum, with the attributes flag_values and flag_meanings")
 	f.add(c)
 	return c
 }
 
-// genFlags are those of gen.
+// genFlags holds the flags of gen.
 type genFlags struct {
 	createFlags
 	output   string
@@ -117,8 +117,8 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	return closeNew(ctx, ds)
 }
 
-// outside refuses text at the place of the new dataset, or inside it, where it may
-// be deleted.
+// outside fails if the CDL file is at the location of the new dataset or inside it,
+// because creating the dataset may delete the file.
 func (a *app) outside(ctx context.Context, file, url string) error {
 	if _, err := a.start(ctx, url); err != nil {
 		return err
@@ -131,17 +131,17 @@ func (a *app) outside(ctx context.Context, file, url string) error {
 		return nil
 	}
 	if r := places.Relate(file, filepath.FromSlash(loc.Path)); r == places.Same || r == places.Above {
-		return ncerr.Errorf(ncerr.ErrInvalid, "gen", file, "the text is at the place of the new dataset, or inside it")
+		return ncerr.Errorf(ncerr.ErrInvalid, "gen", file, "the CDL file is at the location of the new dataset or inside it")
 	}
 	return nil
 }
 
-// maxInMemory is the most text of standard input, in bytes, that is kept in
-// memory.
+// maxInMemory is the number of bytes of standard input that spool keeps in memory.
 const maxInMemory = 16 << 20
 
-// spool gives a reader's text for reading twice: a file as it is, short text
-// from memory, other text from a temporary file that has no name any more.
+// spool returns a reader that can read the text of in twice. It returns a seekable
+// file as it is. It keeps shorter text in memory and writes longer text to a
+// temporary file, which done removes.
 func spool(in io.Reader) (r io.Reader, done func(), err error) {
 	if h, ok := in.(*os.File); ok {
 		if _, err := h.Seek(0, io.SeekCurrent); err == nil {
@@ -158,9 +158,9 @@ func spool(in io.Reader) (r io.Reader, done func(), err error) {
 	}
 	done = func() {
 		_ = h.Close()           // only read
-		_ = os.Remove(h.Name()) // where a file that is open could not be removed
+		_ = os.Remove(h.Name()) // for systems that do not remove open files
 	}
-	_ = os.Remove(h.Name()) // see done
+	_ = os.Remove(h.Name()) // done tries again
 	if _, err = h.Write(head); err == nil {
 		_, err = io.Copy(h, in)
 	}
@@ -174,7 +174,7 @@ func spool(in io.Reader) (r io.Reader, done func(), err error) {
 	return h, done, nil
 }
 
-// inputError is a file of the command line with which op failed.
+// inputError reports that op failed on a file of the command line.
 type inputError struct {
 	op, path string
 	err      error
@@ -184,7 +184,7 @@ func (e *inputError) Error() string {
 	return fmt.Sprintf("%s %q: %v", e.op, e.path, cause(e.err))
 }
 
-// cause is what the system said, without the path.
+// cause returns the system's error without the path.
 func cause(err error) error {
 	var perr *os.PathError
 	var lerr *os.LinkError
@@ -197,7 +197,7 @@ func cause(err error) error {
 	return err
 }
 
-// Unwrap gives the kind, which decides about the exit code.
+// Unwrap returns the kind, which determines the exit code.
 func (e *inputError) Unwrap() error {
 	switch {
 	case os.IsNotExist(e.err):

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// datasetInfo is what info prints.
+// datasetInfo is the output of info.
 type datasetInfo struct {
 	URL          string         `json:"url"`
 	Driver       string         `json:"driver"`
@@ -29,8 +29,8 @@ type datasetInfo struct {
 	Problems     []problemInfo  `json:"problems"`
 	Plugins      []pluginOfInfo `json:"plugins"`
 
-	failed error // of the first thing that cannot be read
-	sizes  bool  // chunks are listed
+	failed error // the error of the first part that cannot be read
+	sizes  bool  // show stored sizes, which lists the chunks
 }
 
 type dimInfo struct {
@@ -54,7 +54,7 @@ type varInfo struct {
 	Error  string   `json:"unavailable,omitempty"`
 }
 
-// storage is how much of a variable is stored.
+// storage describes the stored chunks of a variable.
 type storage struct {
 	Chunks int64   `json:"chunks"`
 	Grid   int64   `json:"chunks_of_the_grid"`
@@ -80,16 +80,17 @@ func (a *app) newInfo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info URL",
 		Short: "Summarise a dataset: format, dimensions, variables, codecs, problems",
-		Long: `Summarise a dataset: where and how it is stored, its dimensions and variables,
-whether the codecs of each variable are there, and what cannot be read. No
-array data is read. If something cannot be read the exit code says why.
+		Long: `Summarise a dataset: its location and format, its dimensions and variables,
+whether the codecs of each variable are available, and the parts that cannot be
+read. No array data is read. If a part cannot be read, the exit code is that of
+its error.
 
-The stored size of each variable is shown for local datasets. For others,
---sizes computes it by listing the chunks.`,
+The stored size of each variable is shown for local datasets. For remote
+datasets, --sizes computes it by listing the chunks.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runInfo(c.Context(), list[0], sizes) },
 	}
-	c.Flags().BoolVar(&sizes, "sizes", false, "show the stored size of each variable of a remote dataset too")
+	c.Flags().BoolVar(&sizes, "sizes", false, "also show the stored size of each variable of a remote dataset")
 	return c
 }
 
@@ -115,7 +116,7 @@ func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 	c := ds.Map().Capabilities()
 	info.sizes = c.List && (sizes || c.Latency != driver.Remote)
 	if sizes && !c.List {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "list", ds.Location().Display, "the store cannot list its chunks: leave out --sizes")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "list", ds.Location().Display, "--sizes needs a store that can list its chunks")
 	}
 	info.group(ctx, ds.Root())
 	if err := ctx.Err(); err != nil {
@@ -138,7 +139,7 @@ func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 		a.printInfo(info)
 	}
 	if first := info.failed; err == nil && first != nil {
-		err = &saidError{first}
+		err = &reportedError{first}
 	}
 	return err
 }
@@ -149,7 +150,7 @@ func (i *datasetInfo) group(ctx context.Context, g *nczarr.Group) {
 		i.Dims = append(i.Dims, dimInfo{d.Path(), d.Len(), d.Unlimited()})
 	}
 	for _, v := range g.Vars() {
-		if ctx.Err() != nil { // the caller looks
+		if ctx.Err() != nil { // the caller checks ctx
 			return
 		}
 		about, err := describeVar(ctx, v)
@@ -181,7 +182,7 @@ func storageOf(ctx context.Context, v *nczarr.Var) (*storage, error) {
 	return out, nil
 }
 
-// String tells it in words.
+// String returns s as text.
 func (s *storage) String() string {
 	text := fmt.Sprintf("stored %s in %d of %d chunks", sizeText(s.Bytes), s.Chunks, s.Grid)
 	if s.Raw > 0 {
@@ -213,7 +214,7 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", f, "KMGTP"[unit])
 }
 
-// describeVar describes v, and tells why its data cannot be read.
+// describeVar describes v. The error says why its data cannot be read.
 func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
 	info := varInfo{
 		Path: v.Path(), Type: v.Type().String(), DType: v.DType().String(), Dims: []string{}, Shape: v.Shape(),
@@ -239,7 +240,7 @@ func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
 	return info, v.Available(ctx)
 }
 
-// lines returns the lines about a variable below its own line.
+// lines returns the detail lines printed below the first line of a variable.
 func (v *varInfo) lines() []string {
 	var about, list []string
 	if len(v.Dims) > 0 {
@@ -267,7 +268,7 @@ func (a *app) printInfo(i *datasetInfo) {
 	case i.ReadThrough:
 		fmt.Fprintln(w, "  metadata   consolidated")
 	case i.Consolidated:
-		fmt.Fprintln(w, "  metadata   consolidated, not read through it")
+		fmt.Fprintln(w, "  metadata   consolidated, not used here")
 	}
 	if i.NCProperties != "" {
 		fmt.Fprintf(w, "  written by %s\n", i.NCProperties)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// listing is one line of ls.
+// listing is one line of the output of ls.
 type listing struct {
 	Key     string `json:"key"`
 	Prefix  bool   `json:"prefix,omitempty"`
@@ -25,8 +25,8 @@ func (a *app) newLs() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls [-l] [-R] URL[/key]",
 		Short: "List the keys of a store",
-		Long: `List the keys of a store, or those below a key. Names that lead further end in
-a slash. A web server cannot be listed: for a dataset there, ls shows the
+		Long: `List the keys of a store, or the keys below a key. Prefixes of other keys end in
+a slash. A web server cannot be listed: for a dataset there, ls shows only the
 documents that its metadata names, without chunks.`,
 		Example: "  nczctl ls -l data.zip\n  nczctl ls -R data.zarr/temp",
 		Args:    args(cobra.ExactArgs(1)),
@@ -35,7 +35,7 @@ documents that its metadata names, without chunks.`,
 		},
 	}
 	c.Flags().BoolVarP(&long, "long", "l", false, "show size and time")
-	c.Flags().BoolVarP(&recursive, "recursive", "R", false, "list all keys below, not only the next names")
+	c.Flags().BoolVarP(&recursive, "recursive", "R", false, "list all keys below, not only the next level")
 	return c
 }
 
@@ -67,7 +67,7 @@ func (a *app) runLs(ctx context.Context, arg string, long, recursive bool) error
 	return a.printListing(rows, long)
 }
 
-// lsObject lists one object, or says that nothing is there.
+// lsObject lists the object with the given key, and fails if it does not exist.
 func (a *app) lsObject(ctx context.Context, m *zmap.Map, key string, long bool) error {
 	info, err := m.Stat(ctx, key)
 	if err != nil {
@@ -78,14 +78,14 @@ func (a *app) lsObject(ctx context.Context, m *zmap.Map, key string, long bool) 
 	return a.printListing([]listing{row}, long)
 }
 
-// fillLong adds size and time, asking for them where the listing does not
-// know them.
+// fillLong adds the size and time of e to row. It asks the store for them if the
+// listing does not include them.
 func fillLong(ctx context.Context, m *zmap.Map, e zmap.Entry, row *listing) error {
 	info := e.Info
 	if info.Size < 0 {
 		var err error
 		if info, err = m.Stat(ctx, e.Key); ncerr.KindOf(err) == ncerr.ErrNotFound {
-			return nil // gone meanwhile
+			return nil // deleted after the listing
 		} else if err != nil {
 			return err
 		}
@@ -129,10 +129,10 @@ func (a *app) printListing(rows []listing, long bool) error {
 func (a *app) newSearch() *cobra.Command {
 	return &cobra.Command{
 		Use:   "search URL [PREFIX]",
-		Short: "Search a store for names",
-		Long: `Search a store: print the names that follow a prefix. In the prefix, * stands
-for any characters within a name, and ** for any number of names; then the
-matching keys are printed. Only the zmap search operation is used, so that it
+		Short: "Search a store for names or keys",
+		Long: `Print the names directly below a prefix. If the prefix contains wildcards, print
+the matching keys instead: * matches any characters within a name, ** matches
+any number of names. The command uses only the search operation of zmap, so it
 works on every store.`,
 		Example: "  nczctl search data.zarr /temp\n  nczctl search data.zip '/**/.zarray'",
 		Args:    args(cobra.RangeArgs(1, 2)),

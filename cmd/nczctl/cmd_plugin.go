@@ -20,29 +20,29 @@ import (
 func (a *app) newPlugin() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
-		Short: "Look at drivers, filters and the plugins that serve them",
-		Args:  args(oneOf),
+		Short: "Show drivers, filters and the plugins that serve them",
+		Args:  args(onlySubcommands),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
 		Use:   "list",
-		Short: "List the drivers and filters that there are, and who serves them",
+		Short: "List the available drivers and filters and the plugins that serve them",
 		Args:  args(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return a.runPluginList(c.Context()) },
 	}, &cobra.Command{
 		Use:   "info NAME",
 		Short: "Show a plugin: binary, hash, version, processes, level, counters",
-		Long: `Show a plugin, a driver or a filter: the binary, its hash and version, where it
-runs, what it is granted, what it serves, the options of drivers and the
-parameters of filters. A third-party plugin is started for this; the command
-fails if it cannot be.`,
+		Long: `Show a plugin, a driver or a filter: the binary with its hash and version, where
+it runs, its grants, what it serves, the options of drivers and the parameters of
+filters. The command starts a third-party plugin and fails if the plugin does not
+start.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runPluginInfo(c.Context(), list[0]) },
 	})
 	return c
 }
 
-// served is one driver or filter in the list.
+// served is one driver or filter in the output of plugin list.
 type served struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
@@ -96,15 +96,15 @@ func (a *app) servedRows() []served {
 	return rows
 }
 
-// place says where a plugin is and whether it may run.
+// place describes where a plugin is and whether it may run.
 func place(p host.PluginInfo) string {
 	switch {
 	case p.Isolation == host.InProcess:
-		return "built in, in this process"
+		return "built in, in the nczctl process"
 	case p.Path == "":
-		return "built in, in processes of their own"
+		return "built in, in separate processes"
 	case !p.Pinned:
-		return p.Path + " (not pinned: it runs with --allow-unpinned only)"
+		return p.Path + " (not pinned: needs --allow-unpinned)"
 	}
 	return p.Path
 }
@@ -131,7 +131,7 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 		if failed != nil {
 			return failed
 		}
-		return ncerr.Errorf(ncerr.ErrUnsupported, "find plugin", name, "no plugin, driver or filter has this name; nczctl plugin list shows all")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "find plugin", name, "no plugin, driver or filter has this name (see nczctl plugin list)")
 	}
 	details := make([]pluginDetails, len(found))
 	for i, p := range found {
@@ -162,7 +162,7 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	return err
 }
 
-// pluginDetails is the result of plugin info. It describes drivers with their
+// pluginDetails is the output of plugin info, which describes drivers with their
 // options and codecs with their parameters.
 type pluginDetails struct {
 	host.PluginInfo
@@ -170,7 +170,7 @@ type pluginDetails struct {
 	Codecs    []driver.Description    `json:"codecs,omitempty"`
 }
 
-// limits says what a process may take.
+// limits describes the limits of a plugin process.
 func limits(l host.Limits) string {
 	if l == (host.Limits{}) {
 		return ""
@@ -179,25 +179,26 @@ func limits(l host.Limits) string {
 	if l.MaxRestarts != 0 {
 		restarts = fmt.Sprintf("%d restarts", max(0, l.MaxRestarts))
 	}
-	silence := "any silence"
+	silence := "no call timeout"
 	if l.CallTimeout > 0 {
 		silence = fmt.Sprintf("%v without an answer", l.CallTimeout)
 	}
-	return fmt.Sprintf("%v for an object, %s, %v to start, %v to stop, %s", config.Size(l.MaxObject), silence, l.StartTimeout, l.StopTimeout, restarts)
+	return fmt.Sprintf("%v per object, %s, %v to start, %v to stop, %s", config.Size(l.MaxObject), silence, l.StartTimeout, l.StopTimeout, restarts)
 }
 
-// levelText describes how values travel to the process of a plugin.
+// levelText describes how values are passed to the process of a plugin.
 func levelText(p host.PluginInfo) string {
 	switch {
 	case p.PID == 0 && (p.Path == "" || !p.Asked):
 		return ""
 	case p.Level == 0:
-		return "0 (values travel inside the messages)"
+		return "0 (values are sent inside messages)"
 	}
-	return fmt.Sprintf("%d (values travel in shared memory)", p.Level)
+	return fmt.Sprintf("%d (values are passed in shared memory)", p.Level)
 }
 
-// processText says what a process did, if there is one.
+// processText describes the work of a plugin's process. It returns "" if no process
+// runs.
 func processText(p host.PluginInfo) string {
 	if p.PID == 0 {
 		return ""
@@ -206,12 +207,12 @@ func processText(p host.PluginInfo) string {
 		p.PID, p.Uptime.Round(time.Millisecond), p.Calls, p.Jobs, p.Bytes, p.Restarts)
 }
 
-// isFilter reports whether there is a filter of that name.
+// isFilter reports whether a filter has the given name or alias.
 func (a *app) isFilter(name string) bool {
 	return slices.ContainsFunc(a.session.Host().Filters(), func(d driver.Description) bool { return d.Has(name) })
 }
 
-// confinement says what confines a process.
+// confinement describes the sandbox of a process.
 func confinement(i host.SandboxInfo) string {
 	text := "none"
 	if i.Landlock > 0 || i.Seccomp {

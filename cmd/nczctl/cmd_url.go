@@ -12,10 +12,10 @@ func (a *app) newURL() *cobra.Command {
 	var create bool
 	c := &cobra.Command{
 		Use:   "url URL",
-		Short: "Explain what is made of a URL or path, step by step",
-		Long: `Explain what is made of a URL or path: the storage driver, the format and the
-place, and each step of the inference that leads there. Nothing is opened;
-secrets are masked.`,
+		Short: "Explain step by step how a URL or path is interpreted",
+		Long: `Explain how a URL or path is interpreted: the storage driver, the format, the
+location, and each step of the inference. The dataset is not opened. Secrets are
+masked.`,
 		Example: "  nczctl url 's3://bucket/key#mode=nczarr'\n  nczctl url data.zip",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -32,7 +32,7 @@ secrets are masked.`,
 			return a.printLocation(loc)
 		},
 	}
-	c.Flags().BoolVar(&create, "create", false, "as for a new dataset, which nothing is probed for")
+	c.Flags().BoolVar(&create, "create", false, "interpret the URL for a new dataset, without looking at existing files")
 	return c
 }
 
@@ -55,7 +55,7 @@ func (a *app) printLocation(loc *ncurl.Location) error {
 		}
 	}
 	if !loc.Xarray {
-		fmt.Fprintln(a.out, "  xarray    _ARRAY_DIMENSIONS are neither read nor written")
+		fmt.Fprintln(a.out, "  xarray    _ARRAY_DIMENSIONS attributes are neither read nor written")
 	}
 	if loc.Consolidated {
 		fmt.Fprintln(a.out, "  metadata  consolidated")

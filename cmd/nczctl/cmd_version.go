@@ -11,11 +11,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin"
 )
 
-// version is set by the build (-ldflags -X main.version=...).
-var version = "devel" // the linker writes it
+// version is set by the build with -ldflags -X main.version=...
+var version = "devel" // a variable because the linker sets it
 
-// recordedVersion is version, or where the build set none the one that the Go
-// tool recorded of the module, as go install does.
+// recordedVersion returns version, or the version of the main module that the Go
+// tool recorded if the build did not set version, as with go install.
 func recordedVersion(build *debug.BuildInfo) string {
 	if version != "devel" || build.Main.Version == "" || build.Main.Version == "(devel)" {
 		return version
@@ -23,7 +23,7 @@ func recordedVersion(build *debug.BuildInfo) string {
 	return build.Main.Version
 }
 
-// versionInfo is what "nczctl version --json" prints.
+// versionInfo is the output of "nczctl version --json".
 type versionInfo struct {
 	Version   string `json:"version"`
 	Revision  string `json:"revision,omitempty"`
@@ -36,7 +36,7 @@ type versionInfo struct {
 func (a *app) newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, the plugin protocol and where plugins run",
+		Short: "Print the version, the plugin protocol and the isolation of plugins",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.start(c.Context(), "")
@@ -63,9 +63,9 @@ func (a *app) newVersion() *cobra.Command {
 	}
 }
 
-// newExitCodes is a help topic: a command without a run function.
+// newExitCodes returns a help topic, which is a command without a run function.
 func newExitCodes() *cobra.Command {
-	text := "The exit codes of nczctl:\n\n    0  success\n    1  any failure without a code of its own\n    2  wrong usage\n"
+	text := "The exit codes of nczctl:\n\n    0  success\n    1  any other failure\n    2  wrong usage\n"
 	byCode := make(map[int]string)
 	var order []int
 	for _, r := range ncerr.Table() {
@@ -87,5 +87,5 @@ func newExitCodes() *cobra.Command {
 		}
 	}
 	text += fmt.Sprintf("  %3d  cancelled by a signal\n", ncerr.ExitCancelled)
-	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: text}
+	return &cobra.Command{Use: "exit-codes", Short: "Meaning of the exit codes", Long: text}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// zmapFlags are those of zmapio.
+// zmapFlags holds the flags of zmap, which are those of zmapio.
 type zmapFlags struct {
 	header bool
 	typ    string
@@ -29,17 +29,17 @@ func (a *app) newZmap() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "zmap URL",
 		Short: "Print every object of a store, as zmapio does",
-		Long: `Print every object of a store with its content, in the form of zmapio: an
-index that counts prefixes too, the key, the length, and the content: text for
-metadata, numbers for chunks. Chunks are shown as they are stored, without
-decoding, as numbers of the type of -t; with --json as bytes in base64. An
-object larger than limits.max_chunk is an error.`,
+		Long: `Print every object of a store in the format of zmapio: an index, which also
+counts prefixes, the key, the length and the content. The content of metadata
+is text. Chunks are printed as stored, without decoding: as numbers of the type
+given by -t, or with --json as base64. The command fails if an object is larger
+than limits.max_chunk.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runZmap(c.Context(), &f, list[0]) },
 	}
 	fl := c.Flags()
 	fl.BoolP("help", "", false, "help for zmap")
-	fl.BoolVarP(&f.header, "header", "h", false, "metadata only")
+	fl.BoolVarP(&f.header, "header", "h", false, "print metadata only")
 	fl.StringVarP(&f.typ, "type", "t", "ubyte", "netCDF `type` of the numbers in chunks")
 	return c
 }
@@ -52,7 +52,7 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 		}
 	}
 	if nc == dtype.NCNone {
-		return &usageError{fmt.Errorf("-t %s: not a fixed-size netCDF type", f.typ)}
+		return &usageError{fmt.Errorf("-t %s: want a fixed-size netCDF type", f.typ)}
 	}
 	m, key, err := a.openStore(ctx, url, false)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 	limits := a.session.Config().Limits
 	z := zmapper{
 		ctx: ctx, m: m, w: bufio.NewWriter(a.data), nc: nc, header: f.header, json: a.flags.json,
-		most: int64(limits.MaxChunk), room: int64(limits.MaxListing), prefix: key,
+		maxSize: int64(limits.MaxChunk), room: int64(limits.MaxListing), prefix: key,
 	}
 	if z.json {
 		z.w = bufio.NewWriter(a.out)
@@ -72,22 +72,22 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 
 // zmapper prints a store depth first, in byte order of the names.
 //
-// Source: netcdf-c nczarr_test/zmapio.c (form of the output).
+// Source: netcdf-c nczarr_test/zmapio.c (output format).
 type zmapper struct {
-	ctx    context.Context //nolint:containedctx // lives as long as the command
-	m      *zmap.Map
-	w      *bufio.Writer // keeps its first error for Flush
-	nc     dtype.NC
-	header bool
-	json   bool
-	most   int64  // bytes of one object
-	room   int64  // bytes of names that may still be held
-	prefix string // of the keys
-	n      int
-	open   string // what goes before the next JSON row
+	ctx     context.Context //nolint:containedctx // lives as long as the command
+	m       *zmap.Map
+	w       *bufio.Writer // Flush returns its first error
+	nc      dtype.NC
+	header  bool
+	json    bool
+	maxSize int64  // maximum size of one object in bytes
+	room    int64  // bytes of names that walk may still hold
+	prefix  string // of the keys to print
+	n       int    // the next index
+	open    string // the text before the next JSON row
 }
 
-// run prints all of it.
+// run prints the store.
 func (z *zmapper) run() error {
 	z.open = "["
 	if err := z.walk(z.prefix, 0); err != nil {
@@ -102,8 +102,8 @@ func (z *zmapper) run() error {
 	return z.w.Flush()
 }
 
-// zmapRow is an object in the JSON form: a document has its text, a chunk its
-// bytes.
+// zmapRow is an object in the JSON output, with the text of a document or the bytes
+// of a chunk.
 type zmapRow struct {
 	Index   int    `json:"index"`
 	Key     string `json:"key"`
@@ -114,8 +114,8 @@ type zmapRow struct {
 
 func (z *zmapper) print(format string, args ...any) { fmt.Fprintf(z.w, format, args...) }
 
-// walk prints what is below a prefix. The names of all prefixes above the
-// current one are held.
+// walk prints the objects below a prefix. Each level of the recursion holds the
+// names of its prefix.
 func (z *zmapper) walk(prefix string, depth int) error {
 	if err := checkDepth(prefix, depth); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (z *zmapper) walk(prefix string, depth int) error {
 		held += int64(len(name))
 	}
 	if z.room -= held; z.room < 0 {
-		return ncerr.Errorf(ncerr.ErrLimit, "list", zmap.Path(prefix), "the names held on the way there exceed limits.max_listing")
+		return ncerr.Errorf(ncerr.ErrLimit, "list", zmap.Path(prefix), "the names on the path to this prefix exceed limits.max_listing")
 	}
 	defer func() { z.room += held }()
 	for _, name := range names {
@@ -146,18 +146,19 @@ func (z *zmapper) walk(prefix string, depth int) error {
 	return nil
 }
 
-// checkDepth refuses to go deeper than a listing does.
+// checkDepth fails if depth exceeds the maximum depth of a listing.
 func checkDepth(prefix string, depth int) error {
 	if depth > zmap.MaxDepth {
-		return ncerr.Errorf(ncerr.ErrLimit, "search", fmt.Sprintf("%.100s", prefix), "more than %d levels", zmap.MaxDepth)
+		return ncerr.Errorf(ncerr.ErrLimit, "search", fmt.Sprintf("%.100s", prefix), "the store has more than %d levels", zmap.MaxDepth)
 	}
 	return nil
 }
 
-// object prints the object with this key, unless it is absent or filtered out.
+// object prints the object with the given key. It prints nothing if key is only a
+// prefix or the flags exclude the object.
 func (z *zmapper) object(index int, key string) error {
 	doc := zarr.IsZarrDoc(path.Base(key))
-	body, _, err := z.m.ReadAll(z.ctx, key, z.most)
+	body, _, err := z.m.ReadAll(z.ctx, key, z.maxSize)
 	switch {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound: // only a prefix
 		return nil
@@ -183,11 +184,11 @@ func (z *zmapper) object(index int, key string) error {
 	return nil
 }
 
-// numbersAtOnce is how many numbers are made into text at once.
+// numbersAtOnce is how many numbers are formatted at once.
 const numbersAtOnce = 4096
 
-// numbers prints the content of a chunk, piece by piece: as text it takes many
-// times its size.
+// numbers prints the content of a chunk in pieces, because its text is many times
+// larger than the chunk.
 func (z *zmapper) numbers(body []byte, t dtype.Type) error {
 	values := dtype.MakeSlice(t.NC(), min(len(body)/t.Size, numbersAtOnce))
 	for first := 0; first < len(body); {
@@ -205,7 +206,7 @@ func (z *zmapper) numbers(body []byte, t dtype.Type) error {
 	return nil
 }
 
-// row prints an object in the JSON form.
+// row prints an object as JSON.
 func (z *zmapper) row(row *zmapRow, doc bool, body []byte) error {
 	if row.Content = body; doc {
 		row.Text, row.Content = string(body), nil
@@ -219,10 +220,10 @@ func (z *zmapper) row(row *zmapRow, doc bool, body []byte) error {
 	return e.Encode(row)
 }
 
-// untilNewline leaves out the newline that an encoder puts after its value.
+// untilNewline drops the newline that a JSON encoder writes after a value.
 type untilNewline struct{ w *bufio.Writer }
 
-// Write implements io.Writer. The encoder writes once for each value.
+// Write implements io.Writer. An encoder calls it once per value.
 func (u *untilNewline) Write(p []byte) (int, error) {
 	_, err := u.w.Write(bytes.TrimSuffix(p, []byte("\n")))
 	return len(p), err

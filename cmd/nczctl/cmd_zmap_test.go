@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// largest keeps what is written, and the length of the longest piece.
+// largest is a writer that records its input and the length of the longest write.
 type largest struct {
 	bytes.Buffer
 	most int
@@ -27,7 +27,7 @@ func (l *largest) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// zmapped returns the output of zmap for a store.
+// zmapped returns the output of zmap for a store with the given objects.
 func zmapped(t *testing.T, objects map[string][]byte, z *zmapper) (*largest, error) {
 	t.Helper()
 	m := zmap.New(memmap.New(), nil)
@@ -45,8 +45,8 @@ func zmapped(t *testing.T, objects map[string][]byte, z *zmapper) (*largest, err
 	return out, err
 }
 
-// TestZmapInPieces shows that a chunk becomes text piece by piece: all at once
-// it would take many times its size.
+// TestZmapInPieces checks that zmap formats a chunk in pieces, because its text is
+// many times larger than the chunk.
 func TestZmapInPieces(t *testing.T) {
 	t.Parallel()
 	body := bytes.Repeat([]byte{0, 7, 255}, 100_000)
@@ -59,12 +59,12 @@ func TestZmapInPieces(t *testing.T) {
 		t.Errorf("got %d bytes, %.60q, want %d, %.60q", out.Len(), out.String(), len(want), want)
 	}
 	if out.most > 64<<10 {
-		t.Errorf("%d bytes were made at once", out.most)
+		t.Errorf("%d bytes written at once", out.most)
 	}
 }
 
-// TestZmapJSONInPieces shows that objects are printed one by one, and make one
-// JSON value.
+// TestZmapJSONInPieces checks that zmap --json prints objects one by one and that
+// the output is one JSON value.
 func TestZmapJSONInPieces(t *testing.T) {
 	t.Parallel()
 	objects := map[string][]byte{".zgroup": []byte(`{"<&>": 1}`)}
@@ -84,38 +84,36 @@ func TestZmapJSONInPieces(t *testing.T) {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	if err := e.Encode(rows); err != nil || again.String() != out.String() {
-		t.Errorf("not as an encoder writes it: %.300s", out.String())
+		t.Errorf("output differs from that of json.Encoder: %.300s", out.String())
 	}
 	if most := 2 * base64.StdEncoding.EncodedLen(9000); out.most > most {
-		t.Errorf("%d bytes were written at once", out.most)
+		t.Errorf("%d bytes written at once", out.most)
 	}
 	if out, err := zmapped(t, nil, &zmapper{json: true}); err != nil || out.String() != "[]\n" {
-		t.Errorf("of nothing: %q, %v", out.String(), err)
+		t.Errorf("empty store: %q, %v", out.String(), err)
 	}
 }
 
-// TestZmapCeilings shows that an object, and the names that are held, have a
-// ceiling.
+// TestZmapCeilings checks the limits of an object and of the names that zmap holds.
 func TestZmapCeilings(t *testing.T) {
 	t.Parallel()
 	objects := map[string][]byte{"aaaa/bbbb/cccc": make([]byte, 100)}
-	for _, z := range []*zmapper{{most: 99}, {room: 11}} {
+	for _, z := range []*zmapper{{maxSize: 99}, {room: 11}} {
 		if _, err := zmapped(t, objects, z); ncerr.KindOf(err) != ncerr.ErrLimit {
-			t.Errorf("most %d: %v", z.most, err)
+			t.Errorf("maxSize %d: %v", z.maxSize, err)
 		}
 	}
-	if _, err := zmapped(t, objects, &zmapper{most: 100, room: 12}); err != nil {
+	if _, err := zmapped(t, objects, &zmapper{maxSize: 100, room: 12}); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestDeepKeys shows that a key of many segments, of which an archive of 100 KB
-// may have one, is not followed to its end: the prefixes on the way there would
-// take gigabytes.
+// TestDeepKeys checks that zmap and search refuse a key of very many segments. An
+// archive of 100 KB may contain one, whose prefixes would take gigabytes.
 func TestDeepKeys(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("a/", zmap.MaxDepth+2) + "x"
-	if _, err := zmapped(t, map[string][]byte{deep: nil}, &zmapper{most: 1}); ncerr.KindOf(err) != ncerr.ErrLimit || len(err.Error()) > 300 {
+	if _, err := zmapped(t, map[string][]byte{deep: nil}, &zmapper{maxSize: 1}); ncerr.KindOf(err) != ncerr.ErrLimit || len(err.Error()) > 300 {
 		t.Errorf("zmap: %.400v", err)
 	}
 	m := zmap.New(memmap.New(), nil)

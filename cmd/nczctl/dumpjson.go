@@ -16,15 +16,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// jsonDumper prints a dataset as one JSON object: groups, dimensions,
-// attributes with their types, and the values of each variable as one flat
-// array in C order. NaN and the infinities are the strings "NaN", "Infinity"
-// and "-Infinity"; char data is one string for all of the variable.
+// jsonDumper prints a dataset as one JSON object with its groups, dimensions,
+// attributes and their types. The values of each variable are one flat array in C
+// order. NaN and the infinities are the strings "NaN", "Infinity" and "-Infinity".
+// The data of a char variable is one string.
 type jsonDumper struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the command
 	w    *bufio.Writer
 	opts *cdl.WriteOptions
-	err  error // of the first variable that could not be read
+	err  error // the error of the first part that could not be read
 }
 
 func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, opts *cdl.WriteOptions) error {
@@ -47,7 +47,7 @@ func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, op
 		return err
 	}
 	if d.err != nil {
-		return &saidError{d.err}
+		return &reportedError{d.err}
 	}
 	return nil
 }
@@ -59,10 +59,10 @@ func (d *jsonDumper) problem(p nczarr.Problem) {
 	d.opts.OnProblem(p)
 }
 
-// raw writes text; the writer keeps its first error for Flush.
+// raw writes text. Flush returns the first error of the writer.
 func (d *jsonDumper) raw(text string) { _, _ = d.w.WriteString(text) }
 
-// broken returns the error that the writer keeps.
+// broken returns the first error of the writer.
 func (d *jsonDumper) broken() error {
 	_, err := d.w.Write(nil)
 	return err
@@ -70,7 +70,7 @@ func (d *jsonDumper) broken() error {
 
 func (d *jsonDumper) value(v any) {
 	b, err := json.Marshal(v)
-	if err != nil { // only strings and integers come here
+	if err != nil { // v contains only strings and integers
 		panic(err)
 	}
 	_, _ = d.w.Write(b)
@@ -101,7 +101,7 @@ func (d *jsonDumper) group(g *nczarr.Group) {
 
 func quoted(s string) string {
 	b, err := json.Marshal(s)
-	if err != nil { // a string always can be
+	if err != nil { // strings always marshal
 		panic(err)
 	}
 	return string(b)
@@ -146,9 +146,8 @@ func (d *jsonDumper) variable(v *nczarr.Var) {
 	d.raw(`}`)
 }
 
-// data prints the values, a few rows at a time. A failure in the middle
-// closes the array and adds an "error" member, so that the text stays JSON
-// and cannot be taken for whole.
+// data prints the values, a few rows at a time. On a failure it closes the array and
+// adds an "error" member, so the output stays valid JSON and does not look complete.
 func (d *jsonDumper) data(v *nczarr.Var) {
 	open, closing := `, "data": [`, `]`
 	if v.Type() == dtype.NCChar {
@@ -173,7 +172,7 @@ func (d *jsonDumper) slabs(v *nczarr.Var) error {
 	first := true
 	print := func(_ chunk.Selection, part any) error {
 		if v.Type() == dtype.NCChar {
-			text := quoted(string(part.([]uint8))) //nolint:forcetypeassert // chars are read as bytes
+			text := quoted(string(part.([]uint8))) //nolint:forcetypeassert // char data is read as bytes
 			d.raw(text[1 : len(text)-1])
 			return d.broken()
 		}
@@ -210,7 +209,7 @@ func element(slice any, i int) string {
 		return floatText(s[i], 64)
 	case []string:
 		return quoted(s[i])
-	case []uint8: // not fmt's idea of bytes
+	case []uint8: // fmt would print bytes differently
 		return strconv.Itoa(int(s[i]))
 	}
 	one := dtype.Slice(slice, i, i+1)
@@ -230,7 +229,7 @@ func floatText(f float64, bits int) string {
 	return strconv.FormatFloat(f, 'g', -1, bits)
 }
 
-// checkVarNames refuses names of variables that are not there.
+// checkVarNames fails if one of names is not the name or path of a variable of ds.
 func checkVarNames(ds *nczarr.Dataset, names []string) error {
 	for _, name := range names {
 		found, names := false, []string(nil)

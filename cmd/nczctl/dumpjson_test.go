@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// full is a writer that takes so many bytes.
+// full is a writer that fails after left bytes.
 type full struct{ left int }
 
 var errFull = errors.New("full")
@@ -24,8 +24,8 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestDumpJSONOfALongRow shows that one row, of more values than any memory
-// holds, is dumped piece by piece, and that the dump ends with its writer.
+// TestDumpJSONOfALongRow checks that a row with more values than memory can hold is
+// dumped in pieces, and that the dump stops if its writer fails.
 func TestDumpJSONOfALongRow(t *testing.T) {
 	t.Parallel()
 	opener := memmap.NewOpener()

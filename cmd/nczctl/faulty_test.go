@@ -19,8 +19,8 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// serveFaulty makes a plugin of a copy of the test binary that is named as
-// one. It never returns then.
+// serveFaulty serves a faulty plugin and exits if the test binary has the name of
+// one.
 func serveFaulty() {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "nczarr-driver-faulty":
@@ -33,7 +33,7 @@ func serveFaulty() {
 	os.Exit(0)
 }
 
-// faulty is the file driver with the fault that its options name.
+// faulty is the file driver with the fault given by its options.
 type faulty struct{ driver.Opener }
 
 func (f faulty) Describe() driver.Description {
@@ -71,28 +71,28 @@ type faultyMap struct {
 	fault string
 
 	mu     sync.Mutex
-	last   []byte // what was put last
+	last   []byte // the content of the last put
 	late   map[string]*latePut
 	closed chan struct{}
 }
 
-// latePut is a put that was cancelled and is still to come, after some reads
-// of its key.
+// latePut is a cancelled put that takes effect after some reads of its key.
 type latePut struct {
 	content []byte
 	reads   int
 }
 
-// gets counts the reads of the process; held is memory that it leaks on purpose.
-var ( // of the process
+// gets counts the reads of the process. held keeps memory and files that it leaks on
+// purpose. heldMu guards held.
+var (
 	gets   atomic.Int64
 	heldMu sync.Mutex
 	held   []any
 )
 
-// Put, where it stores late, takes half a second for content that is not that
-// of the put before: map.cancel.put.late measures how long such a put takes, and
-// cancels others after parts of that. They are to have come here by then.
+// Put of a map that "stores late" takes half a second if the content differs from
+// that of the previous put. map.cancel.put.late measures the duration of such a put
+// and cancels others after fractions of it, when they have reached this method.
 func (m *faultyMap) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	if m.fault != "stores late" {
 		return m.Map.Put(ctx, key, body, o)
@@ -120,8 +120,8 @@ func (m *faultyMap) Put(ctx context.Context, key string, body driver.Body, o *dr
 	}
 }
 
-// storeLate stores what a cancelled put has left behind, at the third read:
-// the first is that of the check as soon as the put has returned.
+// storeLate stores the content of a cancelled put at the third read of its key. The
+// check makes the first read as soon as the put has returned.
 func (m *faultyMap) storeLate(ctx context.Context, key string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,8 +174,8 @@ func (m *faultyMap) Close(ctx context.Context) error {
 	return m.Map.Close(ctx)
 }
 
-// faultyFilter is shuffle under another name, with faults that only a process
-// boundary could hide.
+// faultyFilter is zlib under another name, with faults that a process boundary could
+// hide.
 type faultyFilter struct{ codecdriver.Provider }
 
 func (faultyFilter) Describe() []codecdriver.Description {

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// globSearch gives the keys and prefixes that match a pattern, sorted, with a
-// leading slash. It walks with Search only. What matches has the limits of one
-// listing.
+// globSearch returns the keys and prefixes that match a pattern, sorted and with a
+// leading slash. It uses only Search. The limits of one listing apply to the
+// matches.
 func globSearch(ctx context.Context, m *zmap.Map, pattern string, limits config.Limits) ([]string, error) {
 	segments := slices.CompactFunc(strings.Split(pattern, "/"), func(a, b string) bool { return a == "**" && b == "**" })
 	for _, s := range segments {
@@ -36,11 +36,11 @@ func globSearch(ctx context.Context, m *zmap.Map, pattern string, limits config.
 type globber struct {
 	m      *zmap.Map
 	seen   map[string]bool
-	bytes  int64 // in the keys seen
+	bytes  int64 // total length of the keys in seen
 	limits config.Limits
 }
 
-// add notes a key that matches.
+// add adds a key that matches.
 func (g *globber) add(key string) error {
 	if g.seen[key] {
 		return nil
@@ -48,18 +48,18 @@ func (g *globber) add(key string) error {
 	g.seen[key] = true
 	g.bytes += int64(len(key))
 	if int64(len(g.seen)) > g.limits.MaxKeys || g.bytes > int64(g.limits.MaxListing) {
-		return ncerr.Errorf(ncerr.ErrLimit, "search", "", "more keys match than limits.max_keys or limits.max_listing allow")
+		return ncerr.Errorf(ncerr.ErrLimit, "search", "", "the matching keys exceed limits.max_keys or limits.max_listing")
 	}
 	return nil
 }
 
-// walk matches the names below prefix (without a slash at the end) against
-// the rest of the pattern.
+// walk matches the names below prefix against the rest of the pattern. prefix has
+// no slash at the end.
 func (g *globber) walk(ctx context.Context, prefix string, rest []string, depth int) error {
 	if err := checkDepth(prefix, depth); err != nil {
 		return err
 	}
-	if len(rest) > 1 && rest[0] == "**" { // no name at all
+	if len(rest) > 1 && rest[0] == "**" { // matches no names too
 		if err := g.walk(ctx, prefix, rest[1:], depth); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (g *globber) walk(ctx context.Context, prefix string, rest []string, depth 
 			}
 			continue
 		}
-		if ok, _ := path.Match(rest[0], name); !ok { // patterns were checked
+		if ok, _ := path.Match(rest[0], name); !ok { // globSearch checked the patterns
 			continue
 		}
 		take := func() error { return g.walk(ctx, at, rest[1:], depth+1) }

@@ -17,9 +17,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// field makes src.zarr, a dataset of 200 chunks, in a directory of its own and
-// returns a function that makes commands of nczctl there. Their temporary
-// directory is tmp.
+// field creates src.zarr, a dataset of 200 chunks, in a new directory. It returns a
+// function that makes nczctl commands in that directory. Their temporary directory
+// is tmp.
 func field(t *testing.T, env ...string) (nczctl func(args ...string) *exec.Cmd, dir, tmp string) {
 	t.Helper()
 	dir, tmp = t.TempDir(), t.TempDir()
@@ -59,8 +59,8 @@ func ended(t *testing.T, c *exec.Cmd) (int, string) {
 	return c.ProcessState.ExitCode(), out.String()
 }
 
-// TestInterruptedCopy interrupts a copy whose source has stopped answering: it
-// cleans up and says 130.
+// TestInterruptedCopy checks that an interrupted copy whose source has stopped
+// answering cleans up and exits with 130.
 func TestInterruptedCopy(t *testing.T) {
 	t.Parallel()
 	nczctl, dir, _ := field(t)

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// fileID tells an open file from all others.
+// fileID identifies an open file.
 type fileID struct{ dev, ino uint64 }
 
-// heldBy returns the sockets, pipes and shared memory that processes have open
-// or mapped, by what they are, without those that they inherited from this one.
+// heldBy returns the sockets, pipes and shared memory that processes have open or
+// mapped, with their link targets. It excludes those that this process has too.
 func heldBy(pids []int) map[fileID]string {
 	out := map[fileID]string{}
 	for _, pid := range pids {
@@ -39,8 +39,8 @@ func holders(had map[fileID]string) []string {
 	return out
 }
 
-// eachHeld calls f for what a process has open or mapped that is no file with a
-// path. The process may end meanwhile.
+// eachHeld calls f for each socket, pipe and memfd that a process has open or mapped.
+// The process may end during the call.
 func eachHeld(proc string, f func(id fileID, link, to string)) {
 	links, _ := filepath.Glob(proc + "/fd/*")
 	maps, _ := filepath.Glob(proc + "/map_files/*")

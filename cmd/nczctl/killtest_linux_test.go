@@ -23,18 +23,18 @@ import (
 	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
-// killing is one copy in which something is killed.
+// killing is one copy during which processes are killed.
 type killing struct {
 	kind   string // ".zarr", ".zip" or "bucket"
 	old    bool   // a dataset is replaced
 	victim killpoint.Victim
-	// where is the progress of the copy in thousandths of the calls that change
-	// files, or of the requests that change the bucket.
+	// where is the progress of the copy at the kill, in thousandths of the calls that
+	// change files or of the requests that change the bucket.
 	where int
 }
 
-// kills are the copies of every run. $NCZARR_KILLS asks for that many more, at
-// random points.
+// kills are the copies of every run. $NCZARR_KILLS sets the number of additional
+// kills at random points.
 var kills = []killing{
 	{".zarr", true, killpoint.Root, 100},
 	{".zarr", true, killpoint.Caller, 500},
@@ -57,7 +57,7 @@ func allKills(t *testing.T) []killing {
 		t.Fatalf("NCZARR_KILLS: %v", err)
 	}
 	seed := testseed.New(t)
-	r := rand.New(rand.NewPCG(seed, 0)) // no secret
+	r := rand.New(rand.NewPCG(seed, 0)) // need not be secure
 	for range n {
 		k := killing{
 			kind: []string{".zarr", ".zip", "bucket"}[r.IntN(3)], old: r.IntN(2) == 0, where: r.IntN(1000),
@@ -70,11 +70,11 @@ func allKills(t *testing.T) []killing {
 	return out
 }
 
-// TestKills kills nczctl, a plugin process or both at chosen points of copies
-// to a directory, an archive and a bucket. Afterwards the destination is
-// absent, visibly incomplete or whole, and a new copy makes it whole; what was
-// there before is not lost. No process outlives nczctl. No file is left once
-// nczctl has run again, or at once if only a plugin died.
+// TestKills kills nczctl, a plugin process or both at chosen points of copies to a
+// directory, an archive and a bucket. Afterwards the destination must be absent,
+// visibly incomplete or complete, and a new copy must complete it. An old dataset
+// must not be lost. No process may outlive nczctl. No temporary file may remain
+// after the next run of nczctl, or after the same run if only a plugin died.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
@@ -86,16 +86,16 @@ func TestKills(t *testing.T) {
 	a.clean()
 }
 
-// arena is where the kills take place.
+// arena holds the directories, the bucket and the expected results of TestKills.
 type arena struct {
 	t        *testing.T
 	nczctl   func(args ...string) *exec.Cmd
 	dir, tmp string
 	gate     *s3server.Gate
 	bucket   string              // URL of the bucket behind the gate
-	want     string              // dump of a whole copy
-	files    map[string][]string // what a whole copy has, by extension
-	calls    map[string]int      // that a copy makes, by kind and old
+	want     string              // dump of a complete copy
+	files    map[string][]string // files of a complete copy, by extension
+	calls    map[string]int      // number of calls of a copy, by kind and old
 }
 
 func newArena(t *testing.T) *arena {
@@ -123,11 +123,11 @@ func newArena(t *testing.T) *arena {
 	return a
 }
 
-// url is that of a dataset in the bucket.
+// url returns the URL of a dataset in the bucket.
 func (a *arena) url(name string) string { return a.bucket + name + "#mode=nczarr,s3" }
 
-// copy is the command that is killed. With little memory it writes one chunk
-// after the other.
+// copy returns the command to kill. It gets little memory so that it writes one
+// chunk at a time.
 func (a *arena) copy(dst string, old bool) *exec.Cmd {
 	args := []string{"copy", "--memory", "64KiB", "src.zarr", dst}
 	if old {
@@ -136,8 +136,8 @@ func (a *arena) copy(dst string, old bool) *exec.Cmd {
 	return a.nczctl(args...)
 }
 
-// kill makes one copy, kills something in it, looks at what is there, and
-// returns the outcome in a word.
+// kill runs one copy, kills its victim, checks the destination and returns the
+// outcome in one word.
 func (a *arena) kill(i int, k killing) string {
 	a.t.Helper()
 	dst := "old" + k.kind
@@ -166,7 +166,7 @@ func (a *arena) kill(i int, k killing) string {
 		a.t.Helper()
 		a.t.Errorf("%d: %s, %s killed at %s, %q: "+format, append([]any{i, dst, k.victim, point, stderr.String()}, args...)...)
 	}
-	if code != killed { // nczctl has lived on, and had all the time to clean up
+	if code != killed { // nczctl survived and had time to clean up
 		a.noTemporaries(errorf, "nczctl, whose plugin died, leaves")
 		for _, name := range slices.Concat(a.stages(), a.halves(dst)) {
 			if !slices.Contains(before, name) {
@@ -180,8 +180,8 @@ func (a *arena) kill(i int, k killing) string {
 // killed is the exit code of a program that a signal ended.
 const killed = -1
 
-// examine looks at what is left of a copy that ended with an exit code, and
-// lets a new copy make it whole.
+// examine checks the destination of a copy that ended with an exit code and
+// completes it with a new copy.
 func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...any)) string {
 	a.t.Helper()
 	whole := func(code int, got string) bool { return code == 0 && got == a.want }
@@ -190,9 +190,9 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	a.noTemporaries(errorf, "the next nczctl does not sweep")
 	switch {
 	case whole(code, got) && !k.old && a.unannounced(dst):
-		outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see nothing
+		outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see no dataset
 	case whole(code, got):
-		if exit == killed { // nobody could clean up: an archive may have its temporary name still
+		if exit == killed { // an archive may still have its temporary name
 			names, _ := filepath.Glob(filepath.Join(a.dir, "."+dst+".*.tmp"))
 			for _, name := range a.halves(dst) {
 				names = append(names, filepath.Join(a.dir, dst, name))
@@ -203,16 +203,16 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 		}
 		a.sameFiles(dst, errorf)
 	case k.old:
-		errorf("what was there before is lost: dump exits with %d and %d bytes", code, len(got))
+		errorf("the old dataset is lost: dump exits with %d and %d bytes", code, len(got))
 	case code == ncerr.Exit(ncerr.ErrNotFound) && got == "":
 		outcome = "absent"
 	case code == ncerr.Exit(ncerr.ErrNotZarr) && got == "":
 		outcome = "incomplete"
 	default:
-		errorf("neither absent nor whole nor visibly incomplete: dump exits with %d and %d bytes", code, len(got))
+		errorf("neither absent nor complete nor visibly incomplete: dump exits with %d and %d bytes", code, len(got))
 	}
 	if exit == 0 && outcome != "whole" {
-		errorf("nczctl says that the copy is whole, and it is %s", outcome)
+		errorf("nczctl exits with 0, but the copy is %s", outcome)
 	}
 	if !k.old && outcome != "whole" {
 		a.age()
@@ -230,8 +230,8 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	return outcome
 }
 
-// killAtRequest runs a copy to the bucket and kills the victim before the
-// request with a number is answered. It returns the exit code of nczctl.
+// killAtRequest runs a copy to the bucket and kills the victim before request number
+// at is answered. It returns the exit code of nczctl.
 func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) int {
 	a.t.Helper()
 	started := make(chan struct{})
@@ -241,7 +241,7 @@ func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) int 
 		had = heldBy(append(a.plugins(), c.Process.Pid))
 		if victim != killpoint.Root {
 			for _, pid := range a.plugins() {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+				_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have ended
 			}
 		}
 		if victim != killpoint.Caller {
@@ -252,7 +252,7 @@ func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) int 
 		a.t.Fatal(err)
 	}
 	close(started)
-	_ = c.Wait() // the exit code tells
+	_ = c.Wait() // the exit code is returned below
 	a.gate.Arm(0, nil)
 	for deadline := time.Now().Add(killpoint.Patience); len(a.plugins()) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -265,13 +265,13 @@ func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) int 
 			return c.ProcessState.ExitCode()
 		}
 		if time.Now().After(deadline) {
-			a.t.Fatalf("what nczctl and its plugins had is still held: %q", left)
+			a.t.Fatalf("files of nczctl and its plugins are still open: %q", left)
 		}
 	}
 }
 
-// plugins returns the plugin processes of this arena: their temporary
-// directory is in ours.
+// plugins returns the plugin processes of this arena, whose temporary directories are
+// in a.tmp.
 func (a *arena) plugins() []int {
 	var out []int
 	entries, _ := os.ReadDir("/proc")
@@ -288,7 +288,7 @@ func (a *arena) plugins() []int {
 	return out
 }
 
-// noTemporaries looks for temporary files, sockets among them.
+// noTemporaries fails if temporary files exist, including sockets.
 func (a *arena) noTemporaries(errorf func(string, ...any), who string) {
 	a.t.Helper()
 	if left, _ := filepath.Glob(filepath.Join(a.tmp, "*")); len(left) > 0 {
@@ -296,14 +296,13 @@ func (a *arena) noTemporaries(errorf func(string, ...any), who string) {
 	}
 }
 
-// stages returns the directories in which datasets are in the making.
+// stages returns the directories of unfinished datasets.
 func (a *arena) stages() []string {
 	out, _ := filepath.Glob(filepath.Join(a.dir, places.StagePrefix+"*"))
 	return out
 }
 
-// age makes the temporary files of archives older than what a living writer
-// may have.
+// age makes the temporary files of archives older than those of a running writer.
 func (a *arena) age() {
 	files, _ := filepath.Glob(filepath.Join(a.dir, ".*.tmp"))
 	for _, name := range files {
@@ -311,23 +310,23 @@ func (a *arena) age() {
 	}
 }
 
-// sameFiles checks that a whole local dataset has the files of any other.
+// sameFiles checks that a complete local dataset has the expected files.
 func (a *arena) sameFiles(dst string, errorf func(string, ...any)) {
 	a.t.Helper()
 	want, local := a.files[filepath.Ext(dst)]
 	if got := a.tree(dst); local && !slices.Equal(got, want) {
-		errorf("has other files than a whole dataset: %q", got)
+		errorf("files differ from those of a complete dataset: %q", got)
 	}
 }
 
-// halves returns the temporary files that a driver has left in a dataset.
+// halves returns the temporary files that a driver left in a dataset.
 func (a *arena) halves(dst string) []string {
 	return slices.DeleteFunc(a.tree(dst), func(name string) bool { return !isHalf(name) })
 }
 
 func isHalf(name string) bool { return strings.HasPrefix(filepath.Base(name), ".nczarr.tmp.") }
 
-// unannounced reports whether a dataset has all files but the root's .zgroup,
+// unannounced reports whether a dataset has all files except the root's .zgroup,
 // which is written last.
 func (a *arena) unannounced(dst string) bool {
 	want := slices.Clone(a.files[".zarr"])
@@ -339,14 +338,14 @@ func (a *arena) unannounced(dst string) bool {
 func (a *arena) tree(dst string) []string {
 	var out []string
 	root := filepath.Join(a.dir, dst)
-	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error { // what cannot be read is missing
+	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error { // files that cannot be read are missing
 		out = append(out, strings.TrimPrefix(path, root))
 		return nil
 	})
 	return out
 }
 
-// clean runs nczctl once more for each place, and looks for leftovers.
+// clean runs nczctl once more for each destination and checks for leftovers.
 func (a *arena) clean() {
 	a.t.Helper()
 	for _, dst := range []string{"old.zarr", "old.zip"} {

@@ -16,7 +16,7 @@ var stringStorages = map[string]nczarr.StringStorage{
 	"auto": nczarr.StringsAuto, "fixed": nczarr.StringsFixed, "vlen": nczarr.StringsVarLen,
 }
 
-// layouts are the values of --layout: each older layout goes by the first
+// layouts are the values of --layout. An older layout is named after the first
 // release of netcdf-c that wrote it.
 var layouts = [...]struct {
 	name     string
@@ -40,14 +40,14 @@ func layoutNames() string {
 	return strings.Join(names, ", ")
 }
 
-// layoutFlag is the value of --layout; nothing until it is set.
+// layoutFlag is the value of --layout. layout is nil until the flag is set.
 type layoutFlag struct {
 	name     string
 	layout   *zarr.Layout
 	noXarray bool
 }
 
-// Set takes one of the names.
+// Set implements pflag.Value. It fails if name is not the name of a layout.
 func (f *layoutFlag) Set(name string) error {
 	for _, l := range layouts {
 		if l.name == name {
@@ -55,17 +55,17 @@ func (f *layoutFlag) Set(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the layouts are %s", layoutNames())
+	return fmt.Errorf("want one of %s", layoutNames())
 }
 
-// String gives the name.
+// String returns the name.
 func (f *layoutFlag) String() string { return f.name }
 
-// Type is the word for the value in help texts.
+// Type returns the name of the value in help texts.
 func (f *layoutFlag) Type() string { return "layout" }
 
-// warnFixed tells which dimensions of a new dataset are not unlimited any more
-// once it is read again.
+// warnFixed warns about unlimited dimensions of a new dataset if its layout cannot
+// record that they are unlimited.
 func (a *app) warnFixed(ds *nczarr.Dataset) {
 	if ds.Layout().KeepsUnlimited() {
 		return
@@ -77,23 +77,24 @@ func (a *app) warnFixed(ds *nczarr.Dataset) {
 		}
 	})
 	if len(lost) > 0 {
-		a.warn("warning: this layout has no unlimited dimensions, these become fixed: %s", strings.Join(lost, ", "))
+		a.warn("warning: this layout has no unlimited dimensions, so these become fixed: %s", strings.Join(lost, ", "))
 	}
 }
 
-// warnUnlisted warns of nodes that no reader of NCZarr sees.
+// warnUnlisted warns about nodes that NCZarr readers do not see.
 func (a *app) warnUnlisted(ctx context.Context, ds *nczarr.Dataset) error {
 	list, err := ds.Unlisted(ctx)
 	if len(list) > 0 {
-		a.warn("warning: NCZarr's lists of arrays and groups do not name %q (%d in all), so it is not seen; mode=zarr shows it", list[0], len(list))
+		a.warn("warning: %q is not shown because NCZarr's lists of arrays and groups do not name it (%d in all); mode=zarr shows it", list[0], len(list))
 	}
 	return err
 }
 
-// manyObjects is the number of chunks from which a new dataset brings a warning.
+// manyObjects is the number of chunks above which a new dataset causes a warning.
 const manyObjects = 10_000
 
-// warnMany warns of a dataset of very many objects: each is a file, or a request.
+// warnMany warns if a new dataset may have more than manyObjects chunks, because
+// each chunk is a file or a request.
 func (a *app) warnMany(ds *nczarr.Dataset) {
 	total, most, largest := 0.0, 0.0, ""
 	eachVar(ds.Root(), func(v *nczarr.Var) {
@@ -106,11 +107,11 @@ func (a *app) warnMany(ds *nczarr.Dataset) {
 		}
 	})
 	if total > manyObjects {
-		a.warn("warning: up to %.0f chunks, each an object of its own, %.0f of them of %q: set larger chunks with copy -c, or _ChunkSizes in CDL", total, most, largest)
+		a.warn("warning: the dataset has up to %.0f chunks, each stored as one object, of which %.0f belong to %q; set larger chunks with copy -c or _ChunkSizes in CDL", total, most, largest)
 	}
 }
 
-// eachDim calls f for all dimensions of a group and those below it.
+// eachDim calls f for each dimension of a group and its subgroups.
 func eachDim(g *nczarr.Group, f func(*nczarr.Dim)) {
 	for _, d := range g.Dims() {
 		f(d)

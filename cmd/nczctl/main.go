@@ -13,14 +13,14 @@ import (
 )
 
 func main() {
-	// When this process was started by another nczctl to serve the built-in
-	// drivers or filters, Main does that and does not return.
+	// If another nczctl started this process to serve the built-in drivers or
+	// filters, Main serves them and does not return.
 	os.Exit(run(session.Main()))
 }
 
-// run is the whole program but for the exit.
+// run runs the program and returns its exit code.
 func run(self plugin.Self) int {
-	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is an error of writing: plugins are still ended in order
+	signal.Ignore(syscall.SIGPIPE) // writing to a closed pipe fails instead, so plugins are still stopped
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if build, ok := debug.ReadBuildInfo(); ok {

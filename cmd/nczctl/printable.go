@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// printable is a writer of text for people. It writes control characters and
-// bytes that are not UTF-8 as escapes, so that no name, message or document
-// from a dataset, a server or a plugin drives the terminal. Newlines and tabs
-// pass. The escapes of characters are those of JSON, so that JSON stays what
-// it was.
+// printable is a writer that escapes control characters and invalid UTF-8. Names,
+// messages and documents from datasets, servers and plugins therefore cannot
+// control the terminal. Newlines and tabs are not escaped. Characters are escaped as
+// in JSON, so JSON output keeps its meaning.
 type printable struct {
 	w    io.Writer
 	mu   sync.Mutex
-	part []byte // the start of a character whose end has not come yet
+	part []byte // the beginning of a character that is not yet complete
 	buf  []byte
 }
 
@@ -41,17 +40,17 @@ func (p *printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// flush writes what is left of a character that never ended.
+// flush writes the bytes of an incomplete character as escapes.
 func (p *printable) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.part {
-		_, _ = fmt.Fprintf(p.w, `\x%02x`, c) // an error stays in the writer below
+		_, _ = fmt.Fprintf(p.w, `\x%02x`, c) // the underlying writer keeps the error
 	}
 	p.part = nil
 }
 
-// isPlain reports whether text consists of printable ASCII, newlines and tabs.
+// isPlain reports whether text contains only printable ASCII, newlines and tabs.
 func isPlain(text []byte) bool {
 	for _, c := range text {
 		if (c < ' ' || c > '~') && c != '\n' && c != '\t' {
@@ -61,7 +60,8 @@ func isPlain(text []byte) bool {
 	return true
 }
 
-// appendPrintable appends a character, or its escape. raw is its encoding.
+// appendPrintable appends the character r or its escape to dst. raw is the encoding
+// of r.
 func appendPrintable(dst []byte, r rune, raw []byte) []byte {
 	switch {
 	case r == '\n' || r == '\t':

@@ -64,6 +64,6 @@ func TestPrintableGivesErrors(t *testing.T) {
 	r, w := io.Pipe()
 	_ = r.Close()
 	if _, err := (&printable{w: w}).Write([]byte("\x1b" + strings.Repeat("x", 10))); err == nil {
-		t.Error("no error of the writer below")
+		t.Error("Write did not return the error of the underlying writer")
 	}
 }

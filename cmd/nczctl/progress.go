@@ -6,7 +6,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows how far long work has come, on a terminal only.
+// progress is a progress bar on a terminal.
 type progress struct {
 	bar   *progressbar.ProgressBar
 	total int64
@@ -15,13 +15,13 @@ type progress struct {
 	on    bool
 }
 
-// progress makes a bar on standard error when that is a terminal and neither
-// --quiet nor --trace was given.
+// progress returns a progress bar on standard error. It draws nothing if standard
+// error is not a terminal or if --quiet or --trace is set.
 func (a *app) progress(title string) *progress {
 	return &progress{title: title, a: a, on: a.bars != nil && !a.flags.quiet && !a.flags.trace}
 }
 
-// set tells how many bytes of how many are done.
+// set reports that done of total bytes are done.
 func (p *progress) set(done, total int64) {
 	if !p.on {
 		return
@@ -31,10 +31,10 @@ func (p *progress) set(done, total int64) {
 		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.a.bars), progressbar.OptionSetDescription(p.title),
 			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
-	_ = p.bar.Set64(done) // a bar that cannot be drawn is no failure
+	_ = p.bar.Set64(done) // failures to draw the bar are ignored
 }
 
-// done takes the bar away.
+// done clears the bar.
 func (p *progress) done() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// TestQuiet: --quiet and NCLOGGING keep warnings back, but not that plugins of
-// others run without a sandbox.
+// TestQuiet checks that --quiet and NCLOGGING suppress warnings, except the one
+// about third-party plugins without a sandbox.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	for _, logging := range []string{"", "error"} {

@@ -19,7 +19,7 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// inProcess runs nczctl, with these drivers, in the process of the test.
+// inProcess runs nczctl with the given drivers in the test process.
 func inProcess(t *testing.T, home string, drivers []driver.Opener, args ...string) (code int, out, text string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -30,8 +30,8 @@ func inProcess(t *testing.T, home string, drivers []driver.Opener, args ...strin
 	return code, stdout.String(), stderr.String()
 }
 
-// TestReplacedMeanwhile runs each command that reads a dataset against a server
-// that answers, once the dataset has been opened, as if it had been replaced.
+// TestReplacedMeanwhile runs each command that reads a dataset against a server that
+// pretends, after the dataset was opened, that it has been replaced.
 func TestReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 		}
 		replaced.Store(true)
 		if code, text := nczctl(args...); code != ncerr.Exit(ncerr.ErrConflict) || !strings.Contains(text, "replaced while it was being read") {
-			t.Errorf("%q of what was replaced: exit code %d, %s", args, code, text)
+			t.Errorf("%q of a replaced dataset: exit code %d, %s", args, code, text)
 		}
 	}
 }

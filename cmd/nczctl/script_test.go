@@ -23,8 +23,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
-// TestMain lets the test binary be nczctl, and the plugin processes that
-// nczctl makes of itself.
+// TestMain lets the test binary act as nczctl and as the plugin processes that
+// nczctl starts from its own executable.
 func TestMain(m *testing.M) {
 	killpoint.Main()
 	serveFaulty()
@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"nczctl": main})
 }
 
-// TestScripts runs testdata/script out of process, as nczctl does by itself.
-func TestScripts(t *testing.T) { runScripts(t, "process") } //nolint:paralleltest // its scripts are
+// TestScripts runs testdata/script with drivers and filters in plugin processes.
+func TestScripts(t *testing.T) { runScripts(t, "process") } //nolint:paralleltest // runScripts is parallel
 
 // TestScriptsInProcess runs the same scripts with drivers and filters in the
 // process of nczctl.
-func TestScriptsInProcess(t *testing.T) { runScripts(t, "inproc") } //nolint:paralleltest // its scripts are
+func TestScriptsInProcess(t *testing.T) { runScripts(t, "inproc") } //nolint:paralleltest // runScripts is parallel
 
 func runScripts(t *testing.T, isolation string) {
 	t.Parallel()
@@ -83,15 +83,16 @@ func runScripts(t *testing.T, isolation string) {
 	})
 }
 
-// optional lets a test go on where the S3 server cannot be built.
+// optional is a testing.T whose Skipf only logs, so the test continues if the S3
+// server cannot be built.
 type optional struct {
 	*testing.T
 }
 
 func (o *optional) Skipf(format string, args ...any) { o.Logf(format, args...) }
 
-// bucketEnv lets the commands of a script find the S3 server, each script of
-// each run in a place of its own.
+// bucketEnv sets the environment in which the commands of a script find the S3
+// server. The scripts of each isolation use a separate prefix.
 func bucketEnv(env *testscript.Env, srv *s3server.Server, isolation string) {
 	if srv == nil {
 		return
@@ -102,7 +103,7 @@ func bucketEnv(env *testscript.Env, srv *s3server.Server, isolation string) {
 	env.Setenv("PLACE", isolation)
 }
 
-// findCorpora gives the directory of the corpora, "" when there is none.
+// findCorpora returns the directory of the corpora, or "" if it does not exist.
 func findCorpora(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("NCZARR_CORPORA")
@@ -119,8 +120,7 @@ func findCorpora(t *testing.T) string {
 	return dir
 }
 
-// noneLeft fails the test when a command left something in the directory of
-// temporary files.
+// noneLeft fails the test if a command left files in the temporary directory.
 func noneLeft(t *testing.T, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -132,7 +132,7 @@ func noneLeft(t *testing.T, dir string) {
 	}
 }
 
-// cmdExits is "exits CODE COMMAND ARG...": the command must end with the code.
+// cmdExits is "exits CODE COMMAND ARG...". The command must exit with CODE.
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND ARG...")
@@ -152,8 +152,8 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdFails is "fails CODE ARG...": nczctl must end with the code and exactly
-// one line that is its own.
+// cmdFails is "fails CODE ARG...". nczctl must exit with CODE and print exactly one
+// line, which begins with "nczctl: ".
 func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
 	cmdExits(ts, neg, append([]string{args[0], "nczctl"}, args[1:]...))
 	text := ts.ReadFile("stderr")
@@ -162,8 +162,8 @@ func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdFlip is "flip FILE OFFSET": it inverts a byte; a negative offset counts
-// from the end.
+// cmdFlip is "flip FILE OFFSET". It inverts one byte. A negative offset counts from
+// the end.
 func cmdFlip(ts *testscript.TestScript, _ bool, args []string) {
 	data := []byte(ts.ReadFile(args[0]))
 	at, err := strconv.Atoi(args[1])
@@ -182,7 +182,7 @@ func cmdTruncate(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
 }
 
-// cmdSubst is "subst FILE OLD NEW": OLD must be in the file.
+// cmdSubst is "subst FILE OLD NEW". It replaces OLD, which must be in the file.
 func cmdSubst(ts *testscript.TestScript, _ bool, args []string) {
 	text := ts.ReadFile(args[0])
 	if !strings.Contains(text, args[1]) {
@@ -191,7 +191,7 @@ func cmdSubst(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(text, args[1], args[2], 1)), 0o666))
 }
 
-// cmdBomb is "bomb FILE MIB": a small zlib stream of that many MiB of zeros.
+// cmdBomb is "bomb FILE MIB". It writes a small zlib stream of MIB mebibytes of zeros.
 func cmdBomb(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -205,18 +205,18 @@ func cmdBomb(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// cmdValidJSON is "validjson FILE": the file (or stdout) is one JSON value.
+// cmdValidJSON is "validjson FILE". FILE, which may be stdout, must be one JSON value.
 func cmdValidJSON(ts *testscript.TestScript, _ bool, args []string) {
 	d := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
 	var v any
 	ts.Check(d.Decode(&v))
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		ts.Fatalf("%s goes on after its JSON value", args[0])
+		ts.Fatalf("%s has text after its JSON value", args[0])
 	}
 }
 
-// patientHome makes a home directory with settings that give plugin processes
-// much time to start: a busy machine may need it.
+// patientHome creates a home directory with a long start timeout for plugin
+// processes, for busy machines.
 func patientHome(dir string) error {
 	settings := filepath.Join(dir, ".config", "nczarr")
 	if err := os.MkdirAll(settings, 0o777); err != nil {
@@ -225,7 +225,8 @@ func patientHome(dir string) error {
 	return os.WriteFile(filepath.Join(settings, "config.toml"), []byte("[plugins]\nstart_timeout = \"5m\"\n"), 0o666)
 }
 
-// cmdFaultyPlugin copies the test binary to a file that is named as a plugin.
+// cmdFaultyPlugin is "faultyplugin FILE". It copies the test binary to FILE, which
+// has the name of a plugin.
 func cmdFaultyPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	exe, err := os.Executable()
 	ts.Check(err)
@@ -234,8 +235,8 @@ func cmdFaultyPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o700))
 }
 
-// cmdBuildPlugin is "buildplugin EXAMPLE NAME DIR": it builds a plugin of
-// docs/examples, as its author would.
+// cmdBuildPlugin is "buildplugin EXAMPLE NAME DIR". It builds a plugin of
+// docs/examples as its author would.
 func cmdBuildPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.CommandContext(context.Background(), "go", "build", "-o", ts.MkAbs(filepath.Join(args[2], args[1])), "./cmd/"+args[1])
 	c.Dir = filepath.Join(ts.Getenv("MODULE"), "docs", "examples", args[0])
@@ -245,7 +246,7 @@ func cmdBuildPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdSame is "same A B": two datasets have the same dump.
+// cmdSame is "same A B". The two datasets must have the same dump.
 func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
 	var text [2]string
 	for i := range text {

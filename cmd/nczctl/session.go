@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
-// start makes the session at its first use. url is the command's dataset: a
-// log key in its fragment turns logging on.
+// start returns the session, which it makes at the first call. url is the dataset of
+// the command; a log key in its fragment enables logging.
 func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 	if a.session != nil {
 		return a.session, nil
@@ -25,7 +25,7 @@ func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 		Trace: a.flags.trace, LogFile: a.flags.logFile, URL: url, LogOutput: a.err, Logger: slog.New(&warnings{a: a}),
 		Warn: func(err error) { a.warn("%v", err) }, Env: a.env,
 	})
-	if file, ok := err.(*fs.PathError); ok { //nolint:errorlint // others have a kind and wrap these
+	if file, ok := err.(*fs.PathError); ok { //nolint:errorlint // only a bare PathError lacks a kind
 		err = &inputError{file.Op, file.Path, file.Err}
 	}
 	if err != nil {
@@ -35,15 +35,15 @@ func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 	return s, nil
 }
 
-// options returns the options of opening a dataset.
+// options returns the options for opening a dataset.
 func (a *app) options() *nczarr.Options {
 	o := a.session.Options()
 	o.SingleWriter, o.UseConsolidated = true, a.flags.consolidated.use
 	return o
 }
 
-// warnings is the log when nobody asked for one: warnings become plain lines
-// for people, the rest is dropped.
+// warnings is the log handler if logging is off. It prints warnings as plain lines
+// and drops all other records.
 type warnings struct {
 	slog.Handler
 	a     *app
@@ -55,7 +55,7 @@ func (w *warnings) Enabled(_ context.Context, l slog.Level) bool {
 }
 
 func (w *warnings) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "left out" { // the command reports these itself, as errors
+	if r.Message == "left out" { // the command reports these itself as errors
 		return nil
 	}
 	text := "warning: " + r.Message
@@ -68,7 +68,7 @@ func (w *warnings) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(add)
 	if r.Level >= host.LevelAlert {
-		fmt.Fprintln(w.a.err, "nczctl: "+text) // also with --quiet
+		fmt.Fprintln(w.a.err, "nczctl: "+text) // even with --quiet
 		return nil
 	}
 	w.a.warn("%s", text)

@@ -14,13 +14,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// chunkSpec is a parsed -c: lengths by dimension name, and shapes by variable.
+// chunkSpec is the parsed value of -c: chunk lengths by dimension name and chunk
+// shapes by variable name.
 type chunkSpec struct {
 	dims map[string]int64
 	vars map[string][]int64
 }
 
-// parseChunkSpec reads "dim/N,dim/N" and "var:N,N", joined by semicolons.
+// parseChunkSpec parses items of the forms "dim/N,dim/N" and "var:N,N", separated by
+// semicolons.
 //
 // Source: the -c option of nccopy.
 func parseChunkSpec(text string) (*chunkSpec, error) {
@@ -57,13 +59,13 @@ func parseChunkSpec(text string) (*chunkSpec, error) {
 func parseLength(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%q is not a chunk length", text)
+		return 0, fmt.Errorf("invalid chunk length %q", text)
 	}
 	return n, nil
 }
 
-// shape gives the chunk shape of a variable; nil when the spec does not
-// concern it.
+// shape returns the chunk shape of a variable, or nil if the spec does not change
+// it.
 func (s *chunkSpec) shape(v *nczarr.Var) ([]int64, error) {
 	for _, name := range []string{strings.TrimPrefix(v.Path(), "/"), v.Name()} {
 		if shape := s.vars[name]; shape != nil {
@@ -87,7 +89,8 @@ func (s *chunkSpec) shape(v *nczarr.Var) ([]int64, error) {
 	return shape, nil
 }
 
-// check refuses names that no variable, and no dimension of one, has.
+// check fails if the spec names a variable that src does not have, or a dimension
+// that no variable of src uses.
 func (s *chunkSpec) check(src *nczarr.Dataset) error {
 	known := make(map[string]bool)
 	eachVar(src.Root(), func(v *nczarr.Var) {
@@ -115,13 +118,14 @@ func (s *chunkSpec) check(src *nczarr.Dataset) error {
 	for _, name := range names {
 		if !known[name] {
 			what, name, _ := strings.Cut(name, " ")
-			return &usageError{fmt.Errorf("-c: there is no %s %q%s", what, name, ncerr.DidYouMean(name, candidates(what)))}
+			return &usageError{fmt.Errorf("-c: no such %s %q%s", what, name, ncerr.DidYouMean(name, candidates(what)))}
 		}
 	}
 	return nil
 }
 
-// parseCodecs reads "none", "id:key=value:key=value,id" or a JSON list.
+// parseCodecs parses "none", a list such as "id:key=value:key=value,id", or a JSON
+// list.
 func parseCodecs(text string) ([]zarr.CodecSpec, error) {
 	if text == "none" {
 		return nil, nil
@@ -135,9 +139,9 @@ func parseCodecs(text string) ([]zarr.CodecSpec, error) {
 		params := map[string]any{"id": parts[0]}
 		switch {
 		case parts[0] == "":
-			return nil, fmt.Errorf("--codec %s: a codec has no name", text)
+			return nil, fmt.Errorf("--codec %s: empty codec name", text)
 		case strings.Contains(parts[0], "="):
-			return nil, fmt.Errorf("--codec %s: a colon stands before the parameter %q", text, parts[0])
+			return nil, fmt.Errorf("--codec %s: write a colon before the parameter %q", text, parts[0])
 		}
 		for _, p := range parts[1:] {
 			key, value, ok := strings.Cut(p, "=")
@@ -155,7 +159,8 @@ func parseCodecs(text string) ([]zarr.CodecSpec, error) {
 	return chain, nil
 }
 
-// paramValue takes what looks like a number or a bool as one.
+// paramValue returns text as an integer, a float or a bool if it parses as one, and
+// as a string otherwise.
 func paramValue(text string) any {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n
@@ -187,7 +192,7 @@ func parseCodecList(text string) ([]zarr.CodecSpec, error) {
 	return chain, nil
 }
 
-// parseQuantize reads "bitgroom=3" and its kin.
+// parseQuantize parses the value of --quantize, such as "bitgroom=3".
 func parseQuantize(text string) (dtype.Quantization, error) {
 	mode, digits, _ := strings.Cut(text, "=")
 	modes := map[string]dtype.QuantizeMode{"bitgroom": dtype.BitGroom, "granular": dtype.GranularBitRound, "bitround": dtype.BitRound}

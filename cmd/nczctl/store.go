@@ -17,11 +17,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// openStore opens the store that an argument of the form URL[/key] names,
-// whatever is in it, and gives the key: the part of the path that lies inside
-// the store ("" is all of it). A directory is a store of its own, and so is
-// every prefix of a bucket or a web server: object says that the last segment is
-// a key there.
+// openStore opens the store of an argument of the form URL[/key], which need not
+// contain a dataset. It also returns the key, which is the part of the path inside
+// the store; "" is the whole store. Every directory and every prefix of a bucket or
+// web server is a store. If object is set, the last segment of a path on a bucket
+// or web server is a key.
 func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
 	if _, err := a.start(ctx, arg); err != nil {
 		return nil, "", err
@@ -31,7 +31,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 		return nil, "", err
 	}
 	if err != nil {
-		return a.openSplit(ctx, arg) // a key in an archive or a directory may look like anything
+		return a.openSplit(ctx, arg) // a key need not be a valid URL
 	}
 	switch loc.Driver {
 	case ncurl.DriverFile, ncurl.DriverZip:
@@ -46,7 +46,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 			return nil, "", err
 		}
 		at, key = up, path.Join(last, key)
-		if place, lerr := a.locate(at, false); lerr != nil || nczarr.Probe(place.Path) == ncurl.Missing {
+		if loc, lerr := a.locate(at, false); lerr != nil || nczarr.Probe(loc.Path) == ncurl.Missing {
 			continue
 		}
 		inner, oerr := nczarr.OpenStore(ctx, at, a.options())
@@ -58,7 +58,8 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 	return m, "", err
 }
 
-// openSplit opens the innermost directory or archive of a path.
+// openSplit opens the innermost directory or archive in the path arg and returns
+// the rest of the path as the key.
 func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, error) {
 	store, key := splitStore(arg)
 	m, err := nczarr.OpenStore(ctx, store, a.options())
@@ -68,8 +69,8 @@ func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, err
 	return checked(ctx, m, key)
 }
 
-// openPrefix opens a prefix of a bucket or of a web server. An argument that is
-// an object is a key in the prefix above.
+// openPrefix opens a prefix of a bucket or web server. If arg is an object, it opens
+// the parent prefix and returns the last segment as the key.
 func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
 	o := a.options()
 	if !object {
@@ -82,7 +83,7 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 			if named, err = a.listNamed(ctx, arg, m); err == nil {
 				return named, "", nil
 			}
-			_ = m.Close(ctx) // the first error says more
+			_ = m.Close(ctx) // the first error is more useful
 		}
 		if kind := ncerr.KindOf(err); kind != ncerr.ErrNoDataset && kind != ncerr.ErrNotZarr {
 			return nil, "", err
@@ -98,7 +99,7 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 	}
 	up, key, ok := cutLast(arg)
 	if !ok {
-		return nil, "", ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(arg), "this is a store: name a key in it")
+		return nil, "", ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(arg), "the argument is a store, not a key in one")
 	}
 	key, err := url.PathUnescape(key)
 	if err != nil {
@@ -112,17 +113,18 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 	return checked(ctx, m, key)
 }
 
-// checked gives an open store and a key that is there.
+// checked returns m and key if the key exists in m. Otherwise it closes m and
+// fails.
 func checked(ctx context.Context, m *zmap.Map, key string) (*zmap.Map, string, error) {
-	if err := mustBeThere(ctx, m, key); err != nil {
-		_ = m.Close(ctx) // the first error says more
+	if err := requireKey(ctx, m, key); err != nil {
+		_ = m.Close(ctx) // the first error is more useful
 		return nil, "", err
 	}
 	return m, key, nil
 }
 
-// cutLast cuts the last segment off the path of a URL or a path; its query and
-// fragment stay.
+// cutLast splits the last segment off the path of a URL or a plain path. up keeps
+// the query and the fragment.
 func cutLast(arg string) (up, last string, ok bool) {
 	base, fragment, hasFragment := strings.Cut(arg, "#")
 	query, hasQuery := "", false
@@ -148,25 +150,27 @@ func cutLast(arg string) (up, last string, ok bool) {
 	return dir, last, true
 }
 
-// listNamed makes a store that cannot list (a web server) one that lists the
-// documents that its own metadata names, and says so: whether chunks are there
-// is not known.
+// listNamed wraps a store that cannot list its keys, such as a web server. The
+// result lists the metadata documents of the dataset, but no chunks. listNamed
+// prints a warning about this.
 func (a *app) listNamed(ctx context.Context, arg string, m *zmap.Map) (*zmap.Map, error) {
 	keys, err := a.documentKeys(ctx, arg, m)
 	if err != nil {
 		return nil, err
 	}
-	a.warn("the %s store cannot be listed: these are the documents that its metadata names, without chunks", m.Name())
+	a.warn("the %s store cannot be listed: only the documents that its metadata names are shown, without chunks", m.Name())
 	return listsOnly(m, keys), nil
 }
 
-// listsOnly makes a store list the keys that it is given, sorted, and no others.
+// listsOnly wraps a store so that listings contain exactly keys, which must be
+// sorted.
 func listsOnly(m *zmap.Map, keys []string) *zmap.Map {
 	return zmap.New(&named{Map: m.Unwrap(), keys: keys}, &zmap.Options{Name: m.Name(), ReadOnly: true})
 }
 
-// documentKeys gives the keys of the documents of a dataset, sorted: those in
-// consolidated metadata, else those of the nodes that NCZarr's lists name.
+// documentKeys returns the sorted keys of the metadata documents of a dataset. It
+// takes them from consolidated metadata, or else from the nodes that NCZarr's lists
+// name.
 func (a *app) documentKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, error) {
 	const consolidated = zarr.ConsolidatedDoc
 	var keys []string
@@ -194,7 +198,7 @@ func (a *app) documentKeys(ctx context.Context, arg string, m *zmap.Map) ([]stri
 	return slices.Compact(keys), nil
 }
 
-// nodeKeys gives the keys of the documents that the nodes of a dataset have.
+// nodeKeys returns the keys of the existing documents of all nodes of a dataset.
 func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, error) {
 	ds, err := a.open(ctx, arg)
 	if err != nil {
@@ -228,20 +232,20 @@ func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, 
 	return keys, nil
 }
 
-// named is a Map that lists the keys it is given.
+// named is a Map whose listings contain only keys.
 type named struct {
 	driver.Map
 	keys []string // sorted
 }
 
-// Capabilities adds listing to those of the store.
+// Capabilities returns the capabilities of the store and listing.
 func (n *named) Capabilities() driver.Capabilities {
 	c := n.Map.Capabilities()
 	c.List, c.RecursiveList, c.OrderedList = true, true, false
 	return c
 }
 
-// List gives the keys below prefix.
+// List returns the keys below prefix.
 func (n *named) List(_ context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		before := ""
@@ -265,8 +269,8 @@ func (n *named) List(_ context.Context, prefix string, o *driver.ListOptions) it
 	}
 }
 
-// mustBeThere refuses a key that is neither an object nor a prefix.
-func mustBeThere(ctx context.Context, m *zmap.Map, key string) error {
+// requireKey fails if key is neither an object nor a prefix.
+func requireKey(ctx context.Context, m *zmap.Map, key string) error {
 	there, err := m.Exists(ctx, key)
 	if err != nil || there {
 		return err
@@ -278,8 +282,8 @@ func mustBeThere(ctx context.Context, m *zmap.Map, key string) error {
 	return err
 }
 
-// splitStore cuts a path into the innermost directory or archive that is
-// there, and the rest: the key in it. Other arguments are stores as a whole.
+// splitStore splits a path into the innermost existing directory or archive and the
+// key in it. Any other argument is a store without a key.
 func splitStore(arg string) (store, key string) {
 	if s := ncurl.Scheme(arg); s != "" && s != "file" {
 		return arg, ""

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// create makes a new dataset.
+// create creates the dataset at url.
 func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.Dataset, error) {
 	strs, ok := stringStorages[f.strings]
 	if !ok {
@@ -32,7 +32,7 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.D
 	return ds, err
 }
 
-// abort drops a new dataset, which could not be finished because of err.
+// abort discards the unfinished dataset ds and returns err.
 func abort(ctx context.Context, ds *nczarr.Dataset, err error) error {
 	if aerr := ds.Abort(context.WithoutCancel(ctx)); aerr != nil {
 		return fmt.Errorf("%w (and cleaning up failed: %w)", err, aerr)
@@ -40,7 +40,7 @@ func abort(ctx context.Context, ds *nczarr.Dataset, err error) error {
 	return err
 }
 
-// closeNew makes a new dataset whole and puts it where it belongs.
+// closeNew completes a new dataset and makes it visible, or discards it on failure.
 func closeNew(ctx context.Context, ds *nczarr.Dataset) error {
 	if err := ds.Close(ctx); err != nil {
 		return abort(ctx, ds, err)
@@ -48,7 +48,7 @@ func closeNew(ctx context.Context, ds *nczarr.Dataset) error {
 	return nil
 }
 
-// locate infers what a URL means.
+// locate parses a URL or path into a Location. create is set for a new dataset.
 func (a *app) locate(url string, create bool) (*ncurl.Location, error) {
 	env := *a.session.Options().URLEnv
 	env.Create, env.Probe = create, nczarr.Probe

@@ -24,26 +24,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// testBed is where the checks of one driver or filter run. Each check has a
-// host of its own, and so processes of its own: what it does to them is told
-// by it alone, and a process that hangs ends with its check.
+// testBed runs the checks of one driver or filter, the subject. Each check has its
+// own host and thus its own processes. A check therefore does not affect others, and
+// a process that hangs ends with its check.
 type testBed struct {
 	a       *app
 	name    string
 	opts    host.Options
-	alone   bool // it runs in processes of its own
+	alone   bool // the subject runs in separate processes
 	builtin bool
 	subject conformance.Subject
 	timeout time.Duration
-	failed  error // of writing the report
+	failed  error // errors of writing the report
 }
 
-// newTestBed starts what is to be checked once, to learn what it is.
+// newTestBed returns a testBed for the driver or filter name. It starts the subject
+// once to identify it.
 func (a *app) newTestBed(ctx context.Context, f *conformanceFlags, name string) (*testBed, error) {
 	s := a.session
 	opts := s.HostOptions()
 	opts.MaxRestarts, opts.Poison = 0, true
-	if !opts.Logger.Enabled(ctx, slog.LevelDebug) { // the report covers the processes
+	if !opts.Logger.Enabled(ctx, slog.LevelDebug) { // the report describes failures of processes
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &testBed{a: a, name: name, opts: *opts, timeout: f.timeout, builtin: true}
@@ -73,7 +74,7 @@ func ownSubject() (conformance.Subject, error) {
 	if err != nil {
 		return conformance.Subject{}, err
 	}
-	defer f.Close() // it was read only
+	defer f.Close() // only read
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return conformance.Subject{}, err
@@ -81,7 +82,7 @@ func ownSubject() (conformance.Subject, error) {
 	return conformance.Subject{Path: path, Version: version, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// start makes a host in which what is checked has said what it is.
+// start returns a host that has discovered the subject.
 func (b *testBed) start(ctx context.Context) (*host.Host, error) {
 	h, err := host.New(&b.opts)
 	if err != nil || b.builtin {
@@ -94,7 +95,7 @@ func (b *testBed) start(ctx context.Context) (*host.Host, error) {
 	return h, nil
 }
 
-// stop ends a host. What hangs in it is killed.
+// stop closes a host, which kills processes that hang.
 func (b *testBed) stop(ctx context.Context, h *host.Host) {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -103,7 +104,7 @@ func (b *testBed) stop(ctx context.Context, h *host.Host) {
 	}
 }
 
-// begin gives a check its host. A process that dies in the check fails it.
+// begin returns a host for a check. The check fails if a process dies during it.
 func (b *testBed) begin(t conformance.T) (*host.Host, error) {
 	t.Doing("start the process")
 	h, err := b.start(t.Context())
@@ -111,22 +112,22 @@ func (b *testBed) begin(t conformance.T) (*host.Host, error) {
 		return nil, err
 	}
 	t.Cleanup(func() {
-		b.stop(t.Context(), h) // then all deaths are told
+		b.stop(t.Context(), h) // after this Deaths is complete
 		for _, death := range h.Deaths() {
-			t.Errorf("a process died in this check: %v", death)
+			t.Errorf("a process died during this check: %v", death)
 		}
 	})
 	return h, nil
 }
 
-// remove removes the store of a check, if it has left one.
+// remove removes the store of a check if it exists.
 func (b *testBed) remove(ctx context.Context, o driver.Opener, spec driver.OpenSpec) {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout)
 	defer cancel()
-	_ = o.Remove(end, spec) // most are not there
+	_ = o.Remove(end, spec) // most checks remove their stores
 }
 
-// usage measures the processes of a host.
+// usage returns a function that measures the processes of a host.
 func usage(h *host.Host) func() (conformance.Usage, error) {
 	return func() (conformance.Usage, error) {
 		var u conformance.Usage
@@ -141,7 +142,7 @@ func usage(h *host.Host) func() (conformance.Usage, error) {
 			open, err := os.ReadDir(filepath.Join(dir, "fd"))
 			statm, e := os.ReadFile(filepath.Join(dir, "statm"))
 			if err = errors.Join(err, e); errors.Is(err, os.ErrNotExist) {
-				continue // it has just ended
+				continue // the process has just ended
 			} else if err != nil {
 				return u, err
 			}
@@ -158,7 +159,7 @@ func usage(h *host.Host) func() (conformance.Usage, error) {
 	}
 }
 
-// options are those of a run: its lines are printed as they happen.
+// options returns the options of a run, which print text results as they arrive.
 func (b *testBed) options(f *conformanceFlags) *conformance.Options {
 	o := &conformance.Options{
 		Select: f.run, Seed: f.seed, Effort: efforts[f.effort], Limit: f.timeout, Tool: "nczctl " + version, Subject: b.subject,
@@ -178,7 +179,7 @@ func (b *testBed) note(errs ...error) { b.failed = errors.Join(append(errs, b.fa
 
 func (a *app) asJSON(f *conformanceFlags) bool { return f.report == "json" || a.flags.json }
 
-// report writes what is left to say at the end.
+// report writes the end of the report and reports whether the subject passed.
 func (b *testBed) report(f *conformanceFlags, r *conformance.Report) (bool, error) {
 	if b.a.asJSON(f) {
 		return r.OK(), r.WriteJSON(b.a.out)
@@ -296,7 +297,7 @@ func (c *checkedFilter) target(h *host.Host) (*codecsuite.Target, error) {
 		target.Usage = func() (conformance.Usage, error) {
 			u, err := measure()
 			if err == nil && u.Memory == 0 {
-				err = ncerr.Errorf(ncerr.ErrPlugin, "measure", c.b.name, "no process runs")
+				err = ncerr.Errorf(ncerr.ErrPlugin, "measure", c.b.name, "no process is running")
 			}
 			return u, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// pieces keeps what each Write brings.
+// pieces records the argument of each Write.
 type pieces []string
 
 func (p *pieces) Write(b []byte) (int, error) {
@@ -19,8 +19,8 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestLinesOfChecks checks that the line of a check leaves the process before the
-// next check ends, as a run of all takes minutes.
+// TestLinesOfChecks checks that each line of a conformance run is written before the
+// next check ends, because a complete run takes minutes.
 func TestLinesOfChecks(t *testing.T) {
 	t.Parallel()
 	var out pieces
