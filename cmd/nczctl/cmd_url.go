@@ -32,7 +32,7 @@ masked.`,
 			return a.printLocation(loc)
 		},
 	}
-	c.Flags().BoolVar(&create, "create", false, "interpret the URL for a new dataset, without looking at existing files")
+	c.Flags().BoolVar(&create, "create", false, "interpret the URL as that of a new dataset")
 	return c
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// defaultRegion is what Amazon hosts get when nothing names a region.
+// defaultRegion is the region of Amazon hosts if no setting names one.
 const defaultRegion = "us-east-1"
 
-// setting makes an error about a setting: a bad URL when it stands in the
-// text, an invalid argument when it comes from elsewhere. The value is not
-// shown, since it may hold a secret.
+// setting returns an error about a setting. The kind is ErrBadURL if the setting is
+// in the parsed text and ErrInvalid otherwise. The error does not show the value,
+// which may be secret.
 func (p *parser) setting(from string, cause error) error {
 	kind := ncerr.ErrInvalid
 	if strings.HasPrefix(from, "the fragment") {
@@ -24,13 +24,14 @@ func (p *parser) setting(from string, cause error) error {
 	return ncerr.New(kind, "parse location", maskText(p.text), fmt.Errorf("%s: %w", from, cause))
 }
 
-// rc gives the value of the rc entry for key that fits this location best:
-// the longest section that matches, and the last of equally long ones.
+// rc returns the value of the rc entry for one of keys that fits this location best,
+// and a description of the entry. The longest matching section wins, and the last of
+// equally long sections.
 func (p *parser) rc(keys ...string) (value, from string) {
 	return p.rcOf(func(string) bool { return true }, keys...)
 }
 
-// rcOf is like rc, for the entries whose section satisfies may.
+// rcOf is like rc but considers only entries whose section satisfies may.
 func (p *parser) rcOf(may func(section string) bool, keys ...string) (value, from string) {
 	best := -1
 	for _, e := range p.env.RC {
@@ -49,8 +50,8 @@ func (p *parser) rcOf(may func(section string) bool, keys ...string) (value, fro
 	return value, from
 }
 
-// matchSection gives the length of an rc section host[:port][/path] if it
-// fits this location, 0 for no section, and -2 if it does not fit.
+// matchSection returns the length of an rc section host[:port][/path] that matches
+// this location, 0 for the empty section, and -2 if the section does not match.
 func (p *parser) matchSection(section string) int {
 	if section == "" {
 		return 0
@@ -72,14 +73,14 @@ func (p *parser) matchSection(section string) int {
 	return len(section)
 }
 
-// readProfile chooses the AWS profile: aws.profile, then the rc key, then
-// AWS_PROFILE if there is such a profile, then "default" if there is one.
+// readProfile chooses the AWS profile. The order is aws.profile, the rc key,
+// AWS_PROFILE if that profile exists, and "default" if it exists.
 func (p *parser) readProfile() error {
 	name, from := "", ""
 	if value, ok := p.take(keyProfile); ok {
 		name, from = value, "the fragment key "+keyProfile
 		if name == "" {
-			return p.setting(from, errors.New("it needs a value"))
+			return p.setting(from, errors.New("the key needs a value"))
 		}
 	} else {
 		name, from = p.rc("AWS.PROFILE")
@@ -91,12 +92,12 @@ func (p *parser) readProfile() error {
 		if _, ok := p.env.Profiles[name]; ok || p.env.Profiles == nil || isUnsigned(name) {
 			return p.setProfile(name, "the variable "+varProfile, false)
 		}
-		p.warn(fmt.Sprintf("%s names a profile that does not exist, %q; it is ignored", varProfile, name))
+		p.warn(fmt.Sprintf("%s is ignored: the profile %q does not exist", varProfile, name))
 	}
 	if _, ok := p.env.Profiles["default"]; ok {
-		return p.setProfile("default", "nothing", false)
+		return p.setProfile("default", "the default", false)
 	}
-	p.step("profile", "", "none chosen", "no profile is named and none is called default; the AWS chain finds credentials")
+	p.step("profile", "", "none chosen", "no setting names a profile and no profile is called default; the AWS chain finds credentials")
 	return nil
 }
 
@@ -107,19 +108,20 @@ func isUnsigned(profile string) bool {
 func (p *parser) setProfile(name, from string, explicit bool) error {
 	if isUnsigned(name) {
 		p.loc.Unsigned = true
-		p.step("profile", "", "unsigned", from+` says "`+name+`": requests are anonymous`)
+		p.step("profile", "", "unsigned", from+` is "`+name+`": requests are anonymous`)
 		return nil
 	}
 	if _, ok := p.env.Profiles[name]; !ok && p.env.Profiles != nil {
-		return p.setting(from, fmt.Errorf("there is no AWS profile %q%s",
+		return p.setting(from, fmt.Errorf("no AWS profile %q%s",
 			name, ncerr.DidYouMean(name, slices.Sorted(maps.Keys(p.env.Profiles)))))
 	}
 	p.loc.Profile, p.loc.ProfileExplicit = name, explicit
-	p.step("profile", "", name, from+" names the profile")
+	p.step("profile", "", name, from+" sets the profile")
 	return nil
 }
 
-// endpointSetting gives the server for an s3: URL, or "" for Amazon's own.
+// endpointSetting returns the endpoint for an s3: URL, or "" for Amazon's endpoint,
+// and a description of the setting.
 func (p *parser) endpointSetting() (value, from string) {
 	if value, ok := p.take(keyEndpoint); ok {
 		return value, "the fragment key " + keyEndpoint
@@ -132,13 +134,13 @@ func (p *parser) endpointSetting() (value, from string) {
 	}
 	value, from = p.awsEndpoint()
 	if why := p.ignoreEndpoints(); value != "" && why != "" {
-		p.step("endpoint", "", "", why+" says that "+from+" does not count")
+		p.step("endpoint", "", "", why+" makes "+from+" ineffective")
 		return "", ""
 	}
 	return value, from
 }
 
-// awsEndpoint gives the server that AWS settings name, in the SDK's order: the
+// awsEndpoint returns the endpoint of the AWS settings in the order of the SDK: the
 // variables, the services section of the profile, the profile.
 //
 // Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
@@ -158,8 +160,8 @@ func (p *parser) awsEndpoint() (value, from string) {
 	return "", ""
 }
 
-// ignoreEndpoints gives what says that AWS settings name no server: the
-// variable, or else the profile; "" when they do.
+// ignoreEndpoints describes the setting that disables endpoints in AWS settings: the
+// variable, or else the profile. It returns "" if neither disables them.
 func (p *parser) ignoreEndpoints() string {
 	switch value := p.env.Vars[varIgnoreEndpoints]; {
 	case strings.EqualFold(value, "true"):
@@ -170,17 +172,17 @@ func (p *parser) ignoreEndpoints() string {
 	return ""
 }
 
-// region chooses the region: the host, aws.region, the profile, the rc key,
-// AWS_REGION, AWS_DEFAULT_REGION, and on Amazon hosts us-east-1. On hosts that
-// are not Amazon's, aws.region goes before what looks like a region.
+// region chooses the region. The order is the host, aws.region, the profile, the rc
+// key, AWS_REGION, AWS_DEFAULT_REGION, and us-east-1 on Amazon hosts. On other hosts
+// aws.region precedes the host.
 func (p *parser) region(s site) (string, error) {
 	given, inURL := p.take(keyRegion)
 	if inURL && given == "" {
-		return "", p.setting("the fragment key "+keyRegion, errors.New("it needs a value"))
+		return "", p.setting("the fragment key "+keyRegion, errors.New("the key needs a value"))
 	}
 	rcValue, rcFrom := p.rc("AWS.REGION")
 	if s.kind == siteOther && given != "" {
-		s.region = "" // a label after "s3." of anybody's host is only a guess
+		s.region = "" // the label after "s3." of such a host may not be a region
 	}
 	choices := []struct{ value, from string }{
 		{s.region, "the host name"},
@@ -198,15 +200,15 @@ func (p *parser) region(s site) (string, error) {
 			return "", p.setting(c.from, errors.New("a region has only lower-case letters, digits and hyphens"))
 		}
 		if given != "" && given != c.value {
-			p.warn(fmt.Sprintf("%s=%s is ignored: the host names the region %s", keyRegion, given, c.value))
+			p.warn(fmt.Sprintf("%s=%s is ignored: the host contains the region %s", keyRegion, given, c.value))
 		}
-		p.step("region", "", c.value, c.from+" names the region")
+		p.step("region", "", c.value, c.from+" sets the region")
 		return c.value, nil
 	}
 	if s.kind != siteAmazon {
-		p.step("region", "", "", "nothing names a region; the driver chooses what the server accepts")
+		p.step("region", "", "", "no setting names a region; the driver chooses one that the server accepts")
 		return "", nil
 	}
-	p.step("region", "", defaultRegion, "nothing names a region; this is Amazon's default")
+	p.step("region", "", defaultRegion, "no setting names a region; this is Amazon's default")
 	return defaultRegion, nil
 }

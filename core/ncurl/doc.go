@@ -1,15 +1,14 @@
-// Package ncurl turns what a person types for a dataset, a URL or a path,
-// into a [Location]: which storage driver opens it, where, as which format,
-// and with which options.
+// Package ncurl parses the URL or path of a dataset into a [Location]: the
+// storage driver, the path, the format and the options.
 //
 //	loc, err := ncurl.Parse("file:///data/sst.zarr#mode=nczarr,file", nil)
 //	// loc.Driver == "file", loc.Path == "/data/sst.zarr"
 //
-// The package is pure: it opens nothing, reads no environment variable and
-// no file. What inference needs from outside comes as values in an [Env]: rc
-// entries, profiles, environment variables, the current directory, and a
-// function that says what lies at a path. The same input therefore always
-// gives the same Location, and every decision is recorded as a [Step].
+// The package opens no files and reads no environment variables. An [Env]
+// supplies everything else that inference needs: rc entries, profiles,
+// environment variables, the current directory, and a function that reports what
+// exists at a path. The same input therefore always results in the same Location.
+// Every decision is recorded as a [Step].
 //
 // # Grammar
 //
@@ -19,24 +18,23 @@
 //	item     = key [ "=" value ]
 //
 // Schemes are file, mem, s3, gs3, http and https. Keys, values and the path
-// of a URL are percent-decoded; a plain path is taken as it is, "~" included.
-// A plain path has a fragment only when every item of it is one this package
-// knows ("x.zarr#mode=zip"); a file whose name looks like that is named by a
-// file: URL with %23. What looks like a fragment with an unknown key is part of
-// the name only if something of that name exists; else it is an error. A plain
-// path never has a prefix or a query.
+// of a URL are percent-decoded. A plain path is not decoded, and "~" in it is an
+// ordinary character. The text after "#" in a plain path is a fragment only if this
+// package knows every item of it, as in "x.zarr#mode=zip". To name a file whose
+// name looks like that, use a file: URL with %23. If the fragment has an unknown
+// key, it is part of the name if a file of that name exists, and an error
+// otherwise. A plain path never has a prefix or a query.
 //
 // # Inference
 //
-// The order is that of the reference implementation: the scheme adds its
-// mode, value-less keys are expanded, repeated keys are merged, modes are
-// inferred to a fixed point, contradicted modes are removed, duplicates go.
-// Where this package differs on purpose (value-less macros mean what the
-// manual says, "mode=" may be left out, plain http endpoints work, old
-// spellings are accepted) the tests say so row by row.
+// Inference follows the order of netcdf-c: the scheme adds its mode, keys without a
+// value are expanded, repeated keys are merged, implied modes are added until no new
+// one appears, contradicted modes are removed, and duplicates are removed. The
+// package differs from netcdf-c on purpose: keys without a value mean what the
+// manual says, "mode=" may be omitted, plain http endpoints work, and old spellings
+// are accepted. Comments in the tests mark each difference.
 //
 // Source: netcdf-c libdispatch/dinfermodel.c and ds3util.c, behaviour only.
 //
-// Above this package is core/nczarr, which gives the Location to a registry
-// of drivers; below it is core/ncerr.
+// Package core/nczarr passes the Location to a registry of drivers.
 package ncurl

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// The fragment key driver names a driver that a plugin brings.
+// The fragment key driver selects the driver of a plugin.
 func TestDriverKey(t *testing.T) {
 	t.Parallel()
 	env := &ncurl.Env{Cwd: "/w", Probe: func(string) ncurl.Probed { return ncurl.OtherFile }}
@@ -28,7 +28,7 @@ func TestDriverKey(t *testing.T) {
 		}
 		again, err := ncurl.Parse(loc.String(), env)
 		if err != nil || !again.Equal(loc) {
-			t.Errorf("%s: %s gives another location: %v", text, loc, err)
+			t.Errorf("%s: %s parses as another location: %v", text, loc, err)
 		}
 	}
 	for _, text := range []string{"x#driver=../evil", "s3://b/k#mode=zarr&driver=tape", "mem:a#driver=tape", "x#mode=zip&driver=tape", "x#driver=s3", "x#mode=bytes&driver=tape"} {

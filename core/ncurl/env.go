@@ -5,61 +5,62 @@ import (
 	"slices"
 )
 
-// Env is what inference needs to know about the surroundings. The zero value
-// and a nil *Env mean: open (not create), nothing known about any path, no
-// settings. Parse only reads it, so that one Env may serve concurrent calls
-// when its Probe allows them.
+// Env holds the environment of the inference. The zero value and a nil *Env mean
+// opening an existing dataset without settings and without knowledge about paths.
+// Parse only reads Env, so concurrent calls may share one if its Probe allows
+// concurrent calls.
 type Env struct {
-	// Create says that the location is for a new dataset: nothing is probed.
+	// Create is set for a new dataset.
 	Create bool
-	// Probe says what lies at a file path; nil means that nothing is known.
-	// It is called at most once per Parse, only when opening a path for which
-	// no storage mode is given.
+	// Probe reports what exists at a file path. If it is nil, nothing is known. Parse
+	// calls it to choose the storage of an existing dataset without a storage mode,
+	// and for a plain path that may end in a fragment with an unknown key.
 	Probe func(path string) Probed
-	// RC holds the entries of the rc files in reading order: among equally
-	// specific entries for one key the last wins.
+	// RC holds the entries of the rc files in the order of reading. Among equally
+	// specific entries for one key the last one wins.
 	RC []RCEntry
-	// Profiles holds the AWS profiles by name; nil means that they were not
-	// read, and then no profile name is checked.
+	// Profiles holds the AWS profiles by name. If it is nil, the profiles are
+	// unknown and profile names are not checked.
 	Profiles map[string]Profile
-	// Vars holds environment variables; only NCZARR_CONSOLIDATED, AWS_PROFILE,
-	// AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL
-	// are looked at.
+	// Vars holds environment variables. Parse reads only NCZARR_CONSOLIDATED,
+	// AWS_PROFILE, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3,
+	// AWS_ENDPOINT_URL and AWS_IGNORE_CONFIGURED_ENDPOINT_URLS.
 	Vars map[string]string
 	// S3Endpoint is the configured default endpoint for s3: URLs, as
-	// scheme://host[:port]; empty means none.
+	// scheme://host[:port], or empty.
 	S3Endpoint string
-	// Cwd is the absolute current directory; when it is empty a relative path
-	// stays relative.
+	// Cwd is the absolute current directory. If it is empty, a relative path stays
+	// relative.
 	Cwd string
-	// Windows selects the path grammar of that system: drive letters, and
-	// backslash as a separator. Results always have forward slashes.
+	// Windows selects Windows paths, with drive letters and backslashes as
+	// separators. Results always have forward slashes.
 	Windows bool
 }
 
 // RCEntry is one line of an rc file.
 type RCEntry struct {
-	// Host is the section, host[:port][/path] with or without a scheme; empty
-	// means every location.
+	// Host is the section: host[:port][/path] with or without a scheme. An empty Host
+	// matches every location.
 	Host string
 	// Key is compared without regard to case.
 	Key string
 	// Value is the text after the equals sign.
 	Value string
-	// Source is file:line, for explanations; may be empty.
+	// Source is file:line for explanations. It may be empty.
 	Source string
 }
 
-// Profile is what inference needs of an AWS profile. It holds no credential.
+// Profile holds the settings of an AWS profile that inference uses. It contains no
+// credentials.
 type Profile struct {
-	Region          string // "region", else "aws_region"; may be empty
+	Region          string // "region" or else "aws_region"; may be empty
 	Endpoint        string // "endpoint_url"; may be empty
-	Services        string // the section of "services"; may be empty
+	Services        string // name of the services section; may be empty
 	S3Endpoint      string // "endpoint_url" of s3 in that section; may be empty
 	IgnoreEndpoints bool   // "ignore_configured_endpoint_urls"
 }
 
-// The environment variables that [Parse] looks for in Env.Vars.
+// The environment variables that [Parse] reads from Env.Vars.
 const (
 	varConsolidated  = "NCZARR_CONSOLIDATED"
 	varProfile       = "AWS_PROFILE"
@@ -71,24 +72,24 @@ const (
 	varIgnoreEndpoints = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 )
 
-// Probed says what lies at a path.
+// Probed describes what exists at a path.
 type Probed uint8
 
-// What a probe can find.
+// The results of a probe.
 const (
-	NotProbed  Probed = iota // nothing is known
-	Missing                  // there is nothing
+	NotProbed  Probed = iota // unknown
+	Missing                  // no file exists
 	Directory                // a directory
 	ZipArchive               // a file that begins with a zip signature
 	NetCDF3                  // a file that begins with the classic netCDF signature
 	HDF5                     // a file that begins with the HDF5 signature
-	OtherFile                // any other file, an empty one too
+	OtherFile                // any other file, even an empty one
 )
 
-// String gives a phrase for messages, such as "a zip archive".
+// String returns a phrase for messages, such as "a zip archive".
 func (p Probed) String() string {
 	names := [...]string{
-		"not looked at", "nothing", "a directory", "a zip archive",
+		"not probed", "nothing", "a directory", "a zip archive",
 		"a netCDF-3 file", "an HDF5 (netCDF-4) file", "a file of another kind",
 	}
 	if int(p) < len(names) {
@@ -97,12 +98,13 @@ func (p Probed) String() string {
 	return names[OtherFile]
 }
 
-// SniffLen is how many leading bytes of a file [Sniff] wants; fewer will do
-// when the file is shorter.
+// SniffLen is how many leading bytes of a file [Sniff] needs, if the file is that
+// long.
 const SniffLen = 8
 
-// Sniff classifies a regular file by its first bytes: [ZipArchive],
-// [NetCDF3], [HDF5] or [OtherFile]. It keeps no reference to head.
+// Sniff classifies a regular file by its first bytes as [ZipArchive], [NetCDF3],
+// [HDF5] or [OtherFile]. It does not retain head.
+//
 // Source: the signatures of the zip, netCDF classic and HDF5 formats.
 func Sniff(head []byte) Probed {
 	zip := []string{"PK\x03\x04", "PK\x05\x06", "PK\x06\x06", "PK\x07\x08"}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// file places a plain path or a file: URL.
+// file sets driver and path for a plain path or a file: URL.
 func (p *parser) file(storage string) error {
 	if storage == modeS3 || storage == modeGS3 {
 		return p.bad(errors.New("mode=" + storage + " needs an s3: or https: URL, not a file"))
@@ -28,16 +28,17 @@ func (p *parser) file(storage string) error {
 	}
 	switch storage {
 	case modeFile:
-		p.setStorage(DriverFile, modeFile, "mode has file")
+		p.setStorage(DriverFile, modeFile, "mode contains file")
 	case modeZip:
-		p.setStorage(DriverZip, modeZip, "mode has zip")
+		p.setStorage(DriverZip, modeZip, "mode contains zip")
 	default:
 		return p.probe(name)
 	}
 	return nil
 }
 
-// mayExist reports whether something is at a path, or may be when nobody looks.
+// mayExist reports whether a file exists at a path. Without a Probe it returns true
+// unless the location is for a new dataset.
 func (p *parser) mayExist(name string) bool {
 	if p.env.Probe == nil {
 		return !p.env.Create
@@ -59,17 +60,17 @@ func (p *parser) unknownKey() error {
 		case slices.Contains(Keys(), key):
 			return fmt.Errorf("fragment key %q has no value", f.Key)
 		case named != "":
-			return fmt.Errorf("fragment key %q has no meaning; an option of the driver %s is set in the configuration, as [drivers.%s] %s = VALUE", f.Key, named, named, f.Key)
+			return fmt.Errorf("fragment key %q has no meaning; set an option of the driver %s in the configuration, as [drivers.%s] %s = VALUE", f.Key, named, named, f.Key)
 		default:
-			return fmt.Errorf(`fragment key %q has no meaning%s (keys are %s; a "#" in a name is written %%23 in a file: URL)`,
+			return fmt.Errorf(`fragment key %q has no meaning%s (keys are %s; write "#" in a name as %%23 in a file: URL)`,
 				f.Key, ncerr.DidYouMean(strings.ToLower(f.Key), Keys()), strings.Join(Keys(), ", "))
 		}
 	}
 	return errors.New("malformed fragment")
 }
 
-// foreign gives the extension of a name that belongs to a format which is not
-// written here, "" for other names.
+// foreign returns the extension of name if it belongs to a format that this module
+// does not write, and "" otherwise.
 func foreign(name string) string {
 	lower := strings.ToLower(path.Base(name))
 	for _, ext := range []string{
@@ -83,8 +84,8 @@ func foreign(name string) string {
 	return ""
 }
 
-// checkNew refuses a new dataset in a bucket whose name says that it is one
-// object, unless a mode of the fragment names the storage.
+// checkNew refuses a new dataset in a bucket if the extension of its name is that of
+// a single file, unless the fragment contains mode s3 or gs3.
 func (p *parser) checkNew(name string) error {
 	ext := foreign(name)
 	if strings.HasSuffix(strings.ToLower(name), ".zip") {
@@ -99,31 +100,31 @@ func (p *parser) checkNew(name string) error {
 		}
 	}
 	return fmt.Errorf("a dataset in a bucket is a tree of objects, not one %q object: write it to a local file and upload that, name it .zarr, "+
-		"or add #mode=nczarr,s3 for a tree of this name", ext)
+		"or add #mode=nczarr,s3 for a tree with this name", ext)
 }
 
-// named takes the storage driver that the fragment names: one that a plugin
-// brings, or a built-in one for local paths.
+// named sets the driver to the one that the fragment names, which is the driver of a
+// plugin or a built-in driver for local paths.
 func (p *parser) named(driver, storage string) error {
 	switch {
 	case !driverName(driver):
-		return p.bad(fmt.Errorf("driver=%s is no name: letters, digits, - and _ make one", driver))
+		return p.bad(fmt.Errorf("driver=%s: a driver name has only letters, digits, hyphens and underscores", driver))
 	case storage != "" && storage != driver:
 		return p.bad(fmt.Errorf("mode=%s and driver=%s exclude each other", storage, driver))
 	case driver == DriverFile || driver == DriverZip:
 		p.setStorage(driver, driver, "the fragment names the driver")
 		return nil
 	case driver == DriverS3 || driver == DriverHTTP || driver == DriverMem:
-		return p.bad(fmt.Errorf("driver=%s needs a URL of its own scheme, not a path", driver))
+		return p.bad(fmt.Errorf("driver=%s needs a URL with its own scheme, not a path", driver))
 	case p.isBytes():
-		return p.bad(errors.New("mode=bytes reads a file itself, without a driver"))
+		return p.bad(errors.New("mode=bytes reads a file without a driver"))
 	}
 	p.loc.Driver = driver
-	p.step("driver", "", driver, "the fragment names the driver, which a plugin has to bring")
+	p.step("driver", "", driver, "the fragment names the driver, which a plugin must provide")
 	return nil
 }
 
-// driverName reports whether text can be the name of a driver.
+// driverName reports whether text is a valid driver name.
 func driverName(text string) bool {
 	if text == "" {
 		return false
@@ -131,7 +132,8 @@ func driverName(text string) bool {
 	return strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
 
-// filePath gives the clean path, absolute when the current directory is known.
+// filePath returns the clean path, which is absolute if the current directory is
+// known.
 func (p *parser) filePath() (string, error) {
 	name := p.in.path
 	if p.in.scheme == schemeFile {
@@ -144,7 +146,7 @@ func (p *parser) filePath() (string, error) {
 		return "", errors.New("the path is empty")
 	}
 	if strings.HasPrefix(name, "~/") {
-		p.warn(`"~" is an ordinary character here; let the shell expand it, or write the directory out`)
+		p.warn(`"~" is an ordinary character here; let the shell expand it, or write the full path`)
 	}
 	before := name
 	if p.env.Windows {
@@ -160,22 +162,23 @@ func (p *parser) filePath() (string, error) {
 	return clean, nil
 }
 
-// cleanPath makes name clean, and absolute if env has a current directory.
+// cleanPath returns the clean form of name, made absolute if env has a current
+// directory, and the reason for the change.
 func cleanPath(name string, env *Env) (clean, why string) {
-	why = "the path is put in its shortest form"
+	why = "the path is cleaned"
 	absolute := strings.HasPrefix(name, "/") || env.Windows && hasDrive(name)
 	if !absolute && env.Cwd != "" {
 		cwd := env.Cwd
 		if env.Windows {
 			cwd = strings.ReplaceAll(cwd, `\`, "/")
 		}
-		name, why = cwd+"/"+name, "a relative path is taken from the current directory"
+		name, why = cwd+"/"+name, "a relative path starts at the current directory"
 	}
 	switch {
 	case env.Windows && strings.HasPrefix(name, "//"):
 		return "/" + path.Clean(name), why // a share: //server/share/...
 	case env.Windows && hasDrive(name):
-		return name[:2] + path.Clean(name[2:]), why // nothing is above a drive's root, and its slash stays
+		return name[:2] + path.Clean(name[2:]), why // the root of a drive keeps its slash and has no parent
 	}
 	return path.Clean(name), why
 }
@@ -185,7 +188,7 @@ func hasDrive(name string) bool {
 	return len(name) >= 3 && name[0]|0x20 >= 'a' && name[0]|0x20 <= 'z' && name[1] == ':' && name[2] == '/'
 }
 
-// fileURL gives the canonical URL of a path that cleanPath made.
+// fileURL returns the canonical URL of a path returned by cleanPath.
 func fileURL(name string, windows bool) string {
 	switch {
 	case windows && hasDrive(name):
@@ -196,7 +199,7 @@ func fileURL(name string, windows bool) string {
 	return "file:" + escape(name, keepFile)
 }
 
-// probe chooses between the file and zip drivers when no mode does.
+// probe chooses between the file and zip drivers if no mode does.
 func (p *parser) probe(name string) error {
 	zipName := strings.HasSuffix(strings.ToLower(name), ".zip")
 	bytes := p.isBytes()
@@ -205,11 +208,11 @@ func (p *parser) probe(name string) error {
 		p.setStorage(DriverFile, modeFile, "mode=bytes reads the file itself")
 		return nil
 	case p.env.Create && zipName:
-		p.setStorage(DriverZip, modeZip, "a new dataset whose name ends in .zip is an archive")
+		p.setStorage(DriverZip, modeZip, "a new dataset with a name ending in .zip is an archive")
 		return nil
 	case p.env.Create && foreign(name) != "":
 		return p.unsupported(fmt.Errorf("a dataset is written as a directory or a zip archive, not as %q: name it .zarr or .zip, "+
-			"or add #mode=nczarr,file for a directory of this name", foreign(name)))
+			"or add #mode=nczarr,file for a directory with this name", foreign(name)))
 	case p.env.Create:
 		p.setStorage(DriverFile, modeFile, "a new dataset is a directory tree unless its name ends in .zip")
 		return nil
@@ -217,11 +220,11 @@ func (p *parser) probe(name string) error {
 	found := NotProbed
 	if p.env.Probe != nil {
 		found = p.env.Probe(name)
-		p.step("probe", name, found.String(), "no mode names the storage, so the path was looked at")
+		p.step("probe", name, found.String(), "no mode names the storage, so the path was probed")
 	}
 	switch found {
 	case Directory:
-		p.setStorage(DriverFile, modeFile, "a directory is a directory tree")
+		p.setStorage(DriverFile, modeFile, "the path is a directory")
 	case ZipArchive:
 		p.setStorage(DriverZip, modeZip, "the file begins with a zip signature")
 	case NetCDF3, HDF5, OtherFile:
@@ -234,13 +237,13 @@ func (p *parser) probe(name string) error {
 
 func (p *parser) setStorageByName(zipName bool) {
 	if zipName {
-		p.setStorage(DriverZip, modeZip, "nothing was seen at the path; its name ends in .zip")
+		p.setStorage(DriverZip, modeZip, "nothing is known about the path; its name ends in .zip")
 		return
 	}
-	p.setStorage(DriverFile, modeFile, "nothing was seen at the path; without .zip it would be a directory tree")
+	p.setStorage(DriverFile, modeFile, "nothing is known about the path; its name does not end in .zip")
 }
 
-// notZarr explains what a probe found instead of a store.
+// notZarr returns the error for a path where the probe found no store.
 func (p *parser) notZarr(found Probed) error {
 	text := "this is " + found.String() + "; a store is a directory or a zip archive"
 	if found == NetCDF3 || found == HDF5 {
@@ -249,7 +252,7 @@ func (p *parser) notZarr(found Probed) error {
 	return ncerr.New(ncerr.ErrNotZarr, "parse location", maskText(p.text), errors.New(text))
 }
 
-// mem places a mem: URL.
+// mem sets driver and path for a mem: URL.
 func (p *parser) mem(storage string) error {
 	if storage != "" {
 		return p.bad(errors.New("mode=" + storage + " contradicts the scheme mem:"))
@@ -264,6 +267,6 @@ func (p *parser) mem(storage string) error {
 		return p.bad(errors.New("mode=bytes reads a file, not memory"))
 	}
 	p.loc.Path = name
-	p.setStorage(DriverMem, "", "the scheme mem: is the memory of this process")
+	p.setStorage(DriverMem, "", "the scheme mem: stands for the memory of this process")
 	return nil
 }

@@ -18,14 +18,14 @@ const (
 	keyDriver    = "driver"
 )
 
-// Keys lists the fragment keys with a meaning: those that [Parse] consumes,
-// then those that it keeps in Location.Fragment for others.
+// Keys returns the known fragment keys: first those that [Parse] consumes, then
+// those that it keeps in Location.Fragment.
 func Keys() []string {
 	return []string{keyMode, keyProfile, keyRegion, keyEndpoint, keySeparator, keyDriver, "log", "show"}
 }
 
-// legacyKey gives today's spelling of a fragment key, in lower case when it
-// is a known one.
+// legacyKey returns the current spelling of a fragment key, which is lower case if
+// the key is known.
 func legacyKey(key string) string {
 	switch lower := strings.ToLower(key); {
 	case lower == "awsprofile":
@@ -38,8 +38,8 @@ func legacyKey(key string) string {
 	return key
 }
 
-// allKnown reports whether every param is one that has a meaning here: a
-// known key with a value, or "log" or a macro without one.
+// allKnown reports whether every param has a meaning: it is a known key with a
+// value, or "log" or a macro without a value.
 func allKnown(params []Param) bool {
 	for _, f := range params {
 		key := legacyKey(f.Key)
@@ -52,9 +52,9 @@ func allKnown(params []Param) bool {
 	return true
 }
 
-// readFragment does the fragment's part of the inference: the scheme's mode,
-// prefix parameters, old spellings, macros, merging, mode inference. It
-// leaves the modes in p.mode and everything else in p.params.
+// readFragment applies the rules for the fragment: prefix parameters, the mode of
+// the scheme, old spellings, macros, merging and mode inference. It stores the modes
+// in p.mode and all other keys in p.params.
 func (p *parser) readFragment() error {
 	params := append(slices.Clone(p.in.prefix), p.in.fragment...)
 	if len(p.in.prefix) > 0 {
@@ -81,7 +81,7 @@ func (p *parser) readFragment() error {
 	return p.readMode()
 }
 
-// modernise replaces spellings of older documents by today's.
+// modernise replaces old spellings by the current ones.
 func (p *parser) modernise(params []Param) []Param {
 	out := slices.Clone(params)
 	for i, f := range out {
@@ -96,12 +96,12 @@ func (p *parser) modernise(params []Param) []Param {
 		out[i].Value = strings.Join(values, ",")
 	}
 	if !slices.Equal(params, out) {
-		p.step("legacy", showParams(params), showParams(out), "older spellings are read as today's")
+		p.step("legacy", showParams(params), showParams(out), "old spellings are replaced by current ones")
 	}
 	return out
 }
 
-// expand replaces keys without a value by the modes that they stand for.
+// expand replaces keys without a value by their modes.
 func (p *parser) expand(params []Param) []Param {
 	var out []Param
 	changed := false
@@ -114,14 +114,14 @@ func (p *parser) expand(params []Param) []Param {
 		out = append(out, f)
 	}
 	if changed {
-		p.step("macro", showParams(params), showParams(out), "a key without a value is short for modes")
+		p.step("macro", showParams(params), showParams(out), "a key without a value is an abbreviation for modes")
 	}
 	return out
 }
 
-// merge joins repeated keys, compared without regard to case, into one comma
-// list at the place of the first. The keys that can have one value only are
-// refused when repeated with another one.
+// merge joins the values of repeated keys into one comma-separated list at the
+// position of the first. Keys are compared without regard to case. merge fails if a
+// key that takes only one value is repeated with another value.
 func (p *parser) merge(params []Param) ([]Param, error) {
 	var out []Param
 	repeated := false
@@ -139,18 +139,18 @@ func (p *parser) merge(params []Param) ([]Param, error) {
 		repeated = true
 	}
 	if repeated {
-		p.step("merge", showParams(params), showParams(out), "a key given more than once is one list")
+		p.step("merge", showParams(params), showParams(out), "the values of a repeated key are joined")
 	}
 	return out, nil
 }
 
-// isSingle reports whether a key can have one value only.
+// isSingle reports whether a key takes only one value.
 func isSingle(key string) bool {
 	return key == keyProfile || key == keyRegion || key == keyEndpoint || key == keySeparator || key == keyDriver
 }
 
-// joinValues joins two comma lists; a value that is there already, in any
-// case, is not repeated.
+// joinValues joins two comma-separated lists without duplicates. Values are compared
+// without regard to case.
 func joinValues(a, b string) string {
 	var out []string
 	for _, v := range append(strings.Split(a, ","), strings.Split(b, ",")...) {
@@ -162,7 +162,7 @@ func joinValues(a, b string) string {
 	return strings.Join(out, ",")
 }
 
-// readMode checks p.mode and runs inference and negation on it.
+// readMode checks p.mode and applies inference and negation to it.
 func (p *parser) readMode() error {
 	for _, m := range p.mode {
 		if why := refusedMode(m); why != "" {
@@ -184,17 +184,18 @@ func (p *parser) readMode() error {
 	p.mode = infer(given)
 	if !slices.Equal(given, p.mode) {
 		p.step("infer", showModes(given), showModes(p.mode),
-			"zarr, xarray and noxarray imply nczarr; xarray, noxarray and v3 imply zarr; duplicates go")
+			"zarr, xarray and noxarray imply nczarr; xarray, noxarray and v3 imply zarr; duplicates are removed")
 	}
 	if kept := negate(p.mode); !slices.Equal(kept, p.mode) {
 		p.step("negate", showModes(p.mode), showModes(kept),
-			"bytes rules out nczarr and zarr; noxarray rules out xarray")
+			"bytes excludes nczarr and zarr; noxarray excludes xarray")
 		p.mode = kept
 	}
 	return nil
 }
 
-// truthy reads a switch as the reference does: a positive number, true or yes.
+// truthy reports whether the value of a switch is a positive number, true or yes, as
+// netcdf-c does.
 func truthy(value string) bool {
 	value = strings.ToLower(strings.TrimSpace(value))
 	if value == "true" || value == "yes" {
@@ -204,39 +205,38 @@ func truthy(value string) bool {
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// readFormat sets what the modes say about the format.
+// readFormat sets the format from the modes.
 func (p *parser) readFormat() {
 	l := p.loc
 	has := func(m string) bool { return slices.Contains(p.mode, m) }
 	l.Format, l.Xarray, l.Consolidated = NCZarr, !has(modeNoXarray), has(modeConsolidated)
 	l.FormatGiven = has(modeNCZarr) || has(modeZarr) || has(modeBytes)
-	why := "mode has nczarr"
+	why := "mode contains nczarr"
 	switch {
 	case has(modeBytes):
-		l.Format, why = Bytes, "mode has bytes: one netCDF-3 or HDF5 file, read by byte ranges"
+		l.Format, why = Bytes, "mode contains bytes: one netCDF-3 or HDF5 file, read by byte ranges"
 	case has(modeZarr) && !l.Xarray:
-		l.Format, why = Zarr, "mode has noxarray: pure Zarr without dimension names in _ARRAY_DIMENSIONS"
+		l.Format, why = Zarr, "mode contains noxarray: pure Zarr without dimension names in _ARRAY_DIMENSIONS"
 	case has(modeZarr):
-		l.Format, why = Zarr, "mode has zarr: pure Zarr with _ARRAY_DIMENSIONS"
+		l.Format, why = Zarr, "mode contains zarr: pure Zarr with _ARRAY_DIMENSIONS"
 	case !l.FormatGiven:
-		why = "no mode names a format: NCZarr, or pure Zarr when the store has no NCZarr metadata"
+		why = "no mode names a format: NCZarr, or pure Zarr if the store has no NCZarr metadata"
 	}
 	p.step("format", "", string(l.Format), why)
 	switch {
 	case has(modeV2):
 		l.Version = 2
-		p.step("version", "", "2", "mode has v2: documents of Zarr v3 beside those of v2 are not looked at")
+		p.step("version", "", "2", "mode contains v2: documents of Zarr v3 beside those of v2 are ignored")
 	case has(modeV3):
 		l.Version = 3
-		p.step("version", "", "3", "mode has v3: an existing dataset must be Zarr v3, a new one becomes it")
+		p.step("version", "", "3", "mode contains v3: an existing dataset must be Zarr v3, and a new one is written as Zarr v3")
 	}
 	if l.Consolidated {
-		p.step("consolidated", "", "", "consolidated metadata is used when reading and written when creating")
+		p.step("consolidated", "", "", "consolidated metadata is used for reading and written on creation")
 	}
 }
 
-// readSeparator takes the dimension separator from the fragment or the rc
-// entries.
+// readSeparator reads the dimension separator from the fragment or the rc entries.
 func (p *parser) readSeparator() error {
 	value, ok := p.take(keySeparator)
 	from := "the fragment key " + keySeparator
@@ -247,26 +247,25 @@ func (p *parser) readSeparator() error {
 	}
 	if value != "." && value != "/" {
 		return ncerr.Errorf(ncerr.ErrInvalid, "parse location", maskText(p.text),
-			`%s says %q, but a dimension separator is "." or "/"`, from, value)
+			`%s is %q, but a dimension separator must be "." or "/"`, from, value)
 	}
 	p.loc.Separator = value
 	p.step("separator", "", value, from+" sets it for new arrays")
 	return nil
 }
 
-// keepRest moves what nobody consumed to the Location and warns of what
-// nobody knows.
+// keepRest moves the remaining params to the Location and warns about unknown keys.
 func (p *parser) keepRest() {
 	for _, f := range p.params {
 		p.loc.Fragment = append(p.loc.Fragment, f)
 		show := showParams([]Param{f})
 		switch lower := strings.ToLower(f.Key); {
 		case slices.Contains(Keys(), lower):
-			p.step("keep", show, "", "the program handles it")
+			p.step("keep", show, "", "the program handles this key")
 		case strings.HasPrefix(lower, "aws.") && p.loc.Driver == DriverS3:
-			p.step("keep", show, "", "the s3 driver handles it")
+			p.step("keep", show, "", "the s3 driver handles this key")
 		default:
-			p.step("unknown", show, "", "no key of this name is known; it is kept and has no effect")
+			p.step("unknown", show, "", "the key is unknown; it is kept and has no effect")
 			hint := ncerr.DidYouMean(lower, Keys())
 			if f.Value == "" && slices.Contains(Modes(), lower) {
 				hint = `; did you mean "mode=` + lower + `"?`
@@ -276,7 +275,8 @@ func (p *parser) keepRest() {
 	}
 }
 
-// take removes a key from the params and gives its value.
+// take removes a key from p.params. It returns its value and reports whether the key
+// was present.
 func (p *parser) take(key string) (string, bool) {
 	i := slices.IndexFunc(p.params, func(f Param) bool { return f.Key == key })
 	if i < 0 {
@@ -287,7 +287,7 @@ func (p *parser) take(key string) (string, bool) {
 	return value, true
 }
 
-// showParams prints params for a Step, secrets masked.
+// showParams formats params for a Step, with secrets masked.
 func showParams(params []Param) string {
 	var b strings.Builder
 	for _, f := range params {

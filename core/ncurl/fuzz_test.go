@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// FuzzParse: no panic, one-line errors of a known kind, and the canonical form
-// gives an equal Location.
+// FuzzParse checks that Parse does not panic, that its errors are one line of a known
+// kind, and that the canonical form parses as an equal Location.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "x.zarr#mode=zip", "file:///d/x#mode=nczarr,file", "[mode=zarr][log]file://x/y#noxarray",

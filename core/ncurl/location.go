@@ -7,132 +7,134 @@ import (
 	"strings"
 )
 
-// The drivers that inference can choose.
+// Names of the drivers that inference can choose.
 const (
 	DriverFile = "file" // a directory tree
 	DriverZip  = "zip"  // a zip archive
-	DriverS3   = "s3"   // a bucket of an S3-compatible server, Google's included
+	DriverS3   = "s3"   // a bucket of an S3-compatible server or of Google Cloud Storage
 	DriverHTTP = "http" // a web server, read only
 	DriverMem  = "mem"  // memory of this process, for tests
 )
 
-// Format is what a dataset is read or written as.
+// Format is the format in which a dataset is read or written.
 type Format string
 
 // The formats.
 const (
-	// NCZarr writes and honours the NCZarr metadata. A store that has none is
-	// read as pure Zarr.
+	// NCZarr reads and writes the NCZarr metadata. A store without it is read as
+	// pure Zarr.
 	NCZarr Format = "nczarr"
-	// Zarr is pure Zarr: NCZarr's own metadata is neither written nor, but
-	// for attribute types, honoured.
+	// Zarr is pure Zarr. NCZarr metadata is not written, and only its attribute
+	// types are read.
 	Zarr Format = "zarr"
-	// Bytes is one netCDF-3 or HDF5 file read by byte ranges. It is no Zarr:
-	// Driver opens the file itself, not a store.
+	// Bytes is a netCDF-3 or HDF5 file that is read by byte ranges. It is not
+	// Zarr: Driver opens the file itself, not a store.
 	Bytes Format = "bytes"
 )
 
-// Location is where a dataset is and how it is opened. It is a value: nothing
-// in it is shared with the Env it came from. Treat it as read-only; it is then
-// safe for concurrent use.
+// Location describes where a dataset is and how to open it. It shares no memory with
+// the Env that it was parsed with. It is safe for concurrent use if nobody changes
+// it.
 type Location struct {
-	// Driver is the storage driver's name: one of the Driver constants, or the
-	// name that the fragment key "driver" gives for one that a plugin brings.
+	// Driver is the name of the storage driver: one of the Driver constants, or the
+	// value of the fragment key "driver" for the driver of a plugin.
 	Driver string `json:"driver"`
-	// Path is the place in the driver's own terms. file, zip: a clean path
-	// with forward slashes, absolute unless Env.Cwd was empty. s3:
-	// bucket[/key]. http: the percent-encoded path, with its leading slash
-	// and no trailing one. mem: the name.
+	// Path is the location as the driver expects it. For file and zip it is a clean
+	// path with forward slashes, absolute unless Env.Cwd was empty. For s3 it is
+	// bucket[/key]. For http it is the percent-encoded path with a leading and
+	// without a trailing slash. For mem it is the name.
 	Path string `json:"path"`
-	// Endpoint is the server of s3 and http as scheme://host[:port], without
-	// a default port; empty for the others. An s3 endpoint names no bucket:
-	// it is for path-style requests.
+	// Endpoint is the server of s3 and http as scheme://host[:port], without a
+	// default port. It is empty for other drivers. An s3 endpoint is for path-style
+	// requests and does not contain the bucket.
 	Endpoint string `json:"endpoint,omitempty"`
-	// Bucket and Key are the parts of an s3 Path; Key, the prefix below which
-	// the dataset lies, may be empty and has no slash at either end.
+	// Bucket and Key are the parts of an s3 Path. Key is the prefix of the dataset.
+	// It may be empty and has no slash at either end.
 	Bucket string `json:"bucket,omitempty"`
 	Key    string `json:"key,omitempty"`
-	// Query is the raw query of an http URL, to be repeated in every request;
-	// it may hold secrets, see [Location.Redacted].
+	// Query is the raw query of an http URL, which every request repeats. It may
+	// hold secrets; see [Location.Redacted].
 	Query string `json:"query,omitempty"`
-	// Web holds what rc files set for an http Location, as options of that
+	// Web holds the settings of rc files for an http Location, as options of the
 	// driver: user, password, netrc, proxy, ca_file, user_agent. It may hold
 	// secrets and is never printed.
 	Web []Param `json:"-"`
 
-	// Format is what to read or write; NCZarr unless a mode says otherwise.
+	// Format is the format to read or write. The default is NCZarr.
 	Format Format `json:"format"`
-	// FormatGiven says that a mode named the format; when false the metadata
-	// found on opening decide, and a copy may keep its source's format.
+	// FormatGiven is set if a mode names the format. Otherwise the metadata of an
+	// existing dataset determine the format, and a copy may keep the format of its
+	// source.
 	FormatGiven bool `json:"format_given"`
-	// Xarray is false after noxarray: _ARRAY_DIMENSIONS is then neither read
+	// Xarray is false if noxarray is a mode. Then _ARRAY_DIMENSIONS is neither read
 	// nor written.
 	Xarray bool `json:"xarray"`
-	// Version is the version of Zarr that the URL asks for, or 0: 2 for the Zarr v2
-	// half of a store that has documents of both versions, 3 for Zarr v3.
+	// Version is the version of Zarr that the URL asks for: 2 for the Zarr v2
+	// documents of a store that has documents of both versions, 3 for Zarr v3, or 0.
 	Version int `json:"zarr_format,omitempty"`
-	// Consolidated asks for consolidated metadata: used on reading, written
-	// on creation.
+	// Consolidated asks for consolidated metadata, which are then used for reading
+	// and written on creation.
 	Consolidated bool `json:"consolidated"`
-	// Separator is the dimension separator for new arrays, "." or "/"; empty
-	// leaves it to the writer's default.
+	// Separator is the dimension separator of new arrays, "." or "/", or empty for
+	// the writer's default.
 	Separator string `json:"dimension_separator,omitempty"`
 
-	// Region is the S3 region; empty when nothing names one (never on an
-	// Amazon host).
+	// Region is the S3 region. It is empty if no setting names one, except that an
+	// Amazon host always has a region.
 	Region string `json:"region,omitempty"`
-	// Profile is the AWS profile whose settings were used; empty when there
-	// is none or Unsigned is set.
+	// Profile is the AWS profile whose settings were used. It is empty if no profile
+	// was chosen or Unsigned is set.
 	Profile string `json:"profile,omitempty"`
-	// ProfileExplicit says that the URL or an rc file named the profile, so
-	// that credentials must come from it. Otherwise they come from the AWS
+	// ProfileExplicit is set if the URL or an rc file names the profile. Then
+	// credentials must come from that profile. Otherwise they come from the AWS
 	// chain: environment variables first, then the profile.
 	ProfileExplicit bool `json:"profile_explicit,omitempty"`
 	// Unsigned asks for anonymous requests (profile "none" or "no").
 	Unsigned bool `json:"unsigned,omitempty"`
 
-	// Mode is the final mode list: in the order given, then what was inferred,
-	// then the storage mode that was chosen.
+	// Mode is the final mode list: the given modes in order, then the inferred
+	// ones, then the chosen storage mode.
 	Mode []string `json:"mode"`
-	// Fragment holds the keys that inference does not use itself, in order:
-	// "log" and "show", other aws.* keys, and unknown ones.
+	// Fragment holds the keys that inference does not use, in order: "log" and
+	// "show", other aws.* keys, and unknown keys.
 	Fragment []Param `json:"fragment,omitempty"`
-	// Warnings has one line for each thing that was accepted but is probably
-	// not what was meant, such as an unknown key. No secret is in it.
+	// Warnings has one line for each accepted part that is probably a mistake, such
+	// as an unknown key. It contains no secrets.
 	Warnings []string `json:"warnings,omitempty"`
-	// Steps tells how the result came about, in order. No secret is in it.
+	// Steps lists the decisions of the inference in order. It contains no secrets.
 	Steps []Step `json:"steps,omitempty"`
 	// Display is the canonical URL with secrets masked, for messages.
 	Display string `json:"display"`
 
-	windows bool // Path is one of that system
+	windows bool // Path is a Windows path
 }
 
-// Param is a key of the fragment, with its value decoded.
+// Param is a key of the fragment with its decoded value.
 type Param struct {
 	Key   string `json:"key"`
-	Value string `json:"value,omitempty"` // empty: the key stands alone
+	Value string `json:"value,omitempty"` // empty if the key has no value
 }
 
 // Step is one decision of the inference.
 type Step struct {
 	Rule   string `json:"rule"`             // short name of the rule, such as "macro"
-	Before string `json:"before,omitempty"` // what the rule was applied to
-	After  string `json:"after,omitempty"`  // what it made of it
-	Why    string `json:"why"`              // the reason, in plain words
+	Before string `json:"before,omitempty"` // input of the rule
+	After  string `json:"after,omitempty"`  // result of the rule
+	Why    string `json:"why"`              // reason
 }
 
-// String gives the canonical URL. Parsed in the same Env it gives an equal
-// Location (rc sections for one host aside: they may match the canonical host
-// and not the host as it was typed). It names storage, endpoint and region,
-// so that nothing is probed again. It may hold a secret if the parsed text did: show Display instead.
+// String returns the canonical URL. Parsing it in the same Env returns an equal
+// Location, unless an rc section matches the canonical host but not the original
+// one. The URL contains storage, endpoint and region, so parsing it does not probe
+// again. It may contain a secret if the parsed text did. Use Display in messages.
 func (l *Location) String() string { return l.url(false) }
 
-// HasMode reports whether the final mode list has mode, which is lower case.
+// HasMode reports whether the final mode list contains mode, which must be lower
+// case.
 func (l *Location) HasMode(mode string) bool { return slices.Contains(l.Mode, mode) }
 
-// Param gives the value of the fragment key that inference left over, compared
-// without regard to case, and whether it is there.
+// Param returns the value of a key in Fragment and reports whether it exists. Keys
+// are compared without regard to case.
 func (l *Location) Param(key string) (string, bool) {
 	for _, f := range l.Fragment {
 		if strings.EqualFold(f.Key, key) {
@@ -142,8 +144,8 @@ func (l *Location) Param(key string) (string, bool) {
 	return "", false
 }
 
-// Equal reports whether two Locations open the same dataset in the same way.
-// Steps and Warnings, which tell how each was reached, are not compared.
+// Equal reports whether two Locations open the same dataset in the same way. It does
+// not compare Steps and Warnings.
 func (l *Location) Equal(other *Location) bool {
 	if l == nil || other == nil {
 		return l == other
@@ -157,8 +159,8 @@ func (l *Location) Equal(other *Location) bool {
 		a.Display == b.Display && slices.Equal(a.Mode, b.Mode) && slices.Equal(a.Fragment, b.Fragment) && slices.Equal(a.Web, b.Web)
 }
 
-// Redacted gives a copy whose Query and Fragment have their secrets masked,
-// fit for printing as JSON. The copy does not open the dataset any more.
+// Redacted returns a copy with masked secrets in Query and Fragment, for printing as
+// JSON. The copy cannot be used to open the dataset.
 func (l *Location) Redacted() *Location {
 	c := *l
 	c.Query = maskQuery(l.Query)
@@ -169,8 +171,7 @@ func (l *Location) Redacted() *Location {
 	return &c
 }
 
-// Explain writes Steps and Warnings as text, a few lines for each. It returns
-// the first error of w.
+// Explain writes Steps and Warnings to w as text. It returns the first error of w.
 func (l *Location) Explain(w io.Writer) error {
 	for i, s := range l.Steps {
 		line := fmt.Sprintf("%2d. %s: %s\n", i+1, s.Rule, s.Why)
@@ -194,7 +195,7 @@ func (l *Location) Explain(w io.Writer) error {
 	return nil
 }
 
-// url builds the canonical URL, with secrets masked when asked.
+// url returns the canonical URL. It masks secrets if mask is set.
 func (l *Location) url(mask bool) string {
 	var b strings.Builder
 	frag := []Param{{"mode", strings.Join(l.Mode, ",")}}
@@ -225,7 +226,7 @@ func (l *Location) url(mask bool) string {
 	return b.String()
 }
 
-// writeFragment appends "#k=v&..." for the params that have something to say.
+// writeFragment appends "#k=v&..." for params. It skips an empty mode.
 func writeFragment(b *strings.Builder, params []Param, mask bool) {
 	sep := byte('#')
 	for _, f := range params {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// hidden replaces text that may be secret.
-const hidden = "***"
+// maskMark replaces text that may be secret.
+const maskMark = "***"
 
-// Masked returns a location in a form that is safe to print, whether or not it
-// parses: without user information, its query, and the values of unknown
-// fragment keys. It may hide more than is secret.
+// Masked returns a location in a form that is safe to print, even if it does not
+// parse. It masks user information, the query and the values of unknown fragment
+// keys. It may mask text that is not secret.
 func Masked(text string) string { return maskText(text) }
 
-// maskValue gives the value of a fragment key, or a mark unless key is one
-// whose value is no secret and value has no user information.
+// maskValue returns the value of a fragment key if the key is known and the value
+// contains no user information, and maskMark otherwise.
 func maskValue(key, value string) string {
 	if value == "" || slices.Contains(Keys(), legacyKey(key)) && !hasUserinfo(value) {
 		return value
 	}
-	return hidden
+	return maskMark
 }
 
 // hasUserinfo reports whether text looks like a URL with user information.
@@ -29,13 +29,13 @@ func hasUserinfo(text string) bool {
 	return ok && strings.Contains(rest, "@")
 }
 
-// maskQuery hides a raw query: what its parts mean is the server's affair, and
-// signatures and tokens have any name.
+// maskQuery masks a raw query completely, because signatures and tokens may have any
+// name.
 func maskQuery(raw string) string {
 	if raw == "" {
 		return ""
 	}
-	return hidden
+	return maskMark
 }
 
 // maskParams masks values in a raw fragment or group.
@@ -47,21 +47,21 @@ func maskParams(raw string) string {
 		plain, err2 := url.PathUnescape(value)
 		switch {
 		case err1 != nil || strings.Contains(name, "="):
-			items[i] = hidden
+			items[i] = maskMark
 		case ok && value != "" && (err2 != nil || maskValue(name, plain) != plain):
-			items[i] = key + "=" + hidden
+			items[i] = key + "=" + maskMark
 		}
 	}
 	return strings.Join(items, "&")
 }
 
-// maskText masks what may be secret in text that need not parse: anything
-// before an "@" that could be a user name and password, the query, and values
-// in the prefix groups and the fragment. It may hide too much.
+// maskText masks possible secrets in text, which need not parse: text before an "@"
+// that may be a user name and password, the query, and values in the prefix groups
+// and the fragment. It may mask too much.
 func maskText(text string) string {
 	groups, rest := maskPrefix(text)
 	if begin, at := authorityAt(rest), strings.LastIndexByte(rest, '@'); begin > 0 && begin <= at && maybeUserinfo(rest[begin:at]) {
-		return groups + rest[:begin] + hidden + "@" + maskTail(rest[at+1:])
+		return groups + rest[:begin] + maskMark + "@" + maskTail(rest[at+1:])
 	}
 	return groups + maskTail(rest)
 }
@@ -79,8 +79,8 @@ func maskTail(text string) string {
 	return out
 }
 
-// authorityAt gives where the authority of a URL begins, or would begin if
-// slashes were not missing, doubled or backslashes; 0 when text is no URL.
+// authorityAt returns the offset of the authority of a URL, even if slashes are
+// missing, doubled or backslashes. It returns 0 if text is not a URL.
 func authorityAt(text string) int {
 	begin := strings.Index(text, "//")
 	if i := strings.IndexByte(text, ':'); i > 1 && (begin < 0 || i < begin) && !strings.ContainsAny(text[:i], `/\?#@`) {
@@ -92,19 +92,19 @@ func authorityAt(text string) int {
 	return len(text) - len(strings.TrimLeft(text[begin:], `/\`))
 }
 
-// maybeUserinfo reports whether text, which stands between the scheme and "@",
-// may be a user name and password rather than a part of a path.
+// maybeUserinfo reports whether the text between the scheme and "@" may be a user
+// name and password rather than part of a path.
 func maybeUserinfo(text string) bool {
 	return strings.Contains(text, ":") || !strings.ContainsAny(text, "/?#")
 }
 
-// maskPrefix cuts leading [key=value] groups off text and masks their values.
+// maskPrefix splits leading [key=value] groups off text and masks their values.
 func maskPrefix(text string) (groups, rest string) {
 	var b strings.Builder
 	for strings.HasPrefix(text, "[") {
 		end := strings.IndexByte(text, ']')
 		if end < 0 {
-			if strings.Contains(text, "=") { // a group that was never closed
+			if strings.Contains(text, "=") { // an unclosed group
 				return b.String() + maskParams(text), ""
 			}
 			break

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// TestNoSecretIsShown shows that neither the error of a location nor anything
-// that is made of a good one has a secret in it, wherever it stands and
-// however the location is malformed.
+// TestNoSecretIsShown checks that neither the error for a location nor the output
+// for a valid one contains a secret, whatever its position and however the location
+// is malformed.
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -37,7 +37,7 @@ func TestNoSecretIsShown(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(text, "@") && loc.Driver == ncurl.DriverFile {
-			continue // the name of a file is no secret
+			continue // file names are not secret
 		}
 		var told strings.Builder
 		if err := loc.Explain(&told); err != nil {
@@ -53,7 +53,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 }
 
-// TestMaskedKeepsTheRest shows that what is no secret can still be read.
+// TestMaskedKeepsTheRest checks that Masked keeps text that is not secret.
 func TestMaskedKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -18,11 +18,11 @@ const (
 	modeZip          = "zip"
 	modeS3           = "s3"
 	modeGS3          = "gs3"
-	modeV2           = "v2" // not of netcdf-c: Zarr v2, where v3 is beside it
-	modeV3           = "v3" // not of netcdf-c: Zarr v3
+	modeV2           = "v2" // not in netcdf-c: the Zarr v2 documents of a store that also has v3
+	modeV3           = "v3" // not in netcdf-c: Zarr v3
 )
 
-// Modes lists the mode values that [Parse] accepts.
+// Modes returns the mode values that [Parse] accepts.
 func Modes() []string {
 	return []string{
 		modeNCZarr, modeZarr, modeXarray, modeNoXarray, modeConsolidated, modeBytes,
@@ -30,31 +30,30 @@ func Modes() []string {
 	}
 }
 
-// storageModes are those of which at most one can hold; s3 and gs3 count as
-// one, since Google is reached through the S3 driver.
+// storageModes returns the modes of which a location may have only one. s3 and gs3
+// count as one, because the S3 driver also serves Google.
 func storageModes() []string { return []string{modeFile, modeZip, modeS3, modeGS3} }
 
-// refusedMode explains why a mode that the reference knows is refused, or
-// gives "".
+// refusedMode returns the reason why a mode of netcdf-c is refused, or "".
 func refusedMode(mode string) string {
 	switch mode {
 	case "dap2", "dap4":
 		return dapText
 	case "nz4":
-		return "nz4 kept Zarr objects inside one netCDF-4 file and was removed from netCDF long ago; " +
+		return "nz4 kept Zarr objects inside a netCDF-4 file, and netCDF no longer supports it; " +
 			"use mode=nczarr,file or mode=nczarr,zip"
 	case "netcdf-3", "classic", "netcdf-4", "enhanced":
-		return "it names a file format that is not Zarr; convert the file first"
+		return "the mode names a file format that is not Zarr; convert the file first"
 	}
 	if len(mode) == 4 && strings.HasPrefix(mode, "udf") && mode[3] >= '0' && mode[3] <= '9' {
-		return "user-defined formats belong to the netCDF C library; bring a storage driver as a plugin instead"
+		return "user-defined formats belong to the netCDF C library; write a storage driver plugin instead"
 	}
 	return ""
 }
 
-const dapText = "DAP serves variables over its own protocol, not the objects of a Zarr store"
+const dapText = "DAP serves variables, not the objects of a Zarr store"
 
-// legacyMode gives today's spelling of an old mode value.
+// legacyMode returns the current spelling of a mode value.
 func legacyMode(mode string) string {
 	switch mode {
 	case "nzf":
@@ -65,8 +64,9 @@ func legacyMode(mode string) string {
 	return mode
 }
 
-// macro gives the mode values that a key without a value stands for, or nil.
-// The reference loses all but the first of them; its manual means all.
+// macro returns the mode values that a key without a value stands for, or nil. It
+// follows the manual of netcdf-c; the code of netcdf-c drops all values except the
+// first.
 func macro(key string) []string {
 	switch strings.ToLower(key) {
 	case "zarr":
@@ -87,8 +87,8 @@ func macro(key string) []string {
 	return nil
 }
 
-// infer adds what the values of modes imply, breadth first, until nothing is
-// new: the order given comes first, then each level of inference.
+// infer appends the modes that modes imply, breadth first, until no new mode
+// appears. The given modes come first, followed by each level of inference.
 func infer(modes []string) []string {
 	implied := func(mode string) []string {
 		switch mode {
@@ -117,7 +117,7 @@ func infer(modes []string) []string {
 	return out
 }
 
-// negate removes the values that another one rules out.
+// negate removes modes that another mode excludes.
 func negate(modes []string) []string {
 	bytes, noxarray := slices.Contains(modes, modeBytes), slices.Contains(modes, modeNoXarray)
 	return slices.DeleteFunc(slices.Clone(modes), func(m string) bool {
@@ -125,7 +125,7 @@ func negate(modes []string) []string {
 	})
 }
 
-// dedupe keeps the first of equal values, in a new slice.
+// dedupe returns modes without duplicates in a new slice.
 func dedupe(modes []string) []string {
 	out := make([]string, 0, len(modes)+2)
 	for _, m := range modes {
@@ -136,8 +136,8 @@ func dedupe(modes []string) []string {
 	return out
 }
 
-// storageOf gives the storage mode of modes, "" when there is none; of s3 and
-// gs3 together it gives gs3.
+// storageOf returns the storage mode in modes, or "". If modes contains both s3 and
+// gs3 it returns gs3.
 func storageOf(modes []string) (string, error) {
 	var found []string
 	for _, m := range storageModes() {

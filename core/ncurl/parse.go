@@ -8,16 +8,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Parse infers what text, a URL or a path, stands for; see the package
-// comment for the grammar and the order of the rules. A nil env is an empty
-// one. The Location does not alias env.
+// Parse parses a URL or path. The package comment describes the grammar and the
+// order of the rules. A nil env stands for an empty one. The Location does not
+// alias env.
 //
-// Errors by kind: ncerr.ErrBadURL for text that is malformed or contradicts
-// itself (with the nearest known word where one is near),
-// ncerr.ErrUnsupported for what is understood but not offered (DAP, a zip
-// archive inside a bucket, other file formats), ncerr.ErrNotZarr when the
-// path was probed and holds something else, ncerr.ErrInvalid for a setting
-// from env that cannot be. Each is one line and shows no secret.
+// Parse returns an error of kind ncerr.ErrBadURL if text is malformed or
+// contradicts itself, ncerr.ErrUnsupported if it names something recognized but
+// unsupported (DAP, a zip archive in a bucket, other file formats),
+// ncerr.ErrNotZarr if the probed path contains something else, and
+// ncerr.ErrInvalid if a setting from env is invalid. Every error is one line
+// without secrets.
 //
 // Source: netcdf-c libdispatch/dinfermodel.c, NC_infermodel.
 func Parse(text string, env *Env) (*Location, error) {
@@ -33,17 +33,17 @@ func Parse(text string, env *Env) (*Location, error) {
 		return nil, err
 	}
 	p.loc.Display = p.loc.url(true)
-	p.step("result", "", p.loc.Display, "the canonical form, which gives the same result when used again")
+	p.step("result", "", p.loc.Display, "the canonical form, which has the same meaning")
 	return p.loc, nil
 }
 
-// parser is the state of one Parse.
+// parser holds the state of one call of Parse.
 type parser struct {
 	env    *Env
-	text   string // as given; masked before it is shown
+	text   string // the parsed text; must be masked before it is shown
 	in     parts
-	params []Param  // fragment keys that nobody has taken yet
-	mode   []string // modes so far
+	params []Param  // fragment keys that no rule has taken yet
+	mode   []string // modes found so far
 	loc    *Location
 }
 
@@ -56,8 +56,8 @@ func (p *parser) run() error {
 		return err
 	}
 	if p.isRemote() && slices.Contains(p.mode, modeZip) {
-		return p.unsupported(errors.New("a zip archive is read from a local file only; " +
-			"copy it first, or leave out mode=zip if this is a directory tree"))
+		return p.unsupported(errors.New("a zip archive is read only from a local file; " +
+			"copy it first, or omit mode=zip if this is a directory tree"))
 	}
 	storage, err := storageOf(p.mode)
 	if err != nil {
@@ -78,14 +78,14 @@ func (p *parser) run() error {
 	return nil
 }
 
-// checkScheme refuses the schemes that cannot be served.
+// checkScheme refuses unknown and unsupported schemes.
 func (p *parser) checkScheme() error {
 	switch p.in.scheme {
 	case schemePath:
-		p.step("scheme", "", "", "there is no scheme, so this is a path")
+		p.step("scheme", "", "", "the text has no scheme, so it is a path")
 		return nil
 	case schemeDODS, schemeDAP4:
-		return p.unsupported(errors.New(p.in.scheme + ": is DAP; " + dapText))
+		return p.unsupported(errors.New(p.in.scheme + ": is a DAP scheme; " + dapText))
 	}
 	if !slices.Contains(schemes(), p.in.scheme) {
 		return p.bad(errors.New("unknown scheme \"" + p.in.scheme + "\"" + ncerr.DidYouMean(p.in.scheme, offered()) +
@@ -97,27 +97,27 @@ func (p *parser) checkScheme() error {
 	return nil
 }
 
-// checkBytes refuses what cannot go with mode=bytes.
+// checkBytes refuses modes and operations that contradict mode=bytes.
 func (p *parser) checkBytes(storage string) error {
 	switch {
 	case !slices.Contains(p.mode, modeBytes):
 		return nil
 	case storage == modeZip:
-		return p.bad(errors.New("mode=bytes reads one netCDF file, mode=zip a Zarr archive; they exclude each other"))
+		return p.bad(errors.New("mode=bytes and mode=zip exclude each other: the first reads a netCDF file, the second a Zarr archive"))
 	case p.env.Create:
-		return p.unsupported(errors.New("mode=bytes only reads; a new dataset is NCZarr or Zarr"))
+		return p.unsupported(errors.New("mode=bytes is read-only; a new dataset must be NCZarr or Zarr"))
 	}
 	return nil
 }
 
-// place chooses the driver and fills in where the dataset is.
+// place chooses the driver and sets the path of the dataset.
 func (p *parser) place(storage string) error {
 	switch p.in.scheme {
 	case schemePath, schemeFile:
 		return p.file(storage)
 	}
 	if driver, ok := p.take(keyDriver); ok {
-		return p.bad(errors.New("driver=" + driver + " goes with a path or a file: URL"))
+		return p.bad(errors.New("driver=" + driver + " needs a path or a file: URL"))
 	}
 	if p.in.scheme == schemeMem {
 		return p.mem(storage)
@@ -128,13 +128,13 @@ func (p *parser) place(storage string) error {
 	return p.remote(storage)
 }
 
-// isRemote reports whether the scheme names a server or a bucket.
+// isRemote reports whether the scheme is that of a server or a bucket.
 func (p *parser) isRemote() bool {
 	s := p.in.scheme
 	return s != schemePath && s != schemeFile && s != schemeMem
 }
 
-// setStorage records the storage mode that was chosen.
+// setStorage sets the driver and adds the storage mode.
 func (p *parser) setStorage(driver, mode, why string) {
 	p.loc.Driver = driver
 	if mode != "" && !slices.Contains(p.mode, mode) {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// want is the part of a Location that the tables state.
+// want holds the fields of a Location that the tables check.
 type want struct {
 	driver, path, endpoint string
 	format                 ncurl.Format
@@ -53,9 +53,9 @@ func checkError(t *testing.T, text string, env *ncurl.Env, kind ncerr.Kind, phra
 	}
 }
 
-// The combined table of the reference. "The reference" is netcdf-c 4.10; its
-// mode list has no storage mode that was not given, ours ends in the one that
-// was chosen. A comment marks every other difference.
+// TestModes checks the mode table of netcdf-c 4.10, called the reference here. The
+// mode list of Parse ends in the chosen storage mode, while that of the reference
+// contains only given storage modes. A comment marks every other difference.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	const aws = "https://s3.us-east-1.amazonaws.com"
@@ -69,9 +69,9 @@ func TestModes(t *testing.T) {
 		"file:///d/x#mode=bytes,zarr":    {"file", "/d/x", "", ncurl.Bytes, "bytes,file", false, ""},
 		"s3://b/k#mode=nczarr,s3":        {"s3", "b/k", aws, ncurl.NCZarr, "nczarr,s3", false, "us-east-1"},
 		"gs3://b/k#mode=nczarr":          {"s3", "b/k", "https://storage.googleapis.com", ncurl.NCZarr, "nczarr,gs3", false, ""},
-		// Differs: the reference takes a web URL without a mode for DAP2.
+		// Differs: the reference treats a web URL without a mode as DAP2.
 		"https://h/p": {"http", "/p", "https://h", ncurl.NCZarr, "", false, ""},
-		// Differs: a storage mode alone, or none, is DAP2 there, even for file:.
+		// Differs: the reference treats a storage mode alone, or no mode, as DAP2, even for file:.
 		"file:///d/x#mode=file": {"file", "/d/x", "", ncurl.NCZarr, "file", false, ""},
 		"file:///d/x#mode=zip":  {"zip", "/d/x", "", ncurl.NCZarr, "zip", false, ""},
 		"file:///d/x":           {"file", "/d/x", "", ncurl.NCZarr, "file", false, ""},
@@ -111,9 +111,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Value-less keys. Differs: in the reference every value of a macro but the
-// first is lost, so that #zarr is NCZarr there and #noxarray writes dimension
-// names; here they mean what the manual says.
+// TestMacros checks keys without a value. Differs: the reference drops all values of
+// a macro except the first, so #zarr means NCZarr and #noxarray writes dimension
+// names. Parse follows the manual instead.
 func TestMacros(t *testing.T) {
 	t.Parallel()
 	const aws = "https://s3.us-east-1.amazonaws.com"
@@ -137,8 +137,8 @@ func TestMacros(t *testing.T) {
 	}
 }
 
-// Spellings of the documents that came before today's. Differs: the reference
-// knows none of them any more.
+// TestLegacy checks the spellings of older documents. Differs: the reference no
+// longer accepts them.
 func TestLegacy(t *testing.T) {
 	t.Parallel()
 	const aws = "https://s3.us-east-1.amazonaws.com"
@@ -154,7 +154,7 @@ func TestLegacy(t *testing.T) {
 			t.Parallel()
 			l := check(t, text, nil, w)
 			if !slices.ContainsFunc(l.Steps, func(s ncurl.Step) bool { return s.Rule == "legacy" || s.Rule == "macro" }) {
-				t.Errorf("Parse(%q): no step tells of the old spelling: %+v", text, l.Steps)
+				t.Errorf("Parse(%q): no step for the old spelling: %+v", text, l.Steps)
 			}
 		})
 	}
@@ -189,7 +189,7 @@ func TestPaths(t *testing.T) {
 			{"file:/x/y", "/x/y"},
 			{"file:rel", "/home/u/rel"}, // differs: no URL in the reference
 			{"file:////x", "/x"},        // differs: no URL in the reference
-			{"~/x", "/home/u/~/x"},      // "~" belongs to the shell
+			{"~/x", "/home/u/~/x"},      // only the shell expands "~"
 			{"a#b", "/home/u/a#b"},
 			{"a#mode", "/home/u/a#mode"},
 			{"#mode=zip", "/home/u/#mode=zip"},
@@ -247,8 +247,8 @@ func TestPlainPathFragment(t *testing.T) {
 	}
 }
 
-// TestDoubtfulNames: what would quietly make a directory, or a tree of objects,
-// of a name that says something else is refused.
+// TestDoubtfulNames checks that Parse refuses names that would silently create a
+// directory or a tree of objects although the name suggests another format.
 func TestDoubtfulNames(t *testing.T) {
 	t.Parallel()
 	missing := func(string) ncurl.Probed { return ncurl.Missing }
@@ -256,7 +256,7 @@ func TestDoubtfulNames(t *testing.T) {
 	for _, c := range []struct {
 		text   string
 		env    ncurl.Env
-		phrase string // of the error; empty: none
+		phrase string // part of the error, or "" if no error is expected
 	}{
 		{"d.db#diver=sqlite", ncurl.Env{Create: true, Probe: missing}, `fragment key "diver" has no meaning; did you mean "driver"?`},
 		{"d.db#diver=sqlite", ncurl.Env{Probe: missing}, `did you mean "driver"?`},
@@ -330,7 +330,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestNoProbe: a storage mode, creation or another scheme needs no look.
+// TestNoProbe checks that Parse does not probe if a storage mode is given, for a new
+// dataset, or for another scheme.
 func TestNoProbe(t *testing.T) {
 	t.Parallel()
 	probe := func(p string) ncurl.Probed { t.Errorf("probed %q", p); return ncurl.HDF5 }
@@ -415,7 +416,7 @@ func TestErrors(t *testing.T) {
 		{"file:a#mode=netcdf-4", ncerr.ErrUnsupported, "not Zarr"},
 		{"file:a#mode=udf3", ncerr.ErrUnsupported, "plugin"},
 		{"https:/h/p", ncerr.ErrBadURL, `must be followed by "//"`},
-		{"https:///p", ncerr.ErrBadURL, "nothing stands between"},
+		{"https:///p", ncerr.ErrBadURL, "and the path is missing"},
 		{"https://h:0/p", ncerr.ErrBadURL, "port"},
 		{"https://h:99999/p", ncerr.ErrBadURL, "port"},
 		{"https://h:x/p", ncerr.ErrBadURL, "port"},
@@ -433,10 +434,11 @@ func TestErrors(t *testing.T) {
 		}
 		checkError(t, c.text, nil, c.kind, c.phrase)
 	}
-	checkError(t, "file:a#mode=bytes", &ncurl.Env{Create: true}, ncerr.ErrUnsupported, "only reads")
+	checkError(t, "file:a#mode=bytes", &ncurl.Env{Create: true}, ncerr.ErrUnsupported, "read-only")
 }
 
-// TestErrorsAreOneLine guards what programs rely on besides the kind.
+// TestErrorsAreOneLine checks the operation and the key of errors, on which programs
+// rely.
 func TestErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	_, err := ncurl.Parse("file:a#mode=zar", nil)
@@ -465,7 +467,7 @@ func TestUnknownKeys(t *testing.T) {
 		t.Errorf("want %q, got %q", wantWarn, l.Warnings)
 	}
 	if _, ok := l.Param("nothing"); ok {
-		t.Error("Param finds a key that is not there")
+		t.Error("Param finds a missing key")
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 var bases = []string{"file:///d/x", "file:d/x.zip", "s3://b/k", "gs3://b/k", "https://h.example/b/k", "mem:m"}
 
-// closure is a second, slower statement of the mode rules: what a set of
-// modes means, whatever its order.
+// closure is a second, slower implementation of the mode rules. It computes the
+// meaning of a set of modes independently of their order.
 func closure(modes []string) map[string]bool {
 	set := map[string]bool{}
 	for _, m := range modes {
@@ -36,9 +36,9 @@ func closure(modes []string) map[string]bool {
 	return set
 }
 
-// TestModeOrder: neither the order of modes, nor how they are spread over
-// mode= keys, prefix parameters and macros' long forms, nor repetition, nor
-// case changes what is meant.
+// TestModeOrder checks that the meaning of modes does not depend on their order,
+// their case, repetition, or their distribution over mode= keys, prefix parameters
+// and the long forms of macros.
 func TestModeOrder(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -62,13 +62,14 @@ func TestModeOrder(t *testing.T) {
 		for _, m := range first.Mode {
 			storage := slices.Contains([]string{"file", "zip", "s3", "gs3"}, m)
 			if !set[m] && !storage {
-				t.Fatalf("mode %s came from nowhere: %v", m, first.Mode)
+				t.Fatalf("mode %s is not implied: %v", m, first.Mode)
 			}
 		}
 	})
 }
 
-// shuffled writes modes in another order, case and spread, some of them twice.
+// shuffled returns a location with modes in another order, case and distribution,
+// some of them twice.
 func shuffled(t *rapid.T, base string, modes []string) string {
 	order := rapid.Permutation(modes).Draw(t, "order")
 	var prefix, frag []string
@@ -103,7 +104,7 @@ func sameMeaning(t *rapid.T, a, b *ncurl.Location) {
 	}
 }
 
-// TestKeyOrder: the order of different fragment keys does not matter.
+// TestKeyOrder checks that the order of different fragment keys does not matter.
 func TestKeyOrder(t *testing.T) {
 	t.Parallel()
 	items := []string{
@@ -122,22 +123,22 @@ func TestKeyOrder(t *testing.T) {
 	})
 }
 
-// TestAnyName: whatever a file is called, its plain path, its URL and its
-// canonical form name the same file.
+// TestAnyName checks that the plain path, the URL and the canonical form of any file
+// name denote the same file.
 func TestAnyName(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
 		name := "/d/" + strings.Trim(rapid.StringMatching(`[ -~é日\n]{1,20}`).Draw(t, "name"), "/") + "x"
 		l, err := ncurl.Parse(name, nil)
 		if err != nil {
-			if strings.Contains(name, "#") { // the name may hold a real fragment with an unknown mode
+			if strings.Contains(name, "#") { // the name may end in a fragment with an unknown mode
 				return
 			}
 			t.Fatal(err)
 		}
 		again, err := ncurl.Parse(l.String(), nil)
 		if err != nil || !l.Equal(again) {
-			t.Fatalf("%q: %s gives %+v, %v", name, l, again, err)
+			t.Fatalf("%q: %s parses as %+v, %v", name, l, again, err)
 		}
 	})
 }

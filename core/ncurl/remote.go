@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// remote places an s3:, gs3:, http: or https: URL.
+// remote sets driver, server and path for an s3:, gs3:, http: or https: URL.
 func (p *parser) remote(storage string) error {
 	scheme := p.in.scheme
 	if scheme == schemeS3 || scheme == schemeGS3 {
@@ -15,7 +15,7 @@ func (p *parser) remote(storage string) error {
 		if !isAmazon(host) && !isGoogle(host) {
 			return p.bucketURL(storage)
 		}
-		scheme = schemeHTTPS // s3://s3.amazonaws.com/bucket/key names a host
+		scheme = schemeHTTPS // the URL contains a host, as in s3://s3.amazonaws.com/bucket/key
 	}
 	srv, err := parseServer(scheme, p.in.authority)
 	if err != nil {
@@ -29,12 +29,12 @@ func (p *parser) remote(storage string) error {
 		return p.http(srv, site.kind)
 	}
 	if p.in.hasQuery {
-		return p.bad(errors.New("a query has no meaning for a bucket; leave it out"))
+		return p.bad(errors.New("the URL of a bucket cannot have a query"))
 	}
 	if storage == modeGS3 && site.kind == siteAmazon {
-		return p.bad(errors.New("mode=gs3 is Google's, the host is Amazon's"))
+		return p.bad(errors.New("mode=gs3 is for Google, but the host is Amazon's"))
 	}
-	mode, why := storage, "mode has "+storage
+	mode, why := storage, "mode contains "+storage
 	if mode == "" {
 		mode, why = modeS3, "the host is a known object store"
 		if site.kind == siteGoogle {
@@ -48,7 +48,7 @@ func (p *parser) remote(storage string) error {
 	return p.bucketOnHost(site)
 }
 
-// http places a URL of a web server.
+// http sets driver, server and path for a URL of a web server.
 func (p *parser) http(srv server, kind siteKind) error {
 	name, err := cleanURLPath(p.in.path)
 	if err != nil {
@@ -57,9 +57,9 @@ func (p *parser) http(srv server, kind siteKind) error {
 	if strings.ContainsFunc(p.in.query, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>`", r) }) {
 		return p.bad(errors.New("the query has a character that must be percent-encoded"))
 	}
-	why := "an http or https URL without a storage mode is a web server; mode=s3 would make it an object store"
+	why := "an http or https URL without a storage mode is a web server; mode=s3 selects an object store"
 	if kind != siteOther && kind != siteWeb {
-		why = "the URL has a query, so it is fetched as it is and not through the S3 driver"
+		why = "the URL has a query, so it is fetched unchanged and not through the S3 driver"
 	}
 	p.loc.Endpoint, p.loc.Path, p.loc.Query = srv.String(), name, p.in.query
 	p.setStorage(DriverHTTP, "", why)
@@ -67,8 +67,8 @@ func (p *parser) http(srv server, kind siteKind) error {
 	return nil
 }
 
-// webSettings takes what the rc files set for a web server. Values may be
-// secret: only the keys are told.
+// webSettings reads the rc settings for a web server. The steps name only the keys,
+// because the values may be secret.
 //
 // Source: netcdf-c docs/auth.md.
 func (p *parser) webSettings() {
@@ -83,14 +83,14 @@ func (p *parser) webSettings() {
 	} {
 		if value, from := p.rc(s.keys...); value != "" {
 			p.loc.Web = append(p.loc.Web, Param{s.option, value})
-			p.step("rc", "", "driver option "+s.option, from+" sets it")
+			p.step("rc", "", "driver option "+s.option, from+" sets this option")
 		}
 	}
 	p.webLogin()
 }
 
-// webLogin takes a login from the rc files: from sections that name the server
-// of the URL, since it must not go to another one.
+// webLogin reads a login from the rc files. It uses only sections that name the
+// server of the URL, so that no other server receives the login.
 func (p *parser) webLogin() {
 	var list []Param
 	for _, s := range []struct {
@@ -102,7 +102,7 @@ func (p *parser) webLogin() {
 	} {
 		value, from := p.rcOf(p.ownServer, s.keys...)
 		if value != "" {
-			p.step("rc", "", "driver option "+s.option, from+" sets it")
+			p.step("rc", "", "driver option "+s.option, from+" sets this option")
 		} else if _, from = p.rc(s.keys...); from != "" {
 			p.warn(from + " is ignored: it must be in the section of its server, as in [" + p.loc.Endpoint + "], with https or on this machine")
 		}
@@ -113,9 +113,9 @@ func (p *parser) webLogin() {
 	}
 }
 
-// ownServer reports whether a section names the scheme, host and port of the
-// URL, and a login for it stays secret on its way. Without a scheme it means
-// https.
+// ownServer reports whether an rc section names the scheme, host and port of the URL
+// and the connection is safe for a login: https, or this machine. A section without
+// a scheme stands for https.
 func (p *parser) ownServer(section string) bool {
 	scheme, rest, ok := strings.Cut(section, "://")
 	if !ok {
@@ -126,9 +126,9 @@ func (p *parser) ownServer(section string) bool {
 	return err == nil && srv.String() == p.loc.Endpoint && (srv.scheme == schemeHTTPS || srv.isLoopback())
 }
 
-// cleanURLPath brings a URL's path into one spelling: a leading slash, no
-// trailing one, dot segments resolved, each segment encoded the same way. An
-// encoded slash stays encoded.
+// cleanURLPath returns the canonical form of a URL path: with a leading and without
+// a trailing slash, with dot segments resolved and every segment encoded in the same
+// way. An encoded slash stays encoded.
 func cleanURLPath(raw string) (string, error) {
 	var out []string
 	for segment := range strings.SplitSeq(strings.Trim(raw, "/"), "/") {
@@ -147,9 +147,9 @@ func cleanURLPath(raw string) (string, error) {
 	return "/" + strings.Trim(strings.Join(out, "/"), "/"), nil
 }
 
-// bucketURL places s3://bucket/key and gs3://bucket/key.
+// bucketURL sets the Location for s3://bucket/key and gs3://bucket/key.
 func (p *parser) bucketURL(storage string) error {
-	p.setStorage(DriverS3, storage, "the scheme "+p.in.scheme+": is an object store")
+	p.setStorage(DriverS3, storage, "the scheme "+p.in.scheme+": stands for an object store")
 	bucket := p.in.authority
 	if strings.ContainsAny(bucket, ":[") {
 		return p.bad(errors.New("a bucket has no port; write http://HOST:PORT/BUCKET/KEY#mode=s3, " +
@@ -164,24 +164,24 @@ func (p *parser) bucketURL(storage string) error {
 	site := site{kind: siteAmazon, srv: server{scheme: schemeHTTPS, host: "s3" + amazonSuffix}, plain: true}
 	if storage == modeGS3 {
 		if _, ok := p.take(keyEndpoint); ok {
-			return p.bad(errors.New("gs3 means Google's own endpoint; use mode=s3 with aws.endpoint"))
+			return p.bad(errors.New("gs3 always uses Google's endpoint; use mode=s3 with aws.endpoint"))
 		}
 		site.kind, site.srv.host = siteGoogle, googleHost
-		p.step("endpoint", "", site.srv.String(), "gs3 is Google Cloud Storage")
-		return p.settle(site)
+		p.step("endpoint", "", site.srv.String(), "gs3 stands for Google Cloud Storage")
+		return p.setServer(site)
 	}
 	value, from := p.endpointSetting()
 	if value == "" {
-		return p.settle(site)
+		return p.setServer(site)
 	}
 	site, err := p.endpointSite(value, from)
 	if err != nil {
 		return err
 	}
-	return p.settle(site)
+	return p.setServer(site)
 }
 
-// bucketOnHost places an https: URL of an object store.
+// bucketOnHost sets the Location for an http: or https: URL of an object store.
 func (p *parser) bucketOnHost(site site) error {
 	bucket, key := site.bucket, p.in.path
 	if bucket == "" {
@@ -198,17 +198,17 @@ func (p *parser) bucketOnHost(site site) error {
 	if err := p.readProfile(); err != nil {
 		return err
 	}
-	return p.settle(site)
+	return p.setServer(site)
 }
 
-// setBucket checks and sets bucket and key; rawKey is percent-encoded.
+// setBucket checks and sets bucket and key. rawKey is percent-encoded.
 func (p *parser) setBucket(bucket, rawKey string) error {
 	if bucket == "" {
-		return errors.New("no bucket is named")
+		return errors.New("the URL has no bucket")
 	}
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	if len(bucket) > 255 || strings.Trim(bucket, letters+"._-") != "" || strings.ContainsAny(bucket[:1], "._-") {
-		return errors.New("the bucket name has a character other than letters, digits, dot, hyphen and underscore")
+		return errors.New("the bucket name must have at most 255 letters, digits, dots, hyphens and underscores and begin with a letter or digit")
 	}
 	key, err := unescape(strings.Trim(rawKey, "/"))
 	if err != nil {
@@ -228,7 +228,7 @@ func (p *parser) setBucket(bucket, rawKey string) error {
 	return nil
 }
 
-// checkKey refuses keys that no driver may be given.
+// checkKey refuses keys that drivers do not accept.
 func checkKey(key string) error {
 	if key == "" {
 		return nil
@@ -245,8 +245,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// settle fixes region and endpoint of an s3 Location.
-func (p *parser) settle(site site) error {
+// setServer sets the region and the endpoint of an s3 Location.
+func (p *parser) setServer(site site) error {
 	region, err := p.region(site)
 	if err != nil {
 		return err
@@ -265,14 +265,14 @@ func (p *parser) settle(site site) error {
 	p.loc.Endpoint = site.srv.String()
 	if p.loc.Endpoint != before || site.bucket != "" {
 		p.step("rewrite", before, p.loc.Endpoint+"/"+p.loc.Path,
-			"object stores are addressed as https://host/bucket/key (path style), Amazon's with the region in the host")
+			"requests to object stores use https://host/bucket/key (path style), with the region in Amazon's host names")
 	}
 	return nil
 }
 
-// s3URL gives the canonical URL of an s3 Location up to the fragment, and
-// the fragment keys that it needs besides. An endpoint whose host would be
-// read as bucket.host, or is a bare web host, goes into the fragment.
+// s3URL returns the canonical URL of an s3 Location without the fragment, and the
+// fragment keys that the URL needs. The endpoint becomes a fragment key if its host
+// would be parsed as bucket.host or as a web server.
 func (l *Location) s3URL() (base string, extra []Param) {
 	region := l.Region
 	base = l.Endpoint + "/" + escape(l.Path, keepPath)
@@ -297,5 +297,5 @@ func (l *Location) s3URL() (base string, extra []Param) {
 	return base, extra
 }
 
-// isBytes reports whether mode=bytes is in force.
+// isBytes reports whether the modes contain bytes.
 func (p *parser) isBytes() bool { return slices.Contains(p.mode, modeBytes) }

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// TestWebSettings shows which rc keys reach the http driver, and that no
-// secret is told.
+// TestWebSettings checks which rc keys reach the http driver and that the steps
+// contain no secret.
 func TestWebSettings(t *testing.T) {
 	t.Parallel()
 	env := &ncurl.Env{RC: []ncurl.RCEntry{
@@ -36,9 +36,9 @@ func TestWebSettings(t *testing.T) {
 	}
 }
 
-// TestWebLogin shows that a login of the rc files goes to the server that its
-// section names, over TLS or to this machine, and that one that is not used is
-// told without its value.
+// TestWebLogin checks that a login of the rc files is used only for the server of
+// its section, over TLS or on this machine, and that the warning about an ignored
+// login does not contain its value.
 func TestWebLogin(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// The rewriting table of the reference. A comment marks a difference.
+// TestObjectStoreHosts checks the rewriting table of the reference, netcdf-c. Comments mark
+// the differences.
 func TestObjectStoreHosts(t *testing.T) {
 	t.Parallel()
 	const east, west = "https://s3.us-east-1.amazonaws.com", "https://s3.us-west-2.amazonaws.com"
@@ -23,7 +24,7 @@ func TestObjectStoreHosts(t *testing.T) {
 		{"s3://b", east, "b", "", "us-east-1"},
 		{"s3://b/", east, "b", "", "us-east-1"},
 		{"s3://B_old/k/l/", east, "B_old", "k/l", "us-east-1"},
-		{"s3://my.dotted.bucket/k", east, "my.dotted.bucket", "k", "us-east-1"}, // the reference takes dots for a host
+		{"s3://my.dotted.bucket/k", east, "my.dotted.bucket", "k", "us-east-1"}, // the reference treats a name with dots as a host
 		{"s3://b/a%20b/%C3%BC", east, "b", "a b/ü", "us-east-1"},
 		{"s3://s3.us-west-2.amazonaws.com/b/k", west, "b", "k", "us-west-2"},
 		{"https://b.s3.us-west-2.amazonaws.com/k", west, "b", "k", "us-west-2"},
@@ -48,17 +49,17 @@ func TestObjectStoreHosts(t *testing.T) {
 		{"https://s3.us-west-2.amazonaws.com:443/b/k", west, "b", "k", "us-west-2"},
 		{"gs3://b/k", google, "b", "k", ""},
 		{"https://storage.googleapis.com/b/k", google, "b", "k", ""},
-		{"https://b.storage.googleapis.com/k", google, "b", "k", ""}, // not recognised by the reference
+		{"https://b.storage.googleapis.com/k", google, "b", "k", ""}, // not recognized by the reference
 		{"https://a.b.storage.googleapis.com/k", google, "a.b", "k", ""},
-		// Other hosts, kept whole. http stays http; the reference forces https.
+		// Other hosts are kept unchanged. http stays http, but the reference forces https.
 		{"http://localhost:9000/b/k#mode=s3", "http://localhost:9000", "b", "k", ""},
 		{"http://127.0.0.1:7070/b#mode=s3", "http://127.0.0.1:7070", "b", "", ""},
 		{"http://[::1]:7070/b/k#mode=s3", "http://[::1]:7070", "b", "k", ""},
 		{"http://[0:0::1]:80/b/k#mode=s3", "http://[::1]", "b", "k", ""},
 		{"https://minio.example.org/b/k#mode=s3", "https://minio.example.org", "b", "k", ""},
 		{"https://s3.gra.io.example.org/b/k#mode=s3", "https://s3.gra.io.example.org", "b", "k", "gra"},
-		{"https://s3.example.org/b/k#mode=s3", "https://s3.example.org", "b", "k", ""}, // "example" is no region
-		// Virtual style elsewhere never works in the reference.
+		{"https://s3.example.org/b/k#mode=s3", "https://s3.example.org", "b", "k", ""}, // "example" is not a region
+		// Virtual-hosted style on other servers never works in the reference.
 		{"https://b.s3.gra.io.example.org/k#mode=s3", "https://s3.gra.io.example.org", "b", "k", "gra"},
 		{"https://a.b.s3.example.org/k#mode=s3", "https://s3.example.org", "a.b", "k", ""},
 		{"https://h/b/k#mode=s3&aws.endpoint=https://h", "https://h", "b", "k", ""},
@@ -75,13 +76,13 @@ func TestObjectStoreHosts(t *testing.T) {
 			}
 			again, err := ncurl.Parse(l.String(), nil)
 			if err != nil || !l.Equal(again) {
-				t.Errorf("%s gives %+v, %v; want %+v", l, again, err, l)
+				t.Errorf("%s parses as %+v, %v; want %+v", l, again, err, l)
 			}
 		})
 	}
 }
 
-// Amazon hosts that do not speak S3, and URLs with a query, are web servers.
+// Amazon hosts without S3 service and URLs with a query are web servers.
 func TestWebHosts(t *testing.T) {
 	t.Parallel()
 	for text, w := range map[string]want{
@@ -116,7 +117,7 @@ func TestObjectStoreErrors(t *testing.T) {
 		{"https://b.s3-accelerate.amazonaws.com/k", ncerr.ErrUnsupported, "form of S3 host"},
 		{"https://s3.amazonaws.com/", ncerr.ErrBadURL, "no bucket"},
 		{"http://localhost:9000#mode=s3", ncerr.ErrBadURL, "no bucket"},
-		{"s3:///k", ncerr.ErrBadURL, "nothing stands between"},
+		{"s3:///k", ncerr.ErrBadURL, "and the path is missing"},
 		{"s3:b/k", ncerr.ErrBadURL, `must be followed by "//"`},
 		{"s3://localhost:9000/b/k", ncerr.ErrBadURL, "a bucket has no port"},
 		{"s3://b c/k", ncerr.ErrBadURL, "bucket name"},
@@ -144,7 +145,7 @@ func TestObjectStoreErrors(t *testing.T) {
 	checkError(t, "s3://b/k", &ncurl.Env{S3Endpoint: "nonsense"}, ncerr.ErrInvalid, "the configured endpoint")
 }
 
-// settings is an Env in which every source of every setting says something.
+// settings returns an Env in which every source sets every setting.
 func settings() *ncurl.Env {
 	return &ncurl.Env{
 		RC: []ncurl.RCEntry{
@@ -165,9 +166,8 @@ func settings() *ncurl.Env {
 	}
 }
 
-// TestSelectionOrder takes one source after the other away and sees the next
-// one take over. Differs from the reference in that a profile's region comes
-// before the rc key.
+// TestSelectionOrder removes one source after the other and checks that the next one
+// takes effect. Unlike in the reference, the region of a profile precedes the rc key.
 func TestSelectionOrder(t *testing.T) {
 	t.Parallel()
 	env := settings()
@@ -179,7 +179,7 @@ func TestSelectionOrder(t *testing.T) {
 		}
 		again, err := ncurl.Parse(l.String(), env)
 		if err != nil || !l.Equal(again) {
-			t.Errorf("%s: %s gives\n%+v, %v\nwant\n%+v", text, l, again, err, l)
+			t.Errorf("%s: %s parses as\n%+v, %v\nwant\n%+v", text, l, again, err, l)
 		}
 		return l
 	}
@@ -232,7 +232,7 @@ func TestProfiles(t *testing.T) {
 	env.Vars = map[string]string{"AWS_PROFILE": "gone"}
 	l, err := ncurl.Parse("s3://b/k", env)
 	if err != nil || l.Profile != "default" || l.ProfileExplicit || len(l.Warnings) != 1 {
-		t.Errorf("AWS_PROFILE without such a profile: %+v, %v", l, err)
+		t.Errorf("AWS_PROFILE with an unknown profile: %+v, %v", l, err)
 	}
 	for _, name := range []string{"no", "None"} {
 		l, err := ncurl.Parse("s3://b/k#aws.profile="+name, env)
@@ -242,7 +242,7 @@ func TestProfiles(t *testing.T) {
 	}
 	l, err = ncurl.Parse("s3://b/k#aws.profile=unread", nil)
 	if err != nil || l.Profile != "unread" || !l.ProfileExplicit {
-		t.Errorf("a profile when none were read: %+v, %v", l, err)
+		t.Errorf("a profile without known profiles: %+v, %v", l, err)
 	}
 	l, err = ncurl.Parse("s3://b/k#aws.region=eu-west-1&aws.region=eu-west-1", nil)
 	if err != nil || l.Region != "eu-west-1" {
@@ -250,7 +250,7 @@ func TestProfiles(t *testing.T) {
 	}
 	l, err = ncurl.Parse("https://s3.eu-west-1.amazonaws.com/b/k#aws.region=eu-west-2", nil)
 	if err != nil || len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0], "eu-west-2") {
-		t.Errorf("a region that loses to the host wants a warning: %+v, %v", l, err)
+		t.Errorf("want a warning about a region that contradicts the host: %+v, %v", l, err)
 	}
 }
 
@@ -275,8 +275,8 @@ func TestRCSections(t *testing.T) {
 	}
 }
 
-// TestSecrets feeds secrets in every place and looks for them in everything
-// that is meant to be shown.
+// TestSecrets puts secrets into every part of a location and checks that no output
+// contains them.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const s = "hunter2"
@@ -310,7 +310,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s: the secret is shown:\n%s", text, shown)
 		}
 		if strings.Contains(text, "Signature") && !strings.Contains(l.String(), s) {
-			t.Errorf("%s: String() has lost the signature: %s", text, l)
+			t.Errorf("%s: String() lacks the signature: %s", text, l)
 		}
 	}
 }
@@ -348,7 +348,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	if err := l.Explain(failing{}); err == nil {
-		t.Error("Explain hides a failed write")
+		t.Error("Explain did not return the error of a failed write")
 	}
 }
 
@@ -368,6 +368,6 @@ func TestEqual(t *testing.T) {
 	}
 	var none *ncurl.Location
 	if a.Equal(b) || a.Equal(nil) || !none.Equal(nil) || !a.Equal(a) {
-		t.Error("Equal mistakes one Location for another")
+		t.Error("Equal returns true for different Locations")
 	}
 }

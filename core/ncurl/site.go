@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// siteKind says whose server a host is.
+// siteKind is the kind of a server, determined from its host name.
 type siteKind uint8
 
 const (
-	siteOther  siteKind = iota // anybody's
+	siteOther  siteKind = iota // any other server
 	siteAmazon                 // Amazon S3
 	siteGoogle                 // Google Cloud Storage
-	siteWeb                    // an Amazon host that does not speak S3
+	siteWeb                    // an Amazon host without S3 service
 )
 
 const (
@@ -22,16 +22,16 @@ const (
 	googleHost        = "storage.googleapis.com"
 )
 
-// site is a host of an object store, analysed.
+// site is the parsed host of an object store.
 type site struct {
 	kind   siteKind
-	srv    server // without the bucket
+	srv    server // host name without the bucket
 	bucket string // from the host name; empty in path style
 	region string // from the host name
-	plain  bool   // Amazon's ordinary host, into which the region is written
+	plain  bool   // an ordinary Amazon host, which gets the region in its name
 }
 
-// errForm says that a host form is understood but not offered.
+// errForm is the error for a form of S3 host that is recognized but not supported.
 var errForm = errors.New("this form of S3 host is not supported; use s3://BUCKET/KEY")
 
 func isAmazon(host string) bool {
@@ -42,7 +42,7 @@ func isGoogle(host string) bool {
 	return host == googleHost || strings.HasSuffix(host, "."+googleHost)
 }
 
-// amazonHost gives the path-style host of a region.
+// amazonHost returns the path-style host of a region.
 func amazonHost(region string) string {
 	if strings.HasPrefix(region, "cn-") {
 		return "s3." + region + amazonSuffixChina
@@ -50,9 +50,10 @@ func amazonHost(region string) string {
 	return "s3." + region + amazonSuffix
 }
 
-// siteOf analyses a host; wanted says that the S3 driver was asked for.
-// Source: netcdf-c libdispatch/ds3util.c, NC_s3urlrebuild; virtual style on
-// other servers and dotted buckets as that code intends but does not manage.
+// siteOf parses a host. wanted is set if the URL asks for the S3 driver.
+//
+// Source: netcdf-c libdispatch/ds3util.c, NC_s3urlrebuild. Unlike that code, siteOf
+// also handles buckets with dots and virtual-hosted style on other servers.
 func siteOf(srv server, wanted bool) (site, error) {
 	host := srv.host
 	labels := strings.Split(host, ".")
@@ -72,12 +73,12 @@ func siteOf(srv server, wanted bool) (site, error) {
 }
 
 func errS2(host string) error {
-	return errors.New(`the host begins with "s2.", a misprint of old documents; did you mean "s3` + host[2:] + `"?`)
+	return errors.New(`the host begins with "s2.", a misprint in old documents; did you mean "s3` + host[2:] + `"?`)
 }
 
-// otherSite finds bucket and region in a host of the form
-// [bucket.]s3[.region].domain. A region is seen only when at least two labels
-// of domain remain; otherwise "s3.example.org" would have one.
+// otherSite finds the bucket and the region in a host of the form
+// [bucket.]s3[.region].domain. A region needs at least two labels of domain after
+// it, so "s3.example.org" has none.
 func otherSite(srv server, labels []string) site {
 	s := site{kind: siteOther, srv: srv}
 	for i := len(labels) - 3; i >= 0; i-- {
@@ -94,7 +95,7 @@ func otherSite(srv server, labels []string) site {
 	return s
 }
 
-// amazonSite analyses a host below amazonaws.com.
+// amazonSite parses a host below amazonaws.com.
 func amazonSite(srv server, wanted bool) (site, error) {
 	suffix := amazonSuffix
 	if strings.HasSuffix(srv.host, amazonSuffixChina) {
@@ -111,24 +112,24 @@ func amazonSite(srv server, wanted bool) (site, error) {
 	s := site{kind: siteAmazon, srv: srv}
 	switch {
 	case i < 0 && wanted:
-		return s, errors.New("this Amazon host is not one of S3 (s3.REGION.amazonaws.com)")
+		return s, errors.New("this Amazon host is not one of S3 (want s3.REGION.amazonaws.com)")
 	case i < 0 || strings.HasPrefix(labels[i], "s3-website"):
 		s.kind = siteWeb
 		return s, nil
 	case len(labels)-i == 3 && labels[i+2] == "vpce":
 		s.region = labels[i+1]
-		return s, nil // a private endpoint: used whole, in path style
+		return s, nil // a private endpoint keeps its host name and uses path style
 	}
 	s.bucket = strings.Join(labels[:i], ".")
 	s.srv.host = strings.Join(labels[i:], ".") + suffix
 	return s, s.readAmazon(labels[i], labels[i+1:])
 }
 
-// readAmazon takes the region from the service label and those after it.
+// readAmazon reads the region from the service label and the labels after it.
 func (s *site) readAmazon(service string, rest []string) error {
 	s.plain = service == modeS3
 	if region, ok := strings.CutPrefix(service, "s3-"); ok && strings.Count(region, "-") >= 2 && len(rest) == 0 {
-		rest, s.plain = []string{region}, true // s3-eu-west-1, the old spelling
+		rest, s.plain = []string{region}, true // old spelling such as s3-eu-west-1
 	} else if ok && service != "s3-fips" {
 		return errForm
 	}
@@ -144,7 +145,7 @@ func (s *site) readAmazon(service string, rest []string) error {
 	return nil
 }
 
-// siteError gives an error of siteOf its kind.
+// siteError adds the kind to an error of siteOf.
 func (p *parser) siteError(err error) error {
 	if errors.Is(err, errForm) {
 		return p.unsupported(err)
@@ -152,12 +153,12 @@ func (p *parser) siteError(err error) error {
 	return p.bad(err)
 }
 
-// endpointSite analyses the value of an endpoint setting.
+// endpointSite parses the value of an endpoint setting. from describes the setting.
 func (p *parser) endpointSite(value, from string) (site, error) {
 	scheme, authority, ok := strings.Cut(strings.TrimSuffix(value, "/"), "://")
 	scheme = strings.ToLower(scheme)
 	if !ok || scheme != schemeHTTP && scheme != schemeHTTPS || strings.ContainsAny(authority, "/?#@") {
-		return site{}, p.setting(from, errors.New("an endpoint is http://HOST[:PORT] or https://HOST[:PORT] and nothing more"))
+		return site{}, p.setting(from, errors.New("an endpoint is http://HOST[:PORT] or https://HOST[:PORT] without a path"))
 	}
 	srv, err := parseServer(scheme, authority)
 	if err != nil {
@@ -165,17 +166,17 @@ func (p *parser) endpointSite(value, from string) (site, error) {
 	}
 	s, err := siteOf(srv, true)
 	if err != nil || s.bucket != "" {
-		// The host is used whole: it was named as an endpoint, not as a bucket.
+		// An endpoint does not name a bucket, so its host name stays complete.
 		if labels := strings.Split(srv.host, "."); labels[0] == "s2" && len(labels) > 1 {
 			return site{}, p.setting(from, err)
 		}
 		s = site{kind: siteOther, srv: srv, region: s.region}
 	}
-	p.step("endpoint", "", srv.String(), from+" names the server")
+	p.step("endpoint", "", srv.String(), from+" sets the server")
 	return s, nil
 }
 
-// validRegion reports whether text may stand in a host name as a region.
+// validRegion reports whether text is valid as a region in a host name.
 func validRegion(text string) bool {
 	return text != "" && len(text) <= 63 && !slices.ContainsFunc([]byte(text), func(c byte) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_'

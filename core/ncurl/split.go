@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// The schemes. Those of DAP are recognised only to be refused.
+// The schemes. Those of DAP are recognized only to refuse them.
 const (
 	schemePath  = "" // a plain path
 	schemeFile  = "file"
@@ -29,28 +29,29 @@ func schemes() []string {
 	return []string{schemeFile, schemeS3, schemeGS3, schemeHTTP, schemeHTTPS, schemeMem}
 }
 
-// offered are the schemes that every program has: mem is for tests.
+// offered returns the schemes listed in messages. They exclude mem, which is for
+// tests.
 func offered() []string { return schemes()[:len(schemes())-1] }
 
-// parts is a location cut at its separators, nothing decoded but the params.
+// parts is a location split at its separators. Only the params are decoded.
 type parts struct {
 	scheme    string // lower case; empty for a plain path
-	authority string // what stands between "//" and the path
-	slashes   bool   // "//" was there
-	path      string // for file and mem: all that follows the scheme
+	authority string // the text between "//" and the path
+	slashes   bool   // "//" follows the scheme
+	path      string // for file and mem, everything after the scheme
 	query     string
 	hasQuery  bool
-	prefix    []Param // of [k=v] groups
+	prefix    []Param // from [k=v] groups
 	fragment  []Param
-	// doubtful is what stands behind a "#" in a plain path and looks like a
-	// fragment, but has unknown keys: the "#" is part of the name.
+	// doubtful holds the params after a "#" in a plain path that look like a
+	// fragment but have unknown keys. Then path includes the "#".
 	doubtful []Param
 }
 
-// ErrLogin is the cause of an error about a URL with user information in it.
-var ErrLogin = errors.New("a user name or password does not belong in a URL")
+// ErrLogin is the cause of an error about a URL that contains user information.
+var ErrLogin = errors.New("a URL must not contain a user name or password")
 
-// split cuts text at its separators. Errors carry no part of an authority.
+// split splits text at its separators. Its errors contain no part of an authority.
 func split(text string) (parts, error) {
 	if strings.TrimSpace(text) == "" {
 		return parts{}, errors.New("the location is empty")
@@ -61,11 +62,11 @@ func split(text string) (parts, error) {
 	prefix, rest := cutPrefix(text)
 	scheme, after, ok := cutScheme(rest)
 	if !ok {
-		if noScheme(rest) != "" {
-			return parts{}, errors.New("the text before \"://\" is not a scheme; write ./NAME for a path of this name")
+		if badScheme(rest) != "" {
+			return parts{}, errors.New("the text before \"://\" is not a scheme; write ./NAME for a path with this name")
 		}
 		if after := strings.TrimPrefix(rest, ":"); strings.HasPrefix(after, "//") && hasLogin(strings.TrimLeft(after, "/")) {
-			return parts{}, fmt.Errorf("%w; write .//NAME for a path of this name", ErrLogin)
+			return parts{}, fmt.Errorf("%w; write .//NAME for a path with this name", ErrLogin)
 		}
 		return splitPath(text), nil
 	}
@@ -98,8 +99,8 @@ func split(text string) (parts, error) {
 	return p, checkAuthority(&p)
 }
 
-// hasLogin reports whether what follows "file:" has user information where a
-// URL has it, behind two slashes, or "user:password@" in its first segment.
+// hasLogin reports whether the text after "file:" contains user information: before
+// an "@" after exactly two slashes, or as "user:password@" in its first segment.
 func hasLogin(after string) bool {
 	rest := strings.TrimLeft(after, `/\`)
 	if len(after)-len(rest) == 2 && !hasDrive(rest) {
@@ -120,13 +121,13 @@ func checkAuthority(p *parts) error {
 		return fmt.Errorf("%w; name a profile (aws.profile=NAME) or use .netrc", ErrLogin)
 	}
 	if p.authority == "" {
-		return fmt.Errorf("nothing stands between %q and the path", p.scheme+"://")
+		return fmt.Errorf("the host or bucket between %q and the path is missing", p.scheme+"://")
 	}
 	return nil
 }
 
-// splitPath treats text as a plain path. Its fragment counts only when all of
-// its keys are known, since "#" is legal in a file name.
+// splitPath splits a plain path. It accepts a fragment only if all keys are known,
+// because "#" is valid in a file name.
 func splitPath(text string) parts {
 	if i := strings.LastIndexByte(text, '#'); i > 0 {
 		params, err := parseParams(text[i+1:])
@@ -141,8 +142,7 @@ func splitPath(text string) parts {
 	return parts{path: text}
 }
 
-// cutPrefix cuts leading [..] groups off text; it gives the groups with their
-// brackets.
+// cutPrefix splits leading [..] groups off text. groups includes the brackets.
 func cutPrefix(text string) (groups, rest string) {
 	rest = text
 	for strings.HasPrefix(rest, "[") {
@@ -155,9 +155,8 @@ func cutPrefix(text string) (groups, rest string) {
 	return text[:len(text)-len(rest)], rest
 }
 
-// cutScheme cuts a scheme off text. A single letter is a drive, and a word
-// that is no known scheme counts only when "//" follows the colon, so that
-// "run12:00.zarr" is a path.
+// cutScheme splits a scheme off text. A single letter is a drive. An unknown word is
+// a scheme only if "//" follows the colon, so that "run12:00.zarr" is a path.
 func cutScheme(text string) (scheme, rest string, ok bool) {
 	word, rest, found := strings.Cut(text, ":")
 	if !found || len(word) < 2 {
@@ -177,19 +176,19 @@ func cutScheme(text string) (scheme, rest string, ok bool) {
 	return scheme, rest, strings.HasPrefix(rest, "//")
 }
 
-// Scheme returns the scheme of a location as [Parse] sees it, in lower case, or
-// "" for a plain path. Parse may refuse the scheme.
+// Scheme returns the scheme that [Parse] recognizes in text, in lower case, or "" for
+// a plain path. Parse may refuse the scheme.
 func Scheme(text string) string {
 	_, rest := cutPrefix(text)
 	if scheme, _, ok := cutScheme(rest); ok {
 		return scheme
 	}
-	return noScheme(rest)
+	return badScheme(rest)
 }
 
-// noScheme gives what stands before "://" in text without a scheme, "" where
-// that may be the beginning of a path.
-func noScheme(text string) string {
+// badScheme returns the text before "://" in text that does not begin with a scheme.
+// It returns "" if that text may be the beginning of a path.
+func badScheme(text string) string {
 	if head, _, found := strings.Cut(text, "://"); found && !strings.ContainsAny(head, `/\`) {
 		return head
 	}
@@ -211,7 +210,7 @@ func parsePrefix(groups string) ([]Param, error) {
 	return out, nil
 }
 
-// parseParams parses "k=v&k2". Empty items are skipped. Errors show no value.
+// parseParams parses "k=v&k2". It skips empty items. Its errors contain no values.
 func parseParams(text string) ([]Param, error) {
 	var out []Param
 	for item := range strings.SplitSeq(text, "&") {
@@ -226,7 +225,7 @@ func parseParams(text string) ([]Param, error) {
 		if key == "" {
 			return nil, errors.New("the fragment has a value without a key")
 		}
-		if strings.Contains(key, "=") { // what follows is meant for a value, which may be secret
+		if strings.Contains(key, "=") { // the text after it may be a secret value
 			return nil, errors.New(`a fragment key has an encoded "="; write KEY=VALUE without encoding`)
 		}
 		value, err := url.PathUnescape(rawValue)
@@ -238,15 +237,15 @@ func parseParams(text string) ([]Param, error) {
 	return out, nil
 }
 
-// Characters that escape keeps besides letters, digits and "-._~".
+// Characters that escape does not encode, in addition to letters, digits and "-._~".
 const (
 	keepSegment = "!$&'()*+,;=:@"   // in one segment of a URL path
 	keepPath    = keepSegment + "/" // in a whole path
-	keepFile    = "!$&'()*+,;=:/"   // in the path of a file: "@" would make the part before it a user name
+	keepFile    = "!$&'()*+,;=:/"   // in the path of a file: URL; without "@", which would end a user name
 	keepValue   = "!$'()*+,;:/?[]"  // in a fragment
 )
 
-// escape percent-encodes the bytes of s that are neither unreserved nor in
+// escape percent-encodes all bytes of s except unreserved characters and those in
 // keep.
 func escape(s, keep string) string {
 	const hex = "0123456789ABCDEF"
@@ -268,7 +267,7 @@ func escape(s, keep string) string {
 func unescape(raw string) (string, error) {
 	s, err := url.PathUnescape(raw)
 	if err != nil {
-		return "", errors.New(`the path has a bad percent-escape; a bare "%" is written "%25"`)
+		return "", errors.New(`the path has a bad percent-escape; write "%" itself as "%25"`)
 	}
 	if strings.ContainsRune(s, 0) {
 		return "", errors.New("the path contains a NUL character")
@@ -276,14 +275,14 @@ func unescape(raw string) (string, error) {
 	return s, nil
 }
 
-// server is a checked host and port.
+// server is a valid scheme, host and port.
 type server struct {
 	scheme string // http or https
 	host   string // lower case; an IPv6 address in brackets
 	port   string // empty for the scheme's default
 }
 
-// String gives scheme://host[:port].
+// String returns scheme://host[:port].
 func (s server) String() string {
 	if s.port == "" {
 		return s.scheme + "://" + s.host
@@ -291,13 +290,13 @@ func (s server) String() string {
 	return s.scheme + "://" + s.host + ":" + s.port
 }
 
-// isLoopback reports whether the server is on this machine by its name.
+// isLoopback reports whether the host is localhost or a loopback address.
 func (s server) isLoopback() bool {
 	addr, err := netip.ParseAddr(strings.Trim(s.host, "[]"))
 	return s.host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// parseServer checks an authority that has no user information in it.
+// parseServer parses an authority without user information.
 func parseServer(scheme, authority string) (server, error) {
 	s := server{scheme: scheme}
 	host := authority
@@ -305,7 +304,7 @@ func parseServer(scheme, authority string) (server, error) {
 		host = authority[:i]
 		port, err := strconv.ParseUint(authority[i+1:], 10, 16)
 		if err != nil || port == 0 {
-			return s, errors.New("the port is not a number from 1 to 65535")
+			return s, errors.New("the port must be a number from 1 to 65535")
 		}
 		if scheme == schemeHTTP && port != 80 || scheme == schemeHTTPS && port != 443 {
 			s.port = strconv.FormatUint(port, 10)
@@ -329,11 +328,11 @@ func checkHostName(host string) error {
 	}
 	for label := range strings.SplitSeq(host, ".") {
 		if label == "" || len(label) > 63 {
-			return errors.New("the host name has an empty label or one longer than 63 characters")
+			return errors.New("the host name has an empty label or a label longer than 63 characters")
 		}
 		for _, c := range []byte(label) {
 			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return errors.New("the host name has a character other than letters, digits, hyphen and dot; " +
+				return errors.New("the host name has a character other than letters, digits, hyphen, underscore and dot; " +
 					"write an international name in its xn-- form")
 			}
 		}
@@ -341,7 +340,7 @@ func checkHostName(host string) error {
 	return nil
 }
 
-// bad makes an ErrBadURL that shows text with its secrets masked.
+// bad returns an error of kind ErrBadURL that shows text with masked secrets.
 func bad(text string, cause error) error {
 	return ncerr.New(ncerr.ErrBadURL, "parse location", maskText(text), cause)
 }
