@@ -6,19 +6,20 @@ import (
 	"strings"
 )
 
-// AWSProfile is what URL inference needs of an AWS profile. It has the fields
-// of ncurl.Profile and holds no credential.
+// AWSProfile holds the settings of an AWS profile that URL inference uses. It has the
+// same fields as ncurl.Profile and contains no credentials.
 type AWSProfile struct {
-	Region          string // "region", else "aws_region"
+	Region          string // "region", or else "aws_region"
 	Endpoint        string // "endpoint_url"
-	Services        string // "services": the section [services NAME]
+	Services        string // "services": the NAME of a section [services NAME]
 	S3Endpoint      string // "endpoint_url" below "s3" in that section
 	IgnoreEndpoints bool   // "ignore_configured_endpoint_urls"
 }
 
-// AWSFiles names the two AWS files: that of AWS_CONFIG_FILE, else
-// ~/.aws/config, and that of AWS_SHARED_CREDENTIALS_FILE, else
-// ~/.aws/credentials. NC_TEST_AWS_DIR replaces the home directory.
+// AWSFiles returns the names of the two AWS files: $AWS_CONFIG_FILE or else
+// ~/.aws/config, and $AWS_SHARED_CREDENTIALS_FILE or else ~/.aws/credentials.
+// $NC_TEST_AWS_DIR replaces the home directory.
+//
 // Source: AWS SDK reference, "Shared config and credentials files".
 func AWSFiles(env Env) []string {
 	home := env.Home
@@ -39,10 +40,10 @@ func AWSFiles(env Env) []string {
 	return out
 }
 
-// LoadAWS reads the profiles of AWS files in order; settings of a later file
-// override those of an earlier one. A missing file is nothing, so that the
-// map may be empty; it is never nil. What cannot be used is skipped and
-// reported, without its text, as [ParseAWS] does.
+// LoadAWS reads the profiles of AWS files in order. Settings of later files override
+// those of earlier ones. Missing files are ignored. The map may be empty but is
+// never nil. LoadAWS skips lines and files that it cannot use and reports them in
+// problems, without their text, as [ParseAWS] does.
 func LoadAWS(files []string, read func(string) ([]byte, error)) (profiles map[string]AWSProfile, problems []error) {
 	profiles = map[string]AWSProfile{}
 	for _, name := range files {
@@ -56,13 +57,14 @@ func LoadAWS(files []string, read func(string) ([]byte, error)) (profiles map[st
 	return profiles, problems
 }
 
-// ParseAWS adds the profiles of one file to profiles. Sections are [default],
-// [NAME] and [profile NAME], and [services NAME] for the profiles that name it;
-// others, such as [sso-session NAME], are skipped, as are indented lines, which
-// belong to a nested setting. "#" and ";" begin a comment at the start of a
-// line, and after a space within one. Each problem is an *ncerr.Error of kind
-// ErrInvalid (ErrLimit for a file of more than 64 KiB) with file:line; since the
-// line may hold a secret, it is not shown.
+// ParseAWS adds the profiles of one file to profiles. It reads the sections
+// [default], [NAME] and [profile NAME], and [services NAME] for the profiles that
+// refer to it. It skips other sections, such as [sso-session NAME], and indented
+// lines of profiles, which belong to nested settings. "#" and ";" begin a comment at
+// the start of a line or after a space. Each problem is an *ncerr.Error with
+// file:line, of kind ErrInvalid, or ErrLimit for a file of more than 64 KiB. It does
+// not contain the text of the line, which may be secret.
+//
 // Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
 func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problems []error) {
 	f := awsFile{profiles: profiles, services: map[string]string{}, low: map[string]bool{}}
@@ -84,14 +86,14 @@ func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problem
 	return problems
 }
 
-// awsFile is a file that is being read.
+// awsFile holds the state of ParseAWS.
 type awsFile struct {
 	profiles map[string]AWSProfile
-	services map[string]string // the endpoint of S3 of each [services NAME]
-	low      map[string]bool   // profiles whose region came from aws_region of this file
+	services map[string]string // the S3 endpoint of each [services NAME]
+	low      map[string]bool   // profiles whose region is that of aws_region in this file
 	kind     sectionKind
 	section  string
-	service  string // whose nested settings follow
+	service  string // the service of the nested settings that follow
 }
 
 type sectionKind uint8
@@ -102,18 +104,18 @@ const (
 	servicesSection
 )
 
-// begin begins the section of a line.
+// begin starts the section that line names.
 func (f *awsFile) begin(line string) (err error) {
 	f.section, f.kind, err = awsSection(line)
 	f.service = ""
 	if f.kind == profileSection {
-		p := f.profiles[f.section] // one without settings is one, too
+		p := f.profiles[f.section] // a profile may have no settings
 		f.profiles[f.section] = p
 	}
 	return err
 }
 
-// line takes a line of a section.
+// line reads a line of the current section.
 func (f *awsFile) line(line string, indented bool) error {
 	if f.kind == otherSection || indented && f.kind == profileSection {
 		return nil
@@ -136,7 +138,8 @@ func (f *awsFile) line(line string, indented bool) error {
 	return nil
 }
 
-// set stores one setting; low marks sections whose region is only aws_region.
+// set stores one setting. low contains the sections whose region is only that of
+// aws_region.
 func (p *AWSProfile) set(key, value string, low map[string]bool, section string) {
 	switch {
 	case value == "":
@@ -153,7 +156,7 @@ func (p *AWSProfile) set(key, value string, low map[string]bool, section string)
 	}
 }
 
-// awsSection reads a section line.
+// awsSection parses a section header.
 func awsSection(line string) (name string, kind sectionKind, err error) {
 	name, _, ok := strings.Cut(line[1:], "]")
 	if !ok {
@@ -175,7 +178,7 @@ func awsSection(line string) (name string, kind sectionKind, err error) {
 	return "", otherSection, nil
 }
 
-// stripComment cuts a comment that follows a space.
+// stripComment removes a comment that follows a space or tab.
 func stripComment(line string) string {
 	for _, mark := range []string{" #", " ;", "\t#", "\t;"} {
 		line, _, _ = strings.Cut(line, mark)

@@ -11,19 +11,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Ceilings on configuration files, in bytes. The TOML decoder's work grows with
-// the square of both, its stack with the nesting that a file has room for.
+// Limits on configuration files and their lines, in bytes. The time of the TOML
+// decoder grows with the square of both, and its stack with the possible nesting.
 const (
 	maxFile = 1 << 16
 	maxLine = 1 << 11
 )
 
-// Config is the whole configuration. The zero value has no limits at all and
-// is not useful: start from [Default] or [Load]. It is not changed after it
-// was made and is then safe for concurrent use.
+// Config is the complete configuration. The zero value has no limits and is not
+// useful: start from [Default] or [Load]. The package does not change a Config after
+// returning it, so it is safe for concurrent use.
 type Config struct {
-	// Drivers and Filters hold the tables [drivers.NAME] and [filters.NAME];
-	// never nil.
+	// Drivers and Filters hold the tables [drivers.NAME] and [filters.NAME]. They
+	// are never nil.
 	Drivers map[string]Options
 	Filters map[string]Options
 	Plugins Plugins
@@ -32,73 +32,73 @@ type Config struct {
 	Limits  Limits
 
 	where map[string]string // dotted key -> file:line
-	base  string            // directory of the highest file, or where one would be
+	base  string            // directory of the last file that was read, or of the first possible one
 }
 
-// Options is one [drivers.NAME] or [filters.NAME] table: strings, int64,
-// float64 (finite), bool, []any and map[string]any.
+// Options is a table [drivers.NAME] or [filters.NAME]. Its values are of type string,
+// int64, float64 (finite), bool, []any and map[string]any.
 type Options map[string]any
 
-// JSON gives the options as a JSON object, keys sorted; nil when there are
-// none. It is what a driver's or filter's strict decoding expects.
+// JSON returns the options as a JSON object with sorted keys, or nil if o is empty.
 func (o Options) JSON() []byte {
 	if len(o) == 0 {
 		return nil
 	}
 	doc, err := json.Marshal(map[string]any(o))
-	if err != nil { // Load admits only what JSON can say
-		panic("config: options that are not JSON: " + err.Error())
+	if err != nil { // Load accepts only values that JSON can represent
+		panic("config: options are not representable in JSON: " + err.Error())
 	}
 	return doc
 }
 
-// Plugins says where plugins come from and how they are run.
+// Plugins configures how plugins are found and run.
 type Plugins struct {
-	Dirs          []string      // searched in order, before the other places
-	LockFile      string        // empty: see Config.LockPath
-	AllowUnpinned bool          // launch plugins that the lock file does not name
+	Dirs          []string      // directories searched in order, before the default ones
+	LockFile      string        // empty for the default; see Config.LockPath
+	AllowUnpinned bool          // run plugins that the lock file does not name
 	Isolation     Isolation     // where drivers and filters run
 	Sandbox       Sandbox       // whether plugin processes are confined
-	Roots         []string      // directories that drivers may see as a whole
-	MaxMemory     Size          // of one plugin process; 0 means no ceiling
+	Roots         []string      // directories that drivers may access as a whole
+	MaxMemory     Size          // maximum memory of one plugin process; 0 means no limit
 	StartTimeout  time.Duration // from launch to the end of the handshake
-	CallTimeout   time.Duration // of one call; 0 means none
-	StopTimeout   time.Duration // from asking a plugin to stop to killing it
+	CallTimeout   time.Duration // of one call; 0 means no limit
+	StopTimeout   time.Duration // from the request to stop until the plugin is killed
 	MaxRestarts   int           // of one plugin within one run of the program
 }
 
-// Isolation says where drivers and filters run.
+// Isolation selects where drivers and filters run.
 type Isolation string
 
 // The ways to run drivers and filters.
 const (
-	IsolationAuto      Isolation = "auto"    // out of process where the platform makes that cheap
-	IsolationProcess   Isolation = "process" // always out of process
+	IsolationAuto      Isolation = "auto"    // in separate processes on platforms where that is cheap
+	IsolationProcess   Isolation = "process" // always in separate processes
 	IsolationInProcess Isolation = "inproc"  // built-in ones in this process; others are refused
 )
 
-// Remote says how stores are used that take tens of milliseconds to answer.
+// Remote configures access to high-latency stores.
 type Remote struct {
-	Attempts    int           // tries of one call, the first included
-	RetryBudget time.Duration // that one call may spend waiting between them
-	CallTimeout time.Duration // of one try
-	InFlight    int           // calls at once
-	MergeGap    Size          // bytes between parts that are read at once
+	Attempts    int           // maximum attempts of one call, including the first
+	RetryBudget time.Duration // maximum total wait between the attempts of one call
+	CallTimeout time.Duration // of one attempt
+	InFlight    int           // maximum number of concurrent calls
+	MergeGap    Size          // maximum bytes between parts that are read together
 }
 
-// Sandbox says whether plugin processes are confined.
+// Sandbox selects whether plugin processes are confined.
 type Sandbox string
 
 // The ways to confine plugin processes.
 const (
 	SandboxAuto    Sandbox = "auto"    // as far as the system can
-	SandboxRequire Sandbox = "require" // wholly, or they are not started
-	SandboxOff     Sandbox = "off"     // not at all
+	SandboxRequire Sandbox = "require" // completely; otherwise they are not started
+	SandboxOff     Sandbox = "off"     // not confined
 )
 
-// Grants takes the key grants out of a [drivers.NAME] or [filters.NAME]
-// table. What is left is for the driver or filter. A value that is no list of
-// strings is ncerr.ErrInvalid.
+// Grants returns the value of the key grants in a table [drivers.NAME] or
+// [filters.NAME], and the other options, which are for the driver or filter. It does
+// not modify o. The error is of kind ncerr.ErrInvalid if the value is not a list of
+// strings.
 func (o Options) Grants() (grants []string, rest Options, err error) {
 	value, ok := o["grants"]
 	if !ok {
@@ -118,14 +118,14 @@ func (o Options) Grants() (grants []string, rest Options, err error) {
 	return grants, rest, nil
 }
 
-// Cache is the local read-through cache of remote objects.
+// Cache configures the local read-through cache of remote objects.
 type Cache struct {
-	Dir    string        // empty: no cache
-	Size   Size          // the most that is kept
+	Dir    string        // empty for no cache
+	Size   Size          // maximum size on disk
 	MaxAge time.Duration // how long content is used without asking the store
 }
 
-// Limits are the ceilings on what comes from outside; see design principle 5.
+// Limits holds the limits on input from stores.
 type Limits struct {
 	MaxChunk     Size  // one decoded chunk
 	MaxMetadata  Size  // one metadata document
@@ -133,12 +133,13 @@ type Limits struct {
 	MaxElements  int64 // elements of one chunk
 	MaxChunks    int64 // chunks of a variable that is copied or dumped
 	MaxData      Size  // bytes of a variable that is copied or dumped
-	MaxKeys      int64 // keys that one listing may hold in memory
+	MaxKeys      int64 // keys that one listing holds in memory
 	MaxListing   Size  // bytes of those keys
-	Workers      int   // chunks decoded at once; 0: one for each processor
+	Workers      int   // chunks decoded concurrently; 0 means one per processor
 }
 
-// Default gives the configuration of an empty file: the defaults of [Keys].
+// Default returns the configuration of an empty file, which has the defaults of
+// [Keys].
 func Default() *Config {
 	c := &Config{Drivers: map[string]Options{}, Filters: map[string]Options{}, where: map[string]string{}}
 	for _, s := range specs() {
@@ -152,13 +153,14 @@ func Default() *Config {
 	return c
 }
 
-// Where gives file:line of the setting in force for a dotted key such as
+// Where returns file:line of the effective setting of a dotted key, such as
 // "plugins.dirs" or "drivers.s3.endpoint", and "" for a default.
 func (c *Config) Where(key string) string { return c.where[key] }
 
-// LockPath gives the path of the plugins' lock file: plugins.lock_file, else
-// plugins.lock beside the highest configuration file that was read or, when
-// none was, where the lowest would be. It is empty when there is no such place.
+// LockPath returns the path of the plugins' lock file. It is plugins.lock_file, or
+// else plugins.lock in the directory of the last configuration file that was read. If
+// no file was read, it is in the directory of the first source. LockPath returns ""
+// if there were no sources.
 func (c *Config) LockPath() string {
 	if c.Plugins.LockFile != "" || c.base == "" {
 		return c.Plugins.LockFile
@@ -166,7 +168,7 @@ func (c *Config) LockPath() string {
 	return filepath.Join(c.base, "plugins.lock")
 }
 
-// Env is what the file functions need of the surroundings.
+// Env is the environment that determines the names of files.
 type Env struct {
 	Home string            // the user's home directory; may be empty
 	Cwd  string            // the current directory
@@ -179,14 +181,13 @@ type Source struct {
 	Required bool // a missing file is an error
 }
 
-// Files gives the TOML files in rising precedence: the user's file
-// ($XDG_CONFIG_HOME or ~/.config, then nczarr/config.toml), which may be
-// missing, the file that $NCZARR_CONFIG names, and explicit, which is that of
-// a --config flag or empty.
+// Files returns the TOML files in increasing precedence: nczarr/config.toml in
+// $XDG_CONFIG_HOME or ~/.config, which may be missing, the file $NCZARR_CONFIG, and
+// explicit, which is the file of a --config flag or empty.
 func Files(explicit string, env Env) []Source {
 	var out []Source
 	base := env.Vars["XDG_CONFIG_HOME"]
-	if !filepath.IsAbs(base) && env.Home != "" { // a relative value is ignored, as its standard says
+	if !filepath.IsAbs(base) && env.Home != "" { // the XDG specification requires ignoring a relative value
 		base = filepath.Join(env.Home, ".config")
 	}
 	if filepath.IsAbs(base) {
@@ -204,14 +205,14 @@ func Files(explicit string, env Env) []Source {
 	return out
 }
 
-// Load reads sources in order and merges them over the defaults: a later file
-// overrides an earlier one key by key, and a list as a whole. read is usually
-// os.ReadFile. Relative paths in a file are relative to that file.
+// Load reads sources in order and merges them over the defaults. A later file
+// overrides the keys of an earlier one; lists are replaced as a whole. read is
+// usually os.ReadFile. Relative paths in a file are relative to its directory.
 //
-// Errors by kind: ncerr.ErrInvalid for a missing required file and for
-// anything wrong in a file, with file:line as the key; ncerr.ErrLimit for a
-// file of more than 64 KiB or with a line of more than 2 KiB, ncerr.ErrPermission or ncerr.ErrIO for one that cannot be
-// read.
+// The error is of kind ncerr.ErrInvalid for a missing required file and for invalid
+// content, with file:line as the key. It is ncerr.ErrLimit for a file of more than
+// 64 KiB or with a line of more than 2 KiB, and ncerr.ErrPermission or ncerr.ErrIO
+// for a file that cannot be read.
 func Load(sources []Source, read func(string) ([]byte, error)) (*Config, error) {
 	c := Default()
 	if len(sources) > 0 {
@@ -236,8 +237,8 @@ func Load(sources []Source, read func(string) ([]byte, error)) (*Config, error) 
 	return c, nil
 }
 
-// Parse reads one file's content over the defaults. name is used in errors
-// and to resolve relative paths. The errors are those of [Load].
+// Parse merges the content of one file over the defaults. name is used in errors and
+// to resolve relative paths. The errors are those of [Load].
 func Parse(name string, data []byte) (*Config, error) {
 	c := Default()
 	c.base = filepath.Dir(name)
@@ -247,7 +248,7 @@ func Parse(name string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-// readError gives an error of a loader its kind.
+// readError adds the kind to an error from reading a file.
 func readError(name string, err error) error {
 	kind := ncerr.KindOf(err)
 	if errors.Is(err, fs.ErrPermission) {

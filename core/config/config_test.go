@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// files is a file system for loaders.
+// files is an in-memory file system for the loaders.
 type files map[string]string
 
 func (f files) read(name string) ([]byte, error) {
@@ -122,7 +122,7 @@ func TestParseEverything(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsTested keeps the document above complete.
+// TestEveryKeyIsTested checks that the document above contains every key.
 func TestEveryKeyIsTested(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse("c.toml", []byte(everything))
@@ -139,7 +139,7 @@ func TestEveryKeyIsTested(t *testing.T) {
 	}
 }
 
-// TestDefaults: the documented defaults, written into a file, change nothing.
+// TestDefaults checks that a file with the documented defaults changes nothing.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	def := config.Default()
@@ -196,8 +196,8 @@ func TestErrors(t *testing.T) {
 		"[limits]\nmax_keys = 0":               `"c.toml:2": invalid argument: limits.max_keys: 0 is not between 1 and`,
 		"[limits]\nmax_chunk = \"12 parsecs\"": `"c.toml:2": invalid argument: limits.max_chunk: "12 parsecs" is not a size such as "256MiB" or "4GB"`,
 		"[limits]\nmax_chunk = true":           `"c.toml:2": invalid argument: limits.max_chunk: want a size such as "256MiB", found a boolean`,
-		"[limits]\nmax_chunk = 0":              `"c.toml:2": invalid argument: limits.max_chunk: a size must be more than nothing`,
-		"[limits]\nmax_chunk = \"0MiB\"":       `"c.toml:2": invalid argument: limits.max_chunk: a size must be more than nothing`,
+		"[limits]\nmax_chunk = 0":              `"c.toml:2": invalid argument: limits.max_chunk: a size must be positive`,
+		"[limits]\nmax_chunk = \"0MiB\"":       `"c.toml:2": invalid argument: limits.max_chunk: a size must be positive`,
 		"[plugins]\nallow_unpinned = 1":        `"c.toml:2": invalid argument: plugins.allow_unpinned: want true or false, found an integer`,
 		"[plugins]\nisolation = \"inproces\"":  `"c.toml:2": invalid argument: plugins.isolation: "inproces" is not one of auto, process, inproc; did you mean "inproc"?`,
 		"[plugins]\nisolation = []":            `"c.toml:2": invalid argument: plugins.isolation: want a string, found an array`,
@@ -206,13 +206,13 @@ func TestErrors(t *testing.T) {
 		"[plugins]\nstart_timeout = \"0s\"":    `"c.toml:2": invalid argument: plugins.start_timeout: 0s is less than 1ms`,
 		"[plugins]\ndirs = \"x\"":              `"c.toml:2": invalid argument: plugins.dirs: want an array of paths, found a string`,
 		"[plugins]\ndirs = [1]":                `"c.toml:2": invalid argument: plugins.dirs: want an array of paths, found an integer`,
-		"[plugins]\ndirs = [\"\"]":             `"c.toml:2": invalid argument: plugins.dirs: an empty path`,
-		"[plugins]\ndirs = [\"~/p\"]":          `"c.toml:2": invalid argument: plugins.dirs: "~" is not expanded; write the directory out`,
+		"[plugins]\ndirs = [\"\"]":             `"c.toml:2": invalid argument: plugins.dirs: empty path`,
+		"[plugins]\ndirs = [\"~/p\"]":          `"c.toml:2": invalid argument: plugins.dirs: "~" is not expanded; write the full path`,
 		"[cache]\ndir = 1979-05-27":            `"c.toml:2": invalid argument: cache.dir: want a path, found a date or time`,
 		"[cache]\ndir = {}":                    `"c.toml:2": invalid argument: cache.dir: want a path, found a table`,
-		"[cache]\ndir = \"a\\u0000b\"":         `"c.toml:2": invalid argument: cache.dir: a path with a NUL character`,
+		"[cache]\ndir = \"a\\u0000b\"":         `"c.toml:2": invalid argument: cache.dir: the path contains a NUL character`,
 		"[cache]\ndir = \"~\"":                 `"c.toml:2": invalid argument: cache.dir: "~" is not expanded`,
-		// What JSON cannot say.
+		// Values that JSON cannot represent.
 		"[drivers.x]\na = nan":            `"c.toml:2": invalid argument: drivers.x.a: a number must be finite`,
 		"[drivers.x]\n\na = [[1, -inf]]":  `"c.toml:3": invalid argument: drivers.x.a: a number must be finite`,
 		"[drivers.x]\na.b.c = 07:32:00":   `"c.toml:2": invalid argument: drivers.x.a: a date or time must be written as a string`,
@@ -240,7 +240,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestNoValueInDriverErrors: driver options may be secrets.
+// TestNoValueInDriverErrors checks that errors do not contain the values of driver
+// options, which may be secret.
 func TestNoValueInDriverErrors(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -330,7 +331,7 @@ func TestLockPath(t *testing.T) {
 		t.Errorf("no file: %v, %v", c.LockPath(), err)
 	}
 	if got := config.Default().LockPath(); got != "" {
-		t.Errorf("no place: %q", got)
+		t.Errorf("without sources: %q", got)
 	}
 	c, err = config.Parse("/e/c.toml", []byte("[plugins]\nlock_file = \"l\""))
 	if err != nil || c.LockPath() != "/e/l" {
@@ -338,7 +339,7 @@ func TestLockPath(t *testing.T) {
 	}
 }
 
-// TestLoadFromDisk: os.ReadFile is the loader that the package was made for.
+// TestLoadFromDisk checks Load with os.ReadFile.
 func TestLoadFromDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -373,7 +374,7 @@ func TestSizes(t *testing.T) {
 	}
 	for _, s := range slices.Sorted(maps.Values(good)) {
 		if back, err := config.ParseSize(s.String()); err != nil || back != s {
-			t.Errorf("%d prints as %q, which reads as %d, %v", int64(s), s, back, err)
+			t.Errorf("%d prints as %q, which parses as %d, %v", int64(s), s, back, err)
 		}
 	}
 	if got := config.Size(256 << 20).String(); got != "256MiB" {
@@ -381,7 +382,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestGrants takes the grants out of a table.
+// TestGrants checks Options.Grants.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	grants, rest, err := config.Options{"grants": []any{"network", "env:X"}, "level": int64(3)}.Grants()
@@ -398,8 +399,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestBadTOMLShowsNoSecret shows that the error of a file that is not TOML does
-// not repeat what the file says.
+// TestBadTOMLShowsNoSecret checks that the error for a file with invalid TOML does not
+// repeat text of the file.
 func TestBadTOMLShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{

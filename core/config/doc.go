@@ -1,24 +1,18 @@
-// Package config turns configuration files into typed values: the TOML files
-// of nczarr, the lock file that pins plugins, the rc files of the netCDF
-// library, and what URL inference needs of the AWS files.
+// Package config reads configuration files: the TOML files of nczarr, the rc
+// files of the netCDF library, and the AWS settings that URL inference needs.
 //
 //	cfg, err := config.Load(config.Files(flag, env), os.ReadFile)
 //	// cfg.Limits.MaxChunk, cfg.Drivers["s3"].JSON(), ...
 //
-// The package decides nothing about where files are beyond naming them
-// ([Files], [RCFiles], [AWSFiles]) and reads them only through a function
-// that the caller gives, so that it is tested without a file system. It never
-// reads the process environment: see [Env].
+// [Files], [RCFiles] and [AWSFiles] return the names of the files. The loaders read
+// files only through a function that the caller passes, so tests need no file
+// system. The package does not read the process environment; see [Env].
 //
-// In a TOML file every key is checked: an unknown table or key is an error
-// that names file, line and the nearest known key. [Keys] lists them all with
-// types and defaults; it is the only place where defaults stand. The tables
-// [drivers.NAME] and [filters.NAME] are handed on as JSON and checked by the
-// driver or filter itself.
+// Every key in a TOML file is checked. The error for an unknown table or key names
+// the file, the line and the most similar known key. [Keys] lists all keys with
+// their types and defaults. The tables [drivers.NAME] and [filters.NAME] become
+// JSON, which the driver or filter checks.
 //
-// Values are plain: RCEntry and AWSProfile have the fields of their namesakes
-// in core/ncurl, so that one converts to the other, and neither package
-// imports the other.
-//
-// Above this package is core/session; below it is core/ncerr.
+// RCEntry and AWSProfile have the same fields as RCEntry and Profile of core/ncurl,
+// so they convert to these types. Neither package imports the other.
 package config

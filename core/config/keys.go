@@ -4,14 +4,14 @@ import "time"
 
 // Key documents one configuration key.
 type Key struct {
-	Name    string `json:"name"`    // dotted: "plugins.dirs"
+	Name    string `json:"name"`    // dotted name, such as "plugins.dirs"
 	Type    string `json:"type"`    // "string", "path", "list of paths", "bool", "int", "size", "duration", "table"
-	Default string `json:"default"` // as it would be written in the file
+	Default string `json:"default"` // as written in a file
 	Doc     string `json:"doc"`     // one or two sentences
 }
 
-// Keys lists every key, sorted as a reference page shows them: by table, then
-// in order of importance. The defaults given here are those in force.
+// Keys returns every key, grouped by table and in order of importance, as the
+// reference page shows them.
 func Keys() []Key {
 	var out []Key
 	for _, s := range specs() {
@@ -20,11 +20,10 @@ func Keys() []Key {
 	return out
 }
 
-// spec is a key with its setter. A nil set marks the tables that are handed
-// on as they are.
+// spec is a key with its setter. set is nil for the tables of drivers and filters.
 type spec struct {
 	Key
-	initial any // the default as the TOML decoder would give it
+	initial any // the default, as decoded from TOML
 	set     setter
 }
 
@@ -42,13 +41,13 @@ func tables() []string {
 	return []string{tableDrivers, tableFilters, tablePlugins, tableRemote, tableCache, tableLimits}
 }
 
-// specs is the one table of keys, types, defaults and documentation.
+// specs returns the table of keys with their types, defaults and documentation.
 func specs() []spec {
 	return []spec{
-		{Key{"drivers.NAME", "table", "", "Options of the storage driver NAME. The driver defines and checks its keys, but for grants: a list of what its process may reach besides what a built-in driver asks for, such as \"tcp:9000\", \"env:TOKEN\", \"read:/etc/tape\" (docs/explanation/security.md)."}, nil, nil},
-		{Key{"filters.NAME", "table", "", "Settings of the process that serves the filter NAME. The only key is grants, as for drivers; it has effect on plugins, as built-in filters need nothing."}, nil, nil},
+		{Key{"drivers.NAME", "table", "", "Options of the storage driver NAME. The driver defines and checks its keys, except grants: a list of resources that its process may use in addition to those that a built-in driver requests, such as \"tcp:9000\", \"env:TOKEN\", \"read:/etc/tape\" (docs/explanation/security.md)."}, nil, nil},
+		{Key{"filters.NAME", "table", "", "Settings of the process that serves the filter NAME. The only key is grants, as for drivers. It applies only to plugins, because built-in filters need no grants."}, nil, nil},
 		{
-			Key{"plugins.dirs", "list of paths", "[]", "Directories searched for plugins, in order, before $NCZARR_PLUGIN_PATH and the user's plugin directory."},
+			Key{"plugins.dirs", "list of paths", "[]", "Directories to search for plugins, in order, before $NCZARR_PLUGIN_PATH and the user's plugin directory."},
 			[]any{},
 			paths(func(c *Config) *[]string { return &c.Plugins.Dirs }),
 		},
@@ -57,65 +56,65 @@ func specs() []spec {
 			"", path(func(c *Config) *string { return &c.Plugins.LockFile }),
 		},
 		{
-			Key{"plugins.allow_unpinned", "bool", "false", "Whether a plugin that the lock file does not name may be launched."},
+			Key{"plugins.allow_unpinned", "bool", "false", "Whether plugins that the lock file does not name may run."},
 			false, boolean(func(c *Config) *bool { return &c.Plugins.AllowUnpinned }),
 		},
 		{
 			Key{
 				"plugins.isolation", "string", `"auto"`,
-				`Where drivers and filters run: "process" always out of process, "inproc" in this process (built-in ones only), "auto" out of process where the platform makes that cheap.`,
+				`Where drivers and filters run: "process" means always in separate processes, "inproc" in the process of the program (built-in ones only), "auto" in separate processes on platforms where that is cheap.`,
 			},
 			"auto",
 			choice(func(c *Config) *Isolation { return &c.Plugins.Isolation }, IsolationAuto, IsolationProcess, IsolationInProcess),
 		},
 		{
-			Key{"plugins.sandbox", "string", `"auto"`, `Whether plugin processes are confined to what they are granted: "auto" as far as the system can, with a warning of what it cannot, "require" not to start where it has holes, "off" not at all.`},
+			Key{"plugins.sandbox", "string", `"auto"`, `Whether plugin processes are confined to their grants: "auto" confines them as far as the system can and warns about the rest, "require" refuses to start plugins that the system cannot confine completely, "off" does not confine them.`},
 			"auto",
 			choice(func(c *Config) *Sandbox { return &c.Plugins.Sandbox }, SandboxAuto, SandboxRequire, SandboxOff),
 		},
 		{
-			Key{"plugins.roots", "list of paths", "[]", "Directories that storage drivers may see as a whole: the stores in one of them share a process. Others have a process each."},
+			Key{"plugins.roots", "list of paths", "[]", "Directories that storage drivers may access as a whole. The stores in one of these directories share a process. Every other store has its own process."},
 			[]any{},
 			paths(func(c *Config) *[]string { return &c.Plugins.Roots }),
 		},
 		{
-			Key{"plugins.max_memory", "size", `"4GiB"`, "The most private memory that one plugin process may have; 0 means no ceiling. It needs the sandbox."},
+			Key{"plugins.max_memory", "size", `"4GiB"`, "Maximum private memory of one plugin process. The limit needs the sandbox."},
 			"4GiB", size(func(c *Config) *Size { return &c.Plugins.MaxMemory }),
 		},
 		{
-			Key{"plugins.start_timeout", "duration", `"10s"`, "How long a plugin may take from its launch to the end of the handshake."},
+			Key{"plugins.start_timeout", "duration", `"10s"`, "Maximum time from the launch of a plugin to the end of the handshake."},
 			"10s", duration(func(c *Config) *time.Duration { return &c.Plugins.StartTimeout }, time.Millisecond),
 		},
 		{
-			Key{"plugins.call_timeout", "duration", `"5m"`, "How long a plugin may be silent in one call; content that it stores has time besides, a second for each 32 KiB. 0s means no limit."},
+			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. Content to store adds one second per 32 KiB. 0s means no limit."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Plugins.CallTimeout }, 0),
 		},
 		{
-			Key{"plugins.stop_timeout", "duration", `"2s"`, "How long a plugin may take to end when asked to, before it is killed."},
+			Key{"plugins.stop_timeout", "duration", `"2s"`, "Maximum time for a plugin to stop before it is killed."},
 			"2s", duration(func(c *Config) *time.Duration { return &c.Plugins.StopTimeout }, 0),
 		},
 		{
-			Key{"plugins.max_restarts", "int", "3", "How often one plugin is started again after a crash, within one run of the program."},
+			Key{"plugins.max_restarts", "int", "3", "How often one plugin is restarted after a crash within one run of the program."},
 			int64(3), integer(func(c *Config) *int { return &c.Plugins.MaxRestarts }, 0, 1000),
 		},
 		{
-			Key{"remote.attempts", "int", "5", "How often one call to a remote store is tried, the first time included. A try that brought 64 KiB of an object does not count."},
+			Key{"remote.attempts", "int", "5", "Maximum number of attempts of one call to a remote store, including the first. An attempt that transferred at least 64 KiB of an object does not count."},
 			int64(5), integer(func(c *Config) *int { return &c.Remote.Attempts }, 1, 1000),
 		},
 		{
-			Key{"remote.retry_budget", "duration", `"1m"`, "How long one call to a remote store may wait between its tries, all waits together; a store that asks for a longer wait (Retry-After) gets no other try."},
+			Key{"remote.retry_budget", "duration", `"1m"`, "Maximum total time that one call to a remote store waits between attempts. If the store asks for a longer delay (Retry-After), the call is not repeated."},
 			"1m", duration(func(c *Config) *time.Duration { return &c.Remote.RetryBudget }, time.Millisecond),
 		},
 		{
-			Key{"remote.call_timeout", "duration", `"5m"`, "How long one try of one call to a remote store may take; content has time besides, a second for each 32 KiB. Drivers have shorter times for connections on which nothing moves."},
+			Key{"remote.call_timeout", "duration", `"5m"`, "Maximum time of one attempt of a call to a remote store. Content adds one second per 32 KiB. Drivers have shorter limits for idle connections."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Remote.CallTimeout }, time.Millisecond),
 		},
 		{
-			Key{"remote.in_flight", "int", "64", "The largest number of requests to one remote store at once. Below it the number follows the store: it grows while answers come as fast as before, and shrinks when the store is overloaded."},
+			Key{"remote.in_flight", "int", "64", "Maximum number of concurrent requests to one remote store. Below this limit the number adapts: it grows while response times stay constant, and shrinks when the store is overloaded."},
 			int64(64), integer(func(c *Config) *int { return &c.Remote.InFlight }, 1, 4096),
 		},
 		{
-			Key{"remote.merge_gap", "size", `"64KiB"`, "Parts of one chunk without codecs that lie at most so many bytes apart are read in one request, with what is between them. 0 means the default."},
+			Key{"remote.merge_gap", "size", `"64KiB"`, "Parts of a chunk without codecs that are at most this many bytes apart are read in one request, together with the bytes between them."},
 			"64KiB", size(func(c *Config) *Size { return &c.Remote.MergeGap }),
 		},
 		{
@@ -123,47 +122,47 @@ func specs() []spec {
 			"", path(func(c *Config) *string { return &c.Cache.Dir }),
 		},
 		{
-			Key{"cache.size", "size", `"1GiB"`, "The most that the cache keeps on disk."},
+			Key{"cache.size", "size", `"1GiB"`, "Maximum size of the cache on disk."},
 			"1GiB", size(func(c *Config) *Size { return &c.Cache.Size }),
 		},
 		{
-			Key{"cache.max_age", "duration", `"0s"`, "How long content of the cache is used without asking the store whether it has changed; with 0s the store is always asked, which takes a round trip but no transfer. Anything longer may give stale data for so long."},
+			Key{"cache.max_age", "duration", `"0s"`, "How long cached content is used without asking the store whether it has changed. With 0s the store is always asked, which takes a round trip but no transfer. With a longer time, reads may return data that is stale by up to that time."},
 			"0s", duration(func(c *Config) *time.Duration { return &c.Cache.MaxAge }, 0),
 		},
 		{
-			Key{"limits.max_chunk", "size", `"1GiB"`, "The largest decoded chunk that is accepted."},
+			Key{"limits.max_chunk", "size", `"1GiB"`, "Maximum size of a decoded chunk."},
 			"1GiB", size(func(c *Config) *Size { return &c.Limits.MaxChunk }),
 		},
 		{
-			Key{"limits.max_metadata", "size", `"64MiB"`, "The largest metadata document that is accepted, consolidated metadata included."},
+			Key{"limits.max_metadata", "size", `"64MiB"`, "Maximum size of a metadata document, including consolidated metadata."},
 			"64MiB", size(func(c *Config) *Size { return &c.Limits.MaxMetadata }),
 		},
 		{
-			Key{"limits.max_documents", "size", `"256MiB"`, "The most bytes of metadata documents, without consolidated metadata, and of keys of groups and variables that opening one dataset reads, in total."},
+			Key{"limits.max_documents", "size", `"256MiB"`, "Maximum total size of the metadata documents, except consolidated metadata, and of the keys of groups and variables that are read to open a dataset."},
 			"256MiB", size(func(c *Config) *Size { return &c.Limits.MaxDocuments }),
 		},
 		{
-			Key{"limits.max_elements", "int", "1073741824", "The largest number of elements in one chunk."},
+			Key{"limits.max_elements", "int", "1073741824", "Maximum number of elements in one chunk."},
 			int64(1 << 30), integer(func(c *Config) *int64 { return &c.Limits.MaxElements }, 1, 1<<62),
 		},
 		{
-			Key{"limits.max_chunks", "int", "268435456", "The largest number of chunks of a variable that is copied or dumped, including absent ones."},
+			Key{"limits.max_chunks", "int", "268435456", "Maximum number of chunks of a variable that is copied or dumped, including missing chunks."},
 			int64(1 << 28), integer(func(c *Config) *int64 { return &c.Limits.MaxChunks }, 1, 1<<62),
 		},
 		{
-			Key{"limits.max_data", "size", `"16TiB"`, "The most bytes of a variable that is copied or dumped, including absent chunks."},
+			Key{"limits.max_data", "size", `"16TiB"`, "Maximum size of the data of a variable that is copied or dumped, including missing chunks."},
 			"16TiB", size(func(c *Config) *Size { return &c.Limits.MaxData }),
 		},
 		{
-			Key{"limits.max_keys", "int", "10000000", "The largest number of keys that one listing may hold in memory."},
+			Key{"limits.max_keys", "int", "10000000", "Maximum number of keys that one listing holds in memory."},
 			int64(10_000_000), integer(func(c *Config) *int64 { return &c.Limits.MaxKeys }, 1, 1<<62),
 		},
 		{
-			Key{"limits.max_listing", "size", `"512MiB"`, "The most bytes of keys that one listing may hold in memory."},
+			Key{"limits.max_listing", "size", `"512MiB"`, "Maximum total size of the keys that one listing holds in memory."},
 			"512MiB", size(func(c *Config) *Size { return &c.Limits.MaxListing }),
 		},
 		{
-			Key{"limits.workers", "int", "0", "How many chunks are decoded at once; 0 means one for each processor."},
+			Key{"limits.workers", "int", "0", "Number of chunks that are decoded concurrently. 0 means one per processor."},
 			int64(0), integer(func(c *Config) *int { return &c.Limits.Workers }, 0, 4096),
 		},
 	}

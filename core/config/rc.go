@@ -14,7 +14,7 @@ import (
 
 // RCEntry is one line of an rc file. It has the fields of ncurl.RCEntry.
 type RCEntry struct {
-	Host   string // the section host[:port][/path], as written; empty for all
+	Host   string // the section host[:port][/path] as written; empty for all hosts
 	Key    string
 	Value  string
 	Source string // file:line
@@ -23,16 +23,16 @@ type RCEntry struct {
 // RCFile is an rc file to read.
 type RCFile struct {
 	Path string
-	// Local says that the file lies in the current directory, which may be
-	// somebody else's: settings that decide where requests go, and as whom, are
-	// ignored.
+	// Local is set for a file in the current directory, which may belong to another
+	// user. LoadRC ignores its settings of servers and credentials.
 	Local bool
 }
 
-// RCFiles names the rc files in reading order, later ones overriding: .ncrc,
-// .daprc and .dodsrc of the home directory, then of the current one. The
-// variable NCRCENV_IGNORE, when not empty, stands for no file, NCRCENV_RC for
-// one file instead of all, NCRCENV_HOME for another home directory.
+// RCFiles returns the rc files in reading order: .ncrc, .daprc and .dodsrc of the
+// home directory, then those of the current directory. Later files override earlier
+// ones. If $NCRCENV_IGNORE is not empty, RCFiles returns nil. $NCRCENV_RC replaces
+// all files by one, and $NCRCENV_HOME replaces the home directory.
+//
 // Source: netcdf-c libdispatch/drc.c.
 func RCFiles(env Env) []RCFile {
 	if env.Vars["NCRCENV_IGNORE"] != "" {
@@ -60,9 +60,9 @@ func RCFiles(env Env) []RCFile {
 	return out
 }
 
-// leads reports whether a key decides where requests and logins go, as whom
-// they are made, or whose word is taken for a server's identity.
-func leads(key string) bool {
+// sensitive reports whether a key sets a server, a proxy, a certificate authority or
+// credentials.
+func sensitive(key string) bool {
 	switch key = strings.ToUpper(key); key {
 	case "AWS.ENDPOINT", "AWS.ENDPOINT_URL", "AWS.PROFILE", "HTTP.PROXY.SERVER", "HTTP.PROXY_SERVER", "HTTP.SSL.CAINFO", "HTTP.NETRC":
 		return true
@@ -70,10 +70,10 @@ func leads(key string) bool {
 	return strings.HasPrefix(key, "HTTP.CREDENTIALS.")
 }
 
-// LoadRC reads rc files in order. A missing file is nothing. What cannot be
-// used is skipped and reported: these files are shared with other programs,
-// whose lines must not stop this one. See [ParseRC] for the problems. What a
-// local file must not set is one more, of kind ErrPermission.
+// LoadRC reads rc files in order. Missing files are ignored. Other programs use these
+// files too, so LoadRC skips what it cannot use and reports it in problems, as
+// described at [ParseRC]. If a local file sets keys that it must not set, LoadRC
+// ignores them and reports a problem of kind ErrPermission.
 func LoadRC(files []RCFile, read func(string) ([]byte, error)) (entries []RCEntry, problems []error) {
 	for _, f := range files {
 		data, err := readOptional(f.Path, read)
@@ -85,7 +85,7 @@ func LoadRC(files []RCFile, read func(string) ([]byte, error)) (entries []RCEntr
 		problems = append(problems, p...)
 		var ignored []string
 		for _, e := range list {
-			if f.Local && leads(e.Key) {
+			if f.Local && sensitive(e.Key) {
 				ignored = append(ignored, e.Key)
 				continue
 			}
@@ -93,22 +93,22 @@ func LoadRC(files []RCFile, read func(string) ([]byte, error)) (entries []RCEntr
 		}
 		if ignored != nil {
 			problems = append(problems, ncerr.Errorf(ncerr.ErrPermission, opRead, f.Path,
-				"%s ignored: a file of the current directory does not decide where requests go, or as whom", strings.Join(ignored, ", ")))
+				"%s ignored: a file in the current directory must not set servers or credentials", strings.Join(ignored, ", ")))
 		}
 	}
 	return entries, problems
 }
 
-// ReadFile reads a file for [LoadRC] and [LoadAWS]. It takes regular files only
-// and reads no more of one than they accept: the current directory may be
-// somebody else's, and a pipe or a device there would never end.
+// ReadFile reads a file for [LoadRC] and [LoadAWS]. It accepts only regular files and
+// reads only slightly more than the 64 KiB that they accept, because another user
+// may have put a pipe, a device or a huge file into the current directory.
 func ReadFile(name string) ([]byte, error) {
-	info, err := os.Stat(name) // opening a pipe waits for a writer
+	info, err := os.Stat(name) // opening a pipe blocks until a writer opens it
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("this is not a regular file")
+		return nil, errors.New("not a regular file")
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -118,7 +118,7 @@ func ReadFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// readOptional reads a file; a missing one is empty.
+// readOptional reads a file. It returns nil if the file does not exist.
 func readOptional(name string, read func(string) ([]byte, error)) ([]byte, error) {
 	data, err := read(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,10 +130,10 @@ func readOptional(name string, read func(string) ([]byte, error)) ([]byte, error
 	return data, nil
 }
 
-// ParseRC reads the lines KEY=VALUE and [HOST]KEY=VALUE of an rc file. Space
-// around section, key and value is dropped, lines that begin with "#" are
-// comments. Each problem is an *ncerr.Error of kind ErrInvalid (ErrLimit for
-// a file of more than 64 KiB) with file:line and without the value.
+// ParseRC parses the lines KEY=VALUE and [HOST]KEY=VALUE of an rc file. It removes
+// space around the section, the key and the value. Lines that begin with "#" are
+// comments. Each problem is an *ncerr.Error with file:line and without the value, of
+// kind ErrInvalid, or ErrLimit for a file of more than 64 KiB.
 func ParseRC(name string, data []byte) (entries []RCEntry, problems []error) {
 	eachLine(name, data, &problems, func(line, at string, _ bool) error {
 		if line[0] == '#' {
@@ -151,7 +151,7 @@ func ParseRC(name string, data []byte) (entries []RCEntry, problems []error) {
 		e.Key, e.Value = strings.TrimSpace(key), strings.TrimSpace(value)
 		switch {
 		case !ok && e.Key == "":
-			return errors.New("a section stands on the line of its key: [HOST]KEY=VALUE")
+			return errors.New("a section must be on the same line as its key: [HOST]KEY=VALUE")
 		case !ok || e.Key == "":
 			return errors.New("the line is not of the form KEY=VALUE")
 		}
@@ -161,9 +161,9 @@ func ParseRC(name string, data []byte) (entries []RCEntry, problems []error) {
 	return entries, problems
 }
 
-// eachLine calls f with every line that is not blank: its text without the
-// space around it, its place as file:line, and whether it was indented. An
-// error of f becomes a problem at that place.
+// eachLine calls f for every line that is not blank, with its trimmed text, its
+// position as file:line, and whether it is indented. An error of f becomes a problem
+// at that position.
 func eachLine(name string, data []byte, problems *[]error, f func(line, at string, indented bool) error) {
 	if len(data) > maxFile {
 		*problems = append(*problems,

@@ -66,7 +66,7 @@ func TestRCProblems(t *testing.T) {
 	want := []string{
 		`read configuration "rc:2": invalid argument: the line is not of the form KEY=VALUE`,
 		`read configuration "rc:3": invalid argument: the section has no "]"`,
-		`read configuration "rc:4": invalid argument: a section stands on the line of its key: [HOST]KEY=VALUE`,
+		`read configuration "rc:4": invalid argument: a section must be on the same line as its key: [HOST]KEY=VALUE`,
 		`read configuration "rc:5": invalid argument: the line is not of the form KEY=VALUE`,
 		`read configuration "rc:7": invalid argument: the line is not of the form KEY=VALUE`,
 	}
@@ -86,7 +86,7 @@ func expectProblems(t *testing.T, problems []error, want []string) {
 	}
 }
 
-// TestLoadRC also feeds the entries to the inference that they are for.
+// TestLoadRC checks LoadRC and that URL inference accepts its entries.
 func TestLoadRC(t *testing.T) {
 	t.Parallel()
 	disk := files{"/h/.ncrc": "AWS.REGION=home\nAWS.PROFILE=p", "/w/.dodsrc": "AWS.REGION=here", "/w/.ncrc": "forbidden"}
@@ -104,8 +104,8 @@ func TestLoadRC(t *testing.T) {
 	}
 }
 
-// TestLocalRC shows that a file of the current directory cannot send requests
-// elsewhere or choose whose they are, and that what it must not set is told in one line.
+// TestLocalRC checks that a file in the current directory cannot set servers or
+// credentials, and that one line reports all ignored keys.
 func TestLocalRC(t *testing.T) {
 	t.Parallel()
 	text := "aws.endpoint=http://evil.example\n[s3.example]AWS.ENDPOINT_URL=http://evil.example\nHTTP.PROXY.SERVER=http://evil.example\n" +
@@ -118,17 +118,17 @@ func TestLocalRC(t *testing.T) {
 	}
 	want := `read configuration "/w/.ncrc": permission denied: aws.endpoint, AWS.ENDPOINT_URL, HTTP.PROXY.SERVER, HTTP.PROXY_SERVER, ` +
 		`HTTP.SSL.CAINFO, HTTP.NETRC, aws.profile, HTTP.CREDENTIALS.USERNAME, http.credentials.password ignored: ` +
-		`a file of the current directory does not decide where requests go, or as whom`
+		`a file in the current directory must not set servers or credentials`
 	if len(problems) != 1 || problems[0].Error() != want {
 		t.Errorf("problems\nwant %q\n got %q", want, problems)
 	}
 	if entries, problems = config.LoadRC([]config.RCFile{{Path: "/h/.ncrc"}}, disk.read); len(entries) != 10 || problems != nil {
-		t.Errorf("the home directory's: %+v, %v", entries, problems)
+		t.Errorf("file of the home directory: %+v, %v", entries, problems)
 	}
 }
 
-// TestReadFile shows that a file which somebody put into the current directory
-// cannot stop or fill the program that reads it.
+// TestReadFile checks that ReadFile neither blocks on special files nor reads huge
+// files completely.
 func TestReadFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

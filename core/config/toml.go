@@ -18,14 +18,14 @@ import (
 
 const opRead = "read configuration"
 
-// document is a decoded TOML file that still knows its line numbers.
+// document is a decoded TOML file with its line numbers.
 type document struct {
 	name string
 	meta toml.MetaData
 	root map[string]toml.Primitive
 }
 
-// decode parses data; a syntax error carries its line.
+// decode parses data. A syntax error contains its line.
 func decode(name string, data []byte) (*document, error) {
 	if len(data) > maxFile {
 		return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file has more than %d bytes", maxFile)
@@ -49,8 +49,8 @@ func decode(name string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// masked makes one line of what the decoder says, without the text of the file
-// that it quotes, which may be a secret.
+// masked returns a message of the decoder as one line and without quoted text of the
+// file, which may be secret.
 func masked(text string) string {
 	if first, last := strings.IndexAny(text, quotes), strings.LastIndexAny(text, quotes); first < last {
 		text = text[:first] + "***" + text[last+1:]
@@ -66,12 +66,12 @@ func masked(text string) string {
 
 const quotes = "\"'`"
 
-// fail makes an error at a line; line 0 is the file as a whole.
+// fail returns an error at a line. Line 0 stands for the whole file.
 func (d *document) fail(line int, cause error) error {
 	return ncerr.New(ncerr.ErrInvalid, opRead, d.at(line), cause)
 }
 
-// at gives file:line, or the file when the line is not known.
+// at returns file:line, or the name of the file if the line is unknown.
 func (d *document) at(line int) string {
 	if line <= 0 {
 		return d.name
@@ -79,8 +79,8 @@ func (d *document) at(line int) string {
 	return d.name + ":" + strconv.Itoa(line)
 }
 
-// refuse is a TOML value that never decodes: the decoder then reports where
-// the value stands, which is its only public way to say so.
+// refuse is a TOML value that never decodes. The error of the decoder then contains
+// the position of the value, which the decoder does not reveal in another way.
 type refuse struct{}
 
 var errRefuse = errors.New("refused")
@@ -88,8 +88,8 @@ var errRefuse = errors.New("refused")
 // UnmarshalTOML always fails.
 func (*refuse) UnmarshalTOML(any) error { return errRefuse }
 
-// line gives the line of a value. A table that has no header of its own has
-// the line of its first member.
+// line returns the line of a value. For a table without a header it returns the line
+// of the first member.
 func (d *document) line(p toml.Primitive) int {
 	var where toml.ParseError
 	if err := d.meta.PrimitiveDecode(p, &refuse{}); errors.As(err, &where) && where.Position.Line > 0 {
@@ -111,7 +111,7 @@ type member struct {
 	line  int
 }
 
-// members gives the members of a table in file order; nil when p is none.
+// members returns the members of a table in file order, or nil if p is not a table.
 func (d *document) members(p toml.Primitive) []member {
 	var table map[string]toml.Primitive
 	if err := d.meta.PrimitiveDecode(p, &table); err != nil {
@@ -141,7 +141,7 @@ func (d *document) isTable(p toml.Primitive) bool {
 	return ok
 }
 
-// plain gives p as untyped values.
+// plain returns p as untyped values.
 func (d *document) plain(p toml.Primitive) any {
 	var v any
 	if err := d.meta.PrimitiveDecode(p, &v); err != nil {
@@ -150,7 +150,7 @@ func (d *document) plain(p toml.Primitive) any {
 	return v
 }
 
-// apply merges a file over c.
+// apply merges the settings of a file into c.
 func (c *Config) apply(name string, data []byte) error {
 	d, err := decode(name, data)
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *Config) apply(name string, data []byte) error {
 	return nil
 }
 
-// applyKeys merges one of the tables whose keys are known.
+// applyKeys merges a table other than drivers and filters.
 func (c *Config) applyKeys(d *document, table member) error {
 	known := map[string]setter{}
 	var names []string
@@ -204,11 +204,11 @@ func (c *Config) applyKeys(d *document, table member) error {
 	return nil
 }
 
-// applyOptions merges [drivers.*] or [filters.*].
+// applyOptions merges the tables [drivers.*] or [filters.*].
 func (c *Config) applyOptions(d *document, table member, into map[string]Options) error {
 	for _, named := range d.members(table.value) {
 		if !validName(named.key) {
-			return d.fail(named.line, fmt.Errorf("%q is not a name for [%s.NAME]: lower-case letters, digits, hyphen and underscore",
+			return d.fail(named.line, fmt.Errorf("%q is not a name for [%s.NAME]: want lower-case letters, digits, hyphens and underscores",
 				named.key, table.key))
 		}
 		if !d.isTable(named.value) {
@@ -231,7 +231,7 @@ func (c *Config) applyOptions(d *document, table member, into map[string]Options
 	return nil
 }
 
-// validName reports whether s can name a driver or filter.
+// validName reports whether s is a valid name of a driver or filter.
 func validName(s string) bool {
 	ok := func(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
 	return s != "" && len(s) <= 64 && ok(s[0]) && !slices.ContainsFunc([]byte(s), func(c byte) bool {
@@ -239,7 +239,7 @@ func validName(s string) bool {
 	})
 }
 
-// checkJSON refuses what JSON cannot say.
+// checkJSON refuses values that JSON cannot represent.
 func checkJSON(v any) error {
 	switch x := v.(type) {
 	case time.Time:

@@ -13,11 +13,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// setter stores the decoded value v of a key in c; dir is the directory of
-// the file, to which relative paths are relative ("" leaves them).
+// setter stores the decoded value v of a key in c. Relative paths are relative to
+// dir, the directory of the file; an empty dir leaves them unchanged.
 type setter func(c *Config, v any, dir string) error
 
-// wrongType says what was expected; values are not shown, only their types.
+// wrongType returns an error with the expected type and the type of v. It does not
+// show the value.
 func wrongType(want string, v any) error {
 	names := map[string]string{
 		"string": "a string", "int64": "an integer", "float64": "a float", "bool": "a boolean",
@@ -106,7 +107,7 @@ func size(at func(*Config) *Size) setter {
 			return wrongType(`a size such as "256MiB"`, v)
 		}
 		if n <= 0 {
-			return errors.New("a size must be more than nothing")
+			return errors.New("a size must be positive")
 		}
 		*at(c) = Size(n)
 		return nil
@@ -141,7 +142,7 @@ func paths(at func(*Config) *[]string) setter {
 				return wrongType("an array of paths", item)
 			}
 			if s == "" {
-				return errors.New("an empty path")
+				return errors.New("empty path")
 			}
 			p, err := resolve(s, dir)
 			if err != nil {
@@ -154,23 +155,24 @@ func paths(at func(*Config) *[]string) setter {
 	}
 }
 
-// resolve makes p relative to dir. Empty stays empty.
+// resolve returns p joined to dir. It returns an absolute or empty p unchanged.
 func resolve(p, dir string) (string, error) {
 	switch {
 	case p == "~" || strings.HasPrefix(p, "~/"):
-		return "", errors.New(`"~" is not expanded; write the directory out`)
+		return "", errors.New(`"~" is not expanded; write the full path`)
 	case strings.ContainsRune(p, 0):
-		return "", errors.New("a path with a NUL character")
+		return "", errors.New("the path contains a NUL character")
 	case p == "" || filepath.IsAbs(p):
 		return p, nil
 	}
 	return filepath.Join(dir, p), nil
 }
 
-// Size is a number of bytes, never negative.
+// Size is a number of bytes. It is never negative.
 type Size int64
 
-// units gives the factor of each unit, the largest binary ones first.
+// units returns the factor of each unit. The binary units come first, in descending
+// order.
 func units() []struct {
 	name   string
 	factor int64
@@ -188,7 +190,7 @@ func units() []struct {
 		{"MB", 1e6},
 		{"kB", 1e3},
 		{"KB", 1e3},
-		{"T", 1 << 40}, // as GNU tools take them
+		{"T", 1 << 40}, // as in GNU tools
 		{"G", 1 << 30},
 		{"M", 1 << 20},
 		{"K", 1 << 10},
@@ -198,11 +200,9 @@ func units() []struct {
 	}
 }
 
-// ParseSize reads a whole or decimal number of bytes with an optional unit:
-// B, kB, MB, GB, TB (powers of 1000), or KiB, MiB, GiB, TiB, or K, M, G, T
-// (powers of 1024).
-// A space may stand before the unit. "1.5GiB" is 1610612736; a fraction of a
-// byte is cut off. Anything else is ncerr.ErrInvalid by way of the caller.
+// ParseSize parses an integer or decimal number with an optional unit: B, kB, MB, GB,
+// TB (powers of 1000), or KiB, MiB, GiB, TiB, K, M, G, T (powers of 1024). One space
+// may precede the unit. "1.5GiB" is 1610612736. Fractions of a byte are cut off.
 func ParseSize(text string) (Size, error) {
 	bad := fmt.Errorf(`%q is not a size such as "256MiB" or "4GB"`, text)
 	end := strings.LastIndexAny(text, "0123456789.") + 1
@@ -217,7 +217,7 @@ func ParseSize(text string) (Size, error) {
 		}
 		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 			if n > math.MaxInt64/u.factor {
-				return 0, fmt.Errorf("%q is too large a size", text)
+				return 0, fmt.Errorf("size %q is too large", text)
 			}
 			return Size(n * u.factor), nil
 		}
@@ -226,15 +226,15 @@ func ParseSize(text string) (Size, error) {
 			return 0, bad
 		}
 		if f *= float64(u.factor); f >= math.MaxInt64 {
-			return 0, fmt.Errorf("%q is too large a size", text)
+			return 0, fmt.Errorf("size %q is too large", text)
 		}
 		return Size(f), nil
 	}
 	return 0, bad
 }
 
-// String gives the size in the largest binary unit that divides it, in a form
-// that [ParseSize] reads: "256MiB", "1000B".
+// String returns the size in the largest binary unit that divides it, such as
+// "256MiB" or "1000B". [ParseSize] accepts the result.
 func (s Size) String() string {
 	for _, u := range units()[:4] {
 		if s != 0 && int64(s)%u.factor == 0 {
