@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// FuzzParse: no panic; errors are one line of a known kind; what is accepted
-// can be handed on as JSON.
+// FuzzParse checks that Parse does not panic, that its errors are one line of a known
+// kind, and that accepted options marshal as JSON.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		everything, "", "[limits]\nmax_chunk = \"1.5GiB\"", "[drivers.x]\na = [{b=1}, {c=nan}]", "[[drivers.x.y]]\nz = 1979-05-27",
@@ -34,8 +34,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzRC: no panic; every entry has a key and a place; problems never repeat
-// the line, which may hold a password.
+// FuzzRC checks that ParseRC does not panic, that every entry has a key and a source,
+// and that problems do not contain the line, which may contain a password.
 func FuzzRC(f *testing.F) {
 	f.Add([]byte("# c\r\n[h:1/p] K = V\nK=\n[x\n=\n"))
 	f.Add([]byte("[profile a]\nregion = x ; y\n  nested = 1\n[s t]\nq"))

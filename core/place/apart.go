@@ -6,20 +6,20 @@ import (
 	"path/filepath"
 )
 
-// Relation describes where one place lies relative to another.
+// Relation describes the position of one path relative to another.
 type Relation uint8
 
 // The relations.
 const (
-	Apart Relation = iota // neither is in the other
+	Apart Relation = iota // neither contains the other
 	Same                  // both are the same file or directory
-	Below                 // the second is in the first
-	Above                 // the first is in the second
+	Below                 // the second is inside the first
+	Above                 // the first is inside the second
 )
 
-// Relate returns the position of to relative to from. It compares file
-// identities, so links, relative paths and the name folding of a file system do
-// not matter. Neither place need exist.
+// Relate returns the position of to relative to from. It compares file identities,
+// so links, relative paths and case-insensitive file systems do not matter. The
+// paths need not exist.
 func Relate(from, to string) Relation {
 	src, dst := ancestors(from), ancestors(to)
 	switch {
@@ -41,7 +41,7 @@ func Relate(from, to string) Relation {
 	return Apart
 }
 
-// file is a path, and what is there, if anything.
+// file is a path with its FileInfo, which is nil if no file exists there.
 type file struct {
 	path string
 	info fs.FileInfo
@@ -54,20 +54,20 @@ func (f file) is(g file) bool {
 	return os.SameFile(f.info, g.info)
 }
 
-// ancestors returns a path and all directories above it, both as they are
-// written and as they are found through links.
+// ancestors returns a path and all directories above it, both as written and with
+// links resolved.
 func ancestors(path string) []file {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil
 	}
 	out := climb(abs)
-	for i, f := range out { // the innermost that exists: links lead elsewhere
+	for i, f := range out { // resolve the links of the innermost existing path
 		if f.info == nil {
 			continue
 		}
 		if real, err := filepath.EvalSymlinks(f.path); err == nil && real != f.path {
-			rest, _ := filepath.Rel(f.path, abs) // abs lies below
+			rest, _ := filepath.Rel(f.path, abs) // abs is below f.path
 			if i == 0 {
 				rest = "."
 			}
@@ -81,7 +81,7 @@ func ancestors(path string) []file {
 func climb(path string) []file {
 	var out []file
 	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
-		info, _ := os.Stat(at) // without it the path is all that is known
+		info, _ := os.Stat(at) // nil if it does not exist
 		out = append(out, file{at, info})
 		if at == filepath.Dir(at) {
 			return out

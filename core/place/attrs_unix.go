@@ -13,15 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepAttributes gives the new store the owner, mode and extended attributes of
-// the old one. Everything below gets the owner, and a mode: that of what has the
-// same name in the old one, else that of its neighbours there; a file gets what
-// they all have. The mode of the store itself has the bits of also, too; that of
-// a file means nothing for a directory.
+// keepAttributes copies the owner, the mode and the extended attributes of the old
+// store to the new one. All files and directories in the new store get the owner. An
+// entry gets the mode of the entry with the same name in the old store. Otherwise a
+// directory gets the mode of its parent, and a file gets the mode bits that all files
+// of the corresponding old directory share. The bits of also are added to the mode of
+// the store itself. Modes are not changed if one store is a file and the other a
+// directory.
 //
-// A driver of others may have made the new store, and may still be at work in it.
-// So nothing is found by its path twice: every file is opened, without following
-// links, in the directory that was opened before.
+// A third-party driver may still be writing to the new store. Therefore every file is
+// opened relative to its open directory, without following links, and no path is
+// resolved twice.
 func (s *Stage) keepAttributes(also fs.FileMode) error {
 	want, ok := s.old.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -37,8 +39,8 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 		return err
 	}
 	if s.opts.Directory {
-		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // without it modes follow that of the top
-		mode := uint32(want.Mode) & 0o7777                       //nolint:unconvert // it has 16 bits on other systems
+		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // if nil, modes follow that of the new store
+		mode := uint32(want.Mode) & 0o7777                       //nolint:unconvert // Mode has 16 bits on other systems
 		err := k.tree(top, old, modes{dir: mode & 0o2777, file: mode & 0o666})
 		_ = old.Close()
 		if err != nil {
@@ -54,7 +56,7 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 	return k.chmod(top, uint32(want.Mode)&0o7777|uint32(also.Perm())) //nolint:unconvert // as above
 }
 
-// openIn opens a file or a directory by its name in an open directory.
+// openIn opens a file or directory by its name in an open directory.
 func openIn(dir *os.File, name string) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -63,17 +65,19 @@ func openIn(dir *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
 }
 
-// keeper gives files an owner and modes.
+// keeper sets the owner and the modes of files.
 type keeper struct {
 	uid, gid int
-	force    bool // owners that cannot be given are left
-	modes    bool
+	force    bool // ignore failures to set the owner
+	modes    bool // set modes
 }
 
-// modes are those of files that have no counterpart.
+// modes holds the modes of directories and files without a counterpart in the old
+// store.
 type modes struct{ dir, file uint32 }
 
-// own gives an open file the owner. One with a second name is not only ours.
+// own sets the owner of an open file. It fails for special files and for files with
+// several hard links, which may lead out of the new store.
 func (k *keeper) own(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -81,7 +85,7 @@ func (k *keeper) own(f *os.File) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1):
-		return fmt.Errorf("%q is not a file of the new store alone", f.Name())
+		return fmt.Errorf("%q is a special file or has several hard links", f.Name())
 	case int(st.Uid) == k.uid && int(st.Gid) == k.gid:
 		return nil
 	}
@@ -91,7 +95,7 @@ func (k *keeper) own(f *os.File) error {
 	return nil
 }
 
-// chmod gives an open file a mode, unless it has that.
+// chmod sets the mode of an open file if it differs.
 func (k *keeper) chmod(f *os.File, mode uint32) error {
 	var st unix.Stat_t
 	err := unix.Fstat(int(f.Fd()), &st)
@@ -104,8 +108,8 @@ func (k *keeper) chmod(f *os.File, mode uint32) error {
 	return nil
 }
 
-// tree gives owners and modes to what is in an open directory. old is the
-// directory of that name in the old store, nil if there is none.
+// tree sets the owners and modes of the content of an open directory. old is the
+// directory with the same name in the old store, or nil.
 func (k *keeper) tree(dir, old *os.File, m modes) error {
 	was, m := counterparts(old, m)
 	names, err := dir.Readdirnames(-1)
@@ -120,10 +124,9 @@ func (k *keeper) tree(dir, old *os.File, m modes) error {
 	return nil
 }
 
-// entry is tree for one name in the directory. Links and special files stay as
-// they are.
+// entry is tree for one name in the directory. It skips links and special files.
 func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m modes) error {
-	isDir, _, err := look(dir, name)
+	isDir, _, err := statIn(dir, name)
 	if err != nil {
 		if errors.Is(err, errSpecial) {
 			return nil
@@ -147,7 +150,7 @@ func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m 
 		}
 		var below *os.File
 		if known {
-			below, _ = openIn(old, name) // without it modes follow that of the directory
+			below, _ = openIn(old, name) // if nil, modes follow that of the directory
 			defer below.Close()
 		}
 		if err := k.tree(f, below, modes{mode, m.file & mode}); err != nil {
@@ -162,12 +165,12 @@ func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m 
 	return k.chmod(f, mode)
 }
 
-// errSpecial says that a file is neither a directory nor a regular one.
-var errSpecial = errors.New("a special file")
+// errSpecial reports that a file is neither a directory nor a regular file.
+var errSpecial = errors.New("special file")
 
-// look reports whether a name in an open directory is that of a directory, and
-// its mode.
-func look(dir *os.File, name string) (isDir bool, mode uint32, err error) {
+// statIn reports whether a name in an open directory is that of a directory, and
+// returns its mode.
+func statIn(dir *os.File, name string) (isDir bool, mode uint32, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return false, 0, &fs.PathError{Op: "stat", Path: filepath.Join(dir.Name(), name), Err: err}
@@ -179,17 +182,17 @@ func look(dir *os.File, name string) (isDir bool, mode uint32, err error) {
 	return isDir, uint32(st.Mode), err //nolint:unconvert // as above
 }
 
-// counterparts returns the modes of what is in a directory of the old store, and
-// those for what is not in it.
+// counterparts returns the modes of the entries of a directory of the old store, and
+// the modes for other entries.
 func counterparts(old *os.File, m modes) (map[string]uint32, modes) {
 	if old == nil {
 		return nil, m
 	}
-	names, _ := old.Readdirnames(-1) // without them modes follow that of the directory
+	names, _ := old.Readdirnames(-1) // without names, modes follow that of the directory
 	was := make(map[string]uint32, len(names))
 	all, files := uint32(0o666), false
 	for _, name := range names {
-		isDir, mode, err := look(old, name)
+		isDir, mode, err := statIn(old, name)
 		if err != nil {
 			continue
 		}

@@ -4,6 +4,6 @@ package place
 
 import "io/fs"
 
-// sameDevice reports true: a mounted volume is a reparse point here, which no
-// walk follows.
+// sameDevice returns true, because mounted volumes are reparse points on this system
+// and WalkDir does not follow them.
 func sameDevice(fs.FileInfo, fs.FileInfo) bool { return true }

@@ -13,24 +13,23 @@ import (
 
 // Entries lists the content of a directory tree.
 type Entries struct {
-	// Names are the regular files, in byte order within each directory, with
-	// slashes between names. A directory without entries has a slash at its
+	// Names holds the slash-separated paths of the regular files, in byte order
+	// within each directory. It also holds empty directories, with a slash at the
 	// end.
 	Names []string
 	// Odd describes entries that are neither directories nor regular files.
 	Odd []string
-	// Mounts are the places in the tree where other file systems, or other
-	// directories, are mounted. Nothing below them is listed.
+	// Mounts holds the mount points in the tree. Entries below them are not listed.
 	Mounts []string
 }
 
 // All returns the number of entries.
 func (e *Entries) All() int { return len(e.Names) + len(e.Odd) + len(e.Mounts) }
 
-// List returns everything in the directory dir, including names that are not
-// UTF-8, hidden files, links and pipes. It does not follow links. More than
-// limit entries are an error. Temporary files left by the file driver are not
-// listed: it uses their names for nothing else.
+// List returns all entries below the directory dir, including names that are not
+// UTF-8, hidden files, links and pipes. It does not follow links. It skips temporary
+// files of the file driver, which have reserved names. List fails if the tree has
+// more than limit entries.
 func List(dir string, limit int) (*Entries, error) {
 	e := &Entries{}
 	mounts, err := mountsBelow(dir)
@@ -69,7 +68,7 @@ func (e *Entries) list(root, dir string, mounts []string, limit int) error {
 	return nil
 }
 
-// typeName names the type of a file.
+// typeName returns the name of a file type.
 func typeName(t fs.FileMode) string {
 	switch {
 	case t&fs.ModeSymlink != 0:
@@ -82,16 +81,16 @@ func typeName(t fs.FileMode) string {
 	return "a special file"
 }
 
-// driverTemporary reports whether a name is one that the file driver uses for
-// files that are being written.
+// driverTemporary reports whether name is that of a temporary file of the file
+// driver.
 func driverTemporary(name string) bool {
 	digits, ok := strings.CutPrefix(name, ".nczarr.tmp.")
 	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// Remove removes a directory tree of any depth and with any modes. It follows no
-// links, and removes nothing if the tree contains a mount point. A missing
-// directory is not an error.
+// Remove removes a directory tree of any depth and with any modes. It does not
+// follow links. It fails without removing anything if the tree contains a mount
+// point. It returns nil if the directory does not exist.
 func Remove(dir string) error {
 	mounts, err := mountsBelow(dir)
 	if errors.Is(err, fs.ErrNotExist) {

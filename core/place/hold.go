@@ -11,13 +11,15 @@ import (
 // ErrHeld reports that another process holds a directory.
 var ErrHeld = errLocked
 
-// Hold is a directory that nobody else may fill. It ends with the process.
+// Hold is a lock on a directory, so that no other process fills it. The lock ends
+// with the process.
 type Hold struct {
-	dir *os.File // nil once it is released
+	dir *os.File // nil after Release
 }
 
-// NewHold locks the directory at path, through links. It fails with ErrHeld if
-// it is locked already. On a file system without locks it keeps nobody away.
+// NewHold locks the directory at path. It follows links. It fails with ErrHeld if
+// the directory is already locked. On a file system without locks, NewHold succeeds
+// without effect on other processes.
 func NewHold(path string) (*Hold, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -30,7 +32,7 @@ func NewHold(path string) (*Hold, error) {
 	if err = lock(d); errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}
-	if err == nil && !sameName(d) { // it was removed, or replaced, before it was locked
+	if err == nil && !sameName(d) { // removed or replaced before it was locked
 		err = fs.ErrNotExist
 	}
 	if err != nil {
@@ -40,14 +42,13 @@ func NewHold(path string) (*Hold, error) {
 	return &Hold{d}, nil
 }
 
-// Held reports whether h holds a directory, which a nil Hold does not.
+// Held reports whether h holds a directory. It returns false for a nil Hold.
 func (h *Hold) Held() bool { return h != nil && h.dir != nil }
 
-// ErrReplaced reports that a name leads to another directory than the one that
-// is held.
-var ErrReplaced = errors.New("somebody has replaced the directory meanwhile")
+// ErrReplaced reports that the name of a held directory refers to another directory.
+var ErrReplaced = errors.New("another process has replaced the directory")
 
-// Check fails with ErrReplaced if the directory does not have its name any more.
+// Check fails with ErrReplaced if the directory no longer has its name.
 func (h *Hold) Check() error {
 	if !sameName(h.dir) {
 		return ErrReplaced
@@ -55,15 +56,15 @@ func (h *Hold) Check() error {
 	return nil
 }
 
-// Remove removes the directory, which must be empty, releases it, and removes
-// the link at path that led to it, if it is one. What somebody has put in the
-// place of the directory stays.
+// Remove removes the directory, which must be empty, and releases it. If path is a
+// link to the directory, Remove also removes the link. If another process has
+// replaced the directory, Remove fails and removes nothing.
 func (h *Hold) Remove(path string) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
 	real := h.dir.Name()
-	if runtime.GOOS == "windows" { // which removes no file that is open
+	if runtime.GOOS == "windows" { // Windows does not remove open files
 		h.Release()
 	}
 	err := removeDir(real)
@@ -71,14 +72,14 @@ func (h *Hold) Remove(path string) error {
 	if _, serr := os.Stat(path); err != nil || path == real || !errors.Is(serr, fs.ErrNotExist) {
 		return err
 	}
-	if _, lerr := os.Lstat(path); lerr == nil { // a link to what is gone
+	if _, lerr := os.Lstat(path); lerr == nil { // a link to the removed directory
 		return os.Remove(path)
 	}
 	return nil
 }
 
-// Held reports whether another process, or another part of this one, holds the
-// directory at path. One that cannot be looked at is not held.
+// Held reports whether another process, or another Hold of this process, holds the
+// directory at path. It returns false if the directory cannot be opened.
 func Held(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -92,7 +93,7 @@ func Held(path string) bool {
 	return errors.Is(lockShared(d), errLocked)
 }
 
-// Release lets others fill the directory. Only the first call does anything.
+// Release releases the lock. Further calls have no effect.
 func (h *Hold) Release() {
 	if h != nil && h.dir != nil {
 		_ = h.dir.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// workVar makes the test binary make a temporary directory in the one that the
-// variable names, fill it and remove it.
+// workVar names a variable. If it is set to a directory, the test binary makes a
+// temporary directory there, fills it and removes it.
 const workVar = "NCZARR_TEST_TEMP"
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,8 @@ func work(parent string) {
 	os.Exit(0)
 }
 
-// A process that is killed while it makes, fills or removes a temporary
-// directory leaves what the next one sweeps.
+// A process that is killed while it makes, fills or removes a temporary directory
+// leaves only what Sweep removes.
 func TestKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -8,15 +8,15 @@ import (
 	"os"
 )
 
-// directory is a flag that this system lacks.
+// directory is zero, because this system has no such flag.
 const directory = 0
 
-// lock fails: nothing is ever swept here.
+// lock always fails on this system, so that Sweep removes nothing.
 func lock(*os.File) error { return errors.ErrUnsupported }
 
 func lockShared(*os.File) error { return errors.ErrUnsupported }
 
-// Names returns 1: how many names a file has is not known here.
+// Names returns 1, because the number of hard links is unknown on this system.
 func Names(fs.FileInfo) int { return 1 }
 
 func ours(fs.FileInfo) bool { return true }

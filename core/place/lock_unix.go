@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory makes opening anything but a directory fail; a link is not one.
+// directory makes opening fail unless the path is a directory and not a link.
 const directory = unix.O_DIRECTORY | unix.O_NOFOLLOW
 
-// lock takes the lock of an open file, which ends with the process that holds
-// it. It fails with errLocked if another has it, and with
-// errors.ErrUnsupported if the file system has no locks.
+// lock locks an open file without waiting. The lock ends with the process. lock fails
+// with errLocked if another open file has the lock, and with errors.ErrUnsupported if
+// the file system has no locks.
 func lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
-// lockShared is lock, but others may have the same.
+// lockShared is like lock but takes a shared lock.
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
 func flock(f *os.File, how int) error {
@@ -37,7 +37,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// Names returns how many names a file has.
+// Names returns the number of hard links of a file.
 func Names(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Nlink)
@@ -45,7 +45,7 @@ func Names(info fs.FileInfo) int {
 	return 1
 }
 
-// ours reports whether a file belongs to this user.
+// ours reports whether the effective user owns a file.
 func ours(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mountsBelow returns the mount points below a directory. A bind mount of the
-// same file system, which has no device number of its own, is among them.
+// mountsBelow returns the mount points below a directory, including bind mounts of
+// the same file system.
 //
 // Source: proc_pid_mountinfo(5).
 func mountsBelow(dir string) ([]string, error) {
@@ -36,7 +36,7 @@ func mountsBelow(dir string) ([]string, error) {
 	return out, nil
 }
 
-// unescape decodes the octal escapes of blanks and backslashes.
+// unescape decodes octal escapes such as those of spaces and backslashes.
 func unescape(s string) string {
 	head, rest, found := strings.Cut(s, `\`)
 	var b strings.Builder

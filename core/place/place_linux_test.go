@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// The entries of a directory are seen as the system gives them.
+// List returns the names of entries unchanged.
 func TestList(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -44,12 +44,12 @@ func TestList(t *testing.T) {
 		t.Errorf("want %q, got %q", want, e.Odd)
 	}
 	if _, err := place.List(dir, 3); err == nil {
-		t.Error("more entries than the limit are no error")
+		t.Error("no error for more entries than the limit")
 	}
 }
 
-// Owner, mode and extended attributes of what is replaced are kept, and nobody
-// can look into the stage before.
+// Commit keeps the owner, mode and extended attributes of the old store. Before, no
+// other user can read the stage.
 func TestCommitKeepsAttributes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	if info, err := os.Stat(filepath.Dir(s.Path)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the stage: %v, %v", info.Mode(), err)
 	}
-	modes := map[string]os.FileMode{ // that of the same name, else that of neighbours
+	modes := map[string]os.FileMode{ // that of the same name, or else that of its siblings
 		"g": 0o640, "sub": 0o710, "sub/f": 0o660, "sub/g": 0o600, "new": 0o750, "new/h": 0o640, "new/deep": 0o750, "new/deep/i": 0o640,
 	}
 	for name := range modes {
@@ -121,8 +121,8 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	}
 }
 
-// A new store that leads out of its place, by a link of either kind, takes the
-// place of nothing, and what it leads to stays as it is.
+// Commit refuses a new store with a symbolic or hard link to a file outside, and does
+// not change that file.
 func TestCommitFollowsNoLinks(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{false, true} {
@@ -154,7 +154,7 @@ func TestCommitFollowsNoLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.Commit(); err == nil {
-				t.Errorf("%s, forced %t: it was put into place", what, force)
+				t.Errorf("%s, forced %t: Commit succeeded", what, force)
 			}
 			info, err := os.Stat(outside)
 			if err != nil {
@@ -164,14 +164,14 @@ func TestCommitFollowsNoLinks(t *testing.T) {
 				t.Errorf("%s, forced %t: the file outside has mode %v and owner %d", what, force, info.Mode(), st.Uid)
 			}
 			if read(t, outside) != "theirs" || read(t, final+in) != "old" {
-				t.Errorf("%s, forced %t: something was lost", what, force)
+				t.Errorf("%s, forced %t: a file has changed", what, force)
 			}
 		}
 	}
 }
 
-// Nothing that is mounted in a tree is listed, removed or moved. The test runs
-// again in a mount namespace of its own.
+// List, Remove and Commit do not touch file systems mounted in a tree. The test runs
+// itself again in a new mount namespace.
 func TestMounts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("PLACE_TEST_MOUNTS") == "" {
@@ -211,7 +211,7 @@ func TestMounts(t *testing.T) {
 		t.Error("a tree with a mount point was replaced")
 	}
 	if read(t, other+"/kept") != "1" || read(t, final+"/f") != "old" {
-		t.Error("something was lost")
+		t.Error("a file has changed")
 	}
 }
 

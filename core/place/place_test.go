@@ -30,7 +30,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// left returns the names in a directory.
+// left returns the names in a directory, separated by spaces.
 func left(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -94,8 +94,7 @@ func TestRelate(t *testing.T) {
 	}
 }
 
-// What is staged takes the place of the old one in one step, and nothing else
-// is left.
+// Commit replaces the old store by the new one and leaves nothing else.
 func TestCommit(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"directory", "file"} {
@@ -110,7 +109,7 @@ func TestCommit(t *testing.T) {
 		write(t, in(final), "old")
 		s, err := place.NewStage(final, place.StageOptions{Directory: kind == "directory", Check: func(old string) error {
 			if got := read(t, in(old)); got != "old" {
-				t.Errorf("%s: what is replaced has %q", kind, got)
+				t.Errorf("%s: the old store contains %q", kind, got)
 			}
 			return nil
 		}})
@@ -130,7 +129,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// After a failure everything is as it was.
+// A Commit that fails leaves everything unchanged.
 func TestCommitRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -157,14 +156,14 @@ func TestCommitRefused(t *testing.T) {
 	}
 	write(t, final+"/f", "another's")
 	if err := s.Commit(); err == nil {
-		t.Error("what somebody else has put there was replaced")
+		t.Error("the store of another process was replaced")
 	}
 	if got, names := read(t, final+"/f"), left(t, dir); got != "another's" || names != "x x2" {
 		t.Errorf("afterwards: %q, %s", got, names)
 	}
 }
 
-// Sweep takes what carries the mark and is not locked, and nothing else.
+// Sweep visits directories that contain the mark and are not locked, and no others.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -178,7 +177,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dead.Dir+"/f", "1")
-	if err := dead.Keep(); err != nil { // as if the process ended
+	if err := dead.Keep(); err != nil { // like the end of the process
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, prefix+"2024-results", "out.csv"), "1")

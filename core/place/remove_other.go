@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// removeAll removes a directory tree, the mark last.
+// removeAll removes a directory tree. It removes the mark last.
 func removeAll(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

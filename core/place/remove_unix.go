@@ -15,15 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeAll removes a directory that somebody else may have filled: with directories
-// in directories, deeper than there are descriptors or than a path is long, and
-// with such as their owner may not look into. It moves what is in a directory's
-// directories up to the top, so that two descriptors are enough. The mark goes last:
-// what is left when the process dies can be swept. A directory that does not exist is
-// not an error.
+// removeAll removes a directory whose content may be hostile: nested deeper than the
+// limits on descriptors or path lengths, or with directories that their owner cannot
+// read. It moves nested directories up to the top, so two descriptors are enough. It
+// removes the mark last, so that Sweep can remove the rest if the process dies. It
+// returns nil if the directory does not exist.
 func removeAll(dir string) error {
 	if info, err := os.Lstat(dir); err == nil && info.IsDir() && info.Mode().Perm()&0o700 != 0o700 {
-		_ = os.Chmod(dir, 0o700) // opening says what is wrong
+		_ = os.Chmod(dir, 0o700) // OpenFile returns the error
 	}
 	root, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -42,7 +41,7 @@ func removeAll(dir string) error {
 	return os.Remove(dir)
 }
 
-// removeDir removes an empty directory and nothing else.
+// removeDir removes an empty directory. It fails for files.
 func removeDir(path string) error {
 	if err := unix.Rmdir(path); err != nil {
 		return &fs.PathError{Op: "remove", Path: path, Err: err}
@@ -50,9 +49,9 @@ func removeDir(path string) error {
 	return nil
 }
 
-// empty removes what is in an open directory, and moves directories that are not
-// empty to the top. Where the directory is the top those are emptied, too, and the
-// mark stays.
+// empty removes the content of an open directory. If dir is not top, it moves
+// directories that are not empty to top. If dir is top, it empties and removes them
+// and keeps the mark.
 func empty(dir, top *os.File) error {
 	for {
 		if _, err := dir.Seek(0, 0); err != nil {
@@ -83,8 +82,8 @@ func empty(dir, top *os.File) error {
 	}
 }
 
-// remove removes an entry of a directory; one that is a directory with content
-// it moves to the top, or empties when it is there already.
+// remove removes an entry of a directory. If the entry is a directory with content,
+// it moves the entry to top, or empties and removes it if dir is top.
 func remove(dir, top *os.File, name string) error {
 	at := int(dir.Fd())
 	err := unix.Unlinkat(at, name, 0)
@@ -95,9 +94,9 @@ func remove(dir, top *os.File, name string) error {
 		return &fs.PathError{Op: "remove", Path: name, Err: err}
 	}
 	if unix.Fstatat(at, name, new(unix.Stat_t), unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return nil //nolint:nilerr // it was empty
+		return nil //nolint:nilerr // it was empty and is removed
 	}
-	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil { // it is a directory
+	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil { // a directory with content
 		return &fs.PathError{Op: "chmod", Path: name, Err: err}
 	}
 	if dir != top {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRemove removes what a plugin made so that it stays: deeper than a
-// process may have descriptors, and closed to its owner.
-func TestRemove(t *testing.T) { //nolint:paralleltest // it limits the process
+// TestRemove checks that Remove removes directories that are nested deeper than the
+// limit on descriptors or that their owner cannot read.
+func TestRemove(t *testing.T) { //nolint:paralleltest // changes a limit of the process
 	dir := filepath.Join(t.TempDir(), "private")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -64,16 +64,16 @@ func TestRemove(t *testing.T) { //nolint:paralleltest // it limits the process
 		t.Error(err)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("the directory still exists: %v", err)
 	}
 	if err := Remove(dir); err != nil {
-		t.Errorf("what does not exist: %v", err)
+		t.Errorf("missing directory: %v", err)
 	}
 }
 
-// TestMarkGoesLast shows that a directory which cannot be removed, or whose
-// remover dies, keeps its mark, without which nobody would sweep it.
-func TestMarkGoesLast(t *testing.T) { //nolint:paralleltest // it limits the process
+// TestMarkGoesLast checks that a directory keeps its mark if Remove fails or the
+// process dies, because Sweep ignores directories without a mark.
+func TestMarkGoesLast(t *testing.T) { //nolint:paralleltest // changes a limit of the process
 	dir := filepath.Join(t.TempDir(), "temporary")
 	put(t, filepath.Join(dir, markName), markText)
 	put(t, filepath.Join(dir, "x", "f"), "")
@@ -83,7 +83,7 @@ func TestMarkGoesLast(t *testing.T) { //nolint:paralleltest // it limits the pro
 		t.Fatal(err)
 	}
 	low := limit
-	low.Cur = uint64(at) + 1 // dir can be opened, what is in it not
+	low.Cur = uint64(at) + 1 // dir can be opened, but not the directories in it
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
@@ -102,14 +102,14 @@ func TestMarkGoesLast(t *testing.T) { //nolint:paralleltest // it limits the pro
 	}
 }
 
-// Somebody who may write beside a store puts a link in the place of its stage,
-// to where a directory of another's has the name of the store: nothing there is
-// touched, nor is the store.
+// Another user replaces the stage by a link to a directory in which a third user has
+// a directory with the name of the store. Commit must not change that directory or
+// the store.
 func TestLinkInPlaceOfAStage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name          string
-		made, putBack bool // before the link was put there; before Commit
+		made, putBack bool // new store made before the link; link removed before Commit
 	}{
 		{name: "after the store was made", made: true},
 		{name: "while the store was made", putBack: true},

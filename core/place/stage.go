@@ -9,32 +9,33 @@ import (
 	"strings"
 )
 
-// StagePrefix begins the names of the directories in which new stores are made
-// beside those that they replace.
+// StagePrefix is the prefix of the names of the directories in which new stores are
+// made beside those that they replace.
 const StagePrefix = ".nczarr-stage-"
 
-// oldName is the name, in a stage, of what is being replaced where two names
-// cannot be swapped in one step. A stage that has it is not swept as long as
-// nothing is at the final place.
+// oldName is the name of the old store in a stage on systems that cannot exchange
+// two names in one step. Such a stage is not removed while no store exists at the
+// final path.
 const oldName = ".nczarr-old"
 
-// ErrChanged reports that what a Stage was to replace is no longer there.
-var ErrChanged = errors.New("it was replaced by somebody else meanwhile")
+// ErrChanged reports that another process replaced the store that a Stage was to
+// replace.
+var ErrChanged = errors.New("the store was replaced by another process")
 
-// Stage is a place beside a store in which its replacement is made.
+// Stage is a directory beside a store in which its replacement is made.
 type Stage struct {
-	// Path is where the new store is to be made. Its base name is that of the
-	// store that it replaces. A directory is there already, and empty.
+	// Path is the path of the new store. Its base name is that of the store to
+	// replace. If the new store is a directory, NewStage creates it empty.
 	Path string
 
-	final string // without links
+	final string // path of the store to replace, without links
 	old   fs.FileInfo
 	opts  StageOptions
 	temp  *Temp
 	sys   system
 }
 
-// system is what a Stage asks of the system; tests put others in its place.
+// system holds the system functions that a Stage uses. Tests replace them.
 type system struct {
 	exchange func(a, b string) error
 	syncFile func(name string) error
@@ -44,17 +45,19 @@ type system struct {
 
 // StageOptions are the options of [NewStage].
 type StageOptions struct {
-	// Directory says that the new store is a directory rather than a file.
+	// Directory is set if the new store is a directory rather than a file.
 	Directory bool
-	// Check is called with the new path of the old store after it was swapped
-	// out and before it is removed. If it fails, the swap is undone.
+	// Check, if not nil, is called with the new path of the old store after the
+	// stores were exchanged and before the old one is removed. If Check fails, the
+	// exchange is undone.
 	Check func(old string) error
-	// Force ignores failures to keep the owner or an attribute of the old store.
+	// Force ignores failures to keep the owner or an extended attribute of the old
+	// store.
 	Force bool
 }
 
-// NewStage makes a stage for the store at final, and removes stages that dead
-// processes left for the same place.
+// NewStage makes a stage for the existing store at final. It removes stages for the
+// same store that dead processes left.
 func NewStage(final string, opts StageOptions) (*Stage, error) {
 	real, err := filepath.EvalSymlinks(final)
 	if err == nil {
@@ -70,25 +73,26 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 	parent, base := filepath.Split(real)
 	Sweep(parent, StagePrefix, func(f Found) {
 		if f.Place() == real {
-			_, _ = Clean(f) // what cannot be removed stays for the next
+			_, _ = Clean(f) // the next NewStage tries again
 		}
 	})
 	if s.temp, err = NewTemp(parent, StagePrefix, real); err != nil {
 		return nil, err
 	}
 	s.Path = filepath.Join(s.temp.Dir, base)
-	// After a power failure the mark must not be empty beside what was written later.
+	// After a power failure the mark must not be empty if other files in the stage
+	// are not.
 	if err = s.sys.syncFile(filepath.Join(s.temp.Dir, markName)); err == nil {
 		err = s.sys.syncDir(s.temp.Dir)
 	}
 	switch {
 	case err != nil:
-	case opts.Directory && s.old.IsDir(): // what is made in it inherits from it
-		if err = os.Mkdir(s.made(), 0o700); err == nil {
+	case opts.Directory && s.old.IsDir(): // new files inherit its attributes
+		if err = os.Mkdir(s.newPath(), 0o700); err == nil {
 			err = s.keepAttributes(0o700)
 		}
 	case opts.Directory:
-		err = os.Mkdir(s.made(), 0o777)
+		err = os.Mkdir(s.newPath(), 0o777)
 	}
 	if err != nil {
 		return nil, join(err, s.Discard())
@@ -96,19 +100,19 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 	return s, nil
 }
 
-// made returns a path to the new store, and kept one to what it replaces where
-// two names cannot be swapped. Nothing that somebody else puts beside the old
-// store changes where they lead; [Stage.Path] is for those who cannot use them.
-func (s *Stage) made() string { return filepath.Join(s.temp.reach(), filepath.Base(s.final)) }
-func (s *Stage) kept() string { return filepath.Join(s.temp.reach(), oldName) }
+// newPath returns a path to the new store. oldPath returns the path of the old store
+// on systems that cannot exchange two names. Other processes cannot redirect these
+// paths by renaming the stage, unlike [Stage.Path].
+func (s *Stage) newPath() string { return filepath.Join(s.temp.fdPath(), filepath.Base(s.final)) }
+func (s *Stage) oldPath() string { return filepath.Join(s.temp.fdPath(), oldName) }
 
 // Clean removes a temporary directory that is not in use. If it holds the only
-// copy of the old store, Clean puts that back and returns true.
+// copy of the old store, Clean moves that back into place and returns true.
 func Clean(f Found) (restored bool, err error) {
 	switch to := f.Place(); {
 	case !f.OnlyCopy():
 	case to == "":
-		return false, fmt.Errorf("its mark does not say where %q belongs", filepath.Join(f.Dir, oldName))
+		return false, fmt.Errorf("the mark does not contain the target of %q", filepath.Join(f.Dir, oldName))
 	default:
 		if err := os.Rename(filepath.Join(f.Dir, oldName), to); err != nil {
 			return false, err
@@ -121,10 +125,10 @@ func Clean(f Found) (restored bool, err error) {
 	return restored, Remove(f.Dir)
 }
 
-// Place returns where what is in a stage belongs: the name of the target,
-// beside the stage. The directories of the target do not count: a file system
-// may be mounted elsewhere now, and whoever wrote the mark, nothing is put
-// anywhere else. It is empty if the mark names no target.
+// Place returns the path of the store that a stage replaces, or "" if the mark has no
+// target. The path consists of the directory of the stage and the base name of the
+// target. Place ignores the directory of the target, because the file system may now
+// be mounted elsewhere and because a forged mark must not name other directories.
 func (f *Found) Place() string {
 	base := filepath.Base(f.Mark.Target)
 	if f.Mark.Target == "" || strings.Trim(base, `./\`) == "" {
@@ -133,8 +137,8 @@ func (f *Found) Place() string {
 	return filepath.Join(filepath.Dir(f.Dir), base)
 }
 
-// OnlyCopy reports whether a stage holds the old store, and nothing is at its
-// place or its mark names no place.
+// OnlyCopy reports whether a stage holds the old store and no store exists at
+// [Found.Place], or that place is unknown.
 func (f *Found) OnlyCopy() bool {
 	if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err != nil {
 		return false
@@ -159,7 +163,7 @@ func Interrupted(path string) string {
 		dir = real
 	}
 	target := filepath.Join(dir, filepath.Base(abs))
-	found, _ := Find(dir, StagePrefix) // nothing can be said about a directory that cannot be read
+	found, _ := Find(dir, StagePrefix) // an unreadable directory has no known stages
 	for _, f := range found {
 		if f.Place() == target && f.OnlyCopy() {
 			return f.Dir
@@ -168,16 +172,16 @@ func Interrupted(path string) string {
 	return ""
 }
 
-// Commit syncs the new store to the disk, puts it in place of the old one, and
-// then removes the old one. If a step before the removal fails, the old store is
-// where it was and the new one is gone.
+// Commit syncs the new store to disk, replaces the old store by it, and then removes
+// the old store. If a step before the removal fails, the old store stays in place
+// and the new one is removed.
 func (s *Stage) Commit() error {
 	err := s.unchanged()
 	if err == nil {
 		err = s.keepAttributes(0)
 	}
 	if err == nil {
-		err = s.sys.syncTree(s.made())
+		err = s.sys.syncTree(s.newPath())
 	}
 	if err == nil {
 		err = s.unchanged()
@@ -188,21 +192,21 @@ func (s *Stage) Commit() error {
 	if err != nil {
 		return join(err, s.Discard())
 	}
-	if err := s.temp.removeBy(s.sys.remove); err != nil { // the old one is in it, by now
-		return fmt.Errorf("the new one is in place, and what is left of the old one, in %q, cannot be removed: %w", s.temp.Dir, err)
+	if err := s.temp.removeBy(s.sys.remove); err != nil { // it contains the old store now
+		return fmt.Errorf("the new store is in place, but the rest of the old one in %q cannot be removed: %w", s.temp.Dir, err)
 	}
 	return nil
 }
 
-// Discard removes what was staged.
+// Discard removes the stage and the new store.
 func (s *Stage) Discard() error {
 	if s.temp == nil {
 		return nil
 	}
 	t := s.temp
 	s.temp = nil
-	if _, err := os.Lstat(filepath.Join(t.reach(), oldName)); err == nil {
-		return t.Keep() // it could not be put back: Clean can
+	if _, err := os.Lstat(filepath.Join(t.fdPath(), oldName)); err == nil {
+		return t.Keep() // it holds the old store, which Clean moves back
 	}
 	return t.Remove()
 }
@@ -210,11 +214,11 @@ func (s *Stage) Discard() error {
 // Die leaves the stage as a killed process would. It is for tests.
 func (s *Stage) Die() error { return s.temp.Keep() }
 
-// unchanged makes sure that what is replaced is still what it was, and that the
-// new store was made in the stage, and not where somebody else let its name lead.
+// unchanged fails if the old store has changed, or if the new store was not made in
+// the stage because another process redirected its path.
 func (s *Stage) unchanged() error {
-	if names, err := os.ReadDir(s.made()); !sameName(s.temp.lock) || s.opts.Directory && (err != nil || len(names) == 0) {
-		return fmt.Errorf("%s was replaced by somebody else meanwhile", s.temp.Dir)
+	if names, err := os.ReadDir(s.newPath()); !sameName(s.temp.lock) || s.opts.Directory && (err != nil || len(names) == 0) {
+		return fmt.Errorf("%s was replaced by another process", s.temp.Dir)
 	}
 	now, err := os.Lstat(s.final)
 	switch {
@@ -232,17 +236,17 @@ func (s *Stage) unchanged() error {
 	return err
 }
 
-// swap puts the new store into the place of the old one and makes that durable.
+// swap exchanges the new and the old store and makes the exchange durable.
 func (s *Stage) swap() error {
-	old := s.made()
+	old := s.newPath()
 	err := s.sys.exchange(old, s.final)
 	if errors.Is(err, errors.ErrUnsupported) {
-		old, err = s.kept(), s.renames()
+		old, err = s.oldPath(), s.renames()
 	}
 	if err != nil {
 		return err
 	}
-	err = join(s.sys.syncDir(filepath.Dir(s.final)), s.sys.syncDir(s.temp.reach()))
+	err = join(s.sys.syncDir(filepath.Dir(s.final)), s.sys.syncDir(s.temp.fdPath()))
 	if err == nil && s.opts.Check != nil {
 		err = s.opts.Check(old)
 	}
@@ -252,22 +256,22 @@ func (s *Stage) swap() error {
 	if uerr := s.undo(old); uerr != nil {
 		t := s.temp
 		s.temp = nil
-		_ = os.Remove(filepath.Join(t.reach(), markName)) // so that nobody sweeps it
-		return join(err, fmt.Errorf("what was there is in %s, as it cannot be put back: %w", filepath.Join(t.Dir, filepath.Base(old)), uerr), t.Keep())
+		_ = os.Remove(filepath.Join(t.fdPath(), markName)) // so that no Sweep removes it
+		return join(err, fmt.Errorf("the old store is in %s and cannot be moved back: %w", filepath.Join(t.Dir, filepath.Base(old)), uerr), t.Keep())
 	}
 	return err
 }
 
-// renames is exchange in two steps: a process that dies in between leaves the
-// old one in the stage.
+// renames replaces the old store by two renames. A process that dies between them
+// leaves the old store in the stage.
 func (s *Stage) renames() error {
-	old := s.kept()
+	old := s.oldPath()
 	if err := os.Rename(s.final, old); err != nil {
 		return err
 	}
-	err := join(s.sys.syncDir(s.temp.reach()), s.sys.syncDir(filepath.Dir(s.final)))
+	err := join(s.sys.syncDir(s.temp.fdPath()), s.sys.syncDir(filepath.Dir(s.final)))
 	if err == nil {
-		err = os.Rename(s.made(), s.final)
+		err = os.Rename(s.newPath(), s.final)
 	}
 	if err != nil {
 		return join(err, os.Rename(old, s.final))
@@ -275,19 +279,19 @@ func (s *Stage) renames() error {
 	return nil
 }
 
-// undo puts the old one back into its place.
+// undo moves the old store back into place.
 func (s *Stage) undo(old string) error {
-	if old == s.made() {
+	if old == s.newPath() {
 		return join(s.sys.exchange(old, s.final), s.sys.syncDir(filepath.Dir(s.final)))
 	}
-	err := os.Rename(s.final, s.made())
+	err := os.Rename(s.final, s.newPath())
 	if err == nil {
 		err = os.Rename(old, s.final)
 	}
 	return join(err, s.sys.syncDir(filepath.Dir(s.final)))
 }
 
-// join is errors.Join on one line.
+// join is like errors.Join, with a message of one line.
 func join(errs ...error) error {
 	var out error
 	for _, err := range errs {

@@ -15,8 +15,8 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// Where two names cannot be swapped, a process that dies between the renames
-// leaves the old one where Interrupted finds it and Clean puts it back.
+// If the system cannot exchange two names, a process that dies between the renames
+// leaves the old store where Interrupted finds it and Clean moves it back.
 func TestTwoRenames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestTwoRenames(t *testing.T) {
 		t.Errorf("Clean: %t, %v", restored, err)
 	}
 	if text, err := os.ReadFile(final + "/f"); err != nil || string(text) != "old" {
-		t.Errorf("put back: %q, %v", text, err)
+		t.Errorf("moved back: %q, %v", text, err)
 	}
 	if err := stage().Commit(); err != nil {
 		t.Error(err)
@@ -60,8 +60,8 @@ func TestTwoRenames(t *testing.T) {
 	}
 }
 
-// Everything that is new is on the disk before it takes the place of the old
-// one, and that is on the disk before the old one is removed.
+// Commit syncs the new store before the exchange, and syncs the exchange before it
+// removes the old store.
 func TestSyncedInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func TestSyncedInOrder(t *testing.T) {
 	}
 	want := map[string]bool{}
 	for _, name := range []string{"", "/a", "/a/f", "/a/b", "/a/b/g"} {
-		want[s.made()+name] = true
+		want[s.newPath()+name] = true
 	}
 	put(t, s.Path+"/a/f", "new")
 	put(t, s.Path+"/a/b/g", "new")
@@ -91,12 +91,12 @@ func TestSyncedInOrder(t *testing.T) {
 			t.Errorf("not synced before the exchange: %v", want)
 		}
 		swapped = true
-		want = map[string]bool{dir: true, s.temp.reach(): true}
+		want = map[string]bool{dir: true, s.temp.fdPath(): true}
 		return exchange(a, b)
 	}
 	s.sys.remove = func(path string) error {
 		if !swapped || len(want) > 0 {
-			t.Errorf("not synced before the old one is removed: %v", want)
+			t.Errorf("not synced before the old store is removed: %v", want)
 		}
 		return Remove(path)
 	}
@@ -105,8 +105,8 @@ func TestSyncedInOrder(t *testing.T) {
 	}
 }
 
-// A mark may come from somebody else, or from where the file system had another
-// path: what a stage holds goes back beside it, or stays in it.
+// A mark may be forged, or the file system may have been mounted elsewhere. Clean
+// moves the old store only to the directory of the stage, or leaves it in the stage.
 func TestForeignMark(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ target, back string }{

@@ -9,12 +9,11 @@ import (
 	"sync"
 )
 
-// syncers is the number of files that are synced at once: file systems with a
-// journal write many of them in one go.
+// syncers is the number of files that are synced concurrently. A file system with a
+// journal writes many of them together.
 const syncers = 16
 
-// syncTree makes a file, or a directory with all that is in it, survive a power
-// failure.
+// syncTree makes a file, or a directory with all its content, durable.
 func (sys *system) syncTree(path string) error {
 	var dirs []string
 	files := make(chan string)
@@ -51,7 +50,7 @@ func (sys *system) syncTree(path string) error {
 	return nil
 }
 
-// walk calls f for path and all that is below it. Links are not followed.
+// walk calls f for path and everything below it. It does not follow links.
 func walk(path string, f func(name string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -67,7 +66,7 @@ func walk(path string, f func(name string, info fs.FileInfo) error) error {
 
 func syncFile(name string) error {
 	flags := os.O_RDONLY
-	if runtime.GOOS == "windows" { // which flushes only what is open for writing
+	if runtime.GOOS == "windows" { // Windows flushes only files open for writing
 		flags = os.O_RDWR
 	}
 	f, err := os.OpenFile(name, flags, 0)
@@ -77,7 +76,7 @@ func syncFile(name string) error {
 	return join(f.Sync(), f.Close())
 }
 
-// syncDir makes the names in a directory durable, where the system can.
+// syncDir makes the names in a directory durable if the system supports this.
 func syncDir(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -89,7 +88,7 @@ func syncDir(name string) error {
 	err = d.Sync()
 	_ = d.Close()
 	if errors.Is(err, fs.ErrInvalid) || errors.Is(err, errors.ErrUnsupported) {
-		return nil // this file system syncs no directories
+		return nil // this file system cannot sync directories
 	}
 	return err
 }

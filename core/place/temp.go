@@ -16,17 +16,17 @@ import (
 
 const (
 	markName  = ".nczarr-temporary"
-	markText  = "nczarr temporary directory 1\n" // the first line of a mark
-	maxMark   = 64 << 10                         // bytes of a mark
+	markText  = "nczarr temporary directory 1\n" // first line of a mark
+	maxMark   = 64 << 10                         // maximum size of a mark in bytes
 	nameChars = 10                               // random characters in the name of a Temp
 )
 
-// Mark describes a temporary directory. It is stored in it.
+// Mark describes a temporary directory. It is stored in the directory.
 type Mark struct {
-	// Target is the path that the content is made for, if any.
+	// Target is the path for which the content is made, if any.
 	Target string `json:"target,omitempty"`
-	// Host and PID name the process that made the directory, for people. They
-	// do not show whether it is alive.
+	// Host and PID identify the process that made the directory in messages. They
+	// do not tell whether it is alive.
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
 	// Made is when the directory was made.
@@ -40,8 +40,8 @@ type Temp struct {
 	lock *os.File // the directory
 }
 
-// NewTemp makes a temporary directory of mode 0700 in parent. Its name is prefix
-// and 10 random characters.
+// NewTemp makes a temporary directory with mode 0700 in parent. Its name consists of
+// prefix and 10 random characters.
 func NewTemp(parent, prefix, target string) (*Temp, error) {
 	for {
 		dir := filepath.Join(parent, prefix+rand.Text()[:nameChars])
@@ -52,18 +52,18 @@ func NewTemp(parent, prefix, target string) (*Temp, error) {
 		if err == nil {
 			return t, nil
 		}
-		// A Sweep may have taken the directory before it was locked.
+		// A Sweep may have removed the directory before it was locked.
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errLocked) {
 			return nil, join(err, removeMarked(dir))
 		}
 	}
 }
 
-// errLocked says that somebody else holds a lock.
+// errLocked reports that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// mark locks a directory and puts the mark into it. The mark comes after the
-// lock, so that a directory with a mark was locked by its maker.
+// mark locks a directory and then writes the mark. A directory with a mark was
+// therefore locked by its maker.
 func mark(dir, target string) (*Temp, error) {
 	d, err := os.OpenFile(dir, os.O_RDONLY|directory, 0)
 	if err != nil {
@@ -86,7 +86,7 @@ func mark(dir, target string) (*Temp, error) {
 }
 
 func writeMark(path, target string) error {
-	host, _ := os.Hostname() // for people
+	host, _ := os.Hostname() // only used in messages
 	text, err := json.Marshal(Mark{Target: target, Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func writeMark(path, target string) error {
 	return join(err, f.Close())
 }
 
-// removeMarked removes a directory that has nothing but its mark.
+// removeMarked removes a directory that contains only its mark.
 func removeMarked(dir string) error {
 	if err := os.Remove(filepath.Join(dir, markName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -107,7 +107,7 @@ func removeMarked(dir string) error {
 	return os.Remove(dir)
 }
 
-// sameName reports whether an open file is still the one with its name.
+// sameName reports whether the name of an open file still refers to that file.
 func sameName(f *os.File) bool {
 	is, err := f.Stat()
 	if err != nil {
@@ -117,10 +117,9 @@ func sameName(f *os.File) bool {
 	return err == nil && os.SameFile(is, named)
 }
 
-// reach returns a path that leads to the directory whatever has become of its
-// name: who may write in parent can put a link in its place. Systems without
-// such paths have the name.
-func (t *Temp) reach() string {
+// fdPath returns a path that refers to the directory even if another process renames
+// it or replaces it by a link. It returns the name on systems without such paths.
+func (t *Temp) fdPath() string {
 	path := fmt.Sprintf("/proc/self/fd/%d", t.lock.Fd())
 	is, err := t.lock.Stat()
 	if named, err2 := os.Stat(path); err != nil || err2 != nil || !os.SameFile(is, named) {
@@ -133,7 +132,7 @@ func (t *Temp) reach() string {
 func (t *Temp) Remove() error { return t.removeBy(Remove) }
 
 func (t *Temp) removeBy(remove func(dir string) error) error {
-	if runtime.GOOS == "windows" { // which removes no file that is open
+	if runtime.GOOS == "windows" { // Windows does not remove open files
 		return join(t.lock.Close(), remove(t.Dir))
 	}
 	return join(remove(t.Dir), t.lock.Close())
@@ -146,33 +145,33 @@ func (t *Temp) Keep() error { return t.lock.Close() }
 type Found struct {
 	Dir  string
 	Mark Mark
-	// InUse reports that its maker or another Sweep holds the lock, or that the
-	// file system has no locks.
+	// InUse is set if the maker of the directory or another Sweep holds the lock, or
+	// if the file system has no locks.
 	InUse bool
 }
 
-// Find returns the temporary directories in parent whose names begin with
-// prefix and that carry the mark. Others are not looked into.
+// Find returns the temporary directories in parent whose names begin with prefix
+// and that contain the mark.
 func Find(parent, prefix string) ([]Found, error) {
 	var out []Found
 	err := visit(parent, prefix, func(found Found) { out = append(out, found) })
 	return out, err
 }
 
-// Sweep calls remove for each temporary directory in parent whose name begins
-// with prefix, that carries the mark and that no process has locked. It holds
-// the lock during the call. It also removes empty directories with such names,
-// left by processes that ended before they wrote the mark.
+// Sweep calls remove for each temporary directory in parent whose name begins with
+// prefix, that contains the mark and that no process has locked. It holds the lock
+// during the call. It also removes empty directories with such names, which
+// processes left that ended before they wrote the mark.
 func Sweep(parent, prefix string, remove func(Found)) {
-	_ = visit(parent, prefix, func(found Found) { // who cannot read the directory cannot clean it
+	_ = visit(parent, prefix, func(found Found) { // an unreadable parent is left as it is
 		if !found.InUse {
 			remove(found)
 		}
 	})
 }
 
-// visit calls f with each temporary directory, which is locked unless InUse is
-// set.
+// visit calls f for each temporary directory. The directory is locked during the
+// call unless InUse is set.
 func visit(parent, prefix string, f func(Found)) error {
 	d, err := os.Open(parent)
 	if err != nil {
@@ -200,7 +199,7 @@ func visitOne(dir string, f func(Found)) {
 	defer d.Close()
 	free := lock(d) == nil
 	if free && !sameName(d) {
-		return // another Sweep was faster
+		return // another Sweep removed it
 	}
 	m, ok := readMark(filepath.Join(dir, markName))
 	switch {
@@ -211,8 +210,8 @@ func visitOne(dir string, f func(Found)) {
 	}
 }
 
-// removeEmpty removes a directory that has nothing in it, or nothing but a mark
-// without text: its maker ended before it had put the mark there.
+// removeEmpty removes a directory that is empty or contains only an empty mark. The
+// maker of such a directory ended before it had written the mark.
 func removeEmpty(dir string) {
 	path := filepath.Join(dir, markName)
 	entries, err := os.ReadDir(dir)
@@ -222,10 +221,10 @@ func removeEmpty(dir string) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		_ = os.Remove(path)
 	}
-	_ = os.Remove(dir) // succeeds if it is empty
+	_ = os.Remove(dir) // fails if it is not empty
 }
 
-// readMark reads a mark, and reports whether it is one of ours.
+// readMark reads a mark and reports whether it has the text of this package.
 func readMark(path string) (m Mark, ok bool) {
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		return m, false
@@ -241,7 +240,7 @@ func readMark(path string) (m Mark, ok bool) {
 	}
 	rest, ok := strings.CutPrefix(string(text), markText)
 	if ok {
-		_ = json.Unmarshal([]byte(rest), &m) // it is for people; a mark that was cut short is one, too
+		_ = json.Unmarshal([]byte(rest), &m) // a truncated mark is valid too
 	}
 	return m, ok
 }

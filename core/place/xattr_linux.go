@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyXattrs gives an open file the extended attributes of from, access control
-// lists among them. Labels of the namespace security belong to the system's
-// policy, and are left to it.
+// copyXattrs copies the extended attributes of from, including access control lists,
+// to an open file. It skips the namespace security, which the policy of the system
+// controls.
 func copyXattrs(from string, to *os.File) error {
 	list, err := xattr(func(p []byte) (int, error) { return unix.Llistxattr(from, p) })
 	if errors.Is(err, unix.ENOTSUP) {
@@ -35,7 +35,7 @@ func copyXattrs(from string, to *os.File) error {
 	return nil
 }
 
-// xattr calls get with enough room.
+// xattr calls get with a buffer that is large enough.
 func xattr(get func([]byte) (int, error)) ([]byte, error) {
 	for {
 		n, err := get(nil)
@@ -44,7 +44,7 @@ func xattr(get func([]byte) (int, error)) ([]byte, error) {
 		}
 		p := make([]byte, n)
 		n, err = get(p)
-		if errors.Is(err, unix.ERANGE) { // it has grown meanwhile
+		if errors.Is(err, unix.ERANGE) { // the value has grown since the first call
 			continue
 		}
 		return p[:max(n, 0)], err
