@@ -10,41 +10,40 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// DecodeMany decodes all jobs, in any order, on up to GOMAXPROCS workers and
-// calls sink once for each, from one goroutine at a time. Calls of
-// DecodeMany may run side by side, each with its own sink.
+// DecodeMany decodes all jobs in any order, with up to GOMAXPROCS workers. It calls
+// sink once for each job, from one goroutine at a time. Concurrent calls of
+// DecodeMany are possible, each with its own sink.
 //
-// Job.Dst, when it has room for the largest output (Limit, or when that is 0
-// DecodedSize), is written to by the last step itself; otherwise the output is
-// lent until sink returns. With no steps the output is Src itself, or a copy
-// of it in Dst. Where sizes vary, Limit also bounds, in proportion, what comes
-// between the steps.
+// If Job.Dst has room for the largest output, which is Limit, or DecodedSize if Limit
+// is 0, the last step writes to it directly. Otherwise the output is valid only
+// until sink returns. In a chain without steps the output is Src itself, or a copy of
+// it in Dst. If sizes vary, Limit also bounds the data between the steps in
+// proportion.
 //
-// The error is that of the call as a whole, such as the end of ctx; jobs whose
-// sink was not called have not been done. Errors of one job go to the sink:
-// ncerr.ErrCorrupt for bad input, a decoded size other than that of the chunk
-// and output beyond the ceiling, ErrFilter for a failure of the codec,
-// ErrShortBuffer for a Limit below the size of a chunk of fixed size; all
-// with the id of the step.
+// DecodeMany returns errors of the call as a whole, such as the end of ctx. Jobs for
+// which sink was not called are then not done. Errors of one job go to the sink, with
+// the id of the step: ncerr.ErrCorrupt for bad input, for a decoded size other than
+// that of the chunk and for output beyond the limit, ErrFilter for a failure of the
+// codec, and ErrShortBuffer if Limit is less than the size of a fixed-size chunk.
 func (p *Pipeline) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return p.many(ctx, decode, jobs, sink)
 }
 
-// EncodeMany is the reverse of DecodeMany. Src of a fixed-size array must have
-// exactly DecodedSize bytes and may never exceed it: else ncerr.ErrInvalid.
-// Output beyond Limit is ErrShortBuffer; a Limit of 0 is MaxEncoded.
+// EncodeMany encodes all jobs in the same way. The error is ncerr.ErrInvalid if Src
+// exceeds DecodedSize, or has another size for an array of fixed-size elements. It is
+// ErrShortBuffer if the output exceeds Limit. A Limit of 0 means MaxEncoded.
 func (p *Pipeline) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return p.many(ctx, encode, jobs, sink)
 }
 
-// Decode decodes src into dst and gives the length. The errors are those of
-// DecodeMany; len(dst) is the limit. dst and src must not overlap.
+// Decode decodes src to dst and returns the length. The limit is len(dst), and the
+// errors are those of DecodeMany. dst and src must not overlap.
 func (p *Pipeline) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return p.one(ctx, decode, dst, src)
 }
 
-// Encode encodes src into dst and gives the length. MaxEncoded bytes of room
-// always suffice, less may; the errors are those of EncodeMany.
+// Encode encodes src to dst and returns the length. A dst of MaxEncoded bytes is
+// always large enough. The errors are those of EncodeMany.
 func (p *Pipeline) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return p.one(ctx, encode, dst, src)
 }
@@ -61,7 +60,7 @@ func (p *Pipeline) one(ctx context.Context, d direction, dst, src []byte) (int, 
 		job.Limit = -1
 	}
 	if !p.local() {
-		return p.oneFar(ctx, d, job)
+		return p.oneStaged(ctx, d, job)
 	}
 	w := p.worker()
 	defer p.release(w)
@@ -69,7 +68,7 @@ func (p *Pipeline) one(ctx context.Context, d direction, dst, src []byte) (int, 
 	return len(out), err
 }
 
-func (p *Pipeline) oneFar(ctx context.Context, d direction, job driver.Job) (n int, err error) {
+func (p *Pipeline) oneStaged(ctx context.Context, d direction, job driver.Job) (n int, err error) {
 	called := p.many(ctx, d, []driver.Job{job}, func(_ int, out []byte, e error) {
 		n, err = len(out), e
 	})
@@ -79,7 +78,7 @@ func (p *Pipeline) oneFar(ctx context.Context, d direction, job driver.Job) (n i
 	return n, err
 }
 
-// local reports whether all steps are codecs of this process.
+// local reports whether all steps are codecs in this process.
 func (p *Pipeline) local() bool {
 	return len(p.stages) == 0 || len(p.stages) == 1 && p.stages[0].run == nil
 }
@@ -91,9 +90,8 @@ func (p *Pipeline) worker() *worker {
 	return new(worker)
 }
 
-// release keeps w for the next chunk. Where sizes vary, it drops buffers that
-// few chunks need, so that those kept, one for each core, come to no more than
-// the ceiling of one chunk.
+// release keeps w for the next chunk. If sizes vary, it drops large buffers, so that
+// the kept buffers of all cores together do not exceed the maximum size of one chunk.
 func (p *Pipeline) release(w *worker) {
 	if !p.exact() {
 		most := p.DecodedSize() / int64(runtime.GOMAXPROCS(0))
@@ -108,7 +106,7 @@ func (p *Pipeline) release(w *worker) {
 
 func (p *Pipeline) many(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
 	if !p.local() {
-		return p.far(ctx, d, jobs, sink)
+		return p.manyStaged(ctx, d, jobs, sink)
 	}
 	n := min(runtime.GOMAXPROCS(0), len(jobs))
 	if n <= 1 {
@@ -151,12 +149,12 @@ type batch struct {
 	next atomic.Int64
 	done atomic.Int64
 
-	mu   sync.Mutex // sink is called, and err set, under it
+	mu   sync.Mutex // guards err and calls of sink
 	sink driver.Sink
 	err  error
 }
 
-// work does jobs until there are none, or ctx ends.
+// work does jobs until none is left or ctx ends.
 func (b *batch) work(ctx context.Context) {
 	w := b.p.worker()
 	defer b.p.release(w)
@@ -188,7 +186,8 @@ func (b *batch) report(ctx context.Context, i int, out []byte, err error) bool {
 	return true
 }
 
-// ceiling gives the largest output of a job, and its Dst when that is of use.
+// ceiling returns the maximum output size of a job, and its Dst if that is large
+// enough.
 func (p *Pipeline) ceiling(d direction, job *driver.Job) (top int64, dst []byte) {
 	end := 0
 	if d == encode {
@@ -210,17 +209,17 @@ func (p *Pipeline) ceiling(d direction, job *driver.Job) (top int64, dst []byte)
 	return top, dst
 }
 
-// before checks what can be known before a job is done.
+// before checks the sizes of a job before it is done.
 func (p *Pipeline) before(d direction, job *driver.Job, top int64) error {
 	size := p.specs[0].MaxBytes
 	if d == decode {
 		if p.exact() && top < size {
-			return ncerr.Errorf(ncerr.ErrShortBuffer, "decode", "", "a chunk has %d bytes, the limit is %d", size, top)
+			return ncerr.Errorf(ncerr.ErrShortBuffer, "decode", "", "the chunk has %d bytes, the limit is %d", size, top)
 		}
 		return nil
 	}
 	if n := int64(len(job.Src)); n > size || p.exact() && n != size {
-		return ncerr.Errorf(ncerr.ErrInvalid, "encode", "", "%d bytes for a chunk of %d", n, size)
+		return ncerr.Errorf(ncerr.ErrInvalid, "encode", "", "the input has %d bytes, the chunk %d", n, size)
 	}
 	return nil
 }
@@ -232,14 +231,14 @@ func (p *Pipeline) after(d direction, out []byte, top int64) error {
 	case d == encode && n > top:
 		return driver.ShortBuffer("encode", int(top))
 	case d == decode && p.exact() && n != size:
-		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "chunk has %d bytes, not %d", n, size)
+		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "the decoded chunk has %d bytes, not %d", n, size)
 	case d == decode && n > top:
-		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "it decodes to more than the %d bytes it may have", top)
+		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "the decoded data exceeds the limit of %d bytes", top)
 	}
 	return nil
 }
 
-// do does one job of a chain that is local.
+// do does one job of a local chain.
 func (w *worker) do(ctx context.Context, p *Pipeline, d direction, job *driver.Job) ([]byte, error) {
 	top, dst := p.ceiling(d, job)
 	if err := p.before(d, job, top); err != nil {
@@ -255,11 +254,12 @@ func (w *worker) do(ctx context.Context, p *Pipeline, d direction, job *driver.J
 	if err := p.after(d, out, top); err != nil {
 		return nil, err
 	}
-	return place(dst, out), nil
+	return moveTo(dst, out), nil
 }
 
-// place copies out to dst when it is not there already; dst may be nil.
-func place(dst, out []byte) []byte {
+// moveTo returns out in dst. It copies out if it is elsewhere, and returns out itself
+// if dst is nil.
+func moveTo(dst, out []byte) []byte {
 	if dst == nil || len(out) == 0 {
 		return out
 	}

@@ -5,12 +5,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Catalog is the codecs that there are, as their filters describe them. Of two
-// with one name or one HDF5 number the first counts.
+// Catalog lists the descriptions of the available codecs. If two codecs have the same
+// name or HDF5 number, the first one is used.
 type Catalog []driver.Description
 
-// Find finds a codec by one of its names. Of a codec that nobody has, the
-// description is the zero value.
+// Find returns the codec with the given name and reports whether it exists.
 func (c Catalog) Find(name string) (driver.Description, bool) {
 	for i := range c {
 		if c[i].Has(name) {
@@ -20,7 +19,8 @@ func (c Catalog) Find(name string) (driver.Description, bool) {
 	return driver.Description{}, false
 }
 
-// ByHDF5 finds a codec by its HDF5 filter number.
+// ByHDF5 returns the codec with the given HDF5 filter number and reports whether it
+// exists.
 func (c Catalog) ByHDF5(number uint32) (driver.Description, bool) {
 	for i := range c {
 		if number != 0 && uint32(c[i].HDF5) == number {
@@ -30,7 +30,7 @@ func (c Catalog) ByHDF5(number uint32) (driver.Description, bool) {
 	return driver.Description{}, false
 }
 
-// DidYouMean is ncerr.DidYouMean for the id of a codec.
+// DidYouMean is ncerr.DidYouMean for a codec id.
 func (c Catalog) DidYouMean(id string) string {
 	ids := make([]string, len(c))
 	for i := range c {
@@ -39,8 +39,7 @@ func (c Catalog) DidYouMean(id string) string {
 	return ncerr.DidYouMean(id, ids)
 }
 
-// foreignHDF5 names filters of HDF5 that no codec here makes the same bytes as,
-// so that an error can say what is wanted. Nobody describes them.
+// foreignHDF5 names HDF5 filters for which no codec exists, for use in errors.
 //
 // Source: HDF5, "Registered Filters".
 var foreignHDF5 = map[uint32]string{

@@ -1,18 +1,17 @@
-// Package codec runs the codec chain of an array: it opens the steps in
-// order, checks every size, gives scratch memory, and names the step in
-// errors. It also holds the catalogue of codecs, which is what their filters
-// describe.
+// Package codec runs the codec chain of an array. It opens the steps in order,
+// checks every size, provides scratch memory, and names the step in errors. It also
+// defines the catalogue of codecs, which consists of the descriptions of filters.
 //
 //	p, err := codec.Open(ctx, steps, driver.Spec{DType: t, Shape: shape}, filters.Lookup)
 //	...
 //	defer p.Close()
 //	n, err := p.Decode(ctx, chunk, stored)
 //
-// Codecs themselves are below, behind core/codec/driver: in this process, or
-// in a plugin. Above are core/manifest (the inner chain of shards) and
-// core/nczarr (the read and write engine).
+// Codecs implement the interfaces of core/codec/driver, in this process or in a
+// plugin. The packages core/manifest (inner chains of shards) and core/nczarr use
+// this package.
 //
-// Stored bytes are untrusted here. What a step may put out is bounded by the
-// spec that the chain had at that point when it was opened, so a chunk that
-// would decode to more is refused and never grows a buffer beyond it.
+// Stored bytes are untrusted. The spec at each point of the chain, which is fixed
+// when the chain is opened, limits the output of a step. A chunk that decodes to more
+// is refused, and no buffer grows beyond the limit.
 package codec

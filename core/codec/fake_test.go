@@ -14,7 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// fakes provides codecs with one habit each.
+// fakes provides codecs with one special behaviour each.
 type fakes struct{}
 
 func (fakes) Describe() []driver.Description { return nil }
@@ -108,42 +108,42 @@ func (r rogue) do(dst []byte) (int, error) {
 func (r rogue) Encode(_ context.Context, dst, _ []byte) (int, error) { return r.do(dst) }
 func (r rogue) Decode(_ context.Context, dst, _ []byte) (int, error) { return r.do(dst) }
 
-// farFakes provides the same codecs, in runs. Its answers are lent memory.
-type farFakes struct {
+// runFakes provides the same codecs in runs, whose output is lent memory.
+type runFakes struct {
 	name  string
 	calls *atomic.Int64
-	lossy bool // forgets the last job
+	lossy bool // does not report the last job
 }
 
-func (farFakes) Describe() []driver.Description { return nil }
+func (runFakes) Describe() []driver.Description { return nil }
 
-func (f *farFakes) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+func (f *runFakes) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return nil, in, errors.New("a run was expected")
 }
 
-func (f *farFakes) OpenPipeline(ctx context.Context, steps []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
+func (f *runFakes) OpenPipeline(ctx context.Context, steps []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
 	p, err := codec.Open(ctx, steps, in, func(string) (driver.Provider, error) { return fakes{}, nil })
 	if err != nil {
 		return nil, nil, err
 	}
-	return &farRun{f, p, strings.Repeat(".", len(steps))}, p.Specs()[1:], nil
+	return &fakeRun{f, p, strings.Repeat(".", len(steps))}, p.Specs()[1:], nil
 }
 
-type farRun struct {
-	f     *farFakes
+type fakeRun struct {
+	f     *runFakes
 	p     *codec.Pipeline
 	steps string
 }
 
-func (r *farRun) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
+func (r *fakeRun) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return r.each(ctx, jobs, sink, r.p.DecodeMany)
 }
 
-func (r *farRun) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
+func (r *fakeRun) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return r.each(ctx, jobs, sink, r.p.EncodeMany)
 }
 
-func (r *farRun) each(ctx context.Context, jobs []driver.Job, sink driver.Sink, do func(context.Context, []driver.Job, driver.Sink) error) error {
+func (r *fakeRun) each(ctx context.Context, jobs []driver.Job, sink driver.Sink, do func(context.Context, []driver.Job, driver.Sink) error) error {
 	r.f.calls.Add(1)
 	lent := make([]driver.Job, len(jobs))
 	for i, j := range jobs {
@@ -156,13 +156,13 @@ func (r *farRun) each(ctx context.Context, jobs []driver.Job, sink driver.Sink, 
 		}
 		out = bytes.Clone(out)
 		sink(i, out, err)
-		for k := range out { // what was lent is gone
+		for k := range out { // the memory is no longer lent
 			out[k] = 0xEE
 		}
 	})
 }
 
-func (r *farRun) Close() error { return r.p.Close() }
+func (r *fakeRun) Close() error { return r.p.Close() }
 
 func tagStep(b byte) driver.Step {
 	return driver.Step{ID: "tag", Params: json.RawMessage(fmt.Sprintf(`{"Byte": %d}`, b))}

@@ -13,18 +13,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// blosc is the HDF5 filter whose library puts the size of the chunk where
-// NCZarr has that of a block, and says so in the first parameter.
+// blosc is the number of the HDF5 filter blosc. If the first parameter is not 0, its
+// library has stored the size of the chunk in the fourth parameter, where NCZarr
+// stores the size of a block.
 const blosc = 32001
 
-// FromHDF5 makes the step for an HDF5 filter with its parameters, as they
-// stand in a netCDF attribute (visible) or in an HDF5 file (working: with what
-// the library filled in). elem is the size of an element in bytes, which
-// shuffle needs when the parameters do not say it.
+// FromHDF5 returns the step for an HDF5 filter with the given parameters. They may be
+// the visible parameters of a netCDF attribute or the working parameters of an HDF5
+// file, which the library has completed. elem is the size of an element in bytes,
+// which shuffle needs if the parameters do not contain it.
 //
-// Which parameter of the codec a number is, is said by its description.
-// Parameters that are missing have the default there. A number without a codec
-// is ncerr.ErrNoFilter, parameters that cannot be ErrInvalid.
+// The description of the codec maps the numbers to its parameters and contains the
+// defaults of missing ones. The error is of kind ncerr.ErrNoFilter if no codec has
+// the number, and ErrInvalid for invalid parameters.
 //
 // Source: netCDF-C, the filter hooks of NCZarr; HDF5, "Registered Filters".
 func (c Catalog) FromHDF5(number uint32, params []uint32, elem int) (driver.Step, error) {
@@ -57,7 +58,7 @@ func (c Catalog) FromHDF5(number uint32, params []uint32, elem int) (driver.Step
 	return driver.Step{ID: d.ID, Params: append(doc, '}')}, nil
 }
 
-// fromHDF5 returns the value of p for JSON, nil if there is none.
+// fromHDF5 returns the value of p for JSON, or nil if p is absent and has no default.
 func fromHDF5(id string, p *driver.Param, params []uint32, elem int) (any, error) {
 	if p.HDF5 > len(params) {
 		text := p.Default
@@ -80,7 +81,7 @@ func fromHDF5(id string, p *driver.Param, params []uint32, elem int) (any, error
 	case p.Type == driver.BoolParam:
 		return n != 0, nil
 	case p.Type == driver.TextParam && uint64(n) >= uint64(len(p.Choices)):
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %s is one of 0 to %d, not %d", p.Name, id, len(p.Choices)-1, n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %s must be 0 to %d, not %d", p.Name, id, len(p.Choices)-1, n)
 	case p.Type == driver.TextParam:
 		return p.Choices[n], nil
 	case p.Min < 0:
@@ -89,19 +90,20 @@ func fromHDF5(id string, p *driver.Param, params []uint32, elem int) (any, error
 	return n, nil
 }
 
-// appendMember adds a member to a JSON object, whose end the caller writes.
+// appendMember appends a member to a JSON object. The caller writes the closing brace.
 func appendMember(doc json.RawMessage, name string, value any) json.RawMessage {
-	text, _ := json.Marshal(value) // a number, a truth value or a text
+	text, _ := json.Marshal(value) // a number, a bool or a string
 	key, _ := json.Marshal(name)
 	return fmt.Appendf(doc, "%c%s:%s", "{,"[min(len(doc), 1)], key, text)
 }
 
-// ToHDF5 is the reverse: the number and the visible parameters of the codec id
-// with the parameters of doc, a JSON object or nothing: those that the library
-// does not work out. For shuffle that is the element size, when it is stated.
-// Numbers written as text, as netCDF-C before 4.10 wrote them, are read; what
-// is missing has the default that is described. A codec without an HDF5 number
-// is ncerr.ErrNoFilter; parameters that cannot be read are ErrInvalid.
+// ToHDF5 returns the HDF5 filter number and the visible parameters of the codec id.
+// doc holds the parameters of the codec as a JSON object, or is empty. Visible
+// parameters are those that the library does not compute. For shuffle that is the
+// element size, if it is stated. ToHDF5 accepts numbers written as text, as netCDF-C
+// before 4.10 wrote them. Missing parameters have the described default. The error is
+// of kind ncerr.ErrNoFilter if the codec has no HDF5 number, and ErrInvalid for
+// invalid parameters.
 func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params []uint32, err error) {
 	d, _ := c.Find(id)
 	if d.HDF5 == 0 {
@@ -121,7 +123,7 @@ func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params [
 		n, ok := toHDF5(p, have[p.Name])
 		switch {
 		case !ok:
-			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %q: %s has no number of 32 bits", p.Name, id, have[p.Name])
+			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %q: %s cannot be represented in 32 bits", p.Name, id, have[p.Name])
 		case n == 0 && p.Input == driver.InputSize: // not stated
 			continue
 		case len(params) < p.HDF5:
@@ -151,7 +153,7 @@ func toHDF5(p *driver.Param, raw json.RawMessage) (uint32, bool) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f != math.Trunc(f) || f < math.MinInt32 || f > math.MaxUint32 {
-		return 0, text == "" // required, and missing: the codec says so
+		return 0, text == "" // the codec reports a missing required parameter
 	}
-	return uint32(int64(f)), true // two's complement for negative ones
+	return uint32(int64(f)), true // two's complement for negative values
 }

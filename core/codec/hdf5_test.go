@@ -20,7 +20,7 @@ func TestHDF5Parameters(t *testing.T) {
 		number uint32
 		params []uint32
 		json   string
-		back   []uint32 // when they are others
+		back   []uint32 // result of ToHDF5 if it differs from params
 	}{
 		"deflate":         {1, []uint32{9}, `{"id":"zlib","level":9}`, nil},
 		"shuffle":         {2, nil, `{"id":"shuffle","elementsize":4}`, []uint32{4}},
@@ -73,7 +73,7 @@ func TestHDF5Faults(t *testing.T) {
 	}
 }
 
-// What a filter of another describes is enough to use it by its number.
+// The description of a third-party filter suffices to use it by its HDF5 number.
 func TestHDF5OfDescription(t *testing.T) {
 	t.Parallel()
 	c := codec.Catalog{
@@ -105,10 +105,10 @@ func TestHDF5OfDescription(t *testing.T) {
 		t.Errorf("defaults: got %v, %v", params, err)
 	}
 	if _, err := c.FromHDF5(40000, []uint32{0, 0, 2}, 4); ncerr.KindOf(err) != ncerr.ErrInvalid {
-		t.Errorf("a choice that is not there: want ErrInvalid, got %v", err)
+		t.Errorf("an unknown choice: want ErrInvalid, got %v", err)
 	}
 	if _, ok := c.ByHDF5(0); ok {
-		t.Error("0 is no filter")
+		t.Error("ByHDF5 found a filter with number 0")
 	}
 	if d, _ := c.Find("x"); d.ID != "" {
 		t.Errorf("an unknown name: got %+v", d)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// sizePanic panics when it is asked for a decoded size.
+// sizePanic is a codec whose DecodedSize panics.
 type sizePanic struct{ driver.Codec }
 
 func (sizePanic) DecodedSize([]byte) (int64, error) { panic("in size") }
@@ -37,7 +37,7 @@ func TestPanicOfDecodedSize(t *testing.T) {
 	}
 }
 
-// noRun opens pipelines that are nil.
+// noRun is a provider whose OpenPipeline returns a nil Pipeline.
 type noRun struct {
 	sizePanics
 	specs int

@@ -13,46 +13,46 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Lookup finds the provider of a codec by its id. A codec that nobody
-// provides is ncerr.ErrNoFilter, with what would supply it in the text.
+// Lookup returns the provider of the codec with the given id. If no provider has the
+// codec, the error is of kind ncerr.ErrNoFilter and names the plugin that would
+// supply it.
 type Lookup func(id string) (driver.Provider, error)
 
-// MaxSteps is the largest number of steps of a chain: a filter mask has one
-// bit for each.
+// MaxSteps is the maximum number of steps of a chain. A filter mask has one bit per
+// step.
 const MaxSteps = 32
 
-// Pipeline is the opened chain of one array. It is safe for concurrent use,
-// except that no call may be made during or after Close.
+// Pipeline is the opened chain of one array. It is safe for concurrent use, except
+// that no call may be made during or after Close.
 type Pipeline struct {
 	ids     []string
-	specs   []driver.Spec // specs[i] goes into step i; one more than steps
+	specs   []driver.Spec // specs[i] is the input of step i; one more than steps
 	widest  int64         // largest MaxBytes of specs
 	stages  []stage       // in encode order
 	workers sync.Pool     // of *worker
 }
 
-// stage is a run of steps [lo, hi) which is called in one way: either codecs
-// of this process, or one driver.Pipeline.
+// stage is a run of steps [lo, hi) that consists either of codecs in this process or
+// of one driver.Pipeline.
 type stage struct {
 	lo, hi int
 	codecs []driver.Codec
 	run    driver.Pipeline
 }
 
-// Open opens steps, given in encode order, for chunks described by in, and
-// validates all of them. For an array of fixed-size elements in.MaxBytes may
-// be 0: it is the product of shape and element size.
+// Open opens and validates steps, which are in encode order, for chunks described by
+// in. For an array of fixed-size elements in.MaxBytes may be 0; Open then computes it
+// from the shape and the element size.
 //
-// Consecutive steps whose provider is the same value and implements
-// driver.PipelineOpener are opened as one run.
+// Consecutive steps with the same provider value are opened as one run if the
+// provider implements driver.PipelineOpener.
 //
-// Errors: ncerr.ErrNoFilter for a codec that lookup or its provider does not
-// have, ErrInvalid for parameters or a spec that cannot work, ErrUnsupported
-// for a codec that cannot take what comes before it; each with the id and
-// the position of the step.
+// The error is of kind ncerr.ErrNoFilter if lookup or a provider does not have a
+// codec, ErrInvalid for invalid parameters or specs, and ErrUnsupported if a codec
+// does not accept its input. It contains the id and the position of the step.
 func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Lookup) (*Pipeline, error) {
 	if len(steps) > MaxSteps {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "%d steps, at most %d are possible", len(steps), MaxSteps)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "%d steps exceed the limit of %d", len(steps), MaxSteps)
 	}
 	if err := complete(&in); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Looku
 			err = ncerr.ErrNoFilter
 		}
 		if reason, ok := Refused(s.ID); ok && ncerr.KindOf(err) == ncerr.ErrNoFilter {
-			err = ncerr.Errorf(ncerr.ErrNoFilter, "", "", "it is refused: %s", reason)
+			err = ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec is not offered: %s", reason)
 		}
 		if err != nil {
 			return nil, openError(err, s.ID, i, len(steps))
@@ -83,7 +83,8 @@ func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Looku
 	return p, nil
 }
 
-// openStage opens the stage that starts at step lo and gives its length.
+// openStage opens the stage that starts at step lo and returns the number of steps
+// that it opened.
 func (p *Pipeline) openStage(ctx context.Context, steps []driver.Step, providers []driver.Provider, lo int) (int, error) {
 	pr := providers[lo]
 	if opener, ok := pr.(driver.PipelineOpener); ok {
@@ -93,10 +94,10 @@ func (p *Pipeline) openStage(ctx context.Context, steps []driver.Step, providers
 		}
 		run, specs, err := opener.OpenPipeline(ctx, steps[lo:hi], p.specs[lo])
 		if err == nil && run == nil {
-			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "the provider gave no pipeline")
+			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "the provider returned a nil pipeline")
 		}
 		if err == nil && len(specs) != hi-lo {
-			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "%d specs for %d steps", len(specs), hi-lo)
+			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "the provider returned %d specs for %d steps", len(specs), hi-lo)
 			err = errors.Join(err, run.Close())
 		}
 		if err != nil {
@@ -123,7 +124,7 @@ func (p *Pipeline) openStage(ctx context.Context, steps []driver.Step, providers
 	return 1, p.push(out, steps[lo].ID, lo, len(steps))
 }
 
-// openCodec calls the provider; a panic of it is an error.
+// openCodec calls the provider. It turns a panic into an error.
 func openCodec(pr driver.Provider, s driver.Step, in driver.Spec) (c driver.Codec, out driver.Spec, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -132,27 +133,26 @@ func openCodec(pr driver.Provider, s driver.Step, in driver.Spec) (c driver.Code
 	}()
 	c, out, err = pr.Open(s.ID, s.Params, in)
 	if err == nil && c == nil {
-		err = ncerr.Errorf(ncerr.ErrFilter, "", "", "the provider gave no codec")
+		err = ncerr.Errorf(ncerr.ErrFilter, "", "", "the provider returned no codec")
 	}
 	return c, out, err
 }
 
-// A spec says how much memory an encoded chunk takes, and is the word of a
-// provider: it may be at most maxExpansion times the decoded chunk and
-// expansionSlack bytes. The largest of the known codecs writes single bytes as
-// JSON numbers, each with its share of the document: 31 times.
+// A provider states in a spec how much memory an encoded chunk needs. This must not
+// exceed maxExpansion times the decoded chunk plus expansionSlack bytes. The largest
+// expansion of a known codec is 31, for single bytes written as JSON numbers.
 const (
 	maxExpansion   = 32
 	expansionSlack = 64 << 10
 )
 
-// push appends the spec that step i puts out.
+// push appends the output spec of step i.
 func (p *Pipeline) push(s driver.Spec, id string, i, n int) error {
 	if s.MaxBytes < 0 {
-		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "negative size in the spec of its output"), id, i, n)
+		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "negative size in the output spec"), id, i, n)
 	}
 	if in := p.specs[0].MaxBytes; (s.MaxBytes-expansionSlack)/maxExpansion > in {
-		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "it says that a chunk of %d bytes becomes up to %d, which is more than %d times that", in, s.MaxBytes, maxExpansion), id, i, n)
+		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "the output spec says that a chunk of %d bytes becomes up to %d bytes, more than %d times as many", in, s.MaxBytes, maxExpansion), id, i, n)
 	}
 	p.specs = append(p.specs, s)
 	p.widest = max(p.widest, s.MaxBytes)
@@ -169,7 +169,7 @@ func openError(err error, id string, i, n int) error {
 	}
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Key == id && (e.Kind == ncerr.ErrNoFilter || e.Op == opOpen) && e.Err != nil {
-		err = e.Err // the registry, or the plugin, names the codec too
+		err = e.Err // its codec name would be repeated
 	}
 	if n > 1 && i >= 0 {
 		err = fmt.Errorf("step %d of %d: %w", i+1, n, err)
@@ -177,12 +177,12 @@ func openError(err error, id string, i, n int) error {
 	return ncerr.New(kind, opOpen, id, err)
 }
 
-// opOpen is the operation of errors of opening. Providers of runs name the step
-// with it that they could not open.
+// opOpen is the operation of errors from opening a codec. Providers of runs also use
+// it, with the id of the step that failed to open as the key.
 const opOpen = "open codec"
 
-// runError is openError for a run of steps [lo, hi) of n. It names the step that
-// the provider names; if several have that id, none of them by its number.
+// runError is openError for a run of steps [lo, hi) of n. It names the step that err
+// names. It omits the step number if several steps have that id.
 func (p *Pipeline) runError(err error, lo, hi, n int) error {
 	var e *ncerr.Error
 	if !errors.As(err, &e) || e.Op != opOpen {
@@ -209,7 +209,7 @@ func same(a, b driver.Provider) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// complete checks in and fills in the size of an array of fixed-size elements.
+// complete checks in and sets MaxBytes for an array of fixed-size elements.
 func complete(in *driver.Spec) error {
 	if in.MaxBytes < 0 {
 		return ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "negative chunk size %d", in.MaxBytes)
@@ -217,7 +217,7 @@ func complete(in *driver.Spec) error {
 	if in.Kind != driver.Array || !in.DType.Fixed() {
 		return nil
 	}
-	size := uint64(in.DType.Size) // positive, Fixed was asked
+	size := uint64(in.DType.Size) // positive, because the type is fixed
 	for _, n := range in.Shape {
 		if n < 0 {
 			return ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "negative length in chunk shape %v", in.Shape)
@@ -235,23 +235,23 @@ func complete(in *driver.Spec) error {
 	return nil
 }
 
-// DecodedSize is the size of a decoded chunk in bytes: exact for arrays of
-// fixed-size elements, a ceiling otherwise.
+// DecodedSize returns the size of a decoded chunk in bytes. It is exact for arrays of
+// fixed-size elements and an upper limit otherwise.
 func (p *Pipeline) DecodedSize() int64 { return p.specs[0].MaxBytes }
 
-// MaxEncoded is the largest size in bytes that encoding a chunk gives.
+// MaxEncoded returns the maximum size of an encoded chunk in bytes.
 func (p *Pipeline) MaxEncoded() int64 { return p.specs[len(p.specs)-1].MaxBytes }
 
-// Specs gives the specs along the chain in encode order: first what goes in,
-// then what comes out of each step. The slice is the caller's; shapes and
-// fill values in it are shared and must not be changed.
+// Specs returns the specs along the chain in encode order: first the input, then the
+// output of each step. The caller owns the slice but must not change the shapes and
+// fill values in it.
 func (p *Pipeline) Specs() []driver.Spec { return append([]driver.Spec(nil), p.specs...) }
 
-// Empty reports whether there are no steps: encoded bytes are decoded bytes.
+// Empty reports whether the chain has no steps. Then encoded and decoded bytes are
+// equal.
 func (p *Pipeline) Empty() bool { return len(p.ids) == 0 }
 
-// Close releases the runs that were opened. The Pipeline must not be used
-// afterwards.
+// Close closes the runs of the chain. The Pipeline must not be used afterwards.
 func (p *Pipeline) Close() error {
 	var errs []error
 	for i := range p.stages {
@@ -262,7 +262,7 @@ func (p *Pipeline) Close() error {
 	return errors.Join(errs...)
 }
 
-// exact reports whether decoded chunks have one size.
+// exact reports whether all decoded chunks have the same size.
 func (p *Pipeline) exact() bool {
 	return p.specs[0].Kind == driver.Array && p.specs[0].DType.Fixed()
 }

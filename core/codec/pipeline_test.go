@@ -45,16 +45,17 @@ func noise(n int) []byte {
 	return b
 }
 
-// chains gives the same chain through every way of calling it.
+// chains returns lookups that run the same chain in all possible combinations of
+// local codecs and runs.
 func chains(calls *atomic.Int64) map[string]codec.Lookup {
-	far := &farFakes{name: "a", calls: calls}
-	other := &farFakes{name: "b", calls: calls}
+	runs := &runFakes{name: "a", calls: calls}
+	other := &runFakes{name: "b", calls: calls}
 	return map[string]codec.Lookup{
 		"local": local,
-		"far":   func(string) (driver.Provider, error) { return far, nil },
-		"two":   func() codec.Lookup { return alternate(far, other) }(),
-		"mixed": func() codec.Lookup { return alternate(far, fakes{}) }(),
-		"mixd2": func() codec.Lookup { return alternate(fakes{}, far) }(),
+		"runs":  func(string) (driver.Provider, error) { return runs, nil },
+		"two":   func() codec.Lookup { return alternate(runs, other) }(),
+		"mixed": func() codec.Lookup { return alternate(runs, fakes{}) }(),
+		"mixd2": func() codec.Lookup { return alternate(fakes{}, runs) }(),
 	}
 }
 
@@ -75,7 +76,7 @@ func TestRoundTripEveryWay(t *testing.T) {
 	steps := []driver.Step{tagStep('1'), {ID: "xor"}, tagStep('2'), {ID: "xor"}, tagStep('3')}
 	src := noise(400)
 	var want []byte
-	for _, name := range []string{"local", "far", "two", "mixed", "mixd2"} {
+	for _, name := range []string{"local", "runs", "two", "mixed", "mixd2"} {
 		p := open(t, array(100), chains(&calls)[name], steps...)
 		if got := p.DecodedSize(); got != 400 {
 			t.Errorf("%s: want 400 decoded bytes, got %d", name, got)
@@ -96,7 +97,7 @@ func TestRoundTripEveryWay(t *testing.T) {
 		}
 		dst := make([]byte, 400)
 		if n, err := p.Decode(t.Context(), dst, enc[:n]); err != nil || !bytes.Equal(src, dst[:n]) {
-			t.Errorf("%s: decode gives %d bytes, %v", name, n, err)
+			t.Errorf("%s: decode returns %d bytes, %v", name, n, err)
 		}
 		if len(p.Specs()) != 6 || p.Empty() {
 			t.Errorf("%s: want 6 specs, got %d", name, len(p.Specs()))
@@ -110,7 +111,7 @@ func TestRoundTripEveryWay(t *testing.T) {
 func TestRunCrossesOnce(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	p := open(t, array(10), chains(&calls)["far"], tagStep('1'), tagStep('2'), tagStep('3'))
+	p := open(t, array(10), chains(&calls)["runs"], tagStep('1'), tagStep('2'), tagStep('3'))
 	jobs := make([]driver.Job, 20)
 	for i := range jobs {
 		jobs[i].Src = noise(40)
@@ -236,7 +237,7 @@ func TestOpenErrors(t *testing.T) {
 		"overflow":  {driver.Spec{DType: array(1).DType, Shape: []int{math.MaxInt, 4}}, local, nil, ncerr.ErrLimit, "overflows"},
 		"size":      {driver.Spec{DType: array(1).DType, Shape: []int{4}, MaxBytes: 15}, local, nil, ncerr.ErrInvalid, "16 bytes, not 15"},
 		"blob":      {driver.Spec{Kind: driver.Blob, MaxBytes: -1}, local, nil, ncerr.ErrInvalid, "negative"},
-		"many":      {array(1), local, make([]driver.Step, 33), ncerr.ErrInvalid, "at most 32"},
+		"many":      {array(1), local, make([]driver.Step, 33), ncerr.ErrInvalid, "limit of 32"},
 	}
 	for name, c := range cases {
 		_, err := codec.Open(t.Context(), c.steps, c.in, c.lookup)
@@ -253,9 +254,9 @@ func TestRogues(t *testing.T) {
 		text string
 	}{
 		"panic": {ncerr.ErrFilter, `decode "panic": filter failed: panic: `},
-		"liar":  {ncerr.ErrFilter, `it claims 41 bytes of output in a buffer of 40`},
+		"liar":  {ncerr.ErrFilter, `the codec claims 41 bytes of output in a buffer of 40`},
 		"raw":   {ncerr.ErrFilter, `decode "raw": filter failed: raw failure`},
-		"bomb":  {ncerr.ErrCorrupt, `decode "bomb": corrupt data: it decodes to more than the 40 bytes it may have`},
+		"bomb":  {ncerr.ErrCorrupt, `decode "bomb": corrupt data: the decoded data exceeds the limit of 40 bytes`},
 		"late":  {ncerr.ErrFilter, `decode "late": filter failed`},
 	}
 	for id, c := range cases {
@@ -268,7 +269,7 @@ func TestRogues(t *testing.T) {
 			t.Errorf("the cause is lost: %v", err)
 		}
 		if _, err := p.Encode(t.Context(), make([]byte, 40), make([]byte, 40)); err == nil {
-			t.Errorf("%s: encode gives no error", id)
+			t.Errorf("%s: encode returns no error", id)
 		}
 	}
 }
@@ -276,8 +277,8 @@ func TestRogues(t *testing.T) {
 func TestForgottenJob(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	far := &farFakes{calls: &calls, lossy: true}
-	p := open(t, array(10), func(string) (driver.Provider, error) { return far, nil }, tagStep('1'))
+	runs := &runFakes{calls: &calls, lossy: true}
+	p := open(t, array(10), func(string) (driver.Provider, error) { return runs, nil }, tagStep('1'))
 	_, err := p.Encode(t.Context(), make([]byte, 41), make([]byte, 40))
 	if ncerr.KindOf(err) != ncerr.ErrFilter || !strings.Contains(err.Error(), "1 of 1 jobs were not done") {
 		t.Errorf("want a job that was not done, got %v", err)
@@ -403,7 +404,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func TestLargeBlobGrowsOnDemand(t *testing.T) { //nolint:paralleltest // it counts allocations
+func TestLargeBlobGrowsOnDemand(t *testing.T) { //nolint:paralleltest // uses much memory
 	p := open(t, driver.Spec{Kind: driver.Blob, MaxBytes: 1 << 40}, local, tagStep('1'), tagStep('2'))
 	src := noise(20 << 20)
 	enc := make([]byte, len(src)+2)
@@ -424,7 +425,7 @@ func TestLargeBlobGrowsOnDemand(t *testing.T) { //nolint:paralleltest // it coun
 	}
 }
 
-func TestNoAllocations(t *testing.T) { //nolint:paralleltest // it counts allocations
+func TestNoAllocations(t *testing.T) { //nolint:paralleltest // counts allocations
 	if raceOn {
 		t.Skip("allocations are not counted under the race detector")
 	}

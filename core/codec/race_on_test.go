@@ -2,5 +2,5 @@
 
 package codec_test
 
-// raceOn: the race detector makes sync.Pool forget things at random.
+// raceOn is set because the race detector makes sync.Pool drop items at random.
 const raceOn = true

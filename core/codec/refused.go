@@ -1,20 +1,21 @@
 package codec
 
-// Refusal is a codec of numcodecs, or of its users, that is not offered, and
-// why.
+// Refusal is a codec of numcodecs or of other packages that is not offered, with the
+// reason.
 type Refusal struct{ ID, Reason string }
 
 var refusals = [...]Refusal{
 	{"pickle", "decoding a pickle runs code that the writer chose"},
-	{"pcodec", "its format has no implementation outside Rust; it is no part of numcodecs unless another package is installed"},
-	{"zfpy", "it needs the zfp library; it is no part of numcodecs unless another package is installed"},
-	{"n5_wrapper", "it is the chunk format of N5 stores and never stands in the documents of a Zarr store"},
+	{"pcodec", "its format has no implementation outside Rust; numcodecs needs another package for it"},
+	{"zfpy", "it needs the zfp library; numcodecs needs another package for it"},
+	{"n5_wrapper", "it is the chunk format of N5 stores and does not occur in the metadata of Zarr stores"},
 }
 
-// Refusals gives a copy of the list.
+// Refusals returns the codecs that are not offered.
 func Refusals() []Refusal { return append([]Refusal(nil), refusals[:]...) }
 
-// Refused gives the reason why a codec is not offered.
+// Refused returns the reason why a codec is not offered and reports whether it is in
+// Refusals.
 func Refused(id string) (reason string, ok bool) {
 	for _, r := range refusals {
 		if r.ID == id {

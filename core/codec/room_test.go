@@ -12,7 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// rooms provides the codec xor, which notes the room that the last call got.
+// rooms provides the codec xor and records the size of the last buffer passed to
+// Decode.
 type rooms struct{ length, capacity int }
 
 func (*rooms) Describe() []driver.Description { return nil }
@@ -32,15 +33,15 @@ func (c noting) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return c.xor.Decode(ctx, dst, src)
 }
 
-// farRooms is rooms as a run of one step.
-type farRooms struct{ *rooms }
+// runRooms provides rooms as a run of one step.
+type runRooms struct{ *rooms }
 
-func (f farRooms) OpenPipeline(_ context.Context, _ []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
+func (f runRooms) OpenPipeline(_ context.Context, _ []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
 	in.Kind = driver.Blob
 	return f, []driver.Spec{in}, nil
 }
 
-func (f farRooms) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
+func (f runRooms) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	for i, j := range jobs {
 		dst := make([]byte, j.Limit)
 		n, err := noting{r: f.rooms}.Decode(ctx, dst, j.Src)
@@ -49,23 +50,22 @@ func (f farRooms) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver
 	return nil
 }
 
-func (f farRooms) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
+func (f runRooms) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return f.DecodeMany(ctx, jobs, sink)
 }
 
-func (farRooms) Close() error { return nil }
+func (runRooms) Close() error { return nil }
 
-// TestRoomBetweenSteps shows that where sizes vary a limit holds in proportion
-// for what comes between the steps, and that a large chunk leaves little memory
-// behind.
+// TestRoomBetweenSteps checks that a limit bounds the data between steps in proportion
+// if sizes vary, and that only small buffers are kept after a large chunk.
 func TestRoomBetweenSteps(t *testing.T) {
 	t.Parallel()
 	const size, limit = 1 << 20, 1 << 10
-	var near, far rooms
+	var local, staged rooms
 	for name, last := range map[string]struct {
 		driver.Provider
 		*rooms
-	}{"near": {&near, &near}, "far": {farRooms{&far}, &far}} {
+	}{"local": {&local, &local}, "staged": {runRooms{&staged}, &staged}} {
 		in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.VlenBytes}, MaxBytes: size}
 		p, err := codec.Open(t.Context(), []driver.Step{{ID: "xor"}, {ID: "last"}}, in, func(id string) (driver.Provider, error) {
 			if id == "last" {
@@ -88,7 +88,7 @@ func TestRoomBetweenSteps(t *testing.T) {
 				t.Fatal(name, err)
 			}
 			if last.length < c.least || last.length > c.most {
-				t.Errorf("%s: room for %d bytes with the limit %d, want %d to %d", name, last.length, c.limit, c.least, c.most)
+				t.Errorf("%s: buffer of %d bytes with the limit %d, want %d to %d", name, last.length, c.limit, c.least, c.most)
 			}
 		}
 		if n := last.capacity; n > size/runtime.GOMAXPROCS(0) && n > limit+limit/8+64<<10 {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// direction says which way bytes flow through the chain.
+// direction selects encoding or decoding.
 type direction bool
 
 const (
@@ -24,23 +24,23 @@ func (d direction) String() string {
 	return "decode"
 }
 
-// eager is the size in bytes up to which scratch memory is taken at once.
-// Above it, and where the exact size is not known, it grows with what the
-// input really holds.
+// eager is the size in bytes up to which scratch memory is allocated at once. A larger
+// buffer whose exact size is unknown grows as needed.
 const eager = 16 << 20
 
 // name joins the ids of steps [lo, hi).
 func (p *Pipeline) name(lo, hi int) string { return strings.Join(p.ids[lo:hi], "+") }
 
-// fault gives an error of steps [lo, hi) its place. Errors of the caller's
-// context pass unchanged, an error that names a step keeps its name.
+// fault adds the names of steps [lo, hi) to an error. It returns errors of the
+// caller's context and errors that already name a step unchanged. room is the size
+// of the output buffer.
 func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int, room int) error {
 	if ncerr.IsContext(err) && ctx.Err() != nil {
 		return err
 	}
 	kind := ncerr.KindOf(err)
 	if kind == ncerr.ErrShortBuffer && d == decode {
-		err = ncerr.Errorf(ncerr.ErrCorrupt, "", "", "it decodes to more than the %d bytes it may have", room)
+		err = ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the decoded data exceeds the limit of %d bytes", room)
 		kind = ncerr.ErrCorrupt
 	}
 	if kind == 0 || kind == ncerr.ErrIO {
@@ -53,10 +53,10 @@ func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int
 	return ncerr.New(kind, d.String(), p.name(lo, hi), err)
 }
 
-// limit is the largest size at point i of the chain (the input of step i).
-// Foreign writers may need a little more than our own encoders for bytes
-// without structure; a skipped step moves sizes to places where they are not
-// known.
+// limit returns the maximum size at point i of the chain, which is the input of step
+// i. When decoding, it allows slightly more for bytes without structure, because
+// other writers may need more than our encoders. If steps are skipped, the sizes
+// between steps are unknown and limit uses the largest one.
 func (p *Pipeline) limit(i int, d direction, skip uint32) int64 {
 	s := &p.specs[i]
 	n := s.MaxBytes
@@ -69,9 +69,9 @@ func (p *Pipeline) limit(i int, d direction, skip uint32) int64 {
 	return n
 }
 
-// between returns the limit at point i for what decodes to at most top bytes at
-// point lo. If elements vary in size and a chunk could be larger than top, the
-// limit shrinks in proportion.
+// between returns the limit at point i for data that decodes to at most top bytes at
+// point lo. If elements vary in size and the chunk may be larger than top, the limit
+// is reduced in proportion.
 func (p *Pipeline) between(i, lo int, d direction, skip uint32, top int64) int64 {
 	n := p.limit(i, d, skip)
 	if d == encode || skip != 0 || p.exact() {
@@ -85,10 +85,11 @@ func (p *Pipeline) between(i, lo int, d direction, skip uint32, top int64) int64
 	return min(n, int64(ratio*float64(top))+expansionSlack)
 }
 
-// worker is the scratch memory of one chunk at a time.
+// worker holds the scratch memory for one chunk.
 type worker struct{ a, b, out []byte }
 
-// scratch gives *buf with length n, taken anew when it is too small.
+// scratch returns *buf with length n. It reallocates *buf if its capacity is too
+// small.
 func scratch(buf *[]byte, n int64) []byte {
 	if int64(cap(*buf)) < n {
 		*buf = make([]byte, n)
@@ -96,15 +97,15 @@ func scratch(buf *[]byte, n int64) []byte {
 	return (*buf)[:n]
 }
 
-// apply runs the codecs of a stage over src. The result is in dst when dst is
-// not nil, else in the worker's memory, or it is src itself when every step
-// was skipped. top is the ceiling of the last output.
+// apply runs the codecs of a stage on src. The result is in dst if dst is not nil, and
+// in the worker's memory otherwise. It is src itself if all steps are skipped. top is
+// the maximum size of the last output.
 func (w *worker) apply(ctx context.Context, p *Pipeline, st *stage, d direction, dst, src []byte, top int64, skip uint32) ([]byte, error) {
 	first, last, inc := st.hi-1, st.lo, -1
 	if d == encode {
 		first, last, inc = st.lo, st.hi-1, 1
 	}
-	for last != first-inc && skip>>uint(last)&1 != 0 { // the last step that is not skipped writes to dst
+	for last != first-inc && skip>>uint(last)&1 != 0 { // the last applied step writes to dst
 		last -= inc
 	}
 	cur, next, other := src, &w.a, &w.b
@@ -130,7 +131,7 @@ func (w *worker) apply(ctx context.Context, p *Pipeline, st *stage, d direction,
 	return cur, nil
 }
 
-// step runs one codec into fixed, or when that is nil into *buf.
+// step runs one codec. The output goes to fixed, or to *buf if fixed is nil.
 func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d direction, fixed []byte, buf *[]byte, src []byte, ceiling int64) ([]byte, error) {
 	if fixed != nil {
 		n, err := call(ctx, c, d, fixed, src)
@@ -156,7 +157,7 @@ func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d
 	}
 }
 
-// firstRoom is the size of the buffer to try first for the output of a step.
+// firstRoom returns the size of the buffer to try first for the output of a step.
 func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling int64) (int64, error) {
 	if ceiling <= eager || in.Kind == driver.Array && in.DType.Fixed() {
 		return ceiling, nil
@@ -165,7 +166,7 @@ func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling 
 		return min(ceiling, max(eager, 2*int64(len(src)))), nil
 	}
 	if s, ok := c.(driver.DecodedSizer); ok {
-		n, err := claimed(s, src)
+		n, err := decodedSize(s, src)
 		if err != nil {
 			return 0, err
 		}
@@ -177,8 +178,8 @@ func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling 
 	return min(ceiling, max(eager, 8*int64(len(src)))), nil
 }
 
-// claimed asks for the decoded size; a panic is an error of the chunk.
-func claimed(s driver.DecodedSizer, src []byte) (n int64, err error) {
+// decodedSize calls DecodedSize. It turns a panic into an error of the chunk.
+func decodedSize(s driver.DecodedSizer, src []byte) (n int64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			n, err = 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: %v", r)
@@ -187,8 +188,8 @@ func claimed(s driver.DecodedSizer, src []byte) (n int64, err error) {
 	return s.DecodedSize(src)
 }
 
-// call runs a codec. A panic is an error of the chunk, not of the process,
-// and a length that cannot be is one too.
+// call runs a codec. It turns a panic and an impossible length into an error of the
+// chunk.
 func call(ctx context.Context, c driver.Codec, d direction, dst, src []byte) (n int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -201,7 +202,7 @@ func call(ctx context.Context, c driver.Codec, d direction, dst, src []byte) (n 
 		n, err = c.Decode(ctx, dst, src)
 	}
 	if err == nil && (n < 0 || n > len(dst)) {
-		return 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "it claims %d bytes of output in a buffer of %d", n, len(dst))
+		return 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "the codec claims %d bytes of output in a buffer of %d", n, len(dst))
 	}
 	return n, err
 }

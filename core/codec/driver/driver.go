@@ -1,20 +1,17 @@
-// Package driver is the interface that a filter implements: a [Provider] that
-// opens [Codec]s. Authors compile against this package, core/dtype and
-// core/ncerr and nothing else.
+// Package driver defines the interface that a filter implements: a [Provider] that
+// opens [Codec]s. A filter needs only this package, core/dtype and core/ncerr.
 //
-// Users never call a Codec directly: core/codec builds the pipeline of an
+// Users never call a Codec directly. Package core/codec builds the pipeline of an
 // array, checks every size, and names the step in errors.
 //
-// A codec is one step of an array's chain. Its place in the chain is told by
-// specs: the [Spec] of what goes in when encoding is given to Open, and Open
-// returns the Spec of what comes out. So element type, fill value and every
-// scratch size are known, and every parameter is validated, when the array is
-// opened.
+// A codec is one step of an array's chain. Open receives the [Spec] of the codec's
+// input when encoding and returns the Spec of its output. Element type, fill value
+// and all scratch sizes are therefore known, and all parameters are validated, when
+// the array is opened.
 //
-// Elements of fixed size lie one after the other. Elements of variable length
-// (dtype.String, dtype.VlenBytes) travel as offsets plus data in the layout of
-// [Values], which object codecs such as vlen-utf8 and json2 turn into the
-// bytes of the store and back.
+// Elements of fixed size are contiguous. Elements of variable length (dtype.String,
+// dtype.VlenBytes) are passed as offsets and data in the layout of [Values]. Object
+// codecs such as vlen-utf8 and json2 convert this layout to stored bytes and back.
 package driver
 
 import (
@@ -25,16 +22,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Kind says what one side of a codec carries. Wire values: append only.
+// Kind is the kind of data between steps. The values are sent to plugins, so new ones
+// are only appended.
 type Kind uint8
 
 // The kinds of data between steps.
 const (
-	Array Kind = iota // elements of DType in shape Shape
+	Array Kind = iota // an array of elements of type DType with shape Shape
 	Blob              // bytes without structure, at most MaxBytes
 )
 
-// Order is the layout of elements in memory. Wire values: append only.
+// Order is the layout of elements in memory. The values are sent to plugins, so new
+// ones are only appended.
 type Order uint8
 
 // The layouts.
@@ -46,123 +45,124 @@ const (
 // Spec describes the data of one chunk at one point of a chain.
 type Spec struct {
 	Kind Kind
-	// DType is the element type when Kind is Array; for a Blob it is the type
-	// the bytes were made of (shuffle needs its size), or the zero Type.
+	// DType is the element type of an Array. For a Blob it is the element type of the
+	// data that was encoded, whose size shuffle needs, or the zero Type.
 	DType dtype.Type
-	// Shape is the chunk's shape when Kind is Array.
+	// Shape is the shape of the chunk if Kind is Array.
 	Shape []int
-	// Order is the layout of the elements when Kind is Array.
+	// Order is the layout of the elements if Kind is Array.
 	Order Order
-	// MaxBytes is the largest size in bytes of the data here: exact for an
-	// Array of fixed-size elements, a ceiling otherwise (of offsets and data
-	// together where elements have variable length, see [Values]).
+	// MaxBytes is the maximum size of the data in bytes. It is the exact size of an
+	// Array of fixed-size elements. For variable-length elements it includes the
+	// offsets; see [Values].
 	MaxBytes int64
-	// Fill is one element of fill value in DType's byte order, or nil; of
-	// variable length it is the bytes of the element.
+	// Fill is one element with the fill value in DType's byte order, or nil. For a
+	// variable-length type it is the bytes of the element.
 	Fill []byte
 }
 
 // Provider opens codecs. It is safe for concurrent use.
 type Provider interface {
-	// Describe gives the codecs that the provider has.
+	// Describe returns the codecs of the provider.
 	Describe() []Description
-	// Open makes the codec with the given id, from its parameters as they
-	// stand in the metadata (a JSON object, with or without its "id" member;
-	// nil is the same as {}).
+	// Open opens the codec with the given id. params are its parameters as stored in
+	// the metadata: a JSON object with or without its "id" member, or nil, which is
+	// the same as {}.
 	//
-	// Implementations must: return ncerr.ErrNoFilter for an id they do not
-	// have, ncerr.ErrInvalid for parameters that cannot work and
-	// ncerr.ErrUnsupported for a Spec they cannot take; accept the known
-	// quirks of real writers (numbers as strings, elementsize 0); give in the
-	// returned Spec a MaxBytes that encoding any valid input never exceeds.
+	// Open must return ncerr.ErrNoFilter for an unknown id, ncerr.ErrInvalid for
+	// invalid parameters and ncerr.ErrUnsupported for an unsupported Spec. It must
+	// accept the known deviations of existing writers, such as numbers as strings
+	// and elementsize 0. Encoding a valid input must never exceed the MaxBytes of the
+	// returned Spec.
 	Open(id string, params json.RawMessage, in Spec) (Codec, Spec, error)
 }
 
 // Codec is one opened step. All methods are safe for concurrent use.
 type Codec interface {
-	// Encode writes the encoded form of src to dst and gives its length.
+	// Encode writes the encoded form of src to dst and returns its length.
 	//
-	// Callers guarantee: src has at most the MaxBytes of the input Spec
-	// (exactly, for an Array); dst and src do not overlap.
-	// Implementations must: write only into dst, and give the same result
-	// whatever it held; return ncerr.ErrShortBuffer when dst is too small,
-	// never grow it; stop when ctx ends if they take long. dst of the output
-	// Spec's MaxBytes always suffices.
+	// The caller guarantees that src has at most the MaxBytes of the input Spec,
+	// or exactly that size for an Array of fixed-size elements, and that dst and src
+	// do not overlap. Encode must write only to dst, and its result must not depend
+	// on the previous content of dst. It must return ncerr.ErrShortBuffer if dst is
+	// too small; a dst of the output Spec's MaxBytes is always large enough. A long
+	// call must stop when ctx ends.
 	Encode(ctx context.Context, dst, src []byte) (int, error)
-	// Decode is the reverse, with the same rules. src is untrusted: bad input is
-	// ncerr.ErrCorrupt, output that does not fit in dst is
-	// ncerr.ErrShortBuffer, and neither may crash, hang, read outside src or
-	// allocate more than a small multiple of len(dst).
+	// Decode decodes src to dst and returns the length, with the same rules. src is
+	// untrusted. Decode must return ncerr.ErrCorrupt for bad input and
+	// ncerr.ErrShortBuffer if the output does not fit in dst. It must not crash,
+	// hang, read outside src or allocate more than a small multiple of len(dst).
 	Decode(ctx context.Context, dst, src []byte) (int, error)
 }
 
-// DecodedSizer is an optional ability of a Codec: tell the decoded size from
-// the head of the encoded bytes, without decoding. The size is untrusted.
+// DecodedSizer is an optional interface of a Codec. DecodedSize returns the decoded
+// size from the beginning of the encoded bytes, without decoding. The size is
+// untrusted.
 type DecodedSizer interface {
 	DecodedSize(src []byte) (int64, error)
 }
 
-// Step is one codec of a run: what Provider.Open takes, without the Spec.
+// Step is one codec of a chain: the arguments of Provider.Open without the Spec.
 type Step struct {
 	ID     string          `json:"id"`
 	Params json.RawMessage `json:"params,omitempty"`
 }
 
-// PipelineOpener is an optional ability of a Provider: take a whole run of
-// consecutive steps at once, so that a chunk crosses a process boundary once
-// for all of them.
+// PipelineOpener is an optional interface of a Provider. It opens a whole run of
+// consecutive steps, so that a chunk crosses a process boundary only once.
 type PipelineOpener interface {
-	// OpenPipeline opens steps in encode order. It gives the Spec after each
-	// step.
+	// OpenPipeline opens steps, which are in encode order. It returns the Spec after
+	// each step.
 	OpenPipeline(ctx context.Context, steps []Step, in Spec) (Pipeline, []Spec, error)
 }
 
-// Pipeline is a run of steps that is called with batches of chunks. It is
-// safe for concurrent use. Close releases it; no call is made during or after
+// Pipeline is a run of steps that processes batches of chunks. It is safe for
+// concurrent use. Close releases it. The caller makes no calls during or after
 // Close.
 type Pipeline interface {
-	// DecodeMany decodes all jobs, in any order, and calls sink once for each
-	// from one goroutine at a time. The error is for the call as a whole:
-	// after it, jobs whose sink was not called have not been done.
+	// DecodeMany decodes all jobs in any order. It calls sink once for each job, from
+	// one goroutine at a time. If it returns an error, the jobs for which sink was
+	// not called are not done.
 	DecodeMany(ctx context.Context, jobs []Job, sink Sink) error
-	// EncodeMany is the reverse.
+	// EncodeMany encodes all jobs, with the same rules.
 	EncodeMany(ctx context.Context, jobs []Job, sink Sink) error
 	Close() error
 }
 
-// InputLender is an optional ability of a Pipeline: memory that it reads its
-// input from without another copy.
+// InputLender is an optional interface of a Pipeline. It lends memory from which the
+// pipeline reads input without a copy.
 type InputLender interface {
-	// LendInput gives n bytes, which the caller may fill and hand in, from
-	// their start on, as Job.Src of any number of jobs one after the other,
-	// until it calls release, once; no job that has them may be under way then.
-	// It gives nil, and no release, when there is none: any memory does.
+	// LendInput returns n bytes of memory. Until the caller calls release, it may
+	// fill the memory and pass a prefix of it as Job.Src, for any number of
+	// consecutive jobs. The caller must call release once, when no job uses the
+	// memory. LendInput returns nil and a nil release if it has no memory to lend;
+	// then any memory may be used.
 	LendInput(n int64) (mem []byte, release func())
 }
 
 // Job is one chunk of a batch.
 type Job struct {
-	// Src is the input; it must not change until the sink was called.
+	// Src is the input. It must not change until the sink was called.
 	Src []byte
-	// Dst, when not nil, is memory of the caller that the output may be
-	// written to; the output handed to the sink then is either Dst[:n] or
-	// memory lent by the Pipeline.
+	// Dst, if not nil, is memory of the caller for the output. The sink then receives
+	// either Dst[:n] or memory lent by the Pipeline.
 	Dst []byte
-	// Limit is the largest output in bytes; more is ncerr.ErrShortBuffer.
+	// Limit is the maximum size of the output in bytes. Larger output is
+	// ncerr.ErrShortBuffer.
 	Limit int64
-	// Skip has bit i set when step i of the pipeline (in encode order) was
-	// not applied to this chunk (HDF5's filter mask).
+	// Skip has bit i set if step i of the pipeline, in encode order, was not applied
+	// to this chunk (HDF5's filter mask).
 	Skip uint32
-	// Shared allows the output to be memory that somebody else can change
-	// while the sink looks at it, when Dst is not used. The sink then only
-	// copies it, and follows nothing that it says.
+	// Shared permits that output outside Dst is memory that another process can
+	// change while the sink reads it. The sink must only copy such output, not
+	// interpret it.
 	Shared bool
 }
 
-// Sink takes the result of job i. out is lent until sink returns.
+// Sink receives the result of job i. out is valid only until sink returns.
 type Sink func(i int, out []byte, err error)
 
-// ShortBuffer is the error for a destination of have bytes that is too small.
+// ShortBuffer returns the error for a destination of have bytes that is too small.
 func ShortBuffer(op string, have int) error {
-	return ncerr.Errorf(ncerr.ErrShortBuffer, op, "", "output is longer than the %d bytes it may have", have)
+	return ncerr.Errorf(ncerr.ErrShortBuffer, op, "", "the output exceeds the limit of %d bytes", have)
 }

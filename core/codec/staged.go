@@ -7,12 +7,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// far does the jobs of a chain with at least one run that is called with
-// whole batches (a plugin). Stages are done one after the other for the whole
-// batch; what one hands to the next is copied, since it is only lent.
-func (p *Pipeline) far(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
+// manyStaged does the jobs of a chain with at least one driver.Pipeline, such as that
+// of a plugin. It runs one stage after the other on the whole batch. It copies the
+// output of a stage for the next one, because the output is only lent.
+func (p *Pipeline) manyStaged(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
 	cur := make([]driver.Job, 0, len(jobs)) // jobs that have not failed
-	index := make([]int, 0, len(jobs))      // their places in jobs
+	index := make([]int, 0, len(jobs))      // their indices in jobs
 	for i := range jobs {
 		top, dst := p.ceiling(d, &jobs[i])
 		if err := p.before(d, &jobs[i], top); err != nil {
@@ -39,8 +39,8 @@ func (p *Pipeline) far(ctx context.Context, d direction, jobs []driver.Job, sink
 	return p.last(ctx, d, order[len(order)-1], cur, index, sink)
 }
 
-// middle does a stage that is not the last one and gives the jobs that are
-// left, with the output as their new input.
+// middle does a stage other than the last one. It returns the jobs that have not
+// failed, with the output of the stage as their new input.
 func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) ([]driver.Job, []int, error) {
 	at := st.lo
 	if d == encode {
@@ -48,7 +48,7 @@ func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []dr
 	}
 	sub := make([]driver.Job, len(jobs))
 	for i := range jobs {
-		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.between(at, 0, d, jobs[i].Skip, jobs[i].Limit), Skip: jobs[i].Skip, Shared: true} // it is copied below
+		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.between(at, 0, d, jobs[i].Skip, jobs[i].Limit), Skip: jobs[i].Skip, Shared: true} // the output is copied below
 	}
 	ok := make([]bool, len(jobs))
 	err := p.runStage(ctx, d, st, sub, func(i int, out []byte, err error) {
@@ -71,7 +71,7 @@ func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []dr
 	return jobs[:n], index[:n], nil
 }
 
-// last does the stage whose output goes to the caller.
+// last does the last stage, whose output goes to the caller.
 func (p *Pipeline) last(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) error {
 	return p.runStage(ctx, d, st, jobs, func(i int, out []byte, err error) {
 		if err == nil {
@@ -81,14 +81,15 @@ func (p *Pipeline) last(ctx context.Context, d direction, st *stage, jobs []driv
 			sink(index[i], nil, err)
 			return
 		}
-		sink(index[i], place(jobs[i].Dst, out), nil)
+		sink(index[i], moveTo(jobs[i].Dst, out), nil)
 	})
 }
 
-// runStage does one stage of all jobs; Limit and Dst are those of its output.
+// runStage does one stage of all jobs. Limit and Dst of the jobs are those of its
+// output.
 func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
 	if st.run == nil {
-		return p.nearStage(ctx, d, st, jobs, sink)
+		return p.localStage(ctx, d, st, jobs, sink)
 	}
 	mask := uint32(1)<<uint(st.hi-st.lo) - 1
 	sub := make([]driver.Job, len(jobs))
@@ -100,7 +101,7 @@ func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []
 	count := 0
 	out := func(i int, out []byte, err error) {
 		if i < 0 || i >= len(jobs) || seen[i] {
-			return // a run that reports what was not asked has no say
+			return // ignore results of unknown jobs and repeated results
 		}
 		seen[i] = true
 		count++
@@ -125,8 +126,8 @@ func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []
 	return nil
 }
 
-// nearStage does a stage of this process between two far ones.
-func (p *Pipeline) nearStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
+// localStage does a stage of codecs in this process.
+func (p *Pipeline) localStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
 	w := p.worker()
 	defer p.release(w)
 	for i := range jobs {
