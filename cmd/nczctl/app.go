@@ -297,7 +297,7 @@ func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Host().Warm() // nearly every array has codecs
+	s.Host().Warm() // start the filters early: nearly every array has codecs
 	return nczarr.Open(ctx, url, a.options())
 }
 

@@ -147,7 +147,7 @@ func (a *app) runConformance(ctx context.Context, f *conformanceFlags) error {
 	return a.checkServed(ctx, f, nil, []string{f.filter})
 }
 
-// effortName returns the --effort value for e, or "" if no value stands for it.
+// effortName returns the --effort value for e, or "" if e has no such value.
 func effortName(e conformance.Effort) string {
 	for name, value := range efforts {
 		if value == e {

@@ -82,8 +82,7 @@ func (a *app) newInfo() *cobra.Command {
 		Short: "Summarise a dataset: format, dimensions, variables, codecs, problems",
 		Long: `Summarise a dataset: its location and format, its dimensions and variables,
 whether the codecs of each variable are available, and the parts that cannot be
-read. No array data is read. If a part cannot be read, the exit code is that of
-its error.
+read. No array data is read. If a part cannot be read, the exit code tells why.
 
 The stored size of each variable is shown for local datasets. For remote
 datasets, --sizes computes it by listing the chunks.`,

@@ -32,7 +32,7 @@ masked.`,
 			return a.printLocation(loc)
 		},
 	}
-	c.Flags().BoolVar(&create, "create", false, "interpret the URL as that of a new dataset")
+	c.Flags().BoolVar(&create, "create", false, "interpret the URL as the location of a new dataset")
 	return c
 }
 

@@ -84,7 +84,7 @@ func TestZmapJSONInPieces(t *testing.T) {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	if err := e.Encode(rows); err != nil || again.String() != out.String() {
-		t.Errorf("output differs from that of json.Encoder: %.300s", out.String())
+		t.Errorf("output differs from json.Encoder: %.300s", out.String())
 	}
 	if most := 2 * base64.StdEncoding.EncodedLen(9000); out.most > most {
 		t.Errorf("%d bytes written at once", out.most)

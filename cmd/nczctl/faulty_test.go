@@ -33,7 +33,7 @@ func serveFaulty() {
 	os.Exit(0)
 }
 
-// faulty is the file driver with the fault given by its options.
+// faulty is the file driver with the fault named in its options.
 type faulty struct{ driver.Opener }
 
 func (f faulty) Describe() driver.Description {
@@ -90,9 +90,9 @@ var (
 	held   []any
 )
 
-// Put of a map that "stores late" takes half a second if the content differs from
-// that of the previous put. map.cancel.put.late measures the duration of such a put
-// and cancels others after fractions of it, when they have reached this method.
+// Put of a map that "stores late" takes half a second if its content differs from the
+// previous put. map.cancel.put.late measures the duration of such a put and cancels
+// others after fractions of it, when they have reached this method.
 func (m *faultyMap) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	if m.fault != "stores late" {
 		return m.Map.Put(ctx, key, body, o)
@@ -175,7 +175,7 @@ func (m *faultyMap) Close(ctx context.Context) error {
 }
 
 // faultyFilter is zlib under another name, with faults that a process boundary could
-// hide.
+// mask.
 type faultyFilter struct{ codecdriver.Provider }
 
 func (faultyFilter) Describe() []codecdriver.Description {

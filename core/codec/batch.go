@@ -22,9 +22,9 @@ import (
 //
 // DecodeMany returns errors of the call as a whole, such as the end of ctx. Jobs for
 // which sink was not called are then not done. Errors of one job go to the sink, with
-// the id of the step: ncerr.ErrCorrupt for bad input, for a decoded size other than
-// that of the chunk and for output beyond the limit, ErrFilter for a failure of the
-// codec, and ErrShortBuffer if Limit is less than the size of a fixed-size chunk.
+// the id of the step: ncerr.ErrCorrupt for bad input, for a wrong decoded size and
+// for output beyond the limit, ErrFilter for a failure of the codec, and
+// ErrShortBuffer if Limit is less than the size of a fixed-size chunk.
 func (p *Pipeline) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return p.many(ctx, decode, jobs, sink)
 }

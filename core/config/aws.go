@@ -90,7 +90,7 @@ func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problem
 type awsFile struct {
 	profiles map[string]AWSProfile
 	services map[string]string // the S3 endpoint of each [services NAME]
-	low      map[string]bool   // profiles whose region is that of aws_region in this file
+	low      map[string]bool   // profiles whose region was set by aws_region in this file
 	kind     sectionKind
 	section  string
 	service  string // the service of the nested settings that follow
@@ -138,8 +138,8 @@ func (f *awsFile) line(line string, indented bool) error {
 	return nil
 }
 
-// set stores one setting. low contains the sections whose region is only that of
-// aws_region.
+// set stores one setting. low contains the sections whose region was set by
+// aws_region, which region overrides.
 func (p *AWSProfile) set(key, value string, low map[string]bool, section string) {
 	switch {
 	case value == "":

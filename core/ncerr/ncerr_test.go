@@ -216,7 +216,7 @@ func TestKindOfTheCauseIsHidden(t *testing.T) {
 			err := ncerr.New(outer.Kind, "read", "v", fmt.Errorf("chunk: %w", errors.Join(cause, inner.Kind)))
 			check(err)
 			if !errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(err, cause) {
-				t.Errorf("%v hides its cause", err)
+				t.Errorf("%v does not match its cause", err)
 			}
 		}
 		for _, name := range names {
@@ -224,7 +224,7 @@ func TestKindOfTheCauseIsHidden(t *testing.T) {
 			check(err)
 			var p *fs.PathError
 			if !errors.As(err, &p) {
-				t.Errorf("%v hides its cause", err)
+				t.Errorf("%v does not match its cause", err)
 			}
 		}
 	}

@@ -118,7 +118,7 @@ var table = [...]Row{
 	{ErrFilter, "ErrFilter", "filter failed", "NC_EFILTER", -132, gInternal, 13},
 	{ErrLimit, "ErrLimit", "limit exceeded", "NC_ENOMEM", -61, gResourceExhausted, 16},
 	{ErrUnsupported, "ErrUnsupported", "not supported", "NC_ENOTBUILT", -128, gUnimplemented, 15},
-	{ErrConflict, "ErrConflict", "object changed meanwhile", "NC_ECANTWRITE", -103, gAborted, 1},
+	{ErrConflict, "ErrConflict", "conflict with another writer", "NC_ECANTWRITE", -103, gAborted, 1},
 	{ErrS3, "ErrS3", "S3 failure", "NC_ES3", -138, gUnknown, 1},
 	{ErrIO, "ErrIO", "i/o failure", "NC_EIO", -68, gUnknown, 1},
 	{ErrPlugin, "ErrPlugin", "plugin failure", "NC_EPLUGIN", -142, gUnavailable, 14},

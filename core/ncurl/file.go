@@ -84,8 +84,8 @@ func foreign(name string) string {
 	return ""
 }
 
-// checkNew refuses a new dataset in a bucket if the extension of its name is that of
-// a single file, unless the fragment contains mode s3 or gs3.
+// checkNew refuses a new dataset in a bucket if its name has the extension of a
+// single file, unless the fragment contains mode s3 or gs3.
 func (p *parser) checkNew(name string) error {
 	ext := foreign(name)
 	if strings.HasSuffix(strings.ToLower(name), ".zip") {

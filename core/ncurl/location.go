@@ -33,8 +33,8 @@ const (
 )
 
 // Location describes where a dataset is and how to open it. It shares no memory with
-// the Env that it was parsed with. It is safe for concurrent use if nobody changes
-// it.
+// the Env that it was parsed with. Callers must not modify it, so it is safe for
+// concurrent use.
 type Location struct {
 	// Driver is the name of the storage driver: one of the Driver constants, or the
 	// value of the fragment key "driver" for the driver of a plugin.

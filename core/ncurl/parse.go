@@ -128,7 +128,7 @@ func (p *parser) place(storage string) error {
 	return p.remote(storage)
 }
 
-// isRemote reports whether the scheme is that of a server or a bucket.
+// isRemote reports whether the location is on a server or in a bucket.
 func (p *parser) isRemote() bool {
 	s := p.in.scheme
 	return s != schemePath && s != schemeFile && s != schemeMem

@@ -54,8 +54,8 @@ func checkError(t *testing.T, text string, env *ncurl.Env, kind ncerr.Kind, phra
 }
 
 // TestModes checks the mode table of netcdf-c 4.10, called the reference here. The
-// mode list of Parse ends in the chosen storage mode, while that of the reference
-// contains only given storage modes. A comment marks every other difference.
+// mode list of Parse ends in the chosen storage mode, while the reference lists only
+// given storage modes. A comment marks every other difference.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	const aws = "https://s3.us-east-1.amazonaws.com"

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// keepAttributes sets the mode of the new store to that of the old one, with the bits
-// of also. It does nothing if one store is a file and the other a directory.
+// keepAttributes copies the mode of the old store to the new one and adds the bits of
+// also. It does nothing if one store is a file and the other a directory.
 func (s *Stage) keepAttributes(also fs.FileMode) error {
 	if s.opts.Directory != s.old.IsDir() {
 		return nil

@@ -39,7 +39,7 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 		return err
 	}
 	if s.opts.Directory {
-		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // if nil, modes follow that of the new store
+		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // if nil, modes are derived from the new store
 		mode := uint32(want.Mode) & 0o7777                       //nolint:unconvert // Mode has 16 bits on other systems
 		err := k.tree(top, old, modes{dir: mode & 0o2777, file: mode & 0o666})
 		_ = old.Close()
@@ -150,7 +150,7 @@ func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m 
 		}
 		var below *os.File
 		if known {
-			below, _ = openIn(old, name) // if nil, modes follow that of the directory
+			below, _ = openIn(old, name) // if nil, modes are derived from the directory
 			defer below.Close()
 		}
 		if err := k.tree(f, below, modes{mode, m.file & mode}); err != nil {
@@ -168,8 +168,8 @@ func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m 
 // errSpecial reports that a file is neither a directory nor a regular file.
 var errSpecial = errors.New("special file")
 
-// statIn reports whether a name in an open directory is that of a directory, and
-// returns its mode.
+// statIn reports whether an entry of an open directory is a directory, and returns
+// its mode.
 func statIn(dir *os.File, name string) (isDir bool, mode uint32, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -188,7 +188,7 @@ func counterparts(old *os.File, m modes) (map[string]uint32, modes) {
 	if old == nil {
 		return nil, m
 	}
-	names, _ := old.Readdirnames(-1) // without names, modes follow that of the directory
+	names, _ := old.Readdirnames(-1) // without names, modes are derived from the directory
 	was := make(map[string]uint32, len(names))
 	all, files := uint32(0o666), false
 	for _, name := range names {

@@ -81,7 +81,7 @@ func typeName(t fs.FileMode) string {
 	return "a special file"
 }
 
-// driverTemporary reports whether name is that of a temporary file of the file
+// driverTemporary reports whether name is the name of a temporary file of the file
 // driver.
 func driverTemporary(name string) bool {
 	digits, ok := strings.CutPrefix(name, ".nczarr.tmp.")

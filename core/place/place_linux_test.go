@@ -85,7 +85,7 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	if info, err := os.Stat(filepath.Dir(s.Path)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the stage: %v, %v", info.Mode(), err)
 	}
-	modes := map[string]os.FileMode{ // that of the same name, or else that of its siblings
+	modes := map[string]os.FileMode{ // from the entry with the same name, or else from its siblings
 		"g": 0o640, "sub": 0o710, "sub/f": 0o660, "sub/g": 0o600, "new": 0o750, "new/h": 0o640, "new/deep": 0o750, "new/deep/i": 0o640,
 	}
 	for name := range modes {

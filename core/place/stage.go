@@ -24,7 +24,7 @@ var ErrChanged = errors.New("the store was replaced by another process")
 
 // Stage is a directory beside a store in which its replacement is made.
 type Stage struct {
-	// Path is the path of the new store. Its base name is that of the store to
+	// Path is the path of the new store. It has the same base name as the store to
 	// replace. If the new store is a directory, NewStage creates it empty.
 	Path string
 

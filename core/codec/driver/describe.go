@@ -69,7 +69,7 @@ const (
 type Param struct {
 	Name string    `json:"name"`
 	Type ParamType `json:"type"`
-	// Min and Max are the range of an integer. If both are 0, the range is that of
+	// Min and Max are the range of an integer. If both are 0, the range is the one of
 	// int32.
 	Min int64 `json:"min,omitempty"`
 	Max int64 `json:"max,omitempty"`
