@@ -69,7 +69,7 @@ func TestCleanClaims(t *testing.T) {
 	remedy := "nczctl clean --remove '" + made + fragment + "'"
 	says("gen", nczctl(conflict, "gen", "-o", made+fragment, at("x.cdl")), "a dataset is being created there by process 77", remedy)
 	says("dump", nczctl(ncerr.Exit(ncerr.ErrNotZarr), "dump", made+fragment), "a dataset is being created there by process 77", remedy)
-	says("clean", nczctl(0, "clean", made+fragment), "bkt/made: claim of a process that makes a dataset: there, by process 77 on \"ship\"", "died: "+remedy)
+	says("clean", nczctl(0, "clean", made+fragment), "bkt/made: claim of a process that creates a dataset: present, by process 77 on \"ship\"", "died: "+remedy)
 	says("resume", nczctl(conflict, "clean", "--resume-replace", made+fragment), remedy)
 	says("json", nczctl(0, "clean", "--json", made+fragment), `"next": "`+remedy+`"`)
 	says("remove", nczctl(0, "clean", "--remove", made+fragment), "claim of a process that creates a dataset: removed")
