@@ -22,7 +22,7 @@ func Memory() driver.Opener { return memmap.NewOpener() }
 
 // registry finds drivers and codecs of the options first, then those of next.
 type registry struct {
-	own  *nczarr.Static
+	own  *nczarr.StaticRegistry
 	next nczarr.Registry
 }
 
@@ -47,7 +47,7 @@ func (r *registry) Filters() []codecdriver.Description {
 }
 
 // builtins holds the drivers and codecs built into this package.
-type builtins struct{ *nczarr.Static }
+type builtins struct{ *nczarr.StaticRegistry }
 
 func builtin() builtins {
 	return builtins{nczarr.NewRegistry([]driver.Opener{file.New(), http.New(), zip.New()}, filters.Provider())}
@@ -61,5 +61,5 @@ func (b builtins) Driver(name string) (driver.Opener, error) {
 	case ncurl.DriverMem:
 		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "use the option nczarr.WithDriver(mem), where mem is a nczarr.Memory() shared by all calls")
 	}
-	return b.Static.Driver(name)
+	return b.StaticRegistry.Driver(name)
 }

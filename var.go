@@ -261,5 +261,5 @@ func noDim(v *Var, name string) error {
 	for _, d := range v.core.Dims() {
 		names = append(names, d.Name())
 	}
-	return ncerr.NoneOf(ErrNoDim, "find dimension", name, names)
+	return ncerr.UnknownName(ErrNoDim, "find dimension", name, names)
 }

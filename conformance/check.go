@@ -105,9 +105,9 @@ type T interface {
 	// Context returns a context that ends if the check hangs, and before cleanup
 	// functions run.
 	Context() context.Context
-	// Doing records what the check does next, in words that a report joins with
+	// Step records what the check does next, in words that a report joins with
 	// spaces. It restarts the time limit of the check.
-	Doing(what ...string)
+	Step(what ...string)
 	// Effort returns the effort of the run, at least Brief.
 	Effort() Effort
 	// Logf adds a line to the log of the check, which is shown if the check fails.

@@ -119,12 +119,12 @@ func TestSignsOfLife(t *testing.T) {
 	const limit = time.Minute
 	lively := check{ID: "a", Doc: "d", Limit: limit, Run: func(t conformance.T, _ *box) {
 		for range 3 {
-			t.Doing("get", "a/b")
+			t.Step("get", "a/b")
 			time.Sleep(limit * 2 / 3)
 		}
 	}}
 	stuck := check{ID: "b", Doc: "d", Limit: limit, Run: func(t conformance.T, _ *box) {
-		t.Doing("get", "a/b")
+		t.Step("get", "a/b")
 		<-t.Context().Done()
 	}}
 	var r *conformance.Report
@@ -160,7 +160,7 @@ func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := func(t conformance.T, _ *box) {
-		t.Doing("put", "k")
+		t.Step("put", "k")
 		cancel()
 		<-t.Context().Done()
 		t.Errorf("put: %v", t.Context().Err())

@@ -66,9 +66,9 @@ type Report struct {
 	Seed         uint64   `json:"seed,string"`
 	// Problem is the reason why not all checks could be run; otherwise empty.
 	Problem string `json:"problem,omitempty"`
-	// LeftOut is the number of checks of the suite that selection, level or effort
+	// Excluded is the number of checks of the suite that selection, level or effort
 	// excluded from the run. A run is a certificate only if it is 0.
-	LeftOut int `json:"left_out"`
+	Excluded int `json:"left_out"`
 	// Level is the highest level reached, or empty. A level is reached if all checks of
 	// it and of the levels below it ran and none failed, was disabled or could not be
 	// performed.
@@ -110,7 +110,7 @@ func (r *Report) count() {
 
 // reached returns the highest level with no missing check.
 func (r *Report) reached() Level {
-	if r.LeftOut > 0 || r.Totals.Pass == 0 {
+	if r.Excluded > 0 || r.Totals.Pass == 0 {
 		return ""
 	}
 	missing := map[Level]bool{}
@@ -135,7 +135,7 @@ func (r *Report) OK() bool {
 }
 
 // Conforms reports whether the target passed the whole suite.
-func (r *Report) Conforms() bool { return r.OK() && r.LeftOut == 0 && r.Totals.Disabled == 0 }
+func (r *Report) Conforms() bool { return r.OK() && r.Excluded == 0 && r.Totals.Disabled == 0 }
 
 // Failed returns the ids of the checks with status fail or error, in suite order.
 func (r *Report) Failed() []string {
@@ -229,7 +229,7 @@ func (r *Report) WriteVerdict(w io.Writer) error {
 		fmt.Fprintf(&b, "\nproblem: %s\n", printable(r.Problem))
 	}
 	fmt.Fprintf(&b, "\n%s%s: %d checks, %d passed, %d failed, %d unsupported, %d disabled, %d errors, %d left out in %v\n",
-		verdict, reached, t.Checks, t.Pass, t.Fail, t.Unsupported, t.Disabled, t.Error, r.LeftOut, r.Duration.Round(time.Millisecond))
+		verdict, reached, t.Checks, t.Pass, t.Fail, t.Unsupported, t.Disabled, t.Error, r.Excluded, r.Duration.Round(time.Millisecond))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

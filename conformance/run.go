@@ -45,7 +45,7 @@ func Run[S any](ctx context.Context, suite Suite[S], target Target[S], opts *Opt
 			chosen = append(chosen, c)
 		}
 	}
-	r.LeftOut = len(suite.Checks) - len(chosen)
+	r.Excluded = len(suite.Checks) - len(chosen)
 	if o.Begin != nil {
 		o.Begin(r)
 	}
@@ -211,7 +211,7 @@ func (t *tester) Context() context.Context { return t.ctx }
 func (t *tester) Seed() uint64             { return t.seed }
 func (t *tester) Effort() Effort           { return t.effort }
 
-func (t *tester) Doing(what ...string) {
+func (t *tester) Step(what ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.alive, t.doing = time.Now(), what

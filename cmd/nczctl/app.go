@@ -135,7 +135,7 @@ func (a *app) printStats(took time.Duration) {
 	_ = a.session.Stats().Print(a.err) // a failure to write to stderr cannot be reported
 	if c := a.session.CacheStats(); c.Hits.Load()+c.Misses.Load() > 0 {
 		fmt.Fprintf(a.err, "  cache  %6d hits (%d without a request to the store), %d bytes, %d misses, %d damaged, %d not stored\n",
-			c.Hits.Load(), c.Trusted.Load(), c.Bytes.Load(), c.Misses.Load(), c.Damaged.Load(), c.Unkept.Load())
+			c.Hits.Load(), c.Unverified.Load(), c.Bytes.Load(), c.Misses.Load(), c.Damaged.Load(), c.WriteErrors.Load())
 	}
 	for _, p := range a.session.Host().Plugins() {
 		switch {
@@ -297,7 +297,7 @@ func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Host().Warm() // start the filters early: nearly every array has codecs
+	s.Host().StartFilters() // start the filters early: nearly every array has codecs
 	return nczarr.Open(ctx, url, a.options())
 }
 

@@ -58,7 +58,7 @@ func TestLiveStage(t *testing.T) {
 		t.Error("the first command replaced the dataset that the second command wrote")
 	}
 	dead := stage()
-	if err := dead.Die(); err != nil {
+	if err := dead.AbandonForTest(); err != nil {
 		t.Fatal(err)
 	}
 	if out := run("clean", "."); !strings.Contains(out, "left over") {
@@ -68,7 +68,7 @@ func TestLiveStage(t *testing.T) {
 		t.Errorf("clean --remove: %s", out)
 	}
 	dead = stage()
-	if err := dead.Die(); err != nil {
+	if err := dead.AbandonForTest(); err != nil {
 		t.Fatal(err)
 	}
 	run("gen", "--overwrite", "-o", "a.zarr", "a.cdl")

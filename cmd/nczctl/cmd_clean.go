@@ -169,14 +169,14 @@ func cleanStages(path string, remove bool) (list []leftover, failed error) {
 			f := &found[i]
 			if ours(f) {
 				list = append(list, leftover{
-					Path: f.Dir, What: fmt.Sprintf("stage for %q", f.Place()), State: states[f.Dir],
+					Path: f.Dir, What: fmt.Sprintf("stage for %q", f.Target()), State: states[f.Dir],
 					Owner: fmt.Sprintf("process %d on %q", f.Mark.PID, f.Mark.Host), Made: &f.Mark.Made,
 				})
 			}
 		}
 	}
 	look(path, func(*places.Found) bool { return true })
-	look(filepath.Dir(path), func(f *places.Found) bool { return f.Place() == path })
+	look(filepath.Dir(path), func(f *places.Found) bool { return f.Target() == path })
 	return list, failed
 }
 
@@ -199,23 +199,23 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 		return nil, err
 	}
 	if claim == nil {
-		claim = &nczarr.Claim{} // makes ResumeReplace fail
+		claim = &nczarr.Claim{} // makes ResumeReplacement fail
 	}
 	l := leftover{Path: path, What: "claim of a process that replaces the dataset", State: "present", Owner: claim.Owner(), Next: claim.Remedy()}
-	if claim.Makes {
+	if claim.Creates {
 		l.What = "claim of a process that creates a dataset"
 	}
-	if !claim.Made.IsZero() {
-		l.Made = &claim.Made
+	if !claim.Created.IsZero() {
+		l.Made = &claim.Created
 	}
 	switch {
 	case resume:
-		done, err := nczarr.ResumeReplace(ctx, url, a.options())
+		done, err := nczarr.ResumeReplacement(ctx, url, a.options())
 		if err != nil {
 			return nil, err
 		}
 		l.State, l.Next = done, ""
-	case remove && claim.Makes:
+	case remove && claim.Creates:
 		others, err := nczarr.RemoveUnfinished(ctx, url, a.options())
 		if err != nil {
 			return []leftover{l}, err
@@ -268,8 +268,8 @@ func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []l
 	}
 	if m != nil {
 		l := leftover{Path: ds.Location().Path, What: "mark of a writer that extends a dimension", Owner: m.Owner(), State: "present"}
-		if !m.Made.IsZero() {
-			l.Made = &m.Made
+		if !m.Created.IsZero() {
+			l.Made = &m.Created
 		}
 		if remove {
 			if err := ds.ClearGrowth(ctx); err != nil {

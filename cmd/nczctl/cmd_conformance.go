@@ -243,7 +243,7 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 		if p.Path != path {
 			continue
 		}
-		if !p.Asked { // it never ran; its file name alone does not tell what it serves
+		if !p.Described { // it never ran; its file name alone does not tell what it serves
 			if failed == nil {
 				failed = ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "the plugin did not report what it serves: %s", p.Failed)
 			}

@@ -85,7 +85,7 @@ func (a *app) runResume(ctx context.Context, url string) error {
 	if _, err := a.start(ctx, url); err != nil {
 		return err
 	}
-	done, err := nczarr.ResumeReplace(ctx, url, a.options())
+	done, err := nczarr.ResumeReplacement(ctx, url, a.options())
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err := spec.check(src); err != nil {
 		return err
 	}
-	if err := nczarr.CheckApart(ctx, src, to, a.options()); err != nil {
+	if err := nczarr.CheckOverlap(ctx, src, to, a.options()); err != nil {
 		return err
 	}
 	dst, err := a.create(ctx, &f.create, to)

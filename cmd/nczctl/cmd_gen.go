@@ -99,7 +99,7 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	for _, w := range parsed.Warnings() {
 		a.warn("%s", w)
 	}
-	parsed.CutStrings = f.cut
+	parsed.TruncateStrings = f.cut
 	if file != "-" {
 		if err := a.outside(ctx, file, f.output); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (a *app) outside(ctx context.Context, file, url string) error {
 	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverZip {
 		return nil
 	}
-	if r := places.Relate(file, filepath.FromSlash(loc.Path)); r == places.Same || r == places.Above {
+	if r := places.Compare(file, filepath.FromSlash(loc.Path)); r == places.Same || r == places.Above {
 		return ncerr.Errorf(ncerr.ErrInvalid, "gen", file, "the CDL file is at the location of the new dataset or inside it")
 	}
 	return nil

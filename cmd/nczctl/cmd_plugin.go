@@ -114,7 +114,7 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	failed := errors.Join(s.Host().Discover(ctx), s.Host().Wake(ctx, name))
+	failed := errors.Join(s.Host().Discover(ctx), s.Host().Start(ctx, name))
 	var found []host.PluginInfo
 	for _, p := range s.Host().Plugins() {
 		builtIn := p.Path == "" && (p.Serves == "driver:"+name || strings.HasPrefix(p.Serves, "driver:"+name+"/") || p.Serves == "filters" && a.isFilter(name))
@@ -155,7 +155,7 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 		}
 	}
 	for _, p := range found {
-		if p.Failed != "" && !p.Asked && err == nil {
+		if p.Failed != "" && !p.Described && err == nil {
 			err = ncerr.Errorf(ncerr.ErrPlugin, "start plugin", p.Name, "%s", p.Failed)
 		}
 	}
@@ -189,7 +189,7 @@ func limits(l host.Limits) string {
 // levelText describes how values are passed to the process of a plugin.
 func levelText(p host.PluginInfo) string {
 	switch {
-	case p.PID == 0 && (p.Path == "" || !p.Asked):
+	case p.PID == 0 && (p.Path == "" || !p.Described):
 		return ""
 	case p.Level == 0:
 		return "0 (values are sent inside messages)"
@@ -288,8 +288,8 @@ func (a *app) printCodec(d *driver.Description) {
 		facts = append(facts, "for "+string(d.Objects)+" of variable length")
 	}
 	switch {
-	case d.Loses != "":
-		facts = append(facts, "loses "+d.Loses)
+	case d.LossNote != "":
+		facts = append(facts, "loses "+d.LossNote)
 	case d.Lossy:
 		facts = append(facts, "lossy")
 	}

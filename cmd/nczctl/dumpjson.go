@@ -140,7 +140,7 @@ func (d *jsonDumper) variable(v *nczarr.Var) {
 	d.raw(`, "attributes": [`)
 	d.attrs(v.Attrs())
 	d.raw(`]`)
-	if d.opts.Wants(v) {
+	if d.opts.Selects(v) {
 		d.data(v)
 	}
 	d.raw(`}`)
@@ -238,7 +238,7 @@ func checkVarNames(ds *nczarr.Dataset, names []string) error {
 			names = append(names, v.Name(), v.Path())
 		})
 		if !found {
-			return ncerr.NoneOf(ncerr.ErrNoVar, "find variable", name, names)
+			return ncerr.UnknownName(ncerr.ErrNoVar, "find variable", name, names)
 		}
 	}
 	return nil

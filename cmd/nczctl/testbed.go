@@ -48,7 +48,7 @@ func (a *app) newTestBed(ctx context.Context, f *conformanceFlags, name string) 
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &testBed{a: a, name: name, opts: *opts, timeout: f.timeout, builtin: true}
-	if err := s.Host().Wake(ctx, name); err != nil {
+	if err := s.Host().Start(ctx, name); err != nil {
 		return nil, err
 	}
 	for _, p := range s.Host().Plugins() {
@@ -88,7 +88,7 @@ func (b *testBed) start(ctx context.Context) (*host.Host, error) {
 	if err != nil || b.builtin {
 		return h, err
 	}
-	if err := h.Wake(ctx, b.name); err != nil {
+	if err := h.Start(ctx, b.name); err != nil {
 		b.stop(ctx, h)
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (b *testBed) stop(ctx context.Context, h *host.Host) {
 
 // begin returns a host for a check. The check fails if a process dies during it.
 func (b *testBed) begin(t conformance.T) (*host.Host, error) {
-	t.Doing("start the process")
+	t.Step("start the process")
 	h, err := b.start(t.Context())
 	if err != nil {
 		return nil, err

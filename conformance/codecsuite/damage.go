@@ -24,7 +24,7 @@ import (
 // changes. It returns the value, or nil if decoding fails.
 func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 	what += ", " + abbreviated(src)
-	t.Doing("decode", what)
+	t.Step("decode", what)
 	dst, whole := guarded(int(c.in.MaxBytes))
 	before := bytes.Clone(src)
 	n, err := c.safely(t.Context(), dst, src)
@@ -383,7 +383,7 @@ func (e *Env) detects(t conformance.T, p json.RawMessage, n, tries int) {
 			continue
 		}
 		o := &opened{Codec: c, in: driver.Spec{DType: typ, MaxBytes: room(typ, n)}, out: out, params: p, bads: map[ncerr.Kind]int{}}
-		o.detects(t, data(typ, n, "bits", 1), tries, e.target.description().Prepares)
+		o.detects(t, data(typ, n, "bits", 1), tries, e.target.description().Preparation)
 		return
 	}
 }
@@ -473,13 +473,13 @@ const scrawl = "#"
 // must equal want, and overwrites each buffer after its call.
 func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
 	overwrite := func(b []byte) { copy(b, bytes.Repeat([]byte(scrawl), len(b))) }
-	t.Doing("encode", c.in.DType.String(), "with", string(c.params))
+	t.Step("encode", c.in.DType.String(), "with", string(c.params))
 	n, err := c.Encode(t.Context(), memory[1], memory[0][:copy(memory[0], src)])
 	if err != nil {
 		t.Fatalf("encode %v with %s: %v", c.in.DType, c.params, err)
 	}
 	overwrite(memory[0])
-	t.Doing("decode", c.in.DType.String(), "with", string(c.params))
+	t.Step("decode", c.in.DType.String(), "with", string(c.params))
 	n, err = c.Decode(t.Context(), memory[2], memory[1][:n])
 	if err != nil || n != len(want) || !bytes.Equal(memory[2][:n], want) {
 		t.Errorf("%v with %s changes in a round trip when the memory of earlier calls is reused: %d bytes, %s", c.in.DType, c.params, n, outcome(err))

@@ -206,7 +206,7 @@ func (c *opened) encode(t conformance.T, src []byte) []byte {
 
 // tryEncode is like encode but returns the error of Encode.
 func (c *opened) tryEncode(t conformance.T, src []byte) ([]byte, error) {
-	t.Doing("encode", strconv.Itoa(len(src)), "bytes of", c.in.DType.String(), "with", string(c.params))
+	t.Step("encode", strconv.Itoa(len(src)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(int(c.out.MaxBytes))
 	n, err := c.Encode(t.Context(), dst, src)
 	if !whole() {

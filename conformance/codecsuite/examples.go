@@ -252,7 +252,7 @@ func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 
 // decodesTo decodes enc and compares the result with want.
 func (c *opened) decodesTo(t conformance.T, enc, want []byte) error {
-	t.Doing("decode an example with", string(c.params))
+	t.Step("decode an example with", string(c.params))
 	dst := make([]byte, c.in.MaxBytes)
 	n, err := c.safely(t.Context(), dst, enc)
 	switch {

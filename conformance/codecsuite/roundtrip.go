@@ -17,7 +17,7 @@ import (
 
 // back decodes enc into a buffer of room bytes and compares the result with want.
 func (c *opened) back(t conformance.T, enc, want []byte, room int) {
-	t.Doing("decode", strconv.Itoa(len(want)), "bytes of", c.in.DType.String(), "with", string(c.params))
+	t.Step("decode", strconv.Itoa(len(want)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(room)
 	n, err := c.Decode(t.Context(), dst, enc)
 	switch {

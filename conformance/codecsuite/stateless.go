@@ -117,7 +117,7 @@ func (e *Env) paramsApart(t conformance.T, typ dtype.Type) {
 		}
 	}
 	for i, p := range e.params {
-		t.Doing("restart")
+		t.Step("restart")
 		if err := e.target.Restart(); err != nil {
 			t.Fatalf("restart: %v", err)
 		}

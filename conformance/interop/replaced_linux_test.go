@@ -444,7 +444,7 @@ func (k *killRun) kill(t *testing.T) ending {
 			t.Fatal("processes outlive nczctl")
 		}
 	}
-	k.gate.Settle()
+	k.gate.Wait()
 	return ending{code: c.ProcessState.ExitCode(), said: msg.String(), point: "a request"}
 }
 

@@ -61,7 +61,7 @@ func cancelGet(t conformance.T, e *Env) {
 		} else {
 			time.AfterFunc(took*time.Duration(i)/n, cancel)
 		}
-		t.Doing("get", "a/k")
+		t.Step("get", "a/k")
 		got, _, err := s.m.Get(ctx, "a/k", &driver.GetOptions{}, alloc)
 		cancel()
 		if ended(ctx, t, "get", err); err == nil && string(got) != content {
@@ -164,7 +164,7 @@ func latePut(t conformance.T, e *Env) {
 		default: // when reading of the body starts
 			body = cancellingBody{driver.Bytes(fresh), 0, cancel}
 		}
-		t.Doing("put", key(i))
+		t.Step("put", key(i))
 		_, err := s.m.Put(ctx, key(i), body, &driver.PutOptions{})
 		cancel()
 		ended(ctx, t, "put "+key(i), err)
@@ -234,7 +234,7 @@ func cancelPut(t conformance.T, e *Env) {
 		s.put("a/old", old)
 		ctx, cancel := context.WithCancel(t.Context())
 		timer := time.AfterFunc(took*time.Duration(i)/n, cancel)
-		t.Doing("put", "a/old")
+		t.Step("put", "a/old")
 		_, err := s.m.Put(ctx, "a/old", driver.Bytes(fresh), &driver.PutOptions{})
 		timer.Stop()
 		cancel()

@@ -129,7 +129,7 @@ func crowd(t conformance.T, e *Env) {
 		look := readerGroup{t: t, handles: readers, keys: old}
 		bodies, end := r.bodies(contents)
 		var puts sync.WaitGroup
-		t.Doing("put", strconv.Itoa(writers), "objects at once")
+		t.Step("put", strconv.Itoa(writers), "objects at once")
 		for i, body := range bodies {
 			body := &gatedBody{Bytes: driver.Bytes(contents[i]), pass: func() {
 				_, _ = body.ReadAt(make([]byte, 1), 0) // waits for the other puts
@@ -330,7 +330,7 @@ func (c keyRace) during(t conformance.T, s *store, content string) error {
 		case <-time.After(gateTimeout):
 		}
 	}}
-	t.Doing("put", c.key)
+	t.Step("put", c.key)
 	_, err := s.m.Put(t.Context(), c.key, body, &driver.PutOptions{})
 	wg.Wait()
 	return err

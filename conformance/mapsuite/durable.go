@@ -87,7 +87,7 @@ func flushedForOthers(t conformance.T, e *Env) {
 
 // die kills the driver's process. Errors of the handle are ignored from then on.
 func (s *store) die(e *Env) {
-	s.t.Doing("kill the process of the driver")
+	s.t.Step("kill the process of the driver")
 	if err := e.crash(); err != nil {
 		s.t.Fatalf("kill the process of the driver: %v", err)
 	}
@@ -141,7 +141,7 @@ func crashInPuts(t conformance.T, e *Env) {
 			defer close(done)
 			_, _ = m.Put(t.Context(), "large", driver.Bytes(fresh), &driver.PutOptions{}) // fails when the process dies
 		}()
-		t.Doing("put", "large", "and kill the process of the driver meanwhile")
+		t.Step("put", "large", "and kill the process of the driver meanwhile")
 		time.Sleep(took * time.Duration(i) / n)
 		err := e.crash()
 		<-done

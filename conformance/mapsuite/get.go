@@ -281,7 +281,7 @@ func getFailure(t conformance.T, e *Env) {
 	s.close()
 	before := e.mustOpen(t, driver.Read)
 	before.want("a/l", contents["a/l"])
-	t.Doing("break the store")
+	t.Step("break the store")
 	if err := e.damage(t.Context(), e.spec); err != nil {
 		t.Fatalf("break the store: %v", err)
 	}
@@ -319,7 +319,7 @@ func getFailure(t conformance.T, e *Env) {
 	}
 	look(before)
 	for _, mode := range []driver.Mode{driver.Read, driver.Update} {
-		t.Doing("open in mode", modeName(mode))
+		t.Step("open in mode", modeName(mode))
 		m, err := e.open(t.Context(), mode)
 		if absent("open in mode "+modeName(mode), err); ncerr.KindOf(err) == ncerr.ErrNoDataset {
 			t.Errorf("open in mode %s: the failure looks like a missing store: %v", modeName(mode), err)
@@ -408,7 +408,7 @@ func (s *store) getMany(versions []string) {
 	}
 	got, calls := make([]string, len(reqs)), make([]int, len(reqs))
 	var inside atomic.Int64
-	s.t.Doing("get many", strconv.Itoa(len(reqs)))
+	s.t.Step("get many", strconv.Itoa(len(reqs)))
 	err := many.GetMany(s.t.Context(), reqs, func(i int, data []byte, info driver.Info, err error) {
 		if inside.Add(1) > 1 {
 			s.t.Errorf("the sink is called again before it has returned")

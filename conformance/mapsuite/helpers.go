@@ -90,7 +90,7 @@ type store struct {
 func (e *Env) create(t conformance.T) *store { return e.mustOpen(t, driver.Create) }
 
 func (e *Env) mustOpen(t conformance.T, mode driver.Mode) *store {
-	t.Doing("open in mode", modeName(mode))
+	t.Step("open in mode", modeName(mode))
 	m, err := e.fresh(t.Context(), mode)
 	if err != nil {
 		t.Fatalf("open in mode %s: %v", modeName(mode), err)
@@ -111,14 +111,14 @@ func (s *store) close() {
 	}
 	m := s.m
 	s.m = nil
-	s.t.Doing("close")
+	s.t.Step("close")
 	if err := m.Close(context.WithoutCancel(s.t.Context())); err != nil {
 		s.t.Errorf("close: %v", err)
 	}
 }
 
 func (s *store) flush() {
-	s.t.Doing("flush")
+	s.t.Step("flush")
 	if err := s.m.Flush(s.t.Context()); err != nil {
 		s.t.Fatalf("flush: %v", err)
 	}
@@ -137,7 +137,7 @@ func (s *store) put(key, content string) driver.Info {
 }
 
 func (s *store) tryPut(key, content string) (driver.Info, error) {
-	s.t.Doing("put", key)
+	s.t.Step("put", key)
 	return s.m.Put(s.t.Context(), key, driver.Bytes(content), &driver.PutOptions{})
 }
 
@@ -149,20 +149,20 @@ func (s *store) putAll(keys ...string) {
 }
 
 func (s *store) delete(key string) {
-	s.t.Doing("delete", key)
+	s.t.Step("delete", key)
 	if err := s.m.Delete(s.t.Context(), key, &driver.DeleteOptions{}); err != nil {
 		s.t.Fatalf("delete %q: %v", key, err)
 	}
 }
 
 func (s *store) stat(key string) (driver.Info, error) {
-	s.t.Doing("stat", key)
+	s.t.Step("stat", key)
 	return s.m.Stat(s.t.Context(), key)
 }
 
 // tryGet reads into newly allocated memory.
 func (s *store) tryGet(key string, opts driver.GetOptions) ([]byte, driver.Info, error) {
-	s.t.Doing("get", key)
+	s.t.Step("get", key)
 	return s.m.Get(s.t.Context(), key, &opts, driver.Heap)
 }
 
@@ -203,13 +203,13 @@ func (s *store) wantAbsent(key string) {
 // keys lists prefix in the driver's order.
 func (s *store) keys(prefix string, opts driver.ListOptions) []string {
 	var keys []string
-	s.t.Doing("list", prefix)
+	s.t.Step("list", prefix)
 	for e, err := range s.m.List(s.t.Context(), prefix, &opts) {
 		if err != nil {
 			s.t.Errorf("list %q: %v", prefix, err)
 			return keys
 		}
-		s.t.Doing("list", prefix, "after", e.Key)
+		s.t.Step("list", prefix, "after", e.Key)
 		if e.Prefix != strings.HasSuffix(e.Key, "/") {
 			s.t.Errorf("list %q: the Prefix field of %q is wrong", prefix, e.Key)
 		}
@@ -263,7 +263,7 @@ const abandoned = 70
 // abandonListings abandons that many listings.
 func (s *store) abandonListings(prefix string) {
 	for range abandoned {
-		s.t.Doing("list", prefix)
+		s.t.Step("list", prefix)
 		for _, err := range s.m.List(s.t.Context(), prefix, &driver.ListOptions{}) {
 			if err != nil {
 				s.t.Fatalf("list: %v", err)
@@ -279,7 +279,7 @@ func (s *store) cancelListing(prefix string, n int) {
 	defer cancel()
 	seen := 0
 	var last error
-	s.t.Doing("list", prefix)
+	s.t.Step("list", prefix)
 	for _, err := range s.m.List(ctx, prefix, &driver.ListOptions{}) {
 		if last = err; err != nil {
 			break

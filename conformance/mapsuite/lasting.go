@@ -195,7 +195,7 @@ func leaksOpen(t conformance.T, e *Env) {
 		{calls / 10, "cancelled reads", func(i int) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			t.Doing("get", "a/k")
+			t.Step("get", "a/k")
 			timer := time.AfterFunc(time.Duration(i%50)*20*time.Microsecond, cancel)
 			defer timer.Stop()
 			_, _, err := s.m.Get(ctx, "a/k", &driver.GetOptions{}, func(n int64) ([]byte, error) {
@@ -231,7 +231,7 @@ func leaksOpen(t conformance.T, e *Env) {
 // leastUsage returns the lowest of several measurements, because a process may need a
 // moment to close something.
 func leastUsage(t conformance.T, e *Env) (conformance.Usage, error) {
-	t.Doing("measure")
+	t.Step("measure")
 	least, err := e.usage()
 	for i := 0; i < 5 && err == nil; i++ {
 		time.Sleep(10 * time.Millisecond)
@@ -248,7 +248,7 @@ func leastUsage(t conformance.T, e *Env) (conformance.Usage, error) {
 // abandons a listing, and closes.
 func (e *Env) cycle(t conformance.T, content string) {
 	for _, mode := range []driver.Mode{driver.Read, driver.Update} {
-		t.Doing("open in mode", modeName(mode))
+		t.Step("open in mode", modeName(mode))
 		m, err := e.open(t.Context(), mode)
 		if err != nil {
 			if k := ncerr.KindOf(err); mode == driver.Update && (k == ncerr.ErrUnsupported || k == ncerr.ErrReadOnly) {

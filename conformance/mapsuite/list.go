@@ -194,7 +194,7 @@ func besideListing(t conformance.T, e *Env) {
 			}
 			return
 		}
-		t.Doing("list", "d/", "with", strconv.Itoa(depth), "nested listings to go")
+		t.Step("list", "d/", "with", strconv.Itoa(depth), "nested listings to go")
 		entries := 0
 		for _, err := range s.m.List(t.Context(), "d/", &driver.ListOptions{}) {
 			if err != nil {

@@ -192,7 +192,7 @@ func createRace(t conformance.T, e *Env) {
 				}
 			})
 		}
-		t.Doing("open in mode create-exclusive several times at once")
+		t.Step("open in mode create-exclusive several times at once")
 		close(start)
 		wg.Wait()
 		winner, winners := 0, 0

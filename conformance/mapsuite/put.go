@@ -332,7 +332,7 @@ func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []st
 			}
 		})
 	}
-	t.Doing("put", keys[0], "several times at once")
+	t.Step("put", keys[0], "several times at once")
 	close(start)
 	wg.Wait()
 	var winners []int

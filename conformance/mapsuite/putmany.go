@@ -143,7 +143,7 @@ func (s *store) callPutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 	if !ok {
 		s.t.Fatalf("the Map no longer implements PutMany")
 	}
-	s.t.Doing("put many", strconv.Itoa(len(reqs)))
+	s.t.Step("put many", strconv.Itoa(len(reqs)))
 	return puts.PutMany(ctx, reqs, sink)
 }
 

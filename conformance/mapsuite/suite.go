@@ -77,11 +77,11 @@ type Target struct {
 	// each call. The checks set the Mode. cleanup removes whatever exists there
 	// afterwards; it may be nil.
 	NewSpec func() (spec driver.OpenSpec, cleanup func(), err error)
-	// Place opens an empty store for writing at the location of spec, for a driver that
+	// OpenWriter opens an empty store for writing at the location of spec, for a driver that
 	// cannot write, such as the directory that a web server serves. The checks store
 	// their objects there and read them through the driver. It is nil for a driver that
 	// writes.
-	Place func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error)
+	OpenWriter func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error)
 	// Blind declares that Open does not check whether a store exists, because that would
 	// cost a request. The first read fails instead.
 	Blind bool
@@ -124,9 +124,9 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 		defer cleanup()
 	}
 	spec.Mode = driver.Create
-	if g.Place != nil {
+	if g.OpenWriter != nil {
 		spec.Mode = driver.Read
-		w, err := g.Place(ctx, spec)
+		w, err := g.OpenWriter(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("open the first store: %w", err)
 	}
 	caps := capabilityNames(m)
-	if g.Place != nil || m.Capabilities().Write {
+	if g.OpenWriter != nil || m.Capabilities().Write {
 		caps = append(caps, Content)
 	}
 	if g.Opener.Describe().Siblings {
@@ -199,7 +199,7 @@ func (g *Target) New(t conformance.T) (*Env, error) {
 	if cleanup != nil {
 		t.Cleanup(cleanup)
 	}
-	return &Env{opener: g.Opener, spec: spec, another: g.NewSpec, place: g.Place, crash: g.Crash, damage: g.Break, usage: g.usage()}, nil
+	return &Env{opener: g.Opener, spec: spec, another: g.NewSpec, place: g.OpenWriter, crash: g.Crash, damage: g.Break, usage: g.usage()}, nil
 }
 
 func (g *Target) usage() func() (conformance.Usage, error) {

@@ -61,7 +61,7 @@ func (s *settings) works(ctx context.Context, self plugin.Self, kind string, chu
 			continue
 		}
 		open := func(i host.Isolation) (*host.Host, error) {
-			return host.New(&host.Options{Self: self, Isolation: i, InlineOnly: p.inline, KeepFiles: p.keep, Roots: []string{s.dir}})
+			return host.New(&host.Options{Self: self, Isolation: i, InlineOnly: p.inline, NoLending: p.keep, Roots: []string{s.dir}})
 		}
 		d, err := open(p.drivers)
 		if err != nil {

@@ -67,9 +67,9 @@ func (g *Gate) Arm(at int, act func()) (seen int) {
 	return seen
 }
 
-// Settle waits until the server has answered all requests. The programs that send
+// Wait waits until the server has answered all requests. The programs that send
 // requests must have ended.
-func (g *Gate) Settle() {
+func (g *Gate) Wait() {
 	g.work.Lock()
 	defer g.work.Unlock()
 }

@@ -42,8 +42,8 @@ type Env struct {
 	Workers  int
 	InFlight int
 	Remote   bool
-	// Many is set if one call with several requests costs less than separate calls.
-	Many bool
+	// BatchGets is set if one call with several requests costs less than separate calls.
+	BatchGets bool
 	// MaxChunk is the maximum size in bytes of a decoded chunk, and of the chunks that
 	// all workers together decode at a time.
 	MaxChunk int64
@@ -55,12 +55,12 @@ type Env struct {
 	// Check, if not nil, is called in each batch of a write, after the reads and before
 	// the first put. An error makes the write fail.
 	Check func(context.Context) error
-	// Part, if not nil, is called before chunks are changed in part.
-	Part func()
-	// Reach, if not nil, raises the lengths in shape to those that other writes of this
+	// OnPartialWrite, if not nil, is called before chunks are changed in part.
+	OnPartialWrite func()
+	// ExtendShape, if not nil, raises the lengths in shape to those that other writes of this
 	// process may have reached. A write that covers a chunk up to there replaces the
 	// whole chunk.
-	Reach func(shape []int64)
+	ExtendShape func(shape []int64)
 }
 
 func (e *Env) check(ctx context.Context) error {
@@ -74,10 +74,10 @@ func (e *Env) check(ctx context.Context) error {
 // bytes. Each worker has two buffers of the size of a chunk.
 const remoteScratch = 256 << 20
 
-// AtOnce returns the number of batches to process concurrently with chunks of size
+// Concurrency returns the number of batches to process concurrently with chunks of size
 // bytes. For high-latency stores it is InFlight, limited so that the scratch memory of
 // all workers stays within remoteScratch, but at least one per core.
-func (e *Env) AtOnce(size int64) int {
+func (e *Env) Concurrency(size int64) int {
 	n := runtime.GOMAXPROCS(0)
 	switch {
 	case e.Workers > 0:
@@ -88,9 +88,9 @@ func (e *Env) AtOnce(size int64) int {
 	return n
 }
 
-// GuessedSize is the assumed size in bytes of an element of variable length. It is used
+// AssumedElementSize is the assumed size in bytes of an element of variable length. It is used
 // to divide data into batches and blocks.
-const GuessedSize = 64
+const AssumedElementSize = 64
 
 // Slab holds values in memory in C order: Raw for elements of fixed size, Text for
 // strings of variable length.

@@ -50,7 +50,7 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int6
 // checkAbsent verifies, if no chunk of the variable was ever found, that the store has
 // none under other keys.
 func (t *transfer) checkAbsent(ctx context.Context) error {
-	if t.a.source.Settled() {
+	if t.a.source.SeparatorKnown() {
 		return nil
 	}
 	proj := make(chunk.Projection, t.plan.Rank())
@@ -62,7 +62,7 @@ func (t *transfer) checkAbsent(ctx context.Context) error {
 			indexes[i][d] = s.Index
 		}
 	}
-	return t.a.source.Missing(ctx, indexes, t.a.env.Grid())
+	return t.a.source.CheckMissing(ctx, indexes, t.a.env.Grid())
 }
 
 // readBatch reads, decodes and scatters one batch.
@@ -98,7 +98,7 @@ func (w *worker) get(ctx context.Context) error {
 }
 
 func (w *worker) getFrom(ctx context.Context, m *zmap.Map, reqs []zmap.GetRequest) error {
-	if w.t.a.env.Many && len(reqs) > 1 {
+	if w.t.a.env.BatchGets && len(reqs) > 1 {
 		return m.GetMany(ctx, reqs, w.onGet)
 	}
 	for k := range reqs {
@@ -185,7 +185,7 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	switch {
 	case err == nil:
 		it.have, it.in = true, data
-	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Promised:
+	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Required:
 		w.t.absent.Store(true)
 		w.fillItem(it)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:

@@ -24,11 +24,11 @@ func (w *worker) fillItem(it *item) {
 // fillText returns the fill value of strings without copying it. t.fill is immutable.
 func (t *transfer) fillText() string { return unsafe.String(unsafe.SliceData(t.fill), len(t.fill)) }
 
-// TooMuchText is the cause of the error of a read whose strings exceed Most bytes.
+// TextLimitError is the cause of the error of a read whose strings exceed Most bytes.
 // Smaller reads can succeed.
-type TooMuchText struct{ Most int64 }
+type TextLimitError struct{ Most int64 }
 
-func (e *TooMuchText) Error() string {
+func (e *TextLimitError) Error() string {
 	return fmt.Sprintf("the strings of several chunks exceed %d bytes, the limit set by limits.max_chunk (Limits.MaxChunk): read fewer at a time", e.Most)
 }
 
@@ -49,7 +49,7 @@ func (w *worker) placeText(i int, it *item, out []byte) {
 		w.mover.Each(it.proj, func(_, from int64) { size += int64(len(values.At(int(from)))) })
 	}
 	if w.t.textBytes.Add(size) > w.t.size && w.t.plan.Len() > 1 {
-		w.failItem(i, "read", ncerr.New(ncerr.ErrLimit, "", "", &TooMuchText{w.t.size}))
+		w.failItem(i, "read", ncerr.New(ncerr.ErrLimit, "", "", &TextLimitError{w.t.size}))
 		return
 	}
 	if !whole {

@@ -58,7 +58,7 @@ func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*t
 	}
 	size := int64(a.meta.DType.Size)
 	if t.varies {
-		size = GuessedSize
+		size = AssumedElementSize
 	}
 	t.batch = min(batchMax, max(1, bytes/(t.elements*size)))
 	return t, nil
@@ -71,7 +71,7 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 		scratch /= 4
 	}
 	env := &t.a.env
-	n := env.AtOnce(scratch)
+	n := env.Concurrency(scratch)
 	if !t.a.pipe.Local() && env.Workers <= 0 {
 		n = max(n, processWorkers*runtime.GOMAXPROCS(0))
 	}

@@ -52,8 +52,8 @@ func (w *worker) Plan(changes []manifest.Change) {
 		ch.Part, ch.Limit, ch.Alloc = !w.t.plan.Covers(w.items[ch.Tag].proj, bounds), w.maxStored(0), w.items[ch.Tag].alloc
 		part = part || ch.Part
 	}
-	if part && w.t.a.env.Part != nil {
-		w.t.a.env.Part()
+	if part && w.t.a.env.OnPartialWrite != nil {
+		w.t.a.env.OnPartialWrite()
 	}
 }
 
@@ -61,7 +61,7 @@ func (w *worker) Plan(changes []manifest.Change) {
 // outside it need not be preserved.
 func (w *worker) bounds() []int64 {
 	w.shape = append(w.shape[:0], w.t.shape...)
-	if reach := w.t.a.env.Reach; reach != nil {
+	if reach := w.t.a.env.ExtendShape; reach != nil {
 		reach(w.shape)
 	}
 	return w.shape
@@ -96,7 +96,7 @@ func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) er
 			absent = append(absent, ch.Index)
 		}
 	}
-	return w.t.a.source.Missing(ctx, absent, w.t.a.env.Grid())
+	return w.t.a.source.CheckMissing(ctx, absent, w.t.a.env.Grid())
 }
 
 // editFixed sets New of each change to a decoded chunk of elements of fixed size.

@@ -18,10 +18,10 @@ type File struct {
 	Name string
 	// Dataset is the name after the word netcdf.
 	Dataset string
-	// CutStrings makes Build silently truncate strings that exceed the fixed size of
+	// TruncateStrings makes Build silently truncate strings that exceed the fixed size of
 	// their variable, as netcdf-c does. Parse leaves it unset, which makes such strings
 	// an error.
-	CutStrings bool
+	TruncateStrings bool
 	Root       *Group
 
 	src io.ReaderAt

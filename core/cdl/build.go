@@ -45,7 +45,7 @@ func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
 	c := converter{name: f.Name}
 	b := &builder{
 		measurer: measurer{converter: c, lens: map[*Dim]int64{}},
-		ctx:      ctx, ds: ds, file: f, cut: f.CutStrings,
+		ctx:      ctx, ds: ds, file: f, cut: f.TruncateStrings,
 		dims: map[*Dim]*nczarr.Dim{}, groups: map[*Group]*nczarr.Group{},
 	}
 	if err := b.all(f, f.Root); err != nil {

@@ -122,7 +122,7 @@ func TestStringLengths(t *testing.T) {
 		t.Errorf("the long string is missing: %s", got)
 	}
 	f := mustParse(t, `netcdf x { variables: string s ; string e ; :_nczarr_default_maxstrlen = 5 ; data: s = "0123456789" ; e = "ééé" ; }`)
-	f.CutStrings = true
+	f.TruncateStrings = true
 	r := newRegistry()
 	if err := cdl.Generate(t.Context(), f, "mem:x", r.create()); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func (p *printer) data(g *nczarr.Group, vars []*nczarr.Var, indent int) error {
 	p.w.pad(indent)
 	p.w.str("data:\n")
 	for _, v := range vars {
-		if !p.opts.Wants(v) {
+		if !p.opts.Selects(v) {
 			continue
 		}
 		if err := p.values(v, indent); err != nil {

@@ -211,7 +211,7 @@ func TestReferenceStrings(t *testing.T) {
 	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `a string of 10 bytes exceeds the size of "truncated", 4 bytes`) {
 		t.Errorf("error %v", err)
 	}
-	f.CutStrings = true
+	f.TruncateStrings = true
 	if err := cdl.Generate(t.Context(), f, "mem:x", r.create()); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 	if !v.HasData {
 		return nil
 	}
-	w := &filler{builder: b, v: v, to: to, shape: to.Shape(), starts: blocks(v), whole: spec.NoFill || to.MisreadWhenAbsent()}
+	w := &filler{builder: b, v: v, to: to, shape: to.Shape(), starts: blocks(v), whole: spec.NoFill || to.AbsentMisreadByNetCDF()}
 	if w.whole {
 		if err := to.CheckSize(); err != nil {
 			return b.at(v.DataPos, err)

@@ -115,7 +115,7 @@ func (x *ncml) variable(v *nczarr.Var, pad string) {
 		x.w.char('"')
 	}
 	attrs := v.Attrs()
-	if len(attrs) == 0 && (x.opts.HeaderOnly || empty || !x.opts.Wants(v)) {
+	if len(attrs) == 0 && (x.opts.HeaderOnly || empty || !x.opts.Selects(v)) {
 		x.w.printf(" type=\"%s\" />\n", v.Type())
 		return
 	}

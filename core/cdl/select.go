@@ -25,7 +25,7 @@ func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
 	}
 	for _, name := range o.Vars {
 		if !anyVar(ds.Root(), name) && !lostVar(ds, name) {
-			return ncerr.NoneOf(ncerr.ErrNoVar, "find variable", name, varNames(nil, ds.Root()))
+			return ncerr.UnknownName(ncerr.ErrNoVar, "find variable", name, varNames(nil, ds.Root()))
 		}
 	}
 	return nil
@@ -42,8 +42,8 @@ func varNames(names []string, g *nczarr.Group) []string {
 	return names
 }
 
-// Wants reports whether the options select the values of v.
-func (o *WriteOptions) Wants(v *nczarr.Var) bool {
+// Selects reports whether the options select the values of v.
+func (o *WriteOptions) Selects(v *nczarr.Var) bool {
 	if o.HeaderOnly || o.Coords && !isCoord(v) || !o.wantsGroup(v.Group()) {
 		return false
 	}

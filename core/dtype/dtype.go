@@ -176,9 +176,9 @@ func (t Type) NC() NC {
 	return NCNone
 }
 
-// Plain reports whether NCZarr stores t: the numbers and char of netCDF, and text of
+// NCZarrNative reports whether NCZarr stores t: the numbers and char of netCDF, and text of
 // fixed length.
-func (t Type) Plain() bool {
+func (t Type) NCZarrNative() bool {
 	switch t.Kind {
 	case Int, Uint, Char, Bytes:
 		return true

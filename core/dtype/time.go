@@ -14,12 +14,12 @@ var timeUnits = map[string]string{
 	"ns": "nanoseconds", "ps": "picoseconds", "fs": "femtoseconds", "as": "attoseconds",
 }
 
-// CountsOf returns the unit of a Datetime or Timedelta as a count and a name, such as
+// TimeUnit returns the unit of a Datetime or Timedelta as a count and a name, such as
 // 10 and "milliseconds" for "M8[10ms]". A week is 7 "days", which more readers accept.
 // Months and years, whose length varies, are "calendar months" and "calendar years",
 // which no reader mistakes for units of time. ok is false for other types and for the
 // generic unit.
-func (t Type) CountsOf() (count int64, unit string, ok bool) {
+func (t Type) TimeUnit() (count int64, unit string, ok bool) {
 	if t.Kind != Datetime && t.Kind != Timedelta {
 		return 0, "", false
 	}

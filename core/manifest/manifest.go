@@ -41,9 +41,9 @@ type Location struct {
 	// Absent is set if the chunk is known not to exist, so that it reads as fill. Key
 	// is then that of an object that was looked for, or empty.
 	Absent bool
-	// Promised is set if the chunk must exist, so that a missing object is an error
+	// Required is set if the chunk must exist, so that a missing object is an error
 	// rather than fill. Plain Zarr stores never set it.
-	Promised bool
+	Required bool
 }
 
 // A Source finds the chunks of an array. It is safe for concurrent use.
@@ -58,15 +58,15 @@ type Source interface {
 	// Found records that a chunk was found at its Location, or that the array is new
 	// and has no chunks.
 	Found()
-	// Missing is called with chunks that were not found at their Locations. If no chunk
+	// CheckMissing is called with chunks that were not found at their Locations. If no chunk
 	// has been found so far, it returns an error if the chunks are stored elsewhere. It
 	// looks at no more than the first MissingMax indexes.
-	Missing(ctx context.Context, indexes [][]int64, grid []int64) error
+	CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error
 	// Forget drops cached information about the store: all of it, or only what may have
 	// changed without a change of its version.
 	Forget(all bool)
-	// Settled reports whether Missing has nothing left to check.
-	Settled() bool
+	// SeparatorKnown reports whether Missing has nothing left to check.
+	SeparatorKnown() bool
 }
 
 // A Writer is a Source whose chunks can be changed. It is safe for concurrent use.

@@ -51,7 +51,7 @@ func TestKeys(t *testing.T) {
 		{"g/v/", []int64{1, 20, 300}, '/', "g/v/1/20/300"},
 		{"", []int64{math.MaxInt64, math.MaxInt64}, '.', "9223372036854775807.9223372036854775807"},
 	} {
-		out := []manifest.Location{{Key: "old", Absent: true, Inline: []byte{1}, Version: "x", FilterMask: 7, Promised: true}}
+		out := []manifest.Location{{Key: "old", Absent: true, Inline: []byte{1}, Version: "x", FilterMask: 7, Required: true}}
 		if err := manifest.NewComputed(m, c.prefix, chunk.Keys{Separator: c.sep}, len(c.index), true).Locate(t.Context(), [][]int64{c.index}, out); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestKeys(t *testing.T) {
 		if l.Key != c.want || l.Map != m {
 			t.Errorf("want %q, got %q", c.want, l.Key)
 		}
-		if l.Absent || l.Promised || l.Inline != nil || l.Range != nil || l.Version != "" || l.FilterMask != 0 {
+		if l.Absent || l.Required || l.Inline != nil || l.Range != nil || l.Version != "" || l.FilterMask != 0 {
 			t.Errorf("%q: fields of the old entry remain: %+v", c.want, l)
 		}
 	}

@@ -31,8 +31,8 @@ const (
 	keysListed = 1000
 )
 
-// Settled implements Source.
-func (c *Computed) Settled() bool { return c.rank < 2 || c.separator.verified.Load() }
+// SeparatorKnown implements Source.
+func (c *Computed) SeparatorKnown() bool { return c.rank < 2 || c.separator.verified.Load() }
 
 // Found implements Source.
 func (c *Computed) Found() {
@@ -41,18 +41,18 @@ func (c *Computed) Found() {
 	}
 }
 
-// Missing implements Source. It fails with ncerr.ErrMetadata if chunks are stored under
+// CheckMissing implements Source. It fails with ncerr.ErrMetadata if chunks are stored under
 // keys with the other dimension_separator and none under those with the array's own.
-// The result of a listing is final. In a store that cannot be listed, Missing looks for
+// The result of a listing is final. In a store that cannot be listed, CheckMissing looks for
 // single chunks. It returns errors of the store.
-func (c *Computed) Missing(ctx context.Context, indexes [][]int64, grid []int64) error {
+func (c *Computed) CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error {
 	s := &c.separator
-	if len(indexes) == 0 || c.Settled() {
+	if len(indexes) == 0 || c.SeparatorKnown() {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.Settled() {
+	if c.SeparatorKnown() {
 		return nil
 	}
 	wanted := make([]string, min(len(indexes), MissingMax))
@@ -61,7 +61,7 @@ func (c *Computed) Missing(ctx context.Context, indexes [][]int64, grid []int64)
 	}
 	key, err := c.listOther(ctx, wanted[0], grid)
 	done := err == nil
-	if ncerr.Lasting(err) {
+	if ncerr.IsPerObject(err) {
 		key, err = c.findOther(ctx, wanted)
 		done = s.tried >= MissingMax
 	}

@@ -257,7 +257,7 @@ func (s *Shards) place(x *shard, index []int64, r *driver.Range, out *Location) 
 		from += x.at.Range.Offset
 	}
 	*r = driver.Range{Offset: from, Length: length}
-	out.Range, out.Promised = r, true
+	out.Range, out.Required = r, true
 	return nil
 }
 
@@ -323,7 +323,7 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 		err := m.GetMany(ctx, reqs[:n], func(k int, data []byte, info zmap.Info, err error) {
 			x := out[asked[k]]
 			switch at := &x.at; {
-			case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Promised:
+			case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Required:
 				return
 			case ncerr.KindOf(err) == ncerr.ErrNotFound:
 				err = ncerr.New(ncerr.ErrNoObject, "", zmap.Path(at.Key), err)
@@ -456,17 +456,17 @@ func (s *Shards) grid(chunks []int64) []int64 {
 // Found implements Source.
 func (s *Shards) Found() { s.of.Found() }
 
-// Settled implements Source.
-func (s *Shards) Settled() bool { return s.of.Settled() }
+// SeparatorKnown implements Source.
+func (s *Shards) SeparatorKnown() bool { return s.of.SeparatorKnown() }
 
-// Missing implements Source. It looks for the shards.
-func (s *Shards) Missing(ctx context.Context, indexes [][]int64, grid []int64) error {
+// CheckMissing implements Source. It looks for the shards.
+func (s *Shards) CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error {
 	shards := make([][]int64, len(indexes))
 	for i, index := range indexes {
 		shards[i] = make([]int64, len(index))
 		s.shardOf(index, shards[i], nil)
 	}
-	return s.of.Missing(ctx, shards, s.grid(grid))
+	return s.of.CheckMissing(ctx, shards, s.grid(grid))
 }
 
 // Forget implements Source. It drops all indexes, or only those of shards that may

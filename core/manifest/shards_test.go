@@ -135,7 +135,7 @@ func TestShardsInShards(t *testing.T) {
 			t.Errorf("%v: want %q, got %q", indexes[i], want, got)
 		}
 	}
-	if !where[0].Promised || where[0].Version == "" || where[5].Key != "v/c/0/0" {
+	if !where[0].Required || where[0].Version == "" || where[5].Key != "v/c/0/0" {
 		t.Errorf("got %+v and %+v", where[0], where[5])
 	}
 	n := 0
@@ -241,7 +241,7 @@ type promising struct{ *manifest.Computed }
 func (p promising) Locate(ctx context.Context, indexes [][]int64, out []manifest.Location) error {
 	err := p.Computed.Locate(ctx, indexes, out)
 	for i := range indexes {
-		out[i].Promised = true
+		out[i].Required = true
 	}
 	return err
 }
@@ -344,7 +344,7 @@ func TestMissingWithPrefix(t *testing.T) {
 		keys := chunk.Keys{Separator: sep, Prefix: true}
 		put(t, m, "v/zarr.json", "{}")
 		put(t, m, "v/"+string(keys.Other().Append(nil, []int64{0, 1})), "x")
-		err := manifest.NewComputed(m, "v/", keys, 2, true).Missing(t.Context(), [][]int64{{0, 0}}, []int64{2, 2})
+		err := manifest.NewComputed(m, "v/", keys, 2, true).CheckMissing(t.Context(), [][]int64{{0, 0}}, []int64{2, 2})
 		if ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), "chunk_key_encoding") {
 			t.Errorf("%q: got %v", sep, err)
 		}

@@ -225,9 +225,9 @@ var stdlibNames = map[Kind]error{
 	ErrPermission: fs.ErrPermission,
 }
 
-// Lasting reports whether an error is a property of one object, which a later call
+// IsPerObject reports whether an error is a property of one object, which a later call
 // would find again. Other errors concern the whole store or are temporary.
-func Lasting(err error) bool {
+func IsPerObject(err error) bool {
 	switch KindOf(err) {
 	case ErrLimit, ErrPermission, ErrBadName, ErrCorrupt, ErrUnsupported:
 		return true

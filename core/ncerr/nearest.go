@@ -46,9 +46,9 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// NoneOf returns the error for a name that is not one of known. It suggests the
+// UnknownName returns the error for a name that is not one of known. It suggests the
 // known name that was probably meant.
-func NoneOf(kind Kind, op, name string, known []string) *Error {
+func UnknownName(kind Kind, op, name string, known []string) *Error {
 	if n := nearest(name, known); n != "" {
 		return Errorf(kind, op, name, "did you mean %q?", n)
 	}

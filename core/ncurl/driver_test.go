@@ -11,7 +11,7 @@ import (
 // The fragment key driver selects the driver of a plugin.
 func TestDriverKey(t *testing.T) {
 	t.Parallel()
-	env := &ncurl.Env{Cwd: "/w", Probe: func(string) ncurl.Probed { return ncurl.OtherFile }}
+	env := &ncurl.Env{Cwd: "/w", Probe: func(string) ncurl.PathKind { return ncurl.OtherFile }}
 	for text, want := range map[string]string{
 		"a/b.one#driver=onefile":                   "onefile",
 		"file:///d/x#mode=zarr&driver=tape-2":      "tape-2",

@@ -15,7 +15,7 @@ type Env struct {
 	// Probe reports what exists at a file path. If it is nil, nothing is known. Parse
 	// calls it to choose the storage of an existing dataset without a storage mode,
 	// and for a plain path that may end in a fragment with an unknown key.
-	Probe func(path string) Probed
+	Probe func(path string) PathKind
 	// RC holds the entries of the rc files in the order of reading. Among equally
 	// specific entries for one key the last one wins.
 	RC []RCEntry
@@ -72,12 +72,12 @@ const (
 	varIgnoreEndpoints = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 )
 
-// Probed describes what exists at a path.
-type Probed uint8
+// PathKind describes what exists at a path.
+type PathKind uint8
 
 // The results of a probe.
 const (
-	NotProbed  Probed = iota // unknown
+	NotProbed  PathKind = iota // unknown
 	Missing                  // no file exists
 	Directory                // a directory
 	ZipArchive               // a file that begins with a zip signature
@@ -87,7 +87,7 @@ const (
 )
 
 // String returns a phrase for messages, such as "a zip archive".
-func (p Probed) String() string {
+func (p PathKind) String() string {
 	names := [...]string{
 		"not probed", "nothing", "a directory", "a zip archive",
 		"a netCDF-3 file", "an HDF5 (netCDF-4) file", "a file of another kind",
@@ -106,7 +106,7 @@ const SniffLen = 8
 // [HDF5] or [OtherFile]. It does not retain head.
 //
 // Source: the signatures of the zip, netCDF classic and HDF5 formats.
-func Sniff(head []byte) Probed {
+func Sniff(head []byte) PathKind {
 	zip := []string{"PK\x03\x04", "PK\x05\x06", "PK\x06\x06", "PK\x07\x08"}
 	has := func(s string) bool { return bytes.HasPrefix(head, []byte(s)) }
 	switch {

@@ -244,7 +244,7 @@ func (p *parser) setStorageByName(zipName bool) {
 }
 
 // notZarr returns the error for a path where the probe found no store.
-func (p *parser) notZarr(found Probed) error {
+func (p *parser) notZarr(found PathKind) error {
 	text := "this is " + found.String() + "; a store is a directory or a zip archive"
 	if found == NetCDF3 || found == HDF5 {
 		text = "this is " + found.String() + "; convert it: ncdump -p 9,17 FILE | nczctl gen -o x.zarr"

@@ -251,8 +251,8 @@ func TestPlainPathFragment(t *testing.T) {
 // directory or a tree of objects although the name suggests another format.
 func TestDoubtfulNames(t *testing.T) {
 	t.Parallel()
-	missing := func(string) ncurl.Probed { return ncurl.Missing }
-	there := func(string) ncurl.Probed { return ncurl.Directory }
+	missing := func(string) ncurl.PathKind { return ncurl.Missing }
+	there := func(string) ncurl.PathKind { return ncurl.Directory }
 	for _, c := range []struct {
 		text   string
 		env    ncurl.Env
@@ -297,7 +297,7 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		text   string
-		found  ncurl.Probed
+		found  ncurl.PathKind
 		driver string
 		kind   ncerr.Kind
 		phrase string
@@ -312,7 +312,7 @@ func TestProbe(t *testing.T) {
 		{"x#mode=zarr", ncurl.OtherFile, "", ncerr.ErrNotZarr, "another kind"},
 	} {
 		calls := 0
-		env := &ncurl.Env{Cwd: "/w", Probe: func(p string) ncurl.Probed {
+		env := &ncurl.Env{Cwd: "/w", Probe: func(p string) ncurl.PathKind {
 			calls++
 			if want := "/w/x"; !strings.HasPrefix(p, want) {
 				t.Errorf("probe of %q, want %q", p, want)
@@ -334,7 +334,7 @@ func TestProbe(t *testing.T) {
 // dataset, or for another scheme.
 func TestNoProbe(t *testing.T) {
 	t.Parallel()
-	probe := func(p string) ncurl.Probed { t.Errorf("probed %q", p); return ncurl.HDF5 }
+	probe := func(p string) ncurl.PathKind { t.Errorf("probed %q", p); return ncurl.HDF5 }
 	for text, driver := range map[string]string{
 		"x#mode=zip": "zip", "x#mode=file": "file", "x#mode=bytes": "file", "https://h/x": "http", "mem:x": "mem",
 	} {
@@ -353,7 +353,7 @@ func TestNoProbe(t *testing.T) {
 
 func TestSniff(t *testing.T) {
 	t.Parallel()
-	for head, want := range map[string]ncurl.Probed{
+	for head, want := range map[string]ncurl.PathKind{
 		"PK\x03\x04...": ncurl.ZipArchive, "PK\x05\x06": ncurl.ZipArchive, "CDF\x01": ncurl.NetCDF3,
 		"CDF\x05aaaa": ncurl.NetCDF3, "CDF\x03": ncurl.OtherFile, "\x89HDF\r\n\x1a\n": ncurl.HDF5,
 		"\x89HDF": ncurl.OtherFile, "": ncurl.OtherFile, "PK": ncurl.OtherFile, "{}": ncurl.OtherFile,
@@ -362,7 +362,7 @@ func TestSniff(t *testing.T) {
 			t.Errorf("Sniff(%q) = %v, want %v", head, got, want)
 		}
 	}
-	if s := ncurl.Probed(200).String(); s != ncurl.OtherFile.String() {
+	if s := ncurl.PathKind(200).String(); s != ncurl.OtherFile.String() {
 		t.Errorf("an unknown Probed prints %q", s)
 	}
 }

@@ -16,10 +16,10 @@ func (v *Var) sameFill(other *Var) bool {
 	return bytes.Equal(v.absent(), other.absent())
 }
 
-// MisreadWhenAbsent reports whether netcdf-c reads absent chunks of v as the fill value
+// AbsentMisreadByNetCDF reports whether netcdf-c reads absent chunks of v as the fill value
 // with its bytes swapped.
-func (v *Var) MisreadWhenAbsent() bool {
-	return v.group.ds.layout.MisreadWhenAbsent(v.meta.DType)
+func (v *Var) AbsentMisreadByNetCDF() bool {
+	return v.group.ds.layout.AbsentMisreadByNetCDF(v.meta.DType)
 }
 
 // absent returns the value of an element of an absent chunk, in native byte order.

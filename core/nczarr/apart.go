@@ -15,13 +15,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// CheckApart fails with ncerr.ErrInvalid if the destination url is the dataset src
+// CheckOverlap fails with ncerr.ErrInvalid if the destination url is the dataset src
 // itself, inside it or around it, even if the two URLs are spelled differently. It
 // compares local paths by file identity, and stores on one server by bucket and key. If
-// the server names or the drivers differ, CheckApart writes an object to the
+// the server names or the drivers differ, CheckOverlap writes an object to the
 // destination, looks for it in the source and, if the source is local, in the
 // directories around it, and deletes it.
-func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error {
+func CheckOverlap(ctx context.Context, src *Dataset, url string, o *Options) error {
 	opts, to, err := resolve(url, o, true)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error
 	relation := relate(from, to)
 	files := hasPath(from) && hasPath(to) // a plugin driver may have two names for one location
 	oneServer := !files && from.Driver == to.Driver && from.Endpoint == to.Endpoint && from.Bucket == to.Bucket
-	if !oneServer && (!files || relation == place.Apart) {
+	if !oneServer && (!files || relation == place.Disjoint) {
 		if relation, err = probe(ctx, src, to, opts, relation); err != nil {
 			return err
 		}
@@ -64,9 +64,9 @@ func hasPath(l *ncurl.Location) bool {
 func relate(from, to *ncurl.Location) place.Relation {
 	switch {
 	case hasPath(from) && hasPath(to):
-		return place.Relate(from.Path, to.Path)
+		return place.Compare(from.Path, to.Path)
 	case hasPath(from) || hasPath(to):
-		return place.Apart
+		return place.Disjoint
 	}
 	a, b := keys(from), keys(to)
 	switch {
@@ -77,7 +77,7 @@ func relate(from, to *ncurl.Location) place.Relation {
 	case strings.HasPrefix(a, b):
 		return place.Above
 	}
-	return place.Apart
+	return place.Disjoint
 }
 
 // keys returns the part of a location after the server and the bucket, with a trailing
@@ -100,22 +100,22 @@ func keys(l *ncurl.Location) string {
 // does not hold or cannot be verified.
 func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation) (place.Relation, error) {
 	if local(to) { // it is replaced only after the source was read
-		return place.Apart, nil
+		return place.Disjoint, nil
 	}
 	dst, err := newDataset(ctx, to, opts, driver.Update)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
-		return place.Apart, nil
+		return place.Disjoint, nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	defer dst.m.Close(ctx) //nolint:errcheck // the mark was deleted or an error is returned
 	if caps := dst.m.Capabilities(); !caps.Write || !caps.Delete || !caps.List {
-		return place.Apart, nil
+		return place.Disjoint, nil
 	}
 	if relation != place.Below { // an empty location contains no source
 		if empty, err := isEmpty(ctx, dst.m); err != nil || empty {
-			return place.Apart, err
+			return place.Disjoint, err
 		}
 	}
 	mark := zarr.NewProbe()
@@ -125,7 +125,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 		look = path.Join(strings.TrimPrefix(b, a), mark)
 	case place.Above:
 		put = path.Join(strings.TrimPrefix(a, b), mark)
-	case place.Apart:
+	case place.Disjoint:
 		relation = place.Same
 	}
 	found, around, err := src.sees(ctx, dst.m, put, look)
@@ -137,7 +137,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	case around:
 		return place.Above, nil
 	}
-	return place.Apart, nil
+	return place.Disjoint, nil
 }
 
 // sees reports whether an object that is temporarily put into m is visible in d or in a

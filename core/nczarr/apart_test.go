@@ -40,7 +40,7 @@ type mounted struct{ aliased }
 
 func (mounted) Describe() driver.Description { return driver.Description{Name: "mount"} }
 
-// CheckApart refuses a source and destination that are the same or nested, for any
+// CheckOverlap refuses a source and destination that are the same or nested, for any
 // spelling, and changes nothing.
 func TestCheckApart(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestCheckApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = nczarr.CheckApart(t.Context(), src, c.to, o)
+		err = nczarr.CheckOverlap(t.Context(), src, c.to, o)
 		if c.want == apart && err != nil || c.want != apart && (!errors.Is(err, ncerr.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("from %s to %s: want %q, got %v", c.from, c.to, c.want, err)
 		}

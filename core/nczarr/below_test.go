@@ -227,7 +227,7 @@ func TestReplacingAroundAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			if killed {
-				if _, err := nczarr.ResumeReplace(t.Context(), url, o); err != nil {
+				if _, err := nczarr.ResumeReplacement(t.Context(), url, o); err != nil {
 					t.Error(err)
 				}
 			}

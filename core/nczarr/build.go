@@ -311,7 +311,7 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 	v := &Var{group: ds.top, name: arrayName(ds.loc.Path)}
 	v.data.atRoot = true
 	ds.arrayOnly = true
-	if docs.NamesNCZarr() {
+	if docs.HasNCZarrMembers() {
 		ds.frozen = "the array is part of an NCZarr dataset; open that dataset instead"
 	}
 	layout := ds.layout

@@ -91,7 +91,7 @@ func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 	if local(d.loc) || !caps.IfAbsent || !caps.List || !caps.Delete || caps.Durable == driver.OnFlush {
 		return nil
 	}
-	text, err := claimText(Claim{About: aboutMaking, Makes: true})
+	text, err := claimText(Claim{About: aboutMaking, Creates: true})
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (d *Dataset) nameNodes(ctx context.Context) error {
 	if k.left || maps.EqualFunc(k.nodes, nodes, func(a, b *zarr.ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
 		return k.check(ctx, d.m)
 	}
-	text, err := claimText(Claim{About: aboutMaking, Makes: true, Nodes: nodes, Format: d.layout.Format()})
+	text, err := claimText(Claim{About: aboutMaking, Creates: true, Nodes: nodes, Format: d.layout.Format()})
 	if err != nil {
 		return err
 	}
@@ -321,13 +321,13 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	}
 	defer ds.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
 	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
-	if err == nil && (claim == nil || !claim.Makes) {
+	if err == nil && (claim == nil || !claim.Creates) {
 		err = ncerr.Errorf(ncerr.ErrNotFound, "clean", loc.Path, "no dataset is being created here")
 	}
 	if err != nil {
 		return nil, err
 	}
-	text, err := claimText(Claim{About: "leftovers of a dead process are being removed; nczctl clean continues if the removal stopped", Makes: true, Nodes: claim.Nodes, Format: claim.Format})
+	text, err := claimText(Claim{About: "leftovers of a dead process are being removed; nczctl clean continues if the removal stopped", Creates: true, Nodes: claim.Nodes, Format: claim.Format})
 	if err == nil { // with this text, the Flush of a live process fails
 		_, err = ds.m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), nil)
 	}
@@ -359,7 +359,7 @@ func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []
 	for _, name := range names {
 		there[name] = true
 	}
-	for _, name := range append(zarr.AnnouncingDocs(), zarr.ConsolidatedDoc) {
+	for _, name := range append(zarr.NodeDocNames(), zarr.ConsolidatedDoc) {
 		if there[name] {
 			return nil, nil, nil
 		}

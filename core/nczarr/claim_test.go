@@ -135,7 +135,7 @@ func leaveUnfinished(t *testing.T, url string) {
 		if _, err := nczarr.Open(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotZarr || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), "nczctl clean --remove '") {
 			t.Errorf("open: %v", err)
 		}
-		if c, err := nczarr.FindClaim(t.Context(), url, o); err != nil || c == nil || !c.Makes || c.PID != os.Getpid() || !strings.HasPrefix(c.Remedy(), "nczctl clean --remove '") {
+		if c, err := nczarr.FindClaim(t.Context(), url, o); err != nil || c == nil || !c.Creates || c.PID != os.Getpid() || !strings.HasPrefix(c.Remedy(), "nczctl clean --remove '") {
 			t.Errorf("found %+v, %v", c, err)
 		}
 		if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || !slices.Equal(others, []string{"notes.txt"}) {

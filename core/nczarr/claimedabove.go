@@ -67,7 +67,7 @@ func (u *upper) unclaimed(ctx context.Context, op string) error {
 	}
 	return each(ctx, u.keys, len(u.keys), func(key string) error {
 		claim, err := readClaim(ctx, u.m, key)
-		if cannotTell(err) || err == nil && (claim == nil || claim.Makes) { // a claim on a new dataset replaces nothing and may stay
+		if cannotTell(err) || err == nil && (claim == nil || claim.Creates) { // a claim on a new dataset replaces nothing and may stay
 			return nil
 		}
 		at := *u.loc

@@ -52,7 +52,7 @@ func (d *Dataset) remote() bool { return d.m.Capabilities().Latency == driver.Re
 // readConsolidated reads the consolidated document. It returns nil if none exists.
 func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, error) {
 	if d.top != nil && d.layout.Inline() {
-		return zarr.InlineMetadata(d.top.docsInStore)
+		return zarr.ParseInline(d.top.docsInStore)
 	}
 	body, info, err := d.m.ReadAll(ctx, zarr.ConsolidatedDoc, d.opts.Limits.MaxMetadata)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -75,7 +75,7 @@ func (l *loader) inline(root zarr.Docs) error {
 	if !l.ds.inline || !l.ds.consolidatedFirst() {
 		return nil
 	}
-	all, err := zarr.InlineMetadata(root)
+	all, err := zarr.ParseInline(root)
 	if damaged(err) && l.ds.opts.UseConsolidated == ConsolidatedAuto {
 		l.ds.log.Warn("consolidated metadata is damaged, reading the individual documents", "key", zarr.V3Doc, "error", err)
 		return nil
@@ -272,7 +272,7 @@ func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs
 	case !d.repeats(g) && (g.parent != nil || d.inline || !zarr.HasInlineMetadata(docs)):
 		return docs, nil
 	case !d.repeats(g):
-		return zarr.WithInline(docs, nil, nil)
+		return zarr.WithConsolidated(docs, nil, nil)
 	}
 	below := make(map[string]zarr.Docs)
 	for _, n := range nodes {
@@ -280,7 +280,7 @@ func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs
 			below[strings.TrimSuffix(path, "/")] = n.docs
 		}
 	}
-	docs, err := zarr.WithInline(docs, below, g.unknown())
+	docs, err := zarr.WithConsolidated(docs, below, g.unknown())
 	if most := d.opts.Limits.MaxMetadata; err == nil && int64(len(docs[zarr.V3Doc])) > most {
 		err = ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata the document has %d bytes, but the limit set by limits.max_metadata (Limits.MaxMetadata) is %d: it could not be read back", len(docs[zarr.V3Doc]), most)
 	}

@@ -87,7 +87,7 @@ func memberDocs(ctx context.Context, names []string, workers int, l Limits, read
 	docs, room := make(zarr.Docs), l.MaxDocuments
 	err := each(ctx, zarr.MemberDocs(names), workers, func(key string) error {
 		body, err := read(key, l.MaxMetadata)
-		if ncerr.KindOf(err) == ncerr.ErrNotFound || ncerr.Lasting(err) {
+		if ncerr.KindOf(err) == ncerr.ErrNotFound || ncerr.IsPerObject(err) {
 			return nil
 		}
 		mu.Lock()
@@ -141,7 +141,7 @@ func treeContents(path string, l Limits) (*contents, error) {
 	if err != nil {
 		return nil, systemError("examine", path, err)
 	}
-	c := &contents{there: e.All() > 0, foreign: e.Odd, mounts: e.Mounts}
+	c := &contents{there: e.All() > 0, foreign: e.Special, mounts: e.Mounts}
 	err = c.judge(context.Background(), e.Names, 1, l, func(key string, limit int64) ([]byte, error) {
 		f, err := os.Open(filepath.Join(path, filepath.FromSlash(key)))
 		return readUpTo(f, err, limit)
@@ -236,8 +236,8 @@ func warnOfNames(loc *ncurl.Location, opts Options) {
 		return
 	}
 	info, err := os.Stat(filepath.FromSlash(loc.Path))
-	if err == nil && info.Mode().IsRegular() && place.Names(info) > 1 {
-		opts.Log.Warn("the archive has other hard links, which keep the old content", "path", loc.Path, "names", place.Names(info))
+	if err == nil && info.Mode().IsRegular() && place.LinkCount(info) > 1 {
+		opts.Log.Warn("the archive has other hard links, which keep the old content", "path", loc.Path, "names", place.LinkCount(info))
 	}
 }
 

@@ -204,7 +204,7 @@ func (v *Var) spec() *VarSpec {
 // v's element type if the layout of dst supports it. element returns the ids of the
 // codecs that do not fit the element type.
 func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec) (dropped []string, err error) {
-	keep := dst.ds.layout.AnyType()
+	keep := dst.ds.layout.AllowsAnyType()
 	switch {
 	case v.nc != dtype.NCString, dst.ds.strings == StringsAuto && keep:
 	case dst.ds.strings == StringsVarLen:
@@ -222,7 +222,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 	}
 	if keep && v.in == nil {
 		spec.Codecs = v.Codecs()
-		if v.varies() && dst.ds.layout.OrderInChain() && len(spec.Codecs) > 0 { // dst has its own codec for the type
+		if v.varies() && dst.ds.layout.ByteOrderInCodec() && len(spec.Codecs) > 0 { // dst has its own codec for the type
 			if first, _ := v.group.ds.Codecs().Find(spec.Codecs[0].ID); first.Objects != codecdriver.NoObjects {
 				spec.Codecs = spec.Codecs[1:]
 			}
@@ -239,7 +239,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 // element type.
 func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	t, _ := v.stored()
-	if t.Plain() && t.Kind != dtype.Bytes {
+	if t.NCZarrNative() && t.Kind != dtype.Bytes {
 		return v.Codecs(), nil
 	}
 	to, codecs := v.nc.Type(v.meta.DType.Order), v.group.ds.Codecs()
@@ -325,7 +325,7 @@ func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, room an
 	if err != nil {
 		return p.src.halves(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, room) })
 	}
-	if found != nil && p.src.sameFill(p.dst) && !p.dst.MisreadWhenAbsent() {
+	if found != nil && p.src.sameFill(p.dst) && !p.dst.AbsentMisreadByNetCDF() {
 		if only, err = reached(sel, p.src.Chunks(), p.dst.Chunks(), found); err != nil {
 			return err
 		}

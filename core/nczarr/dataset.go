@@ -269,7 +269,7 @@ func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
 	if d.announced.Load() {
 		return nil
 	}
-	for _, name := range zarr.AnnouncingDocs() {
+	for _, name := range zarr.NodeDocNames() {
 		there, err := m.Exists(ctx, name)
 		if err != nil {
 			return err

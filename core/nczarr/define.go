@@ -180,7 +180,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		v.data.close()
 		return nil, err
 	}
-	if g.ds.layout.OrderInChain() { // not every chain can be written
+	if g.ds.layout.ByteOrderInCodec() { // not every chain can be written
 		if _, err := v.docs(); err != nil {
 			v.data.close()
 			return nil, ncerr.Wrap("define", path, err)
@@ -248,7 +248,7 @@ func (v *Var) visible(d *Dim) bool {
 // defineType sets the element type.
 func (v *Var) defineType(spec *VarSpec) error {
 	order := spec.Order
-	if order == dtype.OrderNone || zarr.LittleOnly(v.group.ds.ncProperties) {
+	if order == dtype.OrderNone || zarr.StoresLittleEndian(v.group.ds.ncProperties) {
 		order = dtype.Little
 	}
 	switch {

@@ -61,9 +61,9 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	}
 	ds := v.group.ds
 	env := ds.env()
-	env.Grid, env.Reach, env.Check = v.grid, v.reach, ds.stillOpened
+	env.Grid, env.ExtendShape, env.Check = v.grid, v.reach, ds.stillOpened
 	if !ds.m.Capabilities().IfMatch {
-		env.Part = ds.warnSingleWriter
+		env.OnPartialWrite = ds.warnSingleWriter
 	}
 	a := array.New(meta, v.source(), pipe, env)
 	e.array.Store(a)
@@ -83,7 +83,7 @@ func (d *Dataset) env() *array.Env {
 	o := &d.opts
 	e := &array.Env{
 		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.m.Capabilities().Latency == driver.Remote,
-		Many: d.getMany, MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap,
+		BatchGets: d.getMany, MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap,
 	}
 	if e.InFlight <= 0 {
 		e.InFlight = 64
@@ -95,7 +95,7 @@ func (d *Dataset) env() *array.Env {
 }
 
 // workers returns the number of requests of about size bytes to send concurrently.
-func (d *Dataset) workers(size int64) int { return d.env().AtOnce(size) }
+func (d *Dataset) workers(size int64) int { return d.env().Concurrency(size) }
 
 // source returns the source of the variable's chunks.
 func (v *Var) source() manifest.Source {

@@ -37,8 +37,8 @@ type GrowthMark struct {
 	// Host and PID identify the writer's process, for messages.
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
-	// Made is the time when the writer began.
-	Made time.Time `json:"made,omitzero"`
+	// Created is the time when the writer began.
+	Created time.Time `json:"made,omitzero"`
 }
 
 // Owner describes the writer for messages.
@@ -102,7 +102,7 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 	host, _ := os.Hostname() // for messages
 	m := GrowthMark{
 		About:  "a dimension is being extended: chunks beyond the shapes in the metadata do not count yet",
-		Writer: rand.Text(), Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second),
+		Writer: rand.Text(), Host: host, PID: os.Getpid(), Created: time.Now().UTC().Truncate(time.Second),
 	}
 	text, err := json.Marshal(&m)
 	if err != nil {
@@ -149,8 +149,8 @@ func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
 	if json.Unmarshal(text, &m) != nil { // an invalid mark still counts
 		m = GrowthMark{}
 	}
-	if m.Made.IsZero() {
-		m.Made = info.ModTime
+	if m.Created.IsZero() {
+		m.Created = info.ModTime
 	}
 	return &m, nil
 }
@@ -162,8 +162,8 @@ func (d *Dataset) noForeignGrowth(ctx context.Context, writer string) error {
 		return err
 	}
 	age := "of unknown age"
-	if !m.Made.IsZero() {
-		age = fmt.Sprintf("%s old", time.Since(m.Made).Round(time.Second))
+	if !m.Created.IsZero() {
+		age = fmt.Sprintf("%s old", time.Since(m.Created).Round(time.Second))
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, "grow a dimension", zarr.GrowthMark,
 		"another writer is extending a dimension: %s, the mark is %s; wait for it to finish or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shell(shown(d.loc)))
@@ -268,7 +268,7 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 	host, _ := os.Hostname() // for messages
 	text, err := json.Marshal(&GrowthMark{
 		About:  "leftovers of a dead writer are being removed",
-		Writer: rand.Text(), Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second),
+		Writer: rand.Text(), Host: host, PID: os.Getpid(), Created: time.Now().UTC().Truncate(time.Second),
 	})
 	if err == nil {
 		_, err = d.m.Put(ctx, zarr.GrowthMark, driver.Bytes(text), nil)

@@ -59,7 +59,7 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	ds := l.ds
 	both := root.BothVersions()
-	if ds.loc.Version == 2 && root.OnlyV2() {
+	if ds.loc.Version == 2 && root.RemoveV3() {
 		if len(root) == 0 {
 			return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the dataset has Zarr v3 documents but no Zarr v2 documents, which mode=v2 requires")
 		}
@@ -86,7 +86,7 @@ func (l *loader) load(ctx context.Context) error {
 		maps.Copy(root, more)
 	}
 	if ds.loc.Format == ncurl.Zarr {
-		if ds.layout.NCZarr() || root.NamesNCZarr() {
+		if ds.layout.NCZarr() || root.HasNCZarrMembers() {
 			ds.frozen = "the dataset is NCZarr but was opened as pure Zarr, so a write would lose NCZarr metadata"
 		}
 		ds.layout = ds.layout.Pure()
@@ -269,7 +269,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			l.ds.docs.note(reqs[i].Key, info)
 		case ncerr.KindOf(err) == ncerr.ErrNotFound:
 			l.ds.docs.noteAbsent(reqs[i].Key)
-		case ncerr.Lasting(err):
+		case ncerr.IsPerObject(err):
 			if at.err == nil || i < firstOf[node[i]] {
 				at.err, firstOf[node[i]] = err, i
 			}
@@ -344,14 +344,14 @@ const maxKey = 1<<16 - 1
 func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
 	var wants []want
-	needs := map[bool][]string{true: l.ds.layout.Wanted(true), false: l.ds.layout.Wanted(false)}
+	needs := map[bool][]string{true: l.ds.layout.DocsToFetch(true), false: l.ds.layout.DocsToFetch(false)}
 	two := l.ds.layout == zarr.LayoutV3 && l.ds.opts.Update // detect nodes that also have v2 documents
 	if two {
 		needs[true] = append(needs[true], zarr.GroupDoc, zarr.ArrayDoc)
 	}
 	for _, g := range level {
 		found, err := l.childNames(ctx, g)
-		if ncerr.Lasting(err) && g.parent != nil {
+		if ncerr.IsPerObject(err) && g.parent != nil {
 			l.problem(g.Path(), err)
 			l.ds.unseen = append(l.ds.unseen, g.key())
 		} else if err != nil {
@@ -462,7 +462,7 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 			return nil, l.unlisted(g, found.err)
 		}
 		if g.implicit {
-			if err := l.ds.layout.OtherVersion(g.Path(), found.objects); err != nil {
+			if err := l.ds.layout.CheckVersion(g.Path(), found.objects); err != nil {
 				return nil, err
 			}
 		}
@@ -581,7 +581,7 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	}
 	if l.keep {
 		g.docsInStore = n.docs
-		g.inline = l.ds.layout.Inline() && zarr.KnowsInline(n.docs)
+		g.inline = l.ds.layout.Inline() && zarr.CanUpdateInline(n.docs)
 	}
 	g.meta, err = zarr.ParseGroup(path, n.docs, l.ds.layout)
 	return err
@@ -592,11 +592,11 @@ func (l *loader) fillGroup(g *Group) {
 	for _, w := range g.meta.Warnings {
 		l.ds.log.Warn(w, "path", g.Path())
 	}
-	for _, err := range g.meta.NoNames {
+	for _, err := range g.meta.Invalid {
 		l.problem(g.Path(), err)
 	}
 	g.attrs = g.meta.Attrs
-	if g.meta.DimsLost && l.ds.frozen == "" {
+	if g.meta.DimsIncomplete && l.ds.frozen == "" {
 		l.ds.frozen = "a dimension of " + g.Path() + " is damaged and would be lost"
 	}
 	for _, d := range g.meta.Dims {

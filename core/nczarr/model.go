@@ -162,7 +162,7 @@ func (g *Group) Var(path string) (*Var, error) {
 	for i, v := range in.vars.list {
 		names[i] = v.name
 	}
-	return nil, ncerr.NoneOf(ncerr.ErrNoVar, "find variable", path, names)
+	return nil, ncerr.UnknownName(ncerr.ErrNoVar, "find variable", path, names)
 }
 
 // Dim returns a dimension that is visible in g: by name from g or the closest group

@@ -67,7 +67,7 @@ func (d *Dataset) visible(ctx context.Context) error {
 	if local(d.loc) {
 		return nil
 	}
-	if name := d.rootDoc(); name == zarr.ConsolidatedDoc || zarr.Announces(name) {
+	if name := d.rootDoc(); name == zarr.ConsolidatedDoc || zarr.IsNodeDoc(name) {
 		return nil
 	}
 	return d.unclaimed(ctx)
@@ -110,7 +110,7 @@ func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, err
 
 // Probe examines a local path for URL inference. It reports whether the path is a
 // directory and, for a file, the format that its first bytes indicate.
-func Probe(name string) ncurl.Probed {
+func Probe(name string) ncurl.PathKind {
 	info, err := os.Stat(name)
 	switch {
 	case os.IsNotExist(err):
@@ -156,7 +156,7 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 			return nil, err
 		}
 	}
-	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Place: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
+	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Location: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
 	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray, docs: documents{all: !m.ReadOnly()}}
 	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil
@@ -228,7 +228,7 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 	case d.opts.UseConsolidated == ConsolidatedVerify:
 		err = d.verifyConsolidated(ctx)
 	case d.opts.Update && d.layout.Inline():
-		d.consolidated = zarr.KnowsInline(d.top.docsInStore)
+		d.consolidated = zarr.CanUpdateInline(d.top.docsInStore)
 	case d.opts.Update:
 		if !l.asked {
 			l.askKept(ctx)

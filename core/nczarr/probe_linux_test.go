@@ -22,7 +22,7 @@ func TestProbeUnreadable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := make(chan ncurl.Probed)
+	got := make(chan ncurl.PathKind)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if os.Getuid() == 0 {

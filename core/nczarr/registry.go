@@ -10,20 +10,20 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Static is a Registry of drivers and filters in this process. It is read-only after
+// StaticRegistry is a Registry of drivers and filters in this process. It is read-only after
 // NewRegistry and safe for concurrent use.
-type Static struct {
+type StaticRegistry struct {
 	drivers map[string]driver.Opener
 	filters map[string]codecdriver.Provider // indexed by each codec name
 	codecs  codec.Catalog
 }
 
-var _ Registry = (*Static)(nil)
+var _ Registry = (*StaticRegistry)(nil)
 
 // NewRegistry returns a Registry of the given openers and providers. If two have the
 // same name, the first one is used.
-func NewRegistry(openers []driver.Opener, providers ...codecdriver.Provider) *Static {
-	s := &Static{drivers: make(map[string]driver.Opener), filters: make(map[string]codecdriver.Provider)}
+func NewRegistry(openers []driver.Opener, providers ...codecdriver.Provider) *StaticRegistry {
+	s := &StaticRegistry{drivers: make(map[string]driver.Opener), filters: make(map[string]codecdriver.Provider)}
 	for _, o := range openers {
 		if name := o.Describe().Name; s.drivers[name] == nil {
 			s.drivers[name] = o
@@ -43,7 +43,7 @@ func NewRegistry(openers []driver.Opener, providers ...codecdriver.Provider) *St
 }
 
 // Driver implements Registry.
-func (s *Static) Driver(name string) (driver.Opener, error) {
+func (s *StaticRegistry) Driver(name string) (driver.Opener, error) {
 	if o := s.drivers[name]; o != nil {
 		return o, nil
 	}
@@ -51,7 +51,7 @@ func (s *Static) Driver(name string) (driver.Opener, error) {
 }
 
 // Filter implements Registry.
-func (s *Static) Filter(id string) (codecdriver.Provider, error) {
+func (s *StaticRegistry) Filter(id string) (codecdriver.Provider, error) {
 	if p := s.filters[id]; p != nil {
 		return p, nil
 	}
@@ -59,10 +59,10 @@ func (s *Static) Filter(id string) (codecdriver.Provider, error) {
 }
 
 // Filters implements Registry.
-func (s *Static) Filters() []codecdriver.Description { return slices.Clone(s.codecs) }
+func (s *StaticRegistry) Filters() []codecdriver.Description { return slices.Clone(s.codecs) }
 
 // ids lists the codecs for messages.
-func (s *Static) ids() string {
+func (s *StaticRegistry) ids() string {
 	byID := map[string]bool{}
 	for _, d := range s.codecs {
 		byID[d.ID] = true

@@ -152,7 +152,7 @@ func outsideDatasets(path string) error {
 	}
 	for _, dir := range starts {
 		for ; ; dir = filepath.Dir(dir) {
-			for _, name := range zarr.AnnouncingDocs() {
+			for _, name := range zarr.NodeDocNames() {
 				_, err := os.Stat(filepath.Join(dir, name))
 				if err == nil {
 					return inside(path, dir)
@@ -216,7 +216,7 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, nam
 
 func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if !o.Force {
-		if err := outsideInBucket(ctx, loc, opts, append(zarr.AnnouncingDocs(), zarr.ReplacingMark)...); err != nil {
+		if err := outsideInBucket(ctx, loc, opts, append(zarr.NodeDocNames(), zarr.ReplacingMark)...); err != nil {
 			return nil, err
 		}
 	}
@@ -242,7 +242,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		s.bare = true
 		return s, err
 	}
-	if claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark); err != nil || claim != nil && (!o.Force || o.NoClobber && !claim.Makes) {
+	if claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark); err != nil || claim != nil && (!o.Force || o.NoClobber && !claim.Creates) {
 		return nil, claimed("create", loc, claim, err)
 	}
 	if o.NoClobber && !o.Force {
@@ -293,7 +293,7 @@ func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *Create
 	if o.Force && !o.NoClobber {
 		return nil
 	}
-	for _, name := range zarr.AnnouncingDocs() {
+	for _, name := range zarr.NodeDocNames() {
 		there, err := m.Exists(ctx, name)
 		if err != nil {
 			return err

@@ -259,7 +259,7 @@ func TestOpenInterrupted(t *testing.T) {
 		err = os.Rename(url, filepath.Join(filepath.Dir(s.Path), ".nczarr-old"))
 	}
 	if err == nil {
-		err = s.Die()
+		err = s.AbandonForTest()
 	}
 	if err != nil {
 		t.Fatal(err)

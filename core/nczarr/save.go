@@ -121,7 +121,7 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 		d.announced.Store(true)
 	}
 	for _, name := range putOrder(n.docs) {
-		if old, ok := n.old[name]; ok && d.layout.SameText(old, n.docs[name]) { // do not rewrite an unchanged .zgroup of the root
+		if old, ok := n.old[name]; ok && d.layout.SameContent(old, n.docs[name]) { // do not rewrite an unchanged .zgroup of the root
 			continue
 		}
 		if err := d.putDoc(ctx, n.prefix+name, n.docs[name]); err != nil {
@@ -158,7 +158,7 @@ func putOrder(docs zarr.Docs) []string {
 // announces returns 1 for documents that make a node visible to readers, and 0
 // otherwise.
 func announces(name string) int {
-	if zarr.Announces(name) {
+	if zarr.IsNodeDoc(name) {
 		return 1
 	}
 	return 0
@@ -259,7 +259,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 	}
 	if anonymous && !v.group.ds.layout.NCZarr() {
 		a.DimNames, a.DimRefs = v.meta.DimNames, nil // do not write invented names
-		if a.DimNames == nil && v.group.ds.layout.NamesSome() {
+		if a.DimNames == nil && v.group.ds.layout.AllowsUnnamedDims() {
 			for _, d := range v.dims {
 				name := d.name
 				if d.anonymous {

@@ -46,10 +46,10 @@ type Claim struct {
 	About string    `json:"about"`
 	ID    string    `json:"id,omitempty"`    // random, so that no two claims are equal
 	Stage string    `json:"stage"`           // path of the stage in the form that the driver uses
-	Makes bool      `json:"makes,omitempty"` // a new dataset is being created and nothing is replaced
+	Creates bool      `json:"makes,omitempty"` // a new dataset is being created and nothing is replaced
 	Host  string    `json:"host,omitempty"`
 	PID   int       `json:"pid,omitempty"`
-	Made  time.Time `json:"made,omitzero"`
+	Created  time.Time `json:"made,omitzero"`
 	Force bool      `json:"force,omitempty"` // everything at the location is replaced, not only the dataset
 	// Nodes are the nodes of the dataset being created, or of the old dataset being
 	// replaced, by path; nil if unknown. The value for a group is nil.
@@ -62,7 +62,7 @@ type Claim struct {
 
 // Remedy returns the command that cleans up if the process has died.
 func (c *Claim) Remedy() string {
-	if c.Makes {
+	if c.Creates {
 		return "nczctl clean --remove " + shell(c.place)
 	}
 	return "nczctl copy --resume-replace " + shell(c.place)
@@ -73,7 +73,7 @@ func (c *Claim) Owner() string {
 	if c.Host == "" && c.PID == 0 {
 		return "an unknown process"
 	}
-	return fmt.Sprintf("process %d on %q since %s", c.PID, c.Host, c.Made.Format(time.RFC3339))
+	return fmt.Sprintf("process %d on %q since %s", c.PID, c.Host, c.Created.Format(time.RFC3339))
 }
 
 // sibling replaces a store by one beside it.
@@ -106,7 +106,7 @@ func newSibling(loc *ncurl.Location, opts Options, force, keep bool) (*sibling, 
 // claimText completes a claim and returns its stored form.
 func claimText(c Claim) ([]byte, error) {
 	c.Host, _ = os.Hostname() // for messages
-	c.ID, c.PID, c.Made = rand.Text(), os.Getpid(), time.Now().UTC().Truncate(time.Second)
+	c.ID, c.PID, c.Created = rand.Text(), os.Getpid(), time.Now().UTC().Truncate(time.Second)
 	return json.Marshal(c)
 }
 
@@ -206,7 +206,7 @@ func (s *sibling) discard(ctx context.Context) error {
 }
 
 // commit replaces the dataset. Before it puts the claim, nothing has changed. After
-// that, [ResumeReplace] can finish the replacement if this process dies.
+// that, [ResumeReplacement] can finish the replacement if this process dies.
 func (s *sibling) commit(ctx context.Context) error {
 	to, err := s.open(ctx, s.loc.Path, driver.Update)
 	if err != nil {
@@ -279,7 +279,7 @@ func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
 		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or creating a dataset there and has just stopped: try again")
 	}
 	c.place = shown(loc)
-	if c.Makes {
+	if c.Creates {
 		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "a dataset is being created there by %s; if that process has died, remove its leftovers with: %s", c.Owner(), c.Remedy())
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that process has died, finish the replacement with: %s", c.Owner(), c.Remedy())
@@ -326,7 +326,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	}
 	isDoc := func(key string) bool { return zarr.IsZarrDoc(path.Base(key)) }
 	inRoot := func(key string) bool { return isDoc(key) && !strings.Contains(key, "/") }
-	isNode := func(key string) bool { return zarr.Announces(path.Base(key)) }
+	isNode := func(key string) bool { return zarr.IsNodeDoc(path.Base(key)) }
 	remove := func(key string) error { return to.Delete(ctx, key) }
 	var mu sync.Mutex
 	versions := make(map[string]string, len(fresh)) // versions of the objects that were put
@@ -498,11 +498,11 @@ func each(ctx context.Context, keys []string, workers int, f func(key string) er
 	return g.Wait()
 }
 
-// ResumeReplace finishes a replacement that another process began and did not finish.
+// ResumeReplacement finishes a replacement that another process began and did not finish.
 // If the old dataset is untouched and the new one no longer exists, it undoes the
 // replacement. The caller must know that the process is dead. The result is "replaced"
 // or "undone".
-func ResumeReplace(ctx context.Context, url string, o *Options) (done string, err error) {
+func ResumeReplacement(ctx context.Context, url string, o *Options) (done string, err error) {
 	opts, loc, err := resolve(url, o, true)
 	if err != nil {
 		return "", err
@@ -522,7 +522,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 	if claim == nil {
 		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement is in progress here")
 	}
-	if claim.Makes {
+	if claim.Creates {
 		return "", claimed("resume", loc, claim, nil)
 	}
 	if !namesStage(claim.Stage, loc.Path) {
@@ -548,7 +548,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 type Leftover struct {
 	Path    string // in the form that the driver uses
 	Claim   Claim
-	Claimed bool // the stage is replacing the dataset: see ResumeReplace
+	Claimed bool // the stage is replacing the dataset: see ResumeReplacement
 }
 
 // Stages returns the stages beside the location that url names. Only stores without
@@ -623,7 +623,7 @@ func (d *Dataset) unclaimed(ctx context.Context) error {
 func notYet(loc *ncurl.Location, claim *Claim, err error) error {
 	found := claimed("open", loc, claim, err)
 	var e *ncerr.Error
-	if err == nil && claim.Makes && errors.As(found, &e) {
+	if err == nil && claim.Creates && errors.As(found, &e) {
 		e.Kind = ncerr.ErrNotZarr
 	}
 	return found

@@ -113,7 +113,7 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 			}
 			return nil
 		}
-		_, err := nczarr.ResumeReplace(t.Context(), url, o)
+		_, err := nczarr.ResumeReplacement(t.Context(), url, o)
 		b.calls = nil
 		if err != nil && !strings.Contains(err.Error(), errKilled.Error()) {
 			t.Fatalf("after %d changes: resume: %v", n, err)
@@ -345,7 +345,7 @@ func TestHostileClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := b.names("bkt")
-		if _, err := nczarr.ResumeReplace(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrMetadata {
+		if _, err := nczarr.ResumeReplacement(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrMetadata {
 			t.Errorf("%q: %v", stage, err)
 		}
 		if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrConflict {

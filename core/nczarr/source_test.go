@@ -38,8 +38,8 @@ func (s table) Chunks(context.Context, []int64) iter.Seq2[manifest.Chunk, error]
 
 func (table) Found()                                            {}
 func (table) Forget(bool)                                       {}
-func (table) Settled() bool                                     { return true }
-func (table) Missing(context.Context, [][]int64, []int64) error { return nil }
+func (table) SeparatorKnown() bool                                     { return true }
+func (table) CheckMissing(context.Context, [][]int64, []int64) error { return nil }
 
 // TestLocations reads chunks through every state and field of a Location.
 func TestLocations(t *testing.T) {
@@ -75,7 +75,7 @@ func TestLocations(t *testing.T) {
 		"inline, without filter":  {manifest.Location{Inline: []byte("\x05\x00\x00\x00\x06\x00\x00\x00"), FilterMask: 1}, "[5 6]", 0},
 		"absent":                  {manifest.Location{Absent: true}, "[9 9]", 0},
 		"no object":               {manifest.Location{Map: elsewhere, Key: "none"}, "[9 9]", 0},
-		"promised, and no object": {manifest.Location{Map: elsewhere, Key: "none", Promised: true}, "none", ncerr.ErrNoObject},
+		"promised, and no object": {manifest.Location{Map: elsewhere, Key: "none", Required: true}, "none", ncerr.ErrNoObject},
 		"of another version":      {manifest.Location{Map: elsewhere, Key: "whole", Version: "other"}, "whole", ncerr.ErrConflict},
 		"beyond the end":          {manifest.Location{Map: elsewhere, Key: "many", Range: part(10, 9)}, "many", ncerr.ErrCorrupt},
 		"another part":            {manifest.Location{Map: elsewhere, Key: "many", Range: part(3, 9)}, "bad first byte", ncerr.ErrCorrupt},

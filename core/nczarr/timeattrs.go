@@ -19,7 +19,7 @@ func timeAttrs(t dtype.Type) []Attr {
 		return nil
 	}
 	attrs := []Attr{{Name: fillAttr, Type: dtype.NCInt64, Value: []int64{math.MinInt64}}}
-	count, unit, ok := t.CountsOf()
+	count, unit, ok := t.TimeUnit()
 	if !ok {
 		return attrs
 	}

@@ -81,7 +81,7 @@ func (v *Var) ReadParts(ctx context.Context, sel chunk.Selection, f func(part ch
 // halves calls f with both halves of a slab if err means that it has too much text to
 // be read at once. Otherwise it returns err.
 func (v *Var) halves(sel chunk.Selection, err error, f func(chunk.Selection) error) error {
-	var much *array.TooMuchText
+	var much *array.TextLimitError
 	d := slices.IndexFunc(sel.Count, func(n int64) bool { return n > 1 })
 	if d < 0 || !errors.As(err, &much) {
 		return err

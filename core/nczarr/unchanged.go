@@ -108,7 +108,7 @@ func (d *documents) known(key string) (zmap.Info, bool) {
 // rootDoc returns the key of the document that represents the dataset as a whole: the
 // consolidated one if the metadata came from it, and the root's own otherwise.
 func (d *Dataset) rootDoc() string {
-	names := append(d.layout.AnchorDocs(), zarr.AttrsDoc)
+	names := append(d.layout.IdentityDocs(), zarr.AttrsDoc)
 	if !d.Writable() && d.consolidated { // writers read the individual documents if they exist
 		names = slices.Insert(names, 0, zarr.ConsolidatedDoc)
 	}
@@ -219,12 +219,12 @@ func (d *Dataset) lookAtAnchor(ctx context.Context) error {
 // findAnchor returns the key of the anchor, and its version and time when the dataset
 // was opened or, if it was not read then, now.
 func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, err error) {
-	for _, key := range zarr.AnnouncingDocs() {
+	for _, key := range zarr.NodeDocNames() {
 		if info, ok := d.docs.known(key); ok {
 			return key, info, nil
 		}
 	}
-	for _, key := range d.layout.AnchorDocs() {
+	for _, key := range d.layout.IdentityDocs() {
 		info, err := d.m.Stat(ctx, key)
 		if err == nil || ncerr.KindOf(err) != ncerr.ErrNotFound {
 			return key, info, err

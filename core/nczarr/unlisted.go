@@ -33,7 +33,7 @@ func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 	for _, g := range groups {
 		var dirs []string
 		for e, err := range d.m.List(ctx, g.key(), nil) {
-			if ncerr.Lasting(err) { // the dataset is readable without this listing
+			if ncerr.IsPerObject(err) { // the dataset is readable without this listing
 				break
 			}
 			if err != nil {
@@ -69,8 +69,8 @@ func (g *Group) unnamed(names []string) []string {
 
 // isNode reports whether a directory contains a document that makes it a node.
 func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
-	for _, name := range zarr.AnnouncingDocs() {
-		if there, err := d.m.Exists(ctx, docKey(dir, name)); there || err != nil && !ncerr.Lasting(err) {
+	for _, name := range zarr.NodeDocNames() {
+		if there, err := d.m.Exists(ctx, docKey(dir, name)); there || err != nil && !ncerr.IsPerObject(err) {
 			return there, err
 		}
 	}

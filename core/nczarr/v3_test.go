@@ -172,7 +172,7 @@ func TestV3InlineIsKept(t *testing.T) {
 	current := func(url string, want int) *nczarr.Dataset {
 		t.Helper()
 		ds := open(t, url, &verify)
-		all, err := zarr.InlineMetadata(zarr.Docs{"zarr.json": []byte(stored(t, ds, "zarr.json"))})
+		all, err := zarr.ParseInline(zarr.Docs{"zarr.json": []byte(stored(t, ds, "zarr.json"))})
 		if err != nil || len(all) != want || want > 0 && (!ds.Consolidated() || !slices.Equal(ds.StaleDocuments(), []string{"bad/zarr.json"})) { // this document is not JSON
 			t.Errorf("%s: %d nodes, stale %q, %v", url, len(all), ds.StaleDocuments(), err)
 		}
@@ -184,7 +184,7 @@ func TestV3InlineIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	top := current("mem:s", 5)
-	in, err := zarr.InlineMetadata(zarr.Docs{"zarr.json": []byte(stored(t, top, "g/zarr.json"))})
+	in, err := zarr.ParseInline(zarr.Docs{"zarr.json": []byte(stored(t, top, "g/zarr.json"))})
 	if err != nil || len(in) != 2 || !strings.Contains(string(in["b"]["zarr.json"]), "note") {
 		t.Errorf("the group: %s, %v", in, err)
 	}
@@ -278,7 +278,7 @@ func TestV3InlineOfAnotherKind(t *testing.T) {
 			if zarr.SameJSON([]byte(got), []byte(want)) != (j == 0) || !zarr.SameJSON([]byte(below), []byte(want)) {
 				t.Errorf("%s, %d: %s\nand %s", member, j, got, below)
 			}
-			all, err := zarr.InlineMetadata(zarr.Docs{"zarr.json": []byte(got)})
+			all, err := zarr.ParseInline(zarr.Docs{"zarr.json": []byte(got)})
 			if want := []int{0, 4, 0}[j]; j > 0 && (len(all) != want || err != nil) {
 				t.Errorf("%s, %d: %d nodes, %v", member, j, len(all), err)
 			}

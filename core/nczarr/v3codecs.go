@@ -15,7 +15,7 @@ import (
 // from their parameters, and adds the parameters that readers of Zarr v3 require. It
 // fails if a codec for arrays follows a codec for bytes.
 func (v *Var) orderCodecs(codecs codec.Catalog) error {
-	if !v.meta.Layout.OrderInChain() {
+	if !v.meta.Layout.ByteOrderInCodec() {
 		return nil
 	}
 	v.meta.ArrayCodecs = 0
@@ -44,7 +44,7 @@ func (v *Var) orderCodecs(codecs codec.Catalog) error {
 				if rest, big := strings.CutPrefix(text, `">`); big {
 					params[p.Name] = json.RawMessage(`"<` + rest)
 				}
-			case text != "" || p.Default == "" || strings.HasPrefix(d.V3, "numcodecs.") || p.Type == codecdriver.BoolParam || p.Input != codecdriver.NoFact:
+			case text != "" || p.Default == "" || strings.HasPrefix(d.V3, "numcodecs.") || p.Type == codecdriver.BoolParam || p.Input != codecdriver.NoProperty:
 			case p.Type == codecdriver.TextParam:
 				quoted, _ := json.Marshal(p.Default) // strings always marshal
 				params[p.Name] = quoted

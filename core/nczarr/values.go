@@ -41,7 +41,7 @@ func (v *Var) varies() bool { return !v.meta.DType.Fixed() }
 // elemBytes returns the size of an element in bytes, or an estimate if it varies.
 func (v *Var) elemBytes() int64 {
 	if v.varies() {
-		return array.GuessedSize
+		return array.AssumedElementSize
 	}
 	return int64(v.meta.DType.Size)
 }

@@ -11,20 +11,20 @@ type Relation uint8
 
 // The relations.
 const (
-	Apart Relation = iota // neither contains the other
+	Disjoint Relation = iota // neither contains the other
 	Same                  // both are the same file or directory
 	Below                 // the second is inside the first
 	Above                 // the first is inside the second
 )
 
-// Relate returns the position of to relative to from. It compares file identities,
+// Compare returns the position of to relative to from. It compares file identities,
 // so links, relative paths and case-insensitive file systems do not matter. The
 // paths need not exist.
-func Relate(from, to string) Relation {
+func Compare(from, to string) Relation {
 	src, dst := ancestors(from), ancestors(to)
 	switch {
 	case len(src) == 0 || len(dst) == 0:
-		return Apart
+		return Disjoint
 	case src[0].is(dst[0]):
 		return Same
 	}
@@ -38,7 +38,7 @@ func Relate(from, to string) Relation {
 			return Above
 		}
 	}
-	return Apart
+	return Disjoint
 }
 
 // file is a path with its FileInfo, which is nil if no file exists there.

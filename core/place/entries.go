@@ -17,14 +17,14 @@ type Entries struct {
 	// within each directory. It also holds empty directories, with a slash at the
 	// end.
 	Names []string
-	// Odd describes entries that are neither directories nor regular files.
-	Odd []string
+	// Special describes entries that are neither directories nor regular files.
+	Special []string
 	// Mounts holds the mount points in the tree. Entries below them are not listed.
 	Mounts []string
 }
 
 // All returns the number of entries.
-func (e *Entries) All() int { return len(e.Names) + len(e.Odd) + len(e.Mounts) }
+func (e *Entries) All() int { return len(e.Names) + len(e.Special) + len(e.Mounts) }
 
 // List returns all entries below the directory dir, including names that are not
 // UTF-8, hidden files, links and pipes. It does not follow links. It skips temporary
@@ -60,7 +60,7 @@ func (e *Entries) list(root, dir string, mounts []string, limit int) error {
 				return err
 			}
 		case !d.Type().IsRegular():
-			e.Odd = append(e.Odd, fmt.Sprintf("%s (%s)", name, typeName(d.Type())))
+			e.Special = append(e.Special, fmt.Sprintf("%s (%s)", name, typeName(d.Type())))
 		case !driverTemporary(d.Name()):
 			e.Names = append(e.Names, name)
 		}

@@ -16,7 +16,7 @@ func lock(*os.File) error { return errors.ErrUnsupported }
 
 func lockShared(*os.File) error { return errors.ErrUnsupported }
 
-// Names returns 1, because the number of hard links is unknown on this system.
-func Names(fs.FileInfo) int { return 1 }
+// LinkCount returns 1, because the number of hard links is unknown on this system.
+func LinkCount(fs.FileInfo) int { return 1 }
 
 func ours(fs.FileInfo) bool { return true }

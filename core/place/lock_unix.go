@@ -37,8 +37,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// Names returns the number of hard links of a file.
-func Names(info fs.FileInfo) int {
+// LinkCount returns the number of hard links of a file.
+func LinkCount(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Nlink)
 	}

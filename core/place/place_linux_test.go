@@ -40,8 +40,8 @@ func TestList(t *testing.T) {
 	if want := []string{".git/HEAD", "a/b/", "donn\xe9es.csv", "v/.nczarr.tmp.mine", "v/0.0"}; !slices.Equal(e.Names, want) {
 		t.Errorf("want %q, got %q", want, e.Names)
 	}
-	if want := []string{"fifo (a named pipe)", "link (a symbolic link)"}; !slices.Equal(e.Odd, want) {
-		t.Errorf("want %q, got %q", want, e.Odd)
+	if want := []string{"fifo (a named pipe)", "link (a symbolic link)"}; !slices.Equal(e.Special, want) {
+		t.Errorf("want %q, got %q", want, e.Special)
 	}
 	if _, err := place.List(dir, 3); err == nil {
 		t.Error("no error for more entries than the limit")

@@ -80,15 +80,15 @@ func TestRelate(t *testing.T) {
 		{"soft.zip", "b", place.Above},
 		{"b/deep", "a", place.Above},
 		{"a/sub/x", ".", place.Above},
-		{"a", "new", place.Apart},
-		{"a", "aa", place.Apart},
-		{"a", "b/x.zip", place.Apart},
-		{"hard.zip", "b", place.Apart},
+		{"a", "new", place.Disjoint},
+		{"a", "aa", place.Disjoint},
+		{"a", "b/x.zip", place.Disjoint},
+		{"hard.zip", "b", place.Disjoint},
 		{"not/here", "not/here", place.Same},
 		{"not/here", "not/here/below", place.Below},
-		{"not/here", "nor/there", place.Apart},
+		{"not/here", "nor/there", place.Disjoint},
 	} {
-		if got := place.Relate(at(c.from), at(c.to)); got != c.want {
+		if got := place.Compare(at(c.from), at(c.to)); got != c.want {
 			t.Errorf("from %q to %q: want %d, got %d", c.from, c.to, c.want, got)
 		}
 	}

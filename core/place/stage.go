@@ -72,7 +72,7 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 	}
 	parent, base := filepath.Split(real)
 	Sweep(parent, StagePrefix, func(f Found) {
-		if f.Place() == real {
+		if f.Target() == real {
 			_, _ = Clean(f) // the next NewStage tries again
 		}
 	})
@@ -109,7 +109,7 @@ func (s *Stage) oldPath() string { return filepath.Join(s.temp.fdPath(), oldName
 // Clean removes a temporary directory that is not in use. If it holds the only
 // copy of the old store, Clean moves that back into place and returns true.
 func Clean(f Found) (restored bool, err error) {
-	switch to := f.Place(); {
+	switch to := f.Target(); {
 	case !f.OnlyCopy():
 	case to == "":
 		return false, fmt.Errorf("the mark does not contain the target of %q", filepath.Join(f.Dir, oldName))
@@ -125,11 +125,11 @@ func Clean(f Found) (restored bool, err error) {
 	return restored, Remove(f.Dir)
 }
 
-// Place returns the path of the store that a stage replaces, or "" if the mark has no
+// Target returns the path of the store that a stage replaces, or "" if the mark has no
 // target. The path consists of the directory of the stage and the base name of the
-// target. Place ignores the directory of the target, because the file system may now
+// target. Target ignores the directory of the target, because the file system may now
 // be mounted elsewhere and because a forged mark must not name other directories.
-func (f *Found) Place() string {
+func (f *Found) Target() string {
 	base := filepath.Base(f.Mark.Target)
 	if f.Mark.Target == "" || strings.Trim(base, `./\`) == "" {
 		return ""
@@ -138,12 +138,12 @@ func (f *Found) Place() string {
 }
 
 // OnlyCopy reports whether a stage holds the old store and no store exists at
-// [Found.Place], or that place is unknown.
+// [Found.Target], or that place is unknown.
 func (f *Found) OnlyCopy() bool {
 	if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err != nil {
 		return false
 	}
-	place := f.Place()
+	place := f.Target()
 	if place == "" {
 		return true
 	}
@@ -165,7 +165,7 @@ func Interrupted(path string) string {
 	target := filepath.Join(dir, filepath.Base(abs))
 	found, _ := Find(dir, StagePrefix) // an unreadable directory has no known stages
 	for _, f := range found {
-		if f.Place() == target && f.OnlyCopy() {
+		if f.Target() == target && f.OnlyCopy() {
 			return f.Dir
 		}
 	}
@@ -211,8 +211,8 @@ func (s *Stage) Discard() error {
 	return t.Remove()
 }
 
-// Die leaves the stage as a killed process would. It is for tests.
-func (s *Stage) Die() error { return s.temp.Keep() }
+// AbandonForTest leaves the stage as a killed process would. It is for tests.
+func (s *Stage) AbandonForTest() error { return s.temp.Keep() }
 
 // unchanged fails if the old store has changed, or if the new store was not made in
 // the stage because another process redirected its path.

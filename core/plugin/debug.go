@@ -18,7 +18,7 @@ import (
 // setting with which a host attaches to it. It lets authors run their plugin under a
 // debugger. It uses no sandbox, no shared memory and no encryption.
 func serveDebug(cfg server.Config) {
-	cfg.Again = true
+	cfg.Reconfigurable = true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	ready, closed := make(chan *goplugin.ReattachConfig, 1), make(chan struct{})
 	srv := server.New(cfg)

@@ -41,7 +41,7 @@ func Main(b Builtin) Self {
 			os.Exit(handshake.ExitBadRole)
 		}
 		if policy != nil {
-			cfg.Started = func() { seal(policy) }
+			cfg.OnDescribe = func() { seal(policy) }
 		}
 		serve(cfg)
 	}

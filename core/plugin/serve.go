@@ -55,8 +55,8 @@ func serve(cfg server.Config) {
 		os.Exit(handshake.ExitServe)
 	}
 	stderr := os.Stderr
-	started := cfg.Started
-	cfg.Started = func() {
+	started := cfg.OnDescribe
+	cfg.OnDescribe = func() {
 		if started != nil {
 			started()
 		}
@@ -101,7 +101,7 @@ func openChannel() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shm.Adopt(fd)
+	return shm.Inherit(fd)
 }
 
 // ending closes the open stores once and exits the process.

@@ -46,7 +46,7 @@ func (s *Session) hostOptions(o *Options) (*host.Options, error) {
 	}
 	h := &host.Options{
 		Self: o.Self, Isolation: mode, Dirs: slices.Concat(o.PluginDirs, p.Dirs), Lock: lock,
-		Only: o.OnlyPlugin, AllowUnpinned: o.AllowUnpinned || p.AllowUnpinned, Logger: s.log,
+		OnlyPlugin: o.OnlyPlugin, AllowUnpinned: o.AllowUnpinned || p.AllowUnpinned, Logger: s.log,
 		StartTimeout: p.StartTimeout, StopTimeout: max(p.StopTimeout, time.Nanosecond),
 		Sandbox: host.Sandbox(p.Sandbox), Roots: p.Roots,
 		MaxMemory: zeroToNone(int64(p.MaxMemory)), MaxRestarts: int(zeroToNone(int64(p.MaxRestarts))), CallTimeout: time.Duration(zeroToNone(int64(p.CallTimeout))),

@@ -224,7 +224,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	if err != nil {
 		return err
 	}
-	if a.DType.Order == dtype.Big && LittleOnly(hint.NCProperties) {
+	if a.DType.Order == dtype.Big && StoresLittleEndian(hint.NCProperties) {
 		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, reading them as little-endian", n.key(ArrayDoc), d.dtype.Text())
 		a.DType.Order = dtype.Little
 	}
@@ -281,11 +281,11 @@ func isChar(t dtype.Type, text string, layout Layout) bool {
 	return false
 }
 
-// LittleOnly reports whether ncproperties, the provenance attribute of the root, names
+// StoresLittleEndian reports whether ncproperties, the provenance attribute of the root, names
 // netcdf-c 4.9.0. That release stores and reads little-endian bytes even for types that
 // it declares big-endian. Big-endian data cannot be recognized in such a dataset, so
 // writers must not add any.
-func LittleOnly(ncproperties string) bool { return strings.Contains(ncproperties, "netcdf=4.9.0,") }
+func StoresLittleEndian(ncproperties string) bool { return strings.Contains(ncproperties, "netcdf=4.9.0,") }
 
 // oldChars reports whether the dataset was written by a release that stored chars as
 // "<U1".

@@ -46,7 +46,7 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 		w.String(v.Text())
 		return
 	default:
-		w.Keep(v)
+		w.ValueKeepNaN(v)
 		return
 	}
 	if text, ok := a.Value.(string); ok {

@@ -29,7 +29,7 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 	var metadata, format jsontext.Value
 	var nodes map[string]Docs
 	w := wholeDocs{b: b}
-	doc := jsontext.Of(b)
+	doc := jsontext.FromBytes(b)
 	err := doc.EachIn(func(key string, from, to int) error {
 		switch key {
 		case "metadata":
@@ -143,7 +143,7 @@ func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 			case d.Strict:
 				w.Raw(d.Text)
 			case name == AttrsDoc:
-				w.Keep(d.Text)
+				w.ValueKeepNaN(d.Text)
 			default:
 				w.Value(d.Text)
 			}

@@ -13,7 +13,7 @@ import (
 // result shares memory with docs, which must not be modified afterwards.
 //
 // Names in the lists of the group block that are not valid path segments, and dimensions
-// without a valid length, are reported in Group.NoNames. Duplicate names and dimensions
+// without a valid length, are reported in Group.Invalid. Duplicate names and dimensions
 // with an invalid name are ignored with a warning.
 //
 // Every error carries the key of the document. ParseGroup fails with ErrNotZarr for text
@@ -98,7 +98,7 @@ func listed(v jsontext.Value) bool {
 }
 
 // dims parses {"x": 3, "t": {"size": 2, "unlimited": 1}}. A dimension without a valid
-// length is omitted and reported in g.NoNames.
+// length is omitted and reported in g.Invalid.
 func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 	obj, name := either(v, "dimensions", "dims")
 	if obj == "" || obj.Kind() == jsontext.Null {
@@ -117,8 +117,8 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 		}
 		var ok bool
 		if d.Len, ok = size.Int64(); !ok || d.Len < 0 {
-			g.NoNames = append(g.NoNames, n.bad(doc, name, "dimension %q: want a length from 0 to %d, found %s", m.Key, int64(math.MaxInt64), clip(m.Val)))
-			g.DimsLost = true
+			g.Invalid = append(g.Invalid, n.bad(doc, name, "dimension %q: want a length from 0 to %d, found %s", m.Key, int64(math.MaxInt64), clip(m.Val)))
+			g.DimsIncomplete = true
 			continue
 		}
 		if !validName(d.Name) {
@@ -153,7 +153,7 @@ func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, 
 	var out []string
 	for _, name := range list {
 		if !validName(name) {
-			g.NoNames = append(g.NoNames, n.bad(doc, member, "invalid name %q", clip(name)))
+			g.Invalid = append(g.Invalid, n.bad(doc, member, "invalid name %q", clip(name)))
 			continue
 		}
 		if seen[name] {

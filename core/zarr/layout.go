@@ -38,14 +38,14 @@ func (l Layout) CheckName(name string) error {
 // t. NCZarr allows only netCDF's own types, because netcdf-c refuses a dataset with any
 // other.
 func (l Layout) CheckType(t dtype.Type) error {
-	if l.NCZarr() && !t.Plain() {
+	if l.NCZarr() && !t.NCZarrNative() {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of type %s need pure Zarr: netcdf-c refuses an NCZarr dataset with them", t)
 	}
 	return nil
 }
 
-// AnyType reports whether the layout allows elements of every readable type.
-func (l Layout) AnyType() bool { return !l.NCZarr() }
+// AllowsAnyType reports whether the layout allows elements of every readable type.
+func (l Layout) AllowsAnyType() bool { return !l.NCZarr() }
 
 // FixedStrings reports whether strings have a fixed length by default. They do in NCZarr,
 // because netcdf-c refuses a dataset with strings of variable length.
@@ -62,11 +62,11 @@ func (l Layout) ScalarShape() []int64 {
 	return []int64{}
 }
 
-// MisreadWhenAbsent reports whether netCDF-C, the main reader of NCZarr, reads absent
+// AbsentMisreadByNetCDF reports whether netCDF-C, the main reader of NCZarr, reads absent
 // chunks of type t as the fill value with its bytes swapped.
 //
 // Source: libnetcdf 4.10.1 (libnczarr) on a big-endian variable.
-func (l Layout) MisreadWhenAbsent(t dtype.Type) bool {
+func (l Layout) AbsentMisreadByNetCDF(t dtype.Type) bool {
 	return l.NCZarr() && t.Order == dtype.Big && t.Fixed() && t.Width() > 1
 }
 
@@ -103,8 +103,8 @@ func (d Docs) IsDataset() bool {
 	return false
 }
 
-// NamesNCZarr reports whether a document has NCZarr members.
-func (d Docs) NamesNCZarr() bool {
+// HasNCZarrMembers reports whether a document has NCZarr members.
+func (d Docs) HasNCZarrMembers() bool {
 	for _, doc := range d {
 		if bytes.Contains(doc, []byte(`"_nczarr_`)) || bytes.Contains(doc, []byte(`"_NCZARR_`)) {
 			return true
@@ -121,8 +121,8 @@ func (d Docs) BothVersions() bool {
 	return v3 && (group || array)
 }
 
-// OnlyV2 removes the documents of Zarr v3 and reports whether there were any.
-func (d Docs) OnlyV2() bool {
+// RemoveV3 removes the documents of Zarr v3 and reports whether there were any.
+func (d Docs) RemoveV3() bool {
 	_, there := d[V3Doc]
 	delete(d, V3Doc)
 	return there
@@ -151,9 +151,9 @@ func (l Layout) MoreRootDocs(root Docs) []string {
 	return nil
 }
 
-// OtherVersion fails with ncerr.ErrUnsupported if objects, the names in the group at
+// CheckVersion fails with ncerr.ErrUnsupported if objects, the names in the group at
 // path, make it a node of another Zarr version.
-func (l Layout) OtherVersion(path string, objects []string) error {
+func (l Layout) CheckVersion(path string, objects []string) error {
 	switch {
 	case l == LayoutV3 && (slices.Contains(objects, GroupDoc) || slices.Contains(objects, ArrayDoc)):
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "Zarr v2 node in a Zarr v3 dataset")
@@ -182,11 +182,11 @@ func (l Layout) NodeDocs() []string {
 	return append(names, attrsDocs[1:]...)
 }
 
-// Wanted returns the names of the documents to fetch for a node. If array is true, the
+// DocsToFetch returns the names of the documents to fetch for a node. If array is true, the
 // node may be an array, and the documents that only groups have are omitted; a node that
 // proves to be a group also needs those of [Layout.GroupDocs]. If array is false, the
 // node is a group, and the documents that only arrays have are omitted.
-func (l Layout) Wanted(array bool) []string {
+func (l Layout) DocsToFetch(array bool) []string {
 	other := ArrayDoc
 	if array {
 		other = GroupDoc
@@ -194,7 +194,7 @@ func (l Layout) Wanted(array bool) []string {
 	return slices.DeleteFunc(l.NodeDocs(), func(name string) bool { return name == other })
 }
 
-// GroupDocs returns the names of the documents that only groups have. [Layout.Wanted]
+// GroupDocs returns the names of the documents that only groups have. [Layout.DocsToFetch]
 // omits them for a node that may be an array.
 func (l Layout) GroupDocs() []string {
 	if l == LayoutV3 {
@@ -244,13 +244,13 @@ func (l Layout) LongestDoc() string {
 	return l.ArrayDoc()
 }
 
-// AnnouncingDocs returns the names of the documents that make a directory a node in any
+// NodeDocNames returns the names of the documents that make a directory a node in any
 // Zarr version, group documents first.
-func AnnouncingDocs() []string { return []string{GroupDoc, ArrayDoc, V3Doc} }
+func NodeDocNames() []string { return []string{GroupDoc, ArrayDoc, V3Doc} }
 
-// AnchorDocs returns the names of the root documents that identify the dataset. A
+// IdentityDocs returns the names of the root documents that identify the dataset. A
 // replacement rewrites them; an update rarely does.
-func (l Layout) AnchorDocs() []string {
+func (l Layout) IdentityDocs() []string {
 	if l == LayoutV3 {
 		return []string{V3Doc}
 	}
@@ -296,29 +296,29 @@ func (l Layout) Keys(separator byte) chunk.Keys {
 	return k
 }
 
-// NamesSome reports whether an array can name only some of its dimensions.
-func (l Layout) NamesSome() bool { return l == LayoutV3 }
+// AllowsUnnamedDims reports whether an array can name only some of its dimensions.
+func (l Layout) AllowsUnnamedDims() bool { return l == LayoutV3 }
 
 // NeedsFill reports whether every array must have a fill value.
 func (l Layout) NeedsFill() bool { return l == LayoutV3 }
 
-// OrderInChain reports whether a codec determines the byte order of the elements. That
+// ByteOrderInCodec reports whether a codec determines the byte order of the elements. That
 // codec follows the array-to-array codecs, whose elements have no byte order.
-func (l Layout) OrderInChain() bool { return l == LayoutV3 }
+func (l Layout) ByteOrderInCodec() bool { return l == LayoutV3 }
 
 // Inline reports whether consolidated metadata is a member of the group document rather
 // than a separate document.
 func (l Layout) Inline() bool { return l == LayoutV3 }
 
-// SameText reports whether a document with text a need not be rewritten as b. In v2 the
+// SameContent reports whether a document with text a need not be rewritten as b. In v2 the
 // texts must be equal. In v3 equal JSON is enough, because zarr.json is the whole group
 // and is not rewritten for white space alone.
-func (l Layout) SameText(a, b []byte) bool {
+func (l Layout) SameContent(a, b []byte) bool {
 	return bytes.Equal(a, b) || l == LayoutV3 && SameJSON(a, b)
 }
 
 // DescribesArray reports whether a document of that name may describe an array.
 func DescribesArray(name string) bool { return name == ArrayDoc || name == V3Doc }
 
-// Announces reports whether a document of that name makes its directory a node.
-func Announces(name string) bool { return slices.Contains(AnnouncingDocs(), name) }
+// IsNodeDoc reports whether a document of that name makes its directory a node.
+func IsNodeDoc(name string) bool { return slices.Contains(NodeDocNames(), name) }

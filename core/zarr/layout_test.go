@@ -272,7 +272,7 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"_nczarr_group": {"dims": {"../x": 1}, "arrays": ["..", "a/b", "v", "v"], "groups": []}}`)}, zarr.LayoutNewest)
-	if err != nil || len(g.Warnings) != 3 || !strings.Contains(g.Warnings[2], "no .zgroup") || len(g.NoNames) != 2 || !slices.Equal(g.Arrays, []string{"v"}) || len(g.Dims) != 0 {
+	if err != nil || len(g.Warnings) != 3 || !strings.Contains(g.Warnings[2], "no .zgroup") || len(g.Invalid) != 2 || !slices.Equal(g.Arrays, []string{"v"}) || len(g.Dims) != 0 {
 		t.Errorf("%+v, %v", g, err)
 	}
 }

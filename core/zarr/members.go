@@ -124,7 +124,7 @@ func WithGroups(keys []string, v3 bool) []string {
 	}
 	for _, key := range keys {
 		dir, base := path.Split(key)
-		if !Announces(base) {
+		if !IsNodeDoc(base) {
 			continue
 		}
 		for dir = parentDir(dir); !seen[dir]; dir = parentDir(dir) {

@@ -59,11 +59,11 @@ type Group struct {
 	Dims   []Dim
 	Arrays []string // names of the arrays in this group, in definition order
 	Groups []string // names of the subgroups, in definition order
-	// NoNames holds one error per malformed name in Arrays or Groups and per dimension
+	// Invalid holds one error per malformed name in Arrays or Groups and per dimension
 	// without a valid length.
-	NoNames []error
-	// DimsLost reports whether such a dimension exists, so that Dims is incomplete.
-	DimsLost bool
+	Invalid []error
+	// DimsIncomplete reports whether such a dimension exists, so that Dims is incomplete.
+	DimsIncomplete bool
 	// Attrs holds the user's attributes in file order. The reserved attributes
 	// (_nczarr_*, _ARRAY_DIMENSIONS) are excluded, and _NCProperties has a field of its
 	// own.

@@ -175,7 +175,7 @@ func DetectLayout(root Docs, pure bool) (Layout, error) {
 		return p.layout, err
 	case pure || root.IsArray():
 		return LayoutPure, nil
-	case old && n.doc(GroupDoc) != nil && !root.NamesNCZarr():
+	case old && n.doc(GroupDoc) != nil && !root.HasNCZarrMembers():
 		return LayoutV1, nil
 	}
 	v, p, err = n.block(groupBlock)

@@ -571,13 +571,13 @@ func fillAttrV3(nc dtype.NC, v jsontext.Value, bytes bool) (any, bool) {
 }
 
 // HasInlineMetadata reports whether a root has consolidated metadata; see
-// [InlineMetadata].
+// [ParseInline].
 func HasInlineMetadata(root Docs) bool { return inlineOf(root) != "" }
 
-// KnowsInline reports whether a group has consolidated metadata of the kind that
-// [WithInline] writes. Callers may only replace or remove metadata of any other kind as a
+// CanUpdateInline reports whether a group has consolidated metadata of the kind that
+// [WithConsolidated] writes. Callers may only replace or remove metadata of any other kind as a
 // whole.
-func KnowsInline(group Docs) bool {
+func CanUpdateInline(group Docs) bool {
 	all := inlineOf(group)
 	return all.Get("kind").Text() == "inline" && all.Get("must_understand") != "true"
 }
@@ -593,14 +593,14 @@ func inlineOf(root Docs) jsontext.Value {
 	return all
 }
 
-// InlineMetadata returns the documents of all nodes recorded in the zarr.json of a root,
+// ParseInline returns the documents of all nodes recorded in the zarr.json of a root,
 // including those of the root itself. Its keys are paths without leading or trailing
 // slashes. It returns nil if root has no consolidated metadata.
 //
 // It fails with ErrConsolidated for malformed consolidated metadata.
 //
 // Source: zarr-python, consolidate_metadata.
-func InlineMetadata(root Docs) (map[string]Docs, error) {
+func ParseInline(root Docs) (map[string]Docs, error) {
 	all := inlineOf(root)
 	if all == "" {
 		return nil, nil

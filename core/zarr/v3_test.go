@@ -220,16 +220,16 @@ func TestV3Consolidated(t *testing.T) {
 		return zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "node_type": "group"` + text + `}`)}
 	}
 	for _, none := range []string{"", `, "consolidated_metadata": null`} {
-		if all, err := zarr.InlineMetadata(root(none)); all != nil || err != nil {
+		if all, err := zarr.ParseInline(root(none)); all != nil || err != nil {
 			t.Errorf("%s: got %v, %v", none, all, err)
 		}
 	}
-	all, err := zarr.InlineMetadata(root(`, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": {"x": 1}, "a/b": {"y": [2]}}}`))
+	all, err := zarr.ParseInline(root(`, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": {"x": 1}, "a/b": {"y": [2]}}}`))
 	if err != nil || len(all) != 3 || string(all["a"]["zarr.json"]) != `{"x": 1}` || string(all["a/b"]["zarr.json"]) != `{"y": [2]}` || all[""] == nil {
 		t.Errorf("got %q, %v", all, err)
 	}
 	for _, bad := range []string{`1`, `{}`, `{"kind": "table"}`, `{"kind": "inline"}`, `{"kind": "inline", "metadata": []}`, `{"kind": "inline", "metadata": {"a": 1}}`, `{"kind": "inline", "metadata": {"a": {}, "/a/": {}}}`} {
-		if _, err := zarr.InlineMetadata(root(`, "consolidated_metadata": ` + bad)); ncerr.KindOf(err) != ncerr.ErrConsolidated {
+		if _, err := zarr.ParseInline(root(`, "consolidated_metadata": ` + bad)); ncerr.KindOf(err) != ncerr.ErrConsolidated {
 			t.Errorf("%s: got %v", bad, err)
 		}
 	}
@@ -246,7 +246,7 @@ func FuzzV3(f *testing.F) {
 	f.Add(`{"zarr_format": 3, "node_type": "group", "consolidated_metadata": {"kind": "inline", "metadata": {"a": {"node_type": "array"}}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		docs := zarr.Docs{"zarr.json": []byte(text)}
-		if nodes, err := zarr.InlineMetadata(docs); err == nil {
+		if nodes, err := zarr.ParseInline(docs); err == nil {
 			for path := range nodes {
 				if strings.HasPrefix(path, "/") {
 					t.Errorf("path %q", path)

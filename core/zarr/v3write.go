@@ -40,7 +40,7 @@ func (o *output) docV3(members []memberV3) (Docs, error) {
 			w.Key(m.Key)
 			i := slices.IndexFunc(members, func(n memberV3) bool { return n.key == m.Key && n.changes })
 			if i < 0 {
-				w.Keep(m.Val)
+				w.ValueKeepNaN(m.Val)
 			} else if err := members[i].write(w); err != nil {
 				return nil, err
 			}
@@ -161,7 +161,7 @@ func (o *output) attrsV3(list []Attr, r attrReader) memberV3 {
 			isFloat := a.Type == dtype.NCFloat || a.Type == dtype.NCDouble
 			switch {
 			case was != "" && was == text && r.reads(was, a):
-				w.Keep(was)
+				w.ValueKeepNaN(was)
 			case a.Name == fillAttr:
 				writeFillAttrV3(w, a, r.bytes, o.s)
 			case text != "" && json.Valid([]byte(text)) && r.reads(text, a) && !(isFloat && strings.Contains(a.JSON, `"`)):
@@ -176,7 +176,7 @@ func (o *output) attrsV3(list []Attr, r attrReader) memberV3 {
 		if old != nil {
 			for _, m := range old.Members {
 				if m.Key == xarrayDims || m.Key == "" {
-					w.Key(m.Key).Keep(m.Val)
+					w.Key(m.Key).ValueKeepNaN(m.Val)
 				}
 			}
 		}
@@ -496,7 +496,7 @@ func shuffleV3(v jsontext.Value, t dtype.Type) string {
 	}
 }
 
-// WithInline returns a copy of group, the documents of a root or another group, whose
+// WithConsolidated returns a copy of group, the documents of a root or another group, whose
 // zarr.json has consolidated metadata for nodes. nodes holds the documents of the nodes
 // below the group, by path without leading or trailing slashes. If nodes is nil, the
 // consolidated metadata is removed. Nodes without a valid zarr.json are omitted.
@@ -504,11 +504,11 @@ func shuffleV3(v jsontext.Value, t dtype.Type) string {
 // Nodes at or below the paths in unknown keep their previous consolidated metadata if
 // nodes has no document for them. Unknown members of the previous metadata are kept too.
 //
-// WithInline fails with ErrNotZarr if the zarr.json of the group is not JSON, and with
+// WithConsolidated fails with ErrNotZarr if the zarr.json of the group is not JSON, and with
 // ErrLimit if the new document is nested too deeply to be parsed.
 //
 // Source: zarr-python 3.4.2, consolidate_metadata.
-func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, error) {
+func WithConsolidated(group Docs, nodes map[string]Docs, unknown []string) (Docs, error) {
 	const member = "consolidated_metadata"
 	var d jsontext.Document
 	w := &jsontext.Writer{Style: jsontext.Spaced}
@@ -516,7 +516,7 @@ func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, erro
 	all := func() {
 		for _, m := range d.Members {
 			if m.Key != member {
-				w.Key(m.Key).Keep(m.Val)
+				w.Key(m.Key).ValueKeepNaN(m.Val)
 			}
 		}
 	}
@@ -535,7 +535,7 @@ func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, erro
 	all()
 	if nodes != nil {
 		var old jsontext.Value
-		if KnowsInline(group) {
+		if CanUpdateInline(group) {
 			old = d.Get(member)
 		}
 		kept := keptInline(old.Get("metadata"), unknown)
@@ -554,12 +554,12 @@ func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, erro
 			w.Close()
 		}
 		for _, path := range slices.Sorted(maps.Keys(kept)) {
-			w.Key(path).Keep(kept[path])
+			w.Key(path).ValueKeepNaN(kept[path])
 		}
 		w.Close()
 		for _, m := range jsontext.Members(nil, old) {
 			if m.Key != "kind" && m.Key != "must_understand" && m.Key != "metadata" {
-				w.Key(m.Key).Keep(m.Val)
+				w.Key(m.Key).ValueKeepNaN(m.Val)
 			}
 		}
 		w.Close()

@@ -275,19 +275,19 @@ func TestV3WithInline(t *testing.T) {
 	t.Parallel()
 	root := zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "consolidated_metadata": {"kind": "inline", "metadata": {"gone": {}}}, "node_type": "group"}`)}
 	nodes := map[string]zarr.Docs{"bad": {"zarr.json": []byte("{")}, "g": {"zarr.json": []byte(`{"node_type": "group", "consolidated_metadata": {"x": 1}}`)}, "g/a": v3(""), "empty": {}}
-	got, err := zarr.WithInline(root, nodes, nil)
+	got, err := zarr.WithConsolidated(root, nodes, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := zarr.InlineMetadata(got)
+	all, err := zarr.ParseInline(got)
 	if err != nil || len(all) != 3 || !zarr.SameJSON(all["g/a"]["zarr.json"], nodes["g/a"]["zarr.json"]) ||
 		!zarr.SameJSON(all["g"]["zarr.json"], []byte(`{"node_type": "group", "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`)) {
 		t.Errorf("got %s, %v", all, err)
 	}
-	if got, err = zarr.WithInline(got, nil, nil); err != nil || !zarr.SameJSON(got["zarr.json"], []byte(`{"zarr_format": 3, "node_type": "group"}`)) {
+	if got, err = zarr.WithConsolidated(got, nil, nil); err != nil || !zarr.SameJSON(got["zarr.json"], []byte(`{"zarr_format": 3, "node_type": "group"}`)) {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if _, err := zarr.WithInline(zarr.Docs{"zarr.json": []byte("{")}, nodes, nil); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+	if _, err := zarr.WithConsolidated(zarr.Docs{"zarr.json": []byte("{")}, nodes, nil); ncerr.KindOf(err) != ncerr.ErrNotZarr {
 		t.Errorf("got %v", err)
 	}
 }

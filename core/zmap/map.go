@@ -51,9 +51,9 @@ const (
 type Options struct {
 	// Name is the driver's name for error messages; empty means "store".
 	Name string
-	// Place is a printable, secret-free location of the store. It is added to errors of
+	// Location is a printable, secret-free location of the store. It is added to errors of
 	// the driver other than ncerr.ErrNotFound. Empty means that nothing is added.
-	Place string
+	Location string
 	// ReadOnly makes every write fail with ncerr.ErrReadOnly without calling the driver.
 	ReadOnly bool
 	// MaxList is the maximum number of entries that List holds in memory to sort them,
@@ -118,7 +118,7 @@ func New(m driver.Map, opts *Options) *Map {
 		o.MaxListBytes = DefaultMaxListBytes
 	}
 	z := &Map{
-		m: m, caps: m.Capabilities(), name: o.Name, place: o.Place, readOnly: o.ReadOnly, maxList: o.MaxList,
+		m: m, caps: m.Capabilities(), name: o.Name, place: o.Location, readOnly: o.ReadOnly, maxList: o.MaxList,
 		maxBytes: o.MaxListBytes, inFlight: o.InFlight, idle: make(chan struct{}), closing: make(chan struct{}, 1),
 	}
 	z.many, _ = m.(driver.GetManyer)

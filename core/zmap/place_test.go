@@ -42,7 +42,7 @@ func TestPlace(t *testing.T) {
 		"another's key": {ncerr.Errorf(ncerr.ErrCorrupt, "get", "j", "torn"), ncerr.ErrCorrupt, `stat "k": get "j": corrupt data: torn (in s3://b/x)`},
 		"absent":        {ncerr.ErrNotFound, ncerr.ErrNotFound, ncerr.New(ncerr.ErrNotFound, "stat", "k", nil).Error()},
 	} {
-		z := zmap.New(refusing{inner, c.err}, &zmap.Options{Name: "s3", Place: "s3://b/x"})
+		z := zmap.New(refusing{inner, c.err}, &zmap.Options{Name: "s3", Location: "s3://b/x"})
 		_, err := z.Stat(t.Context(), "k")
 		can, _ := ncerr.Retry(err)
 		if ncerr.KindOf(err) != c.kind || err.Error() != c.want || can != errors.Is(c.err, ncerr.ErrIO) {

@@ -11,8 +11,8 @@ import (
 )
 
 func loss(d *driver.Description) string {
-	if d.Loses != "" {
-		return d.Loses
+	if d.LossNote != "" {
+		return d.LossNote
 	}
 	return yes(d.Lossy)
 }

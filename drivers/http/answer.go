@@ -28,7 +28,7 @@ func check(resp *http.Response) error {
 	case http.StatusNotFound, http.StatusGone:
 		return ncerr.ErrNotFound
 	}
-	return web.Status(resp, time.Now())
+	return web.StatusError(resp, time.Now())
 }
 
 // checkEncoding refuses a body with a content encoding, because its length, ranges and

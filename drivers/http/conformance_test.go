@@ -52,7 +52,7 @@ func target(t *testing.T, serve func(dir string) http.Handler) *mapsuite.Target 
 		NewSpec: func() (driver.OpenSpec, func(), error) {
 			return driver.OpenSpec{Endpoint: server.URL, Path: fmt.Sprintf("/data%%20set/%d", n.Add(1))}, nil, nil
 		},
-		Place: func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+		OpenWriter: func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 			path := filepath.Join(dir, "data set", filepath.Base(spec.Path))
 			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 				return nil, err

@@ -323,7 +323,7 @@ func (g *get) cut(got, n int64, err error) error {
 		}
 		return broken("the connection ended after %d of %d bytes", got, n)
 	}
-	return web.Failed(g.ctx, err)
+	return web.RequestError(g.ctx, err)
 }
 
 // unsized reads a 200 response without Content-Length. It reads the whole body to learn

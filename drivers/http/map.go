@@ -112,7 +112,7 @@ func (m *Map) send(req *http.Request) (*http.Response, error) {
 	if errors.Is(err, errDirectory) {
 		return nil, ncerr.ErrNotFound
 	}
-	return nil, web.Failed(req.Context(), err)
+	return nil, web.RequestError(req.Context(), err)
 }
 
 // isDocument reports whether key names a metadata document.

@@ -97,10 +97,10 @@ func fail(ctx context.Context, err error) error {
 	}
 	status, header := answer(err)
 	if status == 0 {
-		return web.Failed(ctx, err)
+		return web.RequestError(ctx, err)
 	}
 	if status/100 == 2 { // the response was truncated
-		return answerError("invalid response: %s", web.Said(reason(err)))
+		return answerError("invalid response: %s", web.Sanitize(reason(err)))
 	}
 	code, message := apiError(err)
 	e := ncerr.New(kindOf(code, status), "", "", &plain{describe(code, message, status, header)})
@@ -188,7 +188,7 @@ func describe(code, message string, status int, header http.Header) string {
 	case code == "RequestTimeTooSkewed":
 		text += "; is the clock of this machine correct?"
 	}
-	return web.Said(text)
+	return web.Sanitize(text)
 }
 
 // reason returns the text of the innermost error, without the SDK's long chain of

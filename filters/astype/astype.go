@@ -62,10 +62,10 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 
 // Encode converts src to the stored type.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
-	return filter.Convert(ctx, dst, c.coded, src, c.plain, filter.Unfit)
+	return filter.Convert(ctx, dst, c.coded, src, c.plain, filter.EncodeError)
 }
 
 // Decode converts src from the stored type.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
-	return filter.Convert(ctx, dst, c.plain, src, c.coded, filter.Misfit)
+	return filter.Convert(ctx, dst, c.plain, src, c.coded, filter.DecodeError)
 }

@@ -67,7 +67,7 @@ func single(id, summary string, c Codec) *filter.Single {
 }
 
 func description(id, summary string) driver.Description {
-	return driver.Description{ID: id, V3: "numcodecs." + id, Summary: summary, Encode: true, Decode: true, Transform: driver.BytesToBytes, Prepares: true}
+	return driver.Description{ID: id, V3: "numcodecs." + id, Summary: summary, Encode: true, Decode: true, Transform: driver.BytesToBytes, Preparation: true}
 }
 
 // Encode writes src and its checksum to dst.

@@ -47,7 +47,7 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.delta", Encode: true, Decode: true, Lossy: true, // sums of floats are rounded
-			Summary: "differences of neighbouring elements", Loses: "low bits of floats", Transform: driver.ArrayToArray,
+			Summary: "differences of neighbouring elements", LossNote: "low bits of floats", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
 				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
 				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: dtype"},

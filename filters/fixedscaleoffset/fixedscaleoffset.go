@@ -80,7 +80,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 // Encode scales and rounds src. It computes in the precision of the decoded type if that
 // is a float, and otherwise in float64, as numpy does.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
-	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.forward, filter.Unfit)
+	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.forward, filter.EncodeError)
 }
 
 func (c *Codec) forward(b []float64) {
@@ -105,7 +105,7 @@ func (c *Codec) forward(b []float64) {
 // Decode reverses Encode. It computes in the precision of the stored type if that is a
 // float, and otherwise in float64.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
-	return filter.Compute(ctx, dst, c.plain, src, c.coded, c.backward, filter.Misfit)
+	return filter.Compute(ctx, dst, c.plain, src, c.coded, c.backward, filter.DecodeError)
 }
 
 func (c *Codec) backward(b []float64) {

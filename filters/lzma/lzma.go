@@ -317,7 +317,7 @@ func (c *Codec) decode(ctx context.Context, dst, src []byte) (n int, err error) 
 		return 0, err
 	}
 	for i := len(c.deltas) - 1; i >= 0; i-- {
-		lzmadec.Undelta(dst[:n], c.deltas[i])
+		lzmadec.DecodeDelta(dst[:n], c.deltas[i])
 	}
 	return n, nil
 }

@@ -91,7 +91,7 @@ type writer interface {
 // Provider returns the two filters.
 func Provider() driver.Provider {
 	return filter.Family{
-		single(driver.Description{ID: JSON, Summary: "elements as a list of JSON", Lossy: true, Loses: "payloads of NaN", Params: jsonDescription()}, func(p *filter.Params, c *Codec) {
+		single(driver.Description{ID: JSON, Summary: "elements as a list of JSON", Lossy: true, LossNote: "payloads of NaN", Params: jsonDescription()}, func(p *filter.Params, c *Codec) {
 			style := jsonParams(p)
 			c.spaces = style.spaces
 			c.open = func(src []byte) reader { return &jsonReader{src: src, loose: style.loose} }

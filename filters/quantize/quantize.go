@@ -65,7 +65,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 
 // Encode rounds in the precision of the decoded type, as numpy does.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
-	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.round, filter.Unfit)
+	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.round, filter.EncodeError)
 }
 
 func (c *Codec) round(b []float64) {
@@ -80,5 +80,5 @@ func (c *Codec) round(b []float64) {
 
 // Decode converts to the decoded type. It does not restore rounded digits.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
-	return filter.Convert(ctx, dst, c.plain, src, c.coded, filter.Misfit)
+	return filter.Convert(ctx, dst, c.plain, src, c.coded, filter.DecodeError)
 }

@@ -34,7 +34,7 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.shuffle", HDF5: 2, Encode: true, Decode: true,
-			Summary: "bytes of elements sorted by significance", Transform: driver.BytesToBytes, Prepares: true,
+			Summary: "bytes of elements sorted by significance", Transform: driver.BytesToBytes, Preparation: true,
 			Params: []driver.Param{
 				{Name: "elementsize", Type: driver.IntParam, Max: 1 << 16, Default: "4", Input: driver.InputSize, HDF5: 1, Doc: "element size in bytes; 0, which netCDF-C writes, is the size of the array's elements"},
 			},

@@ -151,7 +151,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 			return 0, filter.Corrupt("element %d has %d bytes, but only %d are left", i, n, len(src)-4)
 		}
 		e := src[4 : 4+n]
-		room, err := w.Room(len(e))
+		room, err := w.Next(len(e))
 		if err != nil {
 			return 0, err
 		}

@@ -29,12 +29,12 @@ type Description struct {
 	// Lossy is set if decoding does not restore the encoded data exactly. Loses
 	// describes the loss if the values themselves are restored.
 	Lossy bool   `json:"lossy,omitempty"`
-	Loses string `json:"loses,omitempty"`
+	LossNote string `json:"loses,omitempty"`
 	// Transform is the codec kind of Zarr v3.
 	Transform Transform `json:"transform,omitempty"`
-	// Prepares is set if a bytes-to-bytes codec only prepares or checks data. Zarr
+	// Preparation is set if a bytes-to-bytes codec only prepares or checks data. Zarr
 	// v2 never stores such a codec as the compressor.
-	Prepares bool `json:"prepares,omitempty"`
+	Preparation bool `json:"prepares,omitempty"`
 	// Objects is the kind of variable-length elements that the codec encodes as
 	// the first step of a chain. It is empty if the codec encodes only elements of
 	// fixed size.
@@ -81,7 +81,7 @@ type Param struct {
 	Default  string `json:"default,omitempty"`
 	Required bool   `json:"required,omitempty"`
 	// Input is set if the value repeats a property of the elements to encode.
-	Input InputFact `json:"input,omitempty"`
+	Input InputProperty `json:"input,omitempty"`
 	// HDF5 is the position of the value among the parameters of the HDF5 filter,
 	// counted from 1, or 0 if the filter has no such parameter. There a choice is
 	// represented by its index. HDF5Default is the default in HDF5 if it differs.
@@ -104,16 +104,16 @@ const (
 	ListParam  ParamType = "list"  // a JSON list
 )
 
-// InputFact is a property of the input elements that a parameter repeats. Readers
+// InputProperty is a property of the input elements that a parameter repeats. Readers
 // treat the absence of such a parameter differently, and a codec with such a
 // parameter cannot be reused for elements of another type.
-type InputFact string
+type InputProperty string
 
 // The properties of input elements.
 const (
-	NoFact    InputFact = ""
-	InputType InputFact = "type" // the type, in a DTypeParam
-	InputSize InputFact = "size" // the size in bytes, in an IntParam; 0 if not stated
+	NoProperty    InputProperty = ""
+	InputType InputProperty = "type" // the type, in a DTypeParam
+	InputSize InputProperty = "size" // the size in bytes, in an IntParam; 0 if not stated
 )
 
 // The limits on descriptions.
@@ -144,7 +144,7 @@ func (d *Description) Names() []string {
 // Compresses reports whether Zarr v2 stores the codec as the compressor if it is the
 // last step of a chain.
 func (d *Description) Compresses() bool {
-	return !d.Prepares && (d.Transform == Unstated || d.Transform == BytesToBytes)
+	return !d.Preparation && (d.Transform == Unstated || d.Transform == BytesToBytes)
 }
 
 // Param returns the parameter with the given name, or nil.
@@ -175,7 +175,7 @@ func (d *Description) Check() error {
 		return bad("unknown kind of objects %q", d.Objects)
 	case d.Objects != NoObjects && d.Transform != ArrayToArray && d.Transform != ArrayToBytes:
 		return bad("only a codec from arrays takes elements of variable length")
-	case d.Prepares && d.Transform != BytesToBytes:
+	case d.Preparation && d.Transform != BytesToBytes:
 		return bad("only a codec from bytes to bytes prepares data")
 	}
 	names, places := map[string]bool{"": true, "id": true}, map[int]bool{}
@@ -205,7 +205,7 @@ func (p *Param) check() string {
 		return "invalid HDF5 position " + strconv.Itoa(p.HDF5) + " for its type"
 	case p.Required && p.Default != "":
 		return "a required parameter must not have a default"
-	case p.Input == InputType && p.Type != DTypeParam, p.Input == InputSize && p.Type != IntParam, p.Input != NoFact && p.Input != InputType && p.Input != InputSize:
+	case p.Input == InputType && p.Type != DTypeParam, p.Input == InputSize && p.Type != IntParam, p.Input != NoProperty && p.Input != InputType && p.Input != InputSize:
 		return "its type does not match input " + strconv.Quote(string(p.Input)) + " of elements"
 	case !p.takes(p.Default) || !p.takes(p.HDF5Default):
 		return "the default is not a valid value"

@@ -87,11 +87,11 @@ func NewValuesWriter(dst []byte, n int) (*ValuesWriter, error) {
 	return &ValuesWriter{dst: dst, n: n, at: 4 * (n + 1)}, nil
 }
 
-// Room returns memory of size bytes for the next element, which the caller fills. It
+// Next returns memory of size bytes for the next element, which the caller fills. It
 // fails with ncerr.ErrShortBuffer if the element does not fit in dst, with
 // ncerr.ErrLimit if the data exceeds 4 GiB, and with ncerr.ErrCorrupt after n
 // elements.
-func (w *ValuesWriter) Room(size int) ([]byte, error) {
+func (w *ValuesWriter) Next(size int) ([]byte, error) {
 	end := int64(w.at) + int64(size)
 	switch {
 	case w.added == w.n:
@@ -110,14 +110,14 @@ func (w *ValuesWriter) Room(size int) ([]byte, error) {
 
 // Add appends a copy of value. The errors are those of Room.
 func (w *ValuesWriter) Add(value []byte) error {
-	room, err := w.Room(len(value))
+	room, err := w.Next(len(value))
 	copy(room, value)
 	return err
 }
 
 // AddString is Add for a string. It does not check that value is UTF-8.
 func (w *ValuesWriter) AddString(value string) error {
-	room, err := w.Room(len(value))
+	room, err := w.Next(len(value))
 	copy(room, value)
 	return err
 }

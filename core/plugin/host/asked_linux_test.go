@@ -37,10 +37,10 @@ func TestAskedWithGrants(t *testing.T) {
 	if d := o.Describe(); !strings.Contains(d.Summary, "misbehaves") {
 		t.Errorf("the plugin did not describe itself: %+v", d)
 	}
-	if err := h.Wake(t.Context(), "good"); err != nil {
+	if err := h.Start(t.Context(), "good"); err != nil {
 		t.Error(err)
 	}
-	if list := h.Plugins(); len(list) != 1 || !list[0].Asked || len(h.Deaths()) != 0 || !slices.Contains(list[0].Grants, "read:"+library) {
+	if list := h.Plugins(); len(list) != 1 || !list[0].Described || len(h.Deaths()) != 0 || !slices.Contains(list[0].Grants, "read:"+library) {
 		t.Errorf("got %+v, deaths %v", list, h.Deaths())
 	}
 }
@@ -56,10 +56,10 @@ func TestUnasked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "x"}); err == nil || !strings.Contains(err.Error(), "no licence found") || h.Plugins()[0].Asked {
+	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "x"}); err == nil || !strings.Contains(err.Error(), "no licence found") || h.Plugins()[0].Described {
 		t.Errorf("want its last output, got %v", err)
 	}
-	if err := h.Wake(t.Context(), "good"); err == nil {
+	if err := h.Start(t.Context(), "good"); err == nil {
 		t.Error("Wake succeeded for a plugin that cannot start")
 	}
 }

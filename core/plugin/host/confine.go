@@ -120,7 +120,7 @@ func (h *Host) plan(s *supervisor) confinement {
 	p := s.set.policy
 	p.Kernel, p.Memory = h.opts.kernel(), max(0, h.opts.MaxMemory)
 	p.Kernel.Notify = p.Kernel.Notify && !h.noNotify.Load()
-	p.Kernel.Look = p.Kernel.Look && !h.noInspect.Load()
+	p.Kernel.Inspect = p.Kernel.Inspect && !h.noInspect.Load()
 	p.AllowList = p.Kernel.Seccomp && s.set.serves == kindFilter+"s" && (s.program.isStatic() || h.opts.allowList)
 	return confinement{policy: &p, info: SandboxInfo{
 		Landlock: p.Kernel.Landlock, Seccomp: p.Kernel.Seccomp, AllowList: p.AllowList, Memory: p.Memory, Missing: p.Kernel.Missing(&p, s.program.builtin),
@@ -162,12 +162,12 @@ func (c *confinement) enter(img image, files int) (image, []string) {
 	}
 	p := *c.policy
 	for fd := range files {
-		p.Keep = append(p.Keep, 3+fd)
+		p.KeepFDs = append(p.KeepFDs, 3+fd)
 	}
 	if !p.MayExec {
 		return img, []string{handshake.EnvSandbox + "=" + p.Encode()}
 	}
-	p.Keep = append(p.Keep, imageFD)
+	p.KeepFDs = append(p.KeepFDs, imageFD)
 	img.launcher = selfImage
 	return img, []string{handshake.EnvSandbox + "=" + p.Encode(), handshake.EnvExec + "=" + imagePath}
 }

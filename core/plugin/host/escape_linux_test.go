@@ -560,8 +560,8 @@ func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // surroundings
 func TestBeforeServing(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	if k := sandbox.Probe(); !k.Notify || !k.Look {
-		t.Skipf("the kernel has seccomp notification %t, pidfd_getfd %t", k.Notify, k.Look)
+	if k := sandbox.Probe(); !k.Notify || !k.Inspect {
+		t.Skipf("the kernel has seccomp notification %t, pidfd_getfd %t", k.Notify, k.Inspect)
 	}
 	for _, tc := range []struct{ attack, confined, free string }{
 		{"listen under an abstract name", "refused", "through"},

@@ -71,13 +71,13 @@ func New(opts *Options) (*Host, error) {
 		return nil, err
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	if o.Only != "" {
+	if o.OnlyPlugin != "" {
 		h.opts.Builtin = plugin.Builtin{}
 	}
 	switch {
 	case !o.thirdPartyAllowed():
-	case o.Only != "":
-		only := newProgram(o.Only, o.Lock)
+	case o.OnlyPlugin != "":
+		only := newProgram(o.OnlyPlugin, o.Lock)
 		only.all = true
 		h.programs = []*program{only}
 	default:

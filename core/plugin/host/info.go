@@ -26,9 +26,9 @@ type PluginInfo struct {
 	PID int `json:"pid,omitempty"`
 	// Isolation is "process", "inproc" or "loopback".
 	Isolation Isolation `json:"isolation"`
-	// Asked reports whether the plugin has described itself. Otherwise all fields but
+	// Described reports whether the plugin has described itself. Otherwise all fields but
 	// those of its file are derived from its name.
-	Asked bool `json:"asked"`
+	Described bool `json:"asked"`
 	// Level is the data plane level of the last process.
 	Level    int           `json:"level"`
 	Uptime   time.Duration `json:"uptime,omitempty"`
@@ -103,7 +103,7 @@ func (h *Host) limits() Limits {
 func (p *program) info() PluginInfo {
 	ds, cs := p.describe()
 	p.mu.Lock()
-	i := PluginInfo{Name: p.name, Path: p.path, SHA256: p.sum, Version: p.version, Asked: p.known || p.builtin, Level: p.level, Pinned: p.builtin || len(p.pins) > 0, Isolation: Process}
+	i := PluginInfo{Name: p.name, Path: p.path, SHA256: p.sum, Version: p.version, Described: p.known || p.builtin, Level: p.level, Pinned: p.builtin || len(p.pins) > 0, Isolation: Process}
 	p.mu.Unlock()
 	if !p.builtin {
 		i.list(ds, cs)

@@ -229,10 +229,10 @@ func (l *launch) judgeListening(ctx context.Context) error {
 	l.theirs = theirs
 	l.watch.Go(func() { // ends when the process listens or is dead
 		defer func() { _ = ours.Close() }()
-		switch err := sandbox.Judge(ours, l.confinement.policy.Kernel.Look); {
+		switch err := sandbox.Supervise(ours, l.confinement.policy.Kernel.Inspect); {
 		case errors.Is(err, sandbox.ErrNotHandedOver):
 			l.h.noNotify.Store(true)
-		case errors.Is(err, sandbox.ErrUnseen):
+		case errors.Is(err, sandbox.ErrNotInspected):
 			l.h.noInspect.Store(true)
 		default:
 			return

@@ -53,7 +53,7 @@ func (p *plane) takeLent(tag uint64) (*os.File, error) {
 			}
 			return f, nil
 		}
-		t, f, err := shm.Take(p.channel)
+		t, f, err := shm.Receive(p.channel)
 		if err != nil && !errors.Is(err, shm.ErrNoDescriptor) {
 			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an announced file was not sent over the channel: %v", err)
 		}

@@ -55,7 +55,7 @@ func TestLentFiles(t *testing.T) {
 			tag = asked
 		}
 		if lent != nil {
-			if err := shm.Lend(p.files[1], tag, lent); err != nil {
+			if err := shm.Send(p.files[1], tag, lent); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestLentFiles(t *testing.T) {
 		t.Errorf("a short file announced as large: got %d bytes, %q, %v", huge.n, huge.data(), err)
 	}
 	first, second := p.tag.Add(1), p.tag.Add(1)
-	if err := errors.Join(shm.Lend(p.files[1], second, file), shm.Lend(p.files[1], first, file)); err != nil {
+	if err := errors.Join(shm.Send(p.files[1], second, file), shm.Send(p.files[1], first, file)); err != nil {
 		t.Fatal(err)
 	}
 	for _, tag := range []uint64{first, second} { // in any order
@@ -112,7 +112,7 @@ func TestChannelRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := shm.Adopt(fd) // as the plugin does
+	theirs, err := shm.Inherit(fd) // as the plugin does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestChannelRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range maxLent {
-		if err := shm.Lend(theirs, p.tag.Add(1), theirs); err != nil {
+		if err := shm.Send(theirs, p.tag.Add(1), theirs); err != nil {
 			t.Fatalf("after %d of %d files: %v", n, maxLent, err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestLentUnasked(t *testing.T) {
 	p := somePlane(t)
 	p.lendMax = 2
 	for range 4 {
-		if err := shm.Lend(p.files[1], p.tag.Add(1), p.files[1]); err != nil {
+		if err := shm.Send(p.files[1], p.tag.Add(1), p.files[1]); err != nil {
 			t.Fatal(err)
 		}
 	}

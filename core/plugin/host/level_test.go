@@ -26,7 +26,7 @@ func levels(t *testing.T, root string) []*host.Host {
 		newHost(t, host.Options{Isolation: host.InProcess}),
 		newHost(t, host.Options{InlineOnly: true, Roots: []string{root}}),
 		newHost(t, host.Options{Roots: []string{root}}),
-		newHost(t, host.Options{KeepFiles: true, Roots: []string{root}}),
+		newHost(t, host.Options{NoLending: true, Roots: []string{root}}),
 	}
 }
 

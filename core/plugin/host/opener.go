@@ -187,7 +187,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 // mayLend reports whether the plugin may send open files. Only built-in drivers may,
 // because reading a file chosen by a third-party plugin may block forever.
 func (m *remoteMap) mayLend(p *proc) bool {
-	return p.level > 0 && p.supervisor.program.builtin && !m.supervisor.host.opts.KeepFiles
+	return p.level > 0 && p.supervisor.program.builtin && !m.supervisor.host.opts.NoLending
 }
 
 func boolCount(b bool) int64 {

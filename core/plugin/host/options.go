@@ -55,10 +55,10 @@ type Options struct {
 	// Dirs are searched for plugins in order, before the directories of
 	// $NCZARR_PLUGIN_PATH and $XDG_DATA_HOME/nczarr/plugins.
 	Dirs []string
-	// Only, if not empty, is the path of the only plugin that the host runs, pinned or
+	// OnlyPlugin, if not empty, is the path of the only plugin that the host runs, pinned or
 	// not. The host then has no built-ins, searches for no other plugins, and accepts
 	// every name that the plugin claims to serve.
-	Only string
+	OnlyPlugin string
 	// Lock pins plugins. A nil Lock pins none.
 	Lock *Lock
 	// AllowUnpinned permits plugins that Lock does not pin.
@@ -105,9 +105,9 @@ type Options struct {
 	// InlineOnly keeps all plugins at level 0 of the data plane, without shared memory.
 	// It is for tests and for debugging.
 	InlineOnly bool
-	// KeepFiles makes drivers read their files themselves instead of lending them to
+	// NoLending makes drivers read their files themselves instead of lending them to
 	// the host. It is for tests and measurements.
-	KeepFiles bool
+	NoLending bool
 	// Poison overwrites the memory for a plugin's answers before each use, each time
 	// with another byte. An answer that relies on old memory contents then fails. It is
 	// for tests of plugins.

@@ -121,7 +121,7 @@ func TestOwners(t *testing.T) {
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "greedy", "nczarr-driver-evil", "nczarr-driver-tape", "nczarr-filter-zstd")
-	opts.Only, opts.AllowUnpinned = filepath.Join(opts.Dirs[0], "nczarr-driver-evil"), false
+	opts.OnlyPlugin, opts.AllowUnpinned = filepath.Join(opts.Dirs[0], "nczarr-driver-evil"), false
 	opts.Builtin.Openers = []driver.Opener{trouble{name: "tape"}}
 	opts.DriverGrants = map[string][]string{"tape": {"env:ESCAPE_SECRET"}}
 	haveSecret(&opts)

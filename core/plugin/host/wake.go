@@ -7,10 +7,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Wake starts the process that serves the named driver or filter, so that Plugins has
+// Start starts the process that serves the named driver or filter, so that Plugins has
 // details of it. It does nothing if the name is unknown or served in process. The
 // process of a driver is granted no store location.
-func (h *Host) Wake(ctx context.Context, name string) error {
+func (h *Host) Start(ctx context.Context, name string) error {
 	if !h.isBuiltin(name) {
 		for _, kind := range []string{kindDriver, kindFilter} {
 			if p, err := h.find(kind, name); err == nil {
@@ -81,10 +81,10 @@ func (h *Host) Deaths() []error {
 	return slices.Clone(h.deaths)
 }
 
-// Warm starts the process of the built-in filters in the background, if they run in
+// StartFilters starts the process of the built-in filters in the background, if they run in
 // one. Calling it before opening a dataset lets that process start at the same time as
 // the driver's. Errors are reported by the first call that needs the process.
-func (h *Host) Warm() {
+func (h *Host) StartFilters() {
 	if h.opts.builtinsInProcess() {
 		return
 	}

@@ -18,8 +18,8 @@ func TestWarm(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, host.Options{Isolation: c.isolation})
-			h.Warm()
-			if err := h.Wake(t.Context(), h.Filters()[0].ID); err != nil {
+			h.StartFilters()
+			if err := h.Start(t.Context(), h.Filters()[0].ID); err != nil {
 				t.Fatal(err)
 			}
 			got := 0
@@ -36,10 +36,10 @@ func TestWarm(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, host.Options{Isolation: host.Process})
-		h.Warm()
+		h.StartFilters()
 		if err := h.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		h.Warm() // no effect after Close
+		h.StartFilters() // no effect after Close
 	})
 }

@@ -33,11 +33,11 @@ type CacheOptions struct {
 // CacheStats holds the counters of a cache. It is safe for concurrent use.
 type CacheStats struct {
 	Hits    atomic.Int64 // reads from the disk
-	Trusted atomic.Int64 // hits younger than MaxAge, without a request to the store
+	Unverified atomic.Int64 // hits younger than MaxAge, without a request to the store
 	Misses  atomic.Int64 // reads from the store
 	Bytes   atomic.Int64 // bytes read from the disk
 	Damaged atomic.Int64 // entries discarded because their checksum was wrong
-	Unkept  atomic.Int64 // content that could not be written
+	WriteErrors  atomic.Int64 // content that could not be written
 }
 
 type cache struct {
@@ -99,7 +99,7 @@ func (c *cache) Get(ctx context.Context, key string, opts *driver.GetOptions, al
 	c.stats.Misses.Add(1)
 	if info.Version != "" && int64(len(data)) <= c.o.Size/8 {
 		if err := c.disk.keep(name, began, info, data); err != nil {
-			c.stats.Unkept.Add(1)
+			c.stats.WriteErrors.Add(1)
 		}
 	}
 	return data, info, nil
@@ -139,7 +139,7 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 	c.stats.Hits.Add(1)
 	c.stats.Bytes.Add(e.length)
 	if trusted {
-		c.stats.Trusted.Add(1)
+		c.stats.Unverified.Add(1)
 	}
 	c.disk.touch(e)
 	return dst, info, true, nil

@@ -88,7 +88,7 @@ func readerMain(dir string) error {
 		}
 		fmt.Println("read", i)
 	}
-	fmt.Println("hits", stats.Hits.Load(), "misses", stats.Misses.Load(), "unkept", stats.Unkept.Load())
+	fmt.Println("hits", stats.Hits.Load(), "misses", stats.Misses.Load(), "unkept", stats.WriteErrors.Load())
 	return nil
 }
 
@@ -301,8 +301,8 @@ func TestCacheMaxAge(t *testing.T) {
 	c, _, n, stats := cached(t, layer.CacheOptions{MaxAge: time.Hour})
 	putOne(t, c, "one")
 	getOne(t, c, driver.GetOptions{})
-	if got := getOne(t, c, driver.GetOptions{}); got != "one" || n.Stat.Load() != 0 || stats.Trusted.Load() != 1 {
-		t.Errorf("%q, %d stats, %d trusted", got, n.Stat.Load(), stats.Trusted.Load())
+	if got := getOne(t, c, driver.GetOptions{}); got != "one" || n.Stat.Load() != 0 || stats.Unverified.Load() != 1 {
+		t.Errorf("%q, %d stats, %d trusted", got, n.Stat.Load(), stats.Unverified.Load())
 	}
 	putOne(t, c, "two")
 	if got := getOne(t, c, driver.GetOptions{}); got != "two" {

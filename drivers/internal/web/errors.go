@@ -16,11 +16,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Failed returns the error for a request without a complete response: the error of ctx,
+// RequestError returns the error for a request without a complete response: the error of ctx,
 // or an ncerr.ErrIO without the URL, which may contain secrets. The error is Retryable
 // unless the host name does not exist, a certificate is not trusted, or the server does
 // not speak TLS. An *ncerr.Error in the chain of err is returned as it is.
-func Failed(ctx context.Context, err error) error {
+func RequestError(ctx context.Context, err error) error {
 	if own := ctx.Err(); own != nil {
 		return own
 	}
@@ -53,11 +53,11 @@ type plain struct{ err error }
 
 func (p plain) Error() string { return p.err.Error() }
 
-// Status returns the error for a response with an unexpected status. It handles the
+// StatusError returns the error for a response with an unexpected status. It handles the
 // statuses that mean the same in every protocol on top of HTTP; 404 is not one of them.
 // Temporary failures are Retryable, after the time in the Retry-After header.
-func Status(resp *http.Response, now time.Time) *ncerr.Error {
-	text := Said("the server answered " + resp.Status)
+func StatusError(resp *http.Response, now time.Time) *ncerr.Error {
+	text := Sanitize("the server answered " + resp.Status)
 	kind, again := ncerr.ErrIO, false
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
@@ -80,9 +80,9 @@ func Status(resp *http.Response, now time.Time) *ncerr.Error {
 // maxSaid is the maximum length in bytes of server text in an error message.
 const maxSaid = 1000
 
-// Said makes a single line of text that contains words from a server. It replaces
+// Sanitize makes a single line of text that contains words from a server. It replaces
 // unprintable characters by spaces and truncates long text.
-func Said(text string) string {
+func Sanitize(text string) string {
 	cut := len(text) > maxSaid
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -40,7 +40,7 @@ func TestRedirectNearer(t *testing.T) {
 			resp, err = tr.RoundTrip(second)
 		}
 		if err != nil {
-			return web.Failed(t.Context(), err)
+			return web.RequestError(t.Context(), err)
 		}
 		return resp.Body.Close()
 	}

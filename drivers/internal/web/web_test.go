@@ -72,7 +72,7 @@ func TestSending(t *testing.T) {
 		if !errors.Is(stopped, web.ErrTimeout) || errors.Is(stopped, context.Canceled) {
 			t.Errorf("a body that stopped: got %v", stopped)
 		}
-		mine := web.Failed(t.Context(), stopped)
+		mine := web.RequestError(t.Context(), stopped)
 		if again, _ := ncerr.Retry(mine); ncerr.KindOf(mine) != ncerr.ErrIO || !again {
 			t.Errorf("got %v", mine)
 		}
@@ -97,16 +97,16 @@ func TestRetryAfter(t *testing.T) {
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	_, err := http.Get("http://127.0.0.1:1/?sig=hush") //nolint:bodyclose // it fails
-	if err == nil || strings.Contains(web.Failed(t.Context(), err).Error(), "hush") {
+	if err == nil || strings.Contains(web.RequestError(t.Context(), err).Error(), "hush") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := web.Failed(ctx, err); got != context.Canceled { //nolint:errorlint // it must be bare
+	if got := web.RequestError(ctx, err); got != context.Canceled { //nolint:errorlint // it must be bare
 		t.Errorf("got %v", got)
 	}
 	known := ncerr.Errorf(ncerr.ErrLimit, "", "", "too much")
-	if got := web.Failed(t.Context(), fmt.Errorf("deeper: %w", known)); ncerr.KindOf(got) != ncerr.ErrLimit {
+	if got := web.RequestError(t.Context(), fmt.Errorf("deeper: %w", known)); ncerr.KindOf(got) != ncerr.ErrLimit {
 		t.Errorf("got %v", got)
 	}
 }

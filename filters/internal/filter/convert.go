@@ -7,14 +7,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Unfit returns an ErrConvert for encoding element i of src, which has type from and does
+// EncodeError returns an ErrConvert for encoding element i of src, which has type from and does
 // not fit type to.
-func Unfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
+func EncodeError(src []byte, from dtype.Type, i int, to dtype.Type) error {
 	return ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
 }
 
-// Misfit returns an ErrCorrupt for decoding element i of src, which does not fit type to.
-func Misfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
+// DecodeError returns an ErrCorrupt for decoding element i of src, which does not fit type to.
+func DecodeError(src []byte, from dtype.Type, i int, to dtype.Type) error {
 	return Corrupt("stored element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
 }
 

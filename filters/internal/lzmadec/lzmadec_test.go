@@ -58,7 +58,7 @@ func chunks(dst, src []byte) (int, error) {
 		err = lzmadec.ErrCorrupt
 	}
 	if err == nil {
-		lzmadec.Undelta(dst[:n], 2)
+		lzmadec.DecodeDelta(dst[:n], 2)
 	}
 	return n, err
 }

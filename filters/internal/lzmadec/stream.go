@@ -166,9 +166,9 @@ func (d *decoder) stored(src []byte, ip int) (int, error) {
 	return ip + size, nil
 }
 
-// Undelta adds to each byte the one dist bytes before it, which reverses xz's delta
+// DecodeDelta adds to each byte the one dist bytes before it, which reverses xz's delta
 // filter. dist is 1 to 256.
-func Undelta(b []byte, dist int) {
+func DecodeDelta(b []byte, dist int) {
 	for i := dist; i < len(b); i++ {
 		b[i] += b[i-dist]
 	}

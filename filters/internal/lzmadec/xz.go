@@ -167,7 +167,7 @@ func block(ctx context.Context, dst, src []byte, check byte) (n, unpadded int, e
 		return 0, 0, ErrCorrupt
 	}
 	for _, d := range h.deltas {
-		Undelta(dst[:n], d)
+		DecodeDelta(dst[:n], d)
 	}
 	used := head + packed
 	for ; used%4 != 0; used++ {

@@ -21,7 +21,7 @@ import (
 func Probe() Support {
 	s := Support{Landlock: min(landlockCall(1<<0), abiNewest), Scoped: landlockCall(1<<1)&erratumScope != 0, Seccomp: haveAction(unix.SECCOMP_RET_ERRNO)}
 	s.Notify = s.Seccomp && s.Landlock > 0 && haveAction(unix.SECCOMP_RET_USER_NOTIF) // kernels with Landlock also support continuing a notified call
-	s.Look = s.Notify && mayLook()
+	s.Inspect = s.Notify && mayLook()
 	return s
 }
 
@@ -92,7 +92,7 @@ func closeOthers(p *Policy) error {
 	}
 	for _, e := range entries {
 		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd <= 2 || slices.Contains(p.Keep, fd) {
+		if err != nil || fd <= 2 || slices.Contains(p.KeepFDs, fd) {
 			continue
 		}
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)

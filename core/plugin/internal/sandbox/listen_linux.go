@@ -53,22 +53,22 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "listening"), os.NewFile(uintptr(fds[1]), "listening"), nil
 }
 
-// Errors of Judge that concern the system.
+// Errors of Supervise that concern the system.
 var (
 	// ErrNotHandedOver is returned if a process did not hand over supervision of its
 	// calls.
 	ErrNotHandedOver = errors.New("the process did not hand over supervision of its calls")
-	// ErrUnseen is returned if a process listens on a socket that could not be
+	// ErrNotInspected is returned if a process listens on a socket that could not be
 	// inspected.
-	ErrUnseen = errors.New("the sockets of the process cannot be inspected")
+	ErrNotInspected = errors.New("the sockets of the process cannot be inspected")
 )
 
-// Judge decides about the calls that a process hands over. Until it listens, the
+// Supervise decides about the calls that a process hands over. Until it listens, the
 // process may execute programs from its first thread only, because other threads have
 // no parent-death signal. The process may listen once, on a Unix socket with a path,
 // which Landlock restricts to its private directory. Without look any socket is
-// accepted. All later calls fail. Judge returns when the process listens or has exited.
-func Judge(ours *os.File, look bool) error {
+// accepted. All later calls fail. Supervise returns when the process listens or has exited.
+func Supervise(ours *os.File, look bool) error {
 	pid, notices, err := takeOver(ours)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func Judge(ours *os.File, look bool) error {
 		}
 	}
 	if look && !j.look {
-		return ErrUnseen
+		return ErrNotInspected
 	}
 	return nil
 }

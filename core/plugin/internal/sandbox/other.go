@@ -13,10 +13,10 @@ func Probe() Support { return Support{} }
 // Apply fails. No host calls for a sandbox on this platform.
 func Apply(string) (*Policy, error) { return nil, errors.New("this platform has no sandbox") }
 
-// ErrNotHandedOver and ErrUnseen are never returned on this platform.
+// ErrNotHandedOver and ErrNotInspected are never returned on this platform.
 var (
 	ErrNotHandedOver = errors.New("the process did not hand over supervision of its calls")
-	ErrUnseen        = errors.New("the sockets of the process cannot be inspected")
+	ErrNotInspected        = errors.New("the sockets of the process cannot be inspected")
 )
 
 // ListeningPair fails. No host uses it on this platform.
@@ -24,8 +24,8 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
-// Judge fails. No host uses it on this platform.
-func Judge(*os.File, bool) error { return errors.ErrUnsupported }
+// Supervise fails. No host uses it on this platform.
+func Supervise(*os.File, bool) error { return errors.ErrUnsupported }
 
 // Seal does nothing on this platform.
 func (*Policy) Seal() error { return nil }

@@ -24,8 +24,8 @@ type Policy struct {
 	// NoFiles forbids the process to write to files, even in its private directory. It
 	// can still create empty files there.
 	NoFiles bool `json:"no_files,omitempty"`
-	// Keep lists descriptors to keep open besides the first three.
-	Keep []int `json:"keep,omitempty"`
+	// KeepFDs lists descriptors to keep open besides the first three.
+	KeepFDs []int `json:"keep,omitempty"`
 	// Listening is a descriptor through which the process hands over supervision of its
 	// listen and execve calls to the host, or 0. It requires MayExec.
 	Listening int `json:"listening,omitempty"`
@@ -61,7 +61,7 @@ type Support struct {
 	// Notify reports whether another process can supervise system calls. Look reports
 	// whether the supervisor can also inspect their descriptors.
 	Notify bool `json:"notify"`
-	Look   bool `json:"look"`
+	Inspect   bool `json:"look"`
 }
 
 // Landlock ABI versions that introduced features.
@@ -97,7 +97,7 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 	}
 	add(!s.Seccomp, "system calls are not filtered (no seccomp)")
 	add(s.Seccomp && !s.Notify && !selfContained, "the process can listen on any sockets and outlive its host (no seccomp notification)")
-	add(s.Seccomp && s.Notify && !s.Look && !selfContained, "the process can listen on one socket of any kind (no pidfd_getfd)")
+	add(s.Seccomp && s.Notify && !s.Inspect && !selfContained, "the process can listen on one socket of any kind (no pidfd_getfd)")
 	if !s.usable(p) {
 		return append(out, "files are not confined (no Landlock)")
 	}

@@ -18,7 +18,7 @@ func program(p *Policy, pid int) filter {
 	f.refuse(unix.EPERM, legacy[:]...)
 	f.refuse(unix.ENOSYS, unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_PIDFD_OPEN)
 	if p.MayExec {
-		f.refuse(unix.ENOSYS, unix.SYS_EXECVEAT) // which Judge does not supervise
+		f.refuse(unix.ENOSYS, unix.SYS_EXECVEAT) // which Supervise does not supervise
 	} else {
 		f.refuse(unix.EPERM, unix.SYS_EXECVE, unix.SYS_EXECVEAT)
 	}

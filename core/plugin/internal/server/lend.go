@@ -31,7 +31,7 @@ func (x *storeExec) lend(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	case opts.Limit > 0 && n > opts.Limit:
 		return ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
 	}
-	if err := shm.Lend(x.sh.channel, j.m.GetLend(), f); err != nil {
+	if err := shm.Send(x.sh.channel, j.m.GetLend(), f); err != nil {
 		return err
 	}
 	r.Head = &pb.GetHead{Info: wire.InfoToWire(info), Length: n}

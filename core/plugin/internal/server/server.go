@@ -31,10 +31,10 @@ type Config struct {
 	BuildID string
 	Drivers []driver.Opener
 	Filters []codecdriver.Provider
-	// Started, if not nil, is called at the first Describe.
-	Started func()
-	// Again permits several hosts to configure the process, one after the other.
-	Again bool
+	// OnDescribe, if not nil, is called at the first Describe.
+	OnDescribe func()
+	// Reconfigurable permits several hosts to configure the process, one after the other.
+	Reconfigurable bool
 	// Channel is the inherited channel of level 1. If it is nil, the server offers only
 	// level 0.
 	Channel *os.File
@@ -104,8 +104,8 @@ type pluginService struct {
 
 func (p *pluginService) Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeReply, error) {
 	cfg := p.s.cfg
-	if cfg.Started != nil {
-		p.started.Do(cfg.Started)
+	if cfg.OnDescribe != nil {
+		p.started.Do(cfg.OnDescribe)
 	}
 	r := &pb.DescribeReply{
 		Name: cfg.Name, Version: cfg.Version, BuildId: cfg.BuildID,
@@ -129,7 +129,7 @@ func (p *pluginService) Configure(ctx context.Context, r *pb.ConfigureRequest) (
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.done && !p.s.cfg.Again:
+	case p.done && !p.s.cfg.Reconfigurable:
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "already configured"))
 	case r.GetLevel() > 1 || r.GetLevel() == 1 && p.s.cfg.Channel == nil || r.GetLevel() == 0 && len(r.GetSegments()) > 0:
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "configure", "", "level %d of the data plane is not supported", r.GetLevel()))

@@ -24,9 +24,9 @@ func Pair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "channel"), os.NewFile(uintptr(fds[1]), "channel"), nil
 }
 
-// Adopt returns a file for the inherited end of a channel, or for any other pollable
+// Inherit returns a file for the inherited end of a channel, or for any other pollable
 // descriptor. It keeps children of this process from inheriting the descriptor.
-func Adopt(fd int) (*os.File, error) {
+func Inherit(fd int) (*os.File, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
@@ -46,8 +46,8 @@ func Dup(f *os.File) (int, error) {
 	return fd, errors.Join(err, os.NewSyscallError("fcntl", got))
 }
 
-// Lend sends a copy of f's descriptor with a tag. It blocks while the channel is full.
-func Lend(channel *os.File, tag uint64, f *os.File) error {
+// Send sends a copy of f's descriptor with a tag. It blocks while the channel is full.
+func Send(channel *os.File, tag uint64, f *os.File) error {
 	conn, err := channel.SyscallConn()
 	if err != nil {
 		return err
@@ -65,12 +65,12 @@ func Lend(channel *os.File, tag uint64, f *os.File) error {
 	return errors.Join(err, os.NewSyscallError("sendmsg", sent))
 }
 
-// Take receives the next lent descriptor and its tag. It does not block: it fails with
+// Receive receives the next lent descriptor and its tag. It does not block: it fails with
 // os.ErrDeadlineExceeded if the channel is empty, and with io.EOF if the other end is
 // closed. If this process has no free descriptor, it returns the tag and
-// ErrNoDescriptor. A message not sent by [Lend] is os.ErrInvalid, and its descriptors
+// ErrNoDescriptor. A message not sent by [Send] is os.ErrInvalid, and its descriptors
 // are closed.
-func Take(channel *os.File) (tag uint64, f *os.File, err error) {
+func Receive(channel *os.File) (tag uint64, f *os.File, err error) {
 	conn, err := channel.SyscallConn()
 	if err != nil {
 		return 0, nil, err

@@ -25,14 +25,14 @@ func Release([]byte) error { return errors.ErrUnsupported }
 // Pair fails.
 func Pair() (ours, theirs *os.File, err error) { return nil, nil, errors.ErrUnsupported }
 
-// Lend fails.
-func Lend(*os.File, uint64, *os.File) error { return errors.ErrUnsupported }
+// Send fails.
+func Send(*os.File, uint64, *os.File) error { return errors.ErrUnsupported }
 
-// Take fails.
-func Take(*os.File) (uint64, *os.File, error) { return 0, nil, errors.ErrUnsupported }
+// Receive fails.
+func Receive(*os.File) (uint64, *os.File, error) { return 0, nil, errors.ErrUnsupported }
 
-// Adopt fails.
-func Adopt(int) (*os.File, error) { return nil, errors.ErrUnsupported }
+// Inherit fails.
+func Inherit(int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 // Dup fails.
 func Dup(*os.File) (int, error) { return 0, errors.ErrUnsupported }

@@ -18,8 +18,8 @@ const maxRank = 4096
 func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
 	m := &pb.CodecDescription{
 		Id: Text(d.ID), V3: Text(d.V3), Hdf5: int32(min(max(0, d.HDF5), math.MaxInt32)), Summary: Text(d.Summary),
-		Encode: d.Encode, Decode: d.Decode, Lossy: d.Lossy, Loses: Text(d.Loses),
-		Transform: string(d.Transform), Prepares: d.Prepares, Objects: string(d.Objects), Aliases: texts(d.Aliases),
+		Encode: d.Encode, Decode: d.Decode, Lossy: d.Lossy, Loses: Text(d.LossNote),
+		Transform: string(d.Transform), Prepares: d.Preparation, Objects: string(d.Objects), Aliases: texts(d.Aliases),
 	}
 	for i := range d.Params {
 		p := &d.Params[i]
@@ -36,14 +36,14 @@ func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
 func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
 	d := codecdriver.Description{
 		ID: Text(m.GetId()), V3: Text(m.GetV3()), HDF5: int(max(0, m.GetHdf5())), Summary: Text(m.GetSummary()),
-		Encode: m.GetEncode(), Decode: m.GetDecode(), Lossy: m.GetLossy(), Loses: Text(m.GetLoses()),
-		Transform: codecdriver.Transform(Text(m.GetTransform())), Prepares: m.GetPrepares(),
+		Encode: m.GetEncode(), Decode: m.GetDecode(), Lossy: m.GetLossy(), LossNote: Text(m.GetLoses()),
+		Transform: codecdriver.Transform(Text(m.GetTransform())), Preparation: m.GetPrepares(),
 		Objects: codecdriver.Objects(Text(m.GetObjects())), Aliases: texts(first(m.GetAliases(), codecdriver.MaxAliases)),
 	}
 	for _, p := range first(m.GetParams(), codecdriver.MaxParams) {
 		d.Params = append(d.Params, codecdriver.Param{
 			Name: Text(p.GetName()), Type: codecdriver.ParamType(Text(p.GetType())), Min: p.GetMin(), Max: p.GetMax(), Choices: texts(first(p.GetChoices(), codecdriver.MaxChoices)),
-			Default: Text(p.GetDefaultValue()), Required: p.GetRequired(), Input: codecdriver.InputFact(Text(p.GetInput())),
+			Default: Text(p.GetDefaultValue()), Required: p.GetRequired(), Input: codecdriver.InputProperty(Text(p.GetInput())),
 			HDF5: int(min(p.GetHdf5(), math.MaxInt32)), HDF5Default: Text(p.GetHdf5Default()), Doc: Text(p.GetDoc()),
 		})
 	}

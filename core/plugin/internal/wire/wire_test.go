@@ -134,7 +134,7 @@ func TestDescriptions(t *testing.T) {
 	for _, d := range []codecdriver.Description{
 		{},
 		{ID: "i", V3: "v", HDF5: 32015, Summary: "s", Encode: true, Decode: true, Lossy: true},
-		{ID: "i", Loses: "l", Transform: codecdriver.ArrayToBytes, Prepares: true, Objects: codecdriver.Text, Aliases: []string{"a", "b"}, Params: []codecdriver.Param{
+		{ID: "i", LossNote: "l", Transform: codecdriver.ArrayToBytes, Preparation: true, Objects: codecdriver.Text, Aliases: []string{"a", "b"}, Params: []codecdriver.Param{
 			{Name: "n", Type: codecdriver.IntParam, Min: -2, Max: 3, Default: "1", Input: codecdriver.InputSize, HDF5: 2, HDF5Default: "3", Doc: "d"},
 			{Name: "t", Type: codecdriver.TextParam, Choices: []string{"x"}, Required: true},
 		}},

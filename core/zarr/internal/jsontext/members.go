@@ -28,9 +28,9 @@ func (d *Document) Get(name string) Value {
 	return ""
 }
 
-// Of returns text as a Value without copying or validating it. The caller must not modify
+// FromBytes returns text as a Value without copying or validating it. The caller must not modify
 // text afterwards.
-func Of(text []byte) Value { return Value(unsafe.String(unsafe.SliceData(text), len(text))) }
+func FromBytes(text []byte) Value { return Value(unsafe.String(unsafe.SliceData(text), len(text))) }
 
 // typicalMembers is the initial capacity for the members of an object.
 const typicalMembers = 12
@@ -43,7 +43,7 @@ func (d *Document) Parse(text []byte) error {
 	if cap(found.list) == 0 {
 		found.list = make([]Member, 0, typicalMembers)
 	}
-	s := scanner{b: string(Of(text)), found: &found}
+	s := scanner{b: string(FromBytes(text)), found: &found}
 	v, err := s.whole()
 	d.Text, d.Members, d.Strict = v, found.list, !s.loose
 	return err

@@ -177,9 +177,9 @@ func (w *Writer) Ints(list []int64) {
 // control characters in strings are escaped.
 func (w *Writer) Value(v Value) { w.value(v, false) }
 
-// Keep is like [Writer.Value], but writes NaN, Infinity and -Infinity as bare words. It
+// ValueKeepNaN is like [Writer.Value], but writes NaN, Infinity and -Infinity as bare words. It
 // serves documents for Python readers, to which a string is a different value.
-func (w *Writer) Keep(v Value) { w.value(v, true) }
+func (w *Writer) ValueKeepNaN(v Value) { w.value(v, true) }
 
 func (w *Writer) value(v Value, words bool) {
 	if words && json.Valid([]byte(v)) {
