@@ -110,7 +110,7 @@ func (h *fileHome) probe(context.Context) error {
 			return err
 		}
 	}
-	f, err := h.temp()
+	f, err := h.spill()
 	if err != nil {
 		return err
 	}

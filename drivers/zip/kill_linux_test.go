@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -46,4 +48,34 @@ func TestKilledWriter(t *testing.T) {
 		}
 	}
 	t.Logf("generations found: %v", seen)
+}
+
+// TestKilledOpener kills a process at each call that changes files, from opening a new
+// archive until it has content in the spill file. Nothing must be left.
+func TestKilledOpener(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR, 0o600)
+	if err != nil {
+		t.Skip("the file system has no files without a name")
+	}
+	_ = unix.Close(fd)
+	for at := 1; ; at++ {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), spillEnv+"="+filepath.Join(dir, "x.zip"))
+		out, err := killpoint.Run(cmd, killpoint.Plan{At: at})
+		if err != nil || out.Code > 0 {
+			t.Fatalf("call %d: %+v, %v", at, out, err)
+		}
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			t.Fatalf("killed at call %d, %s: %v is left, %v", at, out.Point, left, err)
+		}
+		if out.Code == 0 { // it was not killed
+			if at < 3 {
+				t.Fatalf("only %d calls", at-1)
+			}
+			return
+		}
+	}
 }

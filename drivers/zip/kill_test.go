@@ -15,6 +15,9 @@ import (
 // killEnv makes the test binary run writeForever.
 const killEnv = "NCZARR_TEST_ZIP_WRITER"
 
+// spillEnv makes the test binary run writeLarge.
+const spillEnv = "NCZARR_TEST_ZIP_SPILL"
+
 const killObjects = 20
 
 func TestMain(m *testing.M) {
@@ -22,6 +25,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(killEnv) != "":
 		writeForever(os.Getenv(killEnv))
+	case os.Getenv(spillEnv) != "":
+		writeLarge(os.Getenv(spillEnv))
 	case os.Getenv(fullEnv) != "":
 		writeTooMuch(os.Getenv(fullEnv))
 	default:
@@ -46,4 +51,19 @@ func writeForever(path string) {
 	}
 	fmt.Println("error", err)
 	os.Exit(1)
+}
+
+// writeLarge opens a new archive and puts an object that goes to the spill file. It does
+// not flush.
+func writeLarge(path string) {
+	ctx := context.Background()
+	m, err := zipdriver.New().Open(ctx, driver.OpenSpec{Path: path, Mode: driver.Create})
+	if err == nil {
+		_, err = m.Put(ctx, "large", driver.Bytes(strings.Repeat("x", 300<<10)), &driver.PutOptions{})
+	}
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }

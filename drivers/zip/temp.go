@@ -21,12 +21,17 @@ func tempStem(base string) string { return "." + base[:min(len(base), 64)] + "."
 // tempDigits is the number of digits between the stem and ".tmp".
 const tempDigits = 16
 
+// tempName returns the path of a temporary file of the archive base in dir.
+func tempName(dir, base string) string {
+	return filepath.Join(dir, fmt.Sprintf("%s%0*x.tmp", tempStem(base), tempDigits, rand.Uint64()))
+}
+
 // makeTemp creates a file with the default permissions of a new file, unlike
 // os.CreateTemp. The file is locked until it is closed or unlocked, which shows others
 // that it is in use.
 func makeTemp(dir, base string) (*os.File, error) {
 	for {
-		name := filepath.Join(dir, fmt.Sprintf("%s%0*x.tmp", tempStem(base), tempDigits, rand.Uint64()))
+		name := tempName(dir, base)
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -52,10 +57,14 @@ func sameName(f *os.File) bool {
 	return err == nil && os.SameFile(is, named)
 }
 
-// makeUnlinked creates a file and removes its name at once, if the system allows that for
-// open files. The caller must discard the file.
+// makeUnlinked creates a file without a name, or one whose name it removes at once, if the
+// system allows that for open files. The caller must discard the file.
 func makeUnlinked(dir, base string) (*os.File, error) {
-	f, err := makeTemp(dir, base)
+	f, err := openUnnamed(dir, base)
+	if err == nil {
+		return f, nil
+	}
+	f, err = makeTemp(dir, base)
 	if err == nil {
 		_ = os.Remove(f.Name()) // discard tries again
 	}
