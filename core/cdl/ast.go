@@ -22,7 +22,7 @@ type File struct {
 	// their variable, as netcdf-c does. Parse leaves it unset, which makes such strings
 	// an error.
 	TruncateStrings bool
-	Root       *Group
+	Root            *Group
 
 	src io.ReaderAt
 }

@@ -52,7 +52,7 @@ func appendG(dst []byte, v float64, digits int) []byte {
 	return strconv.AppendFloat(dst, v, 'g', max(digits, 1), 64)
 }
 
-// appendAttrFloat is like appendFloat, but for attributes. The text always contains a
+// appendAttrFloat is appendFloat for attributes. The text always contains a
 // point, and has the suffix f for a float, so that it is parsed with the right type.
 func (f *formatter) appendAttrFloat(dst []byte, v float64, bits int) []byte {
 	start := len(dst)

@@ -78,12 +78,12 @@ type PathKind uint8
 // The results of a probe.
 const (
 	NotProbed  PathKind = iota // unknown
-	Missing                  // no file exists
-	Directory                // a directory
-	ZipArchive               // a file that begins with a zip signature
-	NetCDF3                  // a file that begins with the classic netCDF signature
-	HDF5                     // a file that begins with the HDF5 signature
-	OtherFile                // any other file, even an empty one
+	Missing                    // no file exists
+	Directory                  // a directory
+	ZipArchive                 // a file that begins with a zip signature
+	NetCDF3                    // a file that begins with the classic netCDF signature
+	HDF5                       // a file that begins with the HDF5 signature
+	OtherFile                  // any other file, even an empty one
 )
 
 // String returns a phrase for messages, such as "a zip archive".

@@ -46,7 +46,7 @@ func (d distant) List(ctx context.Context, prefix string, o *driver.ListOptions)
 	}
 }
 
-func far(o *nczarr.Options, refuse ...string) *nczarr.Options {
+func remoteOptions(o *nczarr.Options, refuse ...string) *nczarr.Options {
 	c := *o
 	c.Wrap = func(m driver.Map) driver.Map { return distant{m, refuse, nil} }
 	return &c
@@ -70,14 +70,14 @@ func TestListingAhead(t *testing.T) {
 		".zgroup": group, "a/.zgroup": group, "a/v/.zarray": oneArray, "b/.zgroup": group, "b/v/.zarray": oneArray, "v/.zarray": oneArray,
 	})
 	for _, url := range []string{"mem:array#mode=zarr", "mem:nc#mode=nczarr"} {
-		if ds := open(t, url, far(o, "")); len(ds.Problems()) > 0 {
+		if ds := open(t, url, remoteOptions(o, "")); len(ds.Problems()) > 0 {
 			t.Errorf("%s: %v", url, ds.Problems())
 		}
 	}
-	if _, err := nczarr.Open(t.Context(), "mem:tree#mode=zarr", far(o, "")); !errors.Is(err, ncerr.ErrPermission) {
+	if _, err := nczarr.Open(t.Context(), "mem:tree#mode=zarr", remoteOptions(o, "")); !errors.Is(err, ncerr.ErrPermission) {
 		t.Errorf("a root that cannot be listed: want ErrPermission, got %v", err)
 	}
-	for _, ds := range []*nczarr.Dataset{open(t, "mem:tree#mode=zarr", far(o, "b/")), open(t, "mem:tree", far(o, "b/"))} {
+	for _, ds := range []*nczarr.Dataset{open(t, "mem:tree#mode=zarr", remoteOptions(o, "b/")), open(t, "mem:tree", remoteOptions(o, "b/"))} {
 		variable(t, ds, "v")
 		variable(t, ds, "a/v")
 		if p := ds.Problems(); len(p) != 1 || p[0].Path != "/b" || !errors.Is(p[0].Err, ncerr.ErrPermission) {
@@ -101,14 +101,14 @@ func TestListingAheadIsBounded(t *testing.T) {
 	}
 	store(t, o, "n", objects)
 	o.Limits.MaxNodes = 16
-	ds := open(t, "mem:n#mode=zarr", far(o))
+	ds := open(t, "mem:n#mode=zarr", remoteOptions(o))
 	for _, g := range ds.Root().Groups() {
 		if n := len(g.Vars()); n != 3 {
 			t.Errorf("%s: %d variables", g.Path(), n)
 		}
 	}
 	o.Limits.MaxNodes = 15
-	if _, err := nczarr.Open(t.Context(), "mem:n#mode=zarr", far(o)); !errors.Is(err, ncerr.ErrLimit) {
+	if _, err := nczarr.Open(t.Context(), "mem:n#mode=zarr", remoteOptions(o)); !errors.Is(err, ncerr.ErrLimit) {
 		t.Errorf("want ErrLimit, got %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestConsolidatedFoundAhead(t *testing.T) {
 				t.Fatal(err)
 			}
 			closeDataset(t, ds)
-			for where, o := range map[string]*nczarr.Options{"near": o, "far": far(o)} {
+			for where, o := range map[string]*nczarr.Options{"local": o, "remote": remoteOptions(o)} {
 				ds := update(t, url, o)
 				if ds.Consolidated() != consolidated {
 					t.Errorf("%s, %s: want consolidated %v", url, where, consolidated)

@@ -43,14 +43,14 @@ const (
 // Claim records which process is replacing a dataset and from which stage, or is
 // creating a new dataset. The mark of a stage has the same form.
 type Claim struct {
-	About string    `json:"about"`
-	ID    string    `json:"id,omitempty"`    // random, so that no two claims are equal
-	Stage string    `json:"stage"`           // path of the stage in the form that the driver uses
+	About   string    `json:"about"`
+	ID      string    `json:"id,omitempty"`    // random, so that no two claims are equal
+	Stage   string    `json:"stage"`           // path of the stage in the form that the driver uses
 	Creates bool      `json:"makes,omitempty"` // a new dataset is being created and nothing is replaced
-	Host  string    `json:"host,omitempty"`
-	PID   int       `json:"pid,omitempty"`
-	Created  time.Time `json:"made,omitzero"`
-	Force bool      `json:"force,omitempty"` // everything at the location is replaced, not only the dataset
+	Host    string    `json:"host,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Created time.Time `json:"made,omitzero"`
+	Force   bool      `json:"force,omitempty"` // everything at the location is replaced, not only the dataset
 	// Nodes are the nodes of the dataset being created, or of the old dataset being
 	// replaced, by path; nil if unknown. The value for a group is nil.
 	Nodes map[string]*zarr.ChunkKeys `json:"nodes,omitempty"`

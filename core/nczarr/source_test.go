@@ -36,9 +36,9 @@ func (s table) Chunks(context.Context, []int64) iter.Seq2[manifest.Chunk, error]
 	}
 }
 
-func (table) Found()                                            {}
-func (table) Forget(bool)                                       {}
-func (table) SeparatorKnown() bool                                     { return true }
+func (table) Found()                                                 {}
+func (table) Forget(bool)                                            {}
+func (table) SeparatorKnown() bool                                   { return true }
 func (table) CheckMissing(context.Context, [][]int64, []int64) error { return nil }
 
 // TestLocations reads chunks through every state and field of a Location.

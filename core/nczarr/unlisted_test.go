@@ -36,7 +36,7 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("want %q and no warning, got %q, %v, %s", want, got, err, &log)
 	}
 	store(t, o, "all", consolidatedAll(objects))
-	got, err = open(t, "mem:all", far(o)).Unlisted(t.Context())
+	got, err = open(t, "mem:all", remoteOptions(o)).Unlisted(t.Context())
 	if err != nil || len(got) > 0 || strings.Count(log.String(), `path=/extra nodes=2`) != 1 {
 		t.Errorf("want one warning, got %q, %v, %s", got, err, &log)
 	}

@@ -12,9 +12,9 @@ type Relation uint8
 // The relations.
 const (
 	Disjoint Relation = iota // neither contains the other
-	Same                  // both are the same file or directory
-	Below                 // the second is inside the first
-	Above                 // the first is inside the second
+	Same                     // both are the same file or directory
+	Below                    // the second is inside the first
+	Above                    // the first is inside the second
 )
 
 // Compare returns the position of to relative to from. It compares file identities,

@@ -285,7 +285,9 @@ func isChar(t dtype.Type, text string, layout Layout) bool {
 // netcdf-c 4.9.0. That release stores and reads little-endian bytes even for types that
 // it declares big-endian. Big-endian data cannot be recognized in such a dataset, so
 // writers must not add any.
-func StoresLittleEndian(ncproperties string) bool { return strings.Contains(ncproperties, "netcdf=4.9.0,") }
+func StoresLittleEndian(ncproperties string) bool {
+	return strings.Contains(ncproperties, "netcdf=4.9.0,")
+}
 
 // oldChars reports whether the dataset was written by a release that stored chars as
 // "<U1".

@@ -27,9 +27,9 @@ import (
 type attrReader struct {
 	n     *node
 	doc   string
-	attrs *document // nil if there are none
+	attrs *document // nil without attributes
 	types typeList
-	place place    // where the types were found; zero if there are none
+	place place    // where the types were found; zero without types
 	fill  dtype.NC // type of _FillValue, or NCNone
 	bytes bool     // elements are bytes; Zarr v3 stores _FillValue in base64
 	text  bool     // _FillValue is stored under the name textFillAttr

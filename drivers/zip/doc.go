@@ -40,7 +40,7 @@
 //
 // # What is written
 //
-// Equal content gives equal bytes. The archive contains first the documents that the
+// Equal content results in equal bytes. The archive contains first the documents that the
 // caller named, depth first, and then the other members, without directory entries, all
 // dated 1980-01-01. Unchanged members are copied as they are, including their date.
 // Unflushed values stay in memory up to the size given by the option spill. Further

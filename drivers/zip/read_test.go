@@ -57,8 +57,8 @@ func TestReadForms(t *testing.T) {
 			wantContent(t, opened(t, saved(t, tc.archive), driver.Read, ""), tc.want)
 			inner := memmap.New()
 			put(t, inner, "x/y.zip", string(tc.archive))
-			for _, far := range []bool{false, true} {
-				m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: &distant{Map: inner, far: far}, InnerKey: "x/y.zip"}})
+			for _, isRemote := range []bool{false, true} {
+				m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: &distant{Map: inner, isRemote: isRemote}, InnerKey: "x/y.zip"}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,14 +88,14 @@ func TestCommentIsKept(t *testing.T) {
 // distant is a memory Map that optionally declares remote latency and counts its reads.
 type distant struct {
 	*memmap.Map
-	far   bool
-	mu    sync.Mutex
-	reads int
+	isRemote bool
+	mu       sync.Mutex
+	reads    int
 }
 
 func (d *distant) Capabilities() driver.Capabilities {
 	c := d.Map.Capabilities()
-	if d.far {
+	if d.isRemote {
 		c.Latency = driver.Remote
 	}
 	return c
@@ -110,7 +110,7 @@ func (d *distant) Get(ctx context.Context, key string, o *driver.GetOptions, a d
 
 func TestRemoteRequests(t *testing.T) {
 	t.Parallel()
-	d := &distant{Map: memmap.New(), far: true}
+	d := &distant{Map: memmap.New(), isRemote: true}
 	put(t, d, "z", string(stdZip(t, "", entry{name: "a", content: strings.Repeat("a", 100000)}, entry{name: "b", content: strings.Repeat("b", 200000), deflate: true})))
 	m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: d, InnerKey: "z"}})
 	if err != nil {

@@ -120,7 +120,7 @@ def with_tensorstore(args):
             a = tensorstore.open({"driver": "zarr3" if args.v3 else "zarr", "kvstore": kv}, open=True, read=True).result()
             values = a.read().result()
             if values.dtype.kind in "SV" and values.dtype.itemsize == 0:
-                raise TypeError("the Python binding gives characters without content")
+                raise TypeError("the Python binding returns characters without content")
             fill = a.fill_value
             out["/" + name] = canon.variable(numpy.asarray(values), None, a.chunk_layout.read_chunk.shape,
                                              None if fill is None else fill[()], None)

@@ -28,7 +28,7 @@ type Description struct {
 	Decode bool `json:"decode"`
 	// Lossy is set if decoding does not restore the encoded data exactly. Loses
 	// describes the loss if the values themselves are restored.
-	Lossy bool   `json:"lossy,omitempty"`
+	Lossy    bool   `json:"lossy,omitempty"`
 	LossNote string `json:"loses,omitempty"`
 	// Transform is the codec kind of Zarr v3.
 	Transform Transform `json:"transform,omitempty"`
@@ -111,9 +111,9 @@ type InputProperty string
 
 // The properties of input elements.
 const (
-	NoProperty    InputProperty = ""
-	InputType InputProperty = "type" // the type, in a DTypeParam
-	InputSize InputProperty = "size" // the size in bytes, in an IntParam; 0 if not stated
+	NoProperty InputProperty = ""
+	InputType  InputProperty = "type" // the type, in a DTypeParam
+	InputSize  InputProperty = "size" // the size in bytes, in an IntParam; 0 if not stated
 )
 
 // The limits on descriptions.

@@ -88,7 +88,7 @@ var attacks = map[string]func(arg string) error{
 	},
 	"take shared memory":   func(string) error { return mapMemory(unix.MAP_SHARED) },
 	"take a growing stack": func(string) error { return mapMemory(unix.MAP_PRIVATE | unix.MAP_GROWSDOWN) },
-	"hide memory":          func(string) error { return hideMemory() },
+	"allocate unseen":      func(string) error { return allocateUnseen() },
 	"take tables of pages": func(string) error {
 		mem, err := unix.Mmap(-1, 0, 1<<40, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 		if err != nil {
@@ -536,8 +536,8 @@ func mapMemory(flags int) error {
 	return unix.Munmap(mem)
 }
 
-// hideMemory makes written memory read-only, so that no limit counts it.
-func hideMemory() error {
+// allocateUnseen makes written memory read-only, so that no limit counts it.
+func allocateUnseen() error {
 	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return err

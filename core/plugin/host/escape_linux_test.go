@@ -190,7 +190,7 @@ func TestEscape(t *testing.T) { // the test has a descriptor that all children i
 		"read a link":           {builtIn, static, interpreted},
 		"read an attribute":     {interpreted},
 		"take an abstract name": {static, interpreted},
-		"hide memory":           {static, interpreted}, // loaders need this
+		"allocate unseen":       {static, interpreted}, // loaders need this
 		"take tables of pages":  {static, interpreted},
 		"write its own file":    {interpreted},
 		"keep a removed file":   {interpreted},

@@ -516,8 +516,8 @@ func TestDeaf(t *testing.T) {
 	}
 }
 
-// TestFloodedLane checks that unexpected answers do not exhaust the host's memory.
-func TestFloodedLane(t *testing.T) {
+// TestFloodedStream checks that unexpected answers do not exhaust the host's memory.
+func TestFloodedStream(t *testing.T) {
 	t.Parallel()
 	log := &locked{}
 	o := planeOptions(t, "plane-flood")

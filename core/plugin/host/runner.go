@@ -118,7 +118,7 @@ func closeAll(files []*os.File) {
 }
 
 // reap waits for the process to exit and kills the rest of its group before the group
-// id can be reused. It gives the pipe readers a short deadline.
+// id can be reused. It sets a short deadline for the readers of its pipes.
 func (p *process) reap() {
 	pid := p.cmd.Process.Pid
 	var err error

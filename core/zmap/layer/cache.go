@@ -32,12 +32,12 @@ type CacheOptions struct {
 
 // CacheStats holds the counters of a cache. It is safe for concurrent use.
 type CacheStats struct {
-	Hits    atomic.Int64 // reads from the disk
-	Unverified atomic.Int64 // hits younger than MaxAge, without a request to the store
-	Misses  atomic.Int64 // reads from the store
-	Bytes   atomic.Int64 // bytes read from the disk
-	Damaged atomic.Int64 // entries discarded because their checksum was wrong
-	WriteErrors  atomic.Int64 // content that could not be written
+	Hits        atomic.Int64 // reads from the disk
+	Unverified  atomic.Int64 // hits younger than MaxAge, without a request to the store
+	Misses      atomic.Int64 // reads from the store
+	Bytes       atomic.Int64 // bytes read from the disk
+	Damaged     atomic.Int64 // entries discarded because their checksum was wrong
+	WriteErrors atomic.Int64 // content that could not be written
 }
 
 type cache struct {

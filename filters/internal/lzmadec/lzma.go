@@ -44,7 +44,7 @@ type lenModel struct {
 type model struct {
 	isMatch, isRep0Long         [states * posMax]uint16
 	isRep, isRep0, isRep1, isR2 [states]uint16
-	slot                        [lenStates][64]uint16
+	distSlot                    [lenStates][64]uint16
 	special                     [1 + fullDist - endPosModel]uint16
 	align                       [1 << alignBits]uint16
 	length, repLength           lenModel
@@ -99,8 +99,8 @@ func (d *decoder) reset() {
 	for _, p := range [][]uint16{d.isMatch[:], d.isRep0Long[:], d.isRep[:], d.isRep0[:], d.isRep1[:], d.isR2[:], d.special[:], d.align[:]} {
 		fill(p)
 	}
-	for i := range d.slot {
-		fill(d.slot[i][:])
+	for i := range d.distSlot {
+		fill(d.distSlot[i][:])
 	}
 	for _, l := range []*lenModel{&d.length, &d.repLength} {
 		l.choice, l.choice2 = probInit, probInit
@@ -205,14 +205,14 @@ func (d *decoder) tree3(p *[8]uint16) int {
 }
 
 func (d *decoder) distance(length int) uint32 {
-	slot := uint32(d.tree(d.slot[min(length, lenStates-1)][:], 6))
-	if slot < 4 {
-		return slot
+	distSlot := uint32(d.tree(d.distSlot[min(length, lenStates-1)][:], 6))
+	if distSlot < 4 {
+		return distSlot
 	}
-	n := uint(slot>>1 - 1)
-	dist := (2 | slot&1) << n
-	if slot < endPosModel {
-		return dist + d.reverse(d.special[dist-slot:], n)
+	n := uint(distSlot>>1 - 1)
+	dist := (2 | distSlot&1) << n
+	if distSlot < endPosModel {
+		return dist + d.reverse(d.special[dist-distSlot:], n)
 	}
 	dist += d.direct(n-alignBits) << alignBits
 	return dist + d.reverse(d.align[:], alignBits)

@@ -86,9 +86,9 @@ func crosses(r *rand.Rand) []byte {
 // inputs returns inputs for all cases that the format distinguishes.
 func inputs(r *rand.Rand) map[string][]byte {
 	noise := random(r, 300_000, 0xff)
-	far := append(random(r, 4<<20, 0xff), noise...) // repeats inside and outside the window
-	far = append(far, far[:70_000]...)
-	far = append(far, noise[:200_000]...)
+	window := append(random(r, 4<<20, 0xff), noise...) // repeats inside and outside the window
+	window = append(window, window[:70_000]...)
+	window = append(window, noise[:200_000]...)
 	mixed := []byte{} // compressed, raw, repeated and treeless blocks
 	for range 3 {
 		mixed = append(mixed, bytes.Repeat([]byte("station 12 temperature 3.5 "), 10_000)...)
@@ -102,7 +102,7 @@ func inputs(r *rand.Rand) map[string][]byte {
 		floats = append(floats, byte(v*0x47), byte(v*0xe1>>3), byte(v), 0x41)
 	}
 	return map[string][]byte{
-		"noise": noise, "far": far, "mixed": mixed, "floats": floats, "fours": fours(r), "crosses": crosses(r),
+		"noise": noise, "window": window, "mixed": mixed, "floats": floats, "fours": fours(r), "crosses": crosses(r),
 		"zeros": make([]byte, 1<<20), "one of a block": make([]byte, block+1), "nibbles": random(r, 200_000, 0x0f),
 		"long": append(append(bytes.Clone(noise), noise...), noise[1:]...), "pairs": bytes.Repeat([]byte{1, 2}, 100_000),
 	}

@@ -16,7 +16,7 @@ func Apply(string) (*Policy, error) { return nil, errors.New("this platform has 
 // ErrNotHandedOver and ErrNotInspected are never returned on this platform.
 var (
 	ErrNotHandedOver = errors.New("the process did not hand over supervision of its calls")
-	ErrNotInspected        = errors.New("the sockets of the process cannot be inspected")
+	ErrNotInspected  = errors.New("the sockets of the process cannot be inspected")
 )
 
 // ListeningPair fails. No host uses it on this platform.

@@ -60,8 +60,8 @@ type Support struct {
 	Seccomp bool `json:"seccomp"`
 	// Notify reports whether another process can supervise system calls. Look reports
 	// whether the supervisor can also inspect their descriptors.
-	Notify bool `json:"notify"`
-	Inspect   bool `json:"look"`
+	Notify  bool `json:"notify"`
+	Inspect bool `json:"look"`
 }
 
 // Landlock ABI versions that introduced features.
