@@ -536,7 +536,7 @@ func (k *killRun) holder(t *testing.T) (end func() bool) {
 
 // allowedErrors matches the errors that are allowed while a dataset is being replaced. A
 // second copy may find a dataset in a bucket without its root document.
-var allowedErrors = regexp.MustCompile(`replaced|was replacing|is gone|by somebody else meanwhile|changed|something other than a dataset exists there`)
+var allowedErrors = regexp.MustCompile(`replaced|was replacing|is gone|another process|changed|something other than a dataset exists there`)
 
 // readers repeatedly reads the dataset until end is called. once reads it once and
 // returns a description of what is wrong with it.

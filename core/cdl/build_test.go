@@ -44,7 +44,7 @@ func TestBuildErrors(t *testing.T) {
 		{"int v ; float v:_FillValue = 1 ;", "", "_FillValue has type float, but the variable", ncerr.ErrBadType},
 		{"int v ; v:_FillValue = 1, 2 ;", "", "_FillValue must be a single value", ncerr.ErrInvalid},
 		{"int v ; v:_Storage = \"cloud\" ;", "", `_Storage must be one of "chunked", "contiguous", "compact"`, ncerr.ErrInvalid},
-		{"int v(n) ; v:_ChunkSizes = 1, 1 ;", "", "chunk shape [1 1] for 1 dimensions", ncerr.ErrBadChunk},
+		{"int v(n) ; v:_ChunkSizes = 1, 1 ;", "", "chunk shape [1 1] does not match 1 dimensions", ncerr.ErrBadChunk},
 		{"int v(n) ; v:_ChunkSizes = -1 ;", "", "_ChunkSizes must be non-negative integers", ncerr.ErrInvalid},
 		{"int v(n) ; v:_DeflateLevel = 10 ;", "", "_DeflateLevel must be an integer from 0 to 9", ncerr.ErrInvalid},
 		{"int v(n) ; v:_Shuffle = \"maybe\" ;", "", `_Shuffle must be "true" or "false"`, ncerr.ErrInvalid},

@@ -138,7 +138,7 @@ func TestReplaceTwice(t *testing.T) {
 		closeDataset(t, one(t, url, o, 1))
 		first, second := one(t, url, o, 2), one(t, url, o, 3)
 		closeDataset(t, second)
-		if err := first.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "somebody else") {
+		if err := first.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process") {
 			t.Errorf("%s: the first to begin and last to finish: %v", name, err)
 		}
 		expect(t, open(t, url, o), "v", []int32{3})
