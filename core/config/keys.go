@@ -86,7 +86,7 @@ func specs() []spec {
 			"10s", duration(func(c *Config) *time.Duration { return &c.Plugins.StartTimeout }, time.Millisecond),
 		},
 		{
-			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. Content to store adds one second per 32 KiB. 0s means no limit."},
+			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. Several writes in one message have this time each. Content to store adds one second per 32 KiB. 0s means no limit."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Plugins.CallTimeout }, 0),
 		},
 		{

@@ -93,9 +93,10 @@ type Options struct {
 	// records of LevelAlert are logged, to slog's default logger.
 	Logger *slog.Logger
 	// CallTimeout is how long a call may receive no answer before the process counts as
-	// hung. The default is 2 minutes; negative means no limit. Flush, Remove and Open
-	// in mode Create may take time in proportion to the size of a store, so they
-	// continue for as long as the process still answers other calls.
+	// hung. The default is 2 minutes; negative means no limit. Several puts in one
+	// message have this time each. Flush, Remove and Open in mode Create may take time
+	// in proportion to the size of a store, so they continue for as long as the process
+	// still answers other calls.
 	CallTimeout time.Duration
 	// StartTimeout is how long a process may take until it serves. The default is 10 s.
 	StartTimeout time.Duration

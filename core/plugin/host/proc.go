@@ -228,9 +228,9 @@ type watch struct {
 	cancel context.CancelCauseFunc
 	p      *proc
 	timer  *time.Timer
-	idle   time.Duration
-	empty  int         // consecutive messages without content
-	slow   atomic.Bool // wait as long as the process answers other calls
+	idle   atomic.Int64 // time limit of the next answer, as a time.Duration
+	empty  int          // consecutive messages without content
+	slow   atomic.Bool  // wait as long as the process answers other calls
 }
 
 // maxEmpty limits the number of consecutive messages without content, which would
@@ -263,14 +263,14 @@ func (w *watch) expired() {
 		select {
 		case <-w.ctx.Done():
 			return
-		case <-time.After(w.idle):
+		case <-time.After(w.limit()):
 		}
 	}
 	if w.slow.Load() && w.ctx.Err() != nil {
 		return // the call ended during the check
 	}
 	w.cancel(errHung)
-	w.p.markBroken(fmt.Sprintf("no answer for %v", w.idle))
+	w.p.markBroken(fmt.Sprintf("no answer for %v", w.limit()))
 }
 
 // answers reports whether the process answers a trivial call.
@@ -283,28 +283,35 @@ func (p *proc) answers(ctx context.Context) bool {
 
 // watch starts the watchdog of a call made with ctx.
 func (p *proc) watch(ctx context.Context) *watch {
-	w := &watch{p: p, idle: p.supervisor.host.opts.CallTimeout}
+	w := &watch{p: p}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	p.supervisor.calls.Add(1)
-	if w.idle > 0 {
-		w.timer = time.AfterFunc(w.idle, w.expired)
+	w.idle.Store(int64(p.supervisor.host.opts.CallTimeout))
+	if w.limit() > 0 {
+		w.timer = time.AfterFunc(w.limit(), w.expired)
 	}
 	return w
 }
 
-// carries extends the time limit of the call for n bytes that the plugin stores,
-// because the host cannot see their progress.
-func (w *watch) carries(n int64) {
-	if w.timer != nil && w.timer.Stop() {
-		w.idle += driver.TransferTime(n)
-		w.timer.Reset(w.idle)
-	}
+// limit returns the time limit of the next answer.
+func (w *watch) limit() time.Duration { return time.Duration(w.idle.Load()) }
+
+// expect sets the time limit of the next answer to that of several puts with n bytes in
+// total, and restarts it. The host cannot see the progress of the plugin before it answers.
+func (w *watch) expect(puts int, n int64) {
+	each := min(w.p.supervisor.host.opts.CallTimeout, maxCallTimeout)
+	w.idle.Store(int64(each*time.Duration(puts) + driver.TransferTime(n)))
+	w.progress()
 }
+
+// maxCallTimeout is the longest time that the limit of several puts has for each. The limit
+// thus remains below the maximum of a time.Duration.
+const maxCallTimeout = 365 * 24 * time.Hour
 
 // progress restarts the time limit.
 func (w *watch) progress() {
 	if w.timer != nil {
-		w.timer.Reset(w.idle)
+		w.timer.Reset(w.limit())
 	}
 }
 
@@ -353,7 +360,7 @@ func (w *watch) fail(ctx context.Context, err error) error {
 	}
 	p := w.p
 	if context.Cause(w.ctx) == errHung { //nolint:errorlint // a cause is compared by identity
-		return p.lost(fmt.Sprintf("sent no answer for %v and was killed", w.idle), true)
+		return p.lost(fmt.Sprintf("sent no answer for %v and was killed", w.limit()), true)
 	}
 	err = wire.FromStatus(ctx, err)
 	switch {

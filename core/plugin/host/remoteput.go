@@ -188,7 +188,7 @@ func (x *writing) inlineMany(ctx context.Context, s *session, open []int) error 
 	sent := context.WithoutCancel(ctx)
 	w := s.p.watch(sent)
 	defer w.end()
-	w.carries(size)
+	w.expect(len(items), size)
 	reply, err := s.p.driver.PutMany(w.ctx, req)
 	if err != nil {
 		return w.fail(sent, err)
@@ -267,7 +267,7 @@ func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 	if unread != nil {
 		return nil, unread, nil
 	}
-	w.carries(body.Size())
+	w.expect(1, body.Size())
 	r, err := stream.CloseAndRecv()
 	return r.GetInfo(), nil, w.fail(sent, err)
 }

@@ -44,7 +44,7 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	defer func() { l.leave(r.pending) }()
 	for {
 		if !r.cancelled { // after cancelling, one time limit covers all answers
-			w.progress() // it may be the plugin that blocks sending
+			r.await(w) // it may be the plugin that blocks sending
 		}
 		if err := r.fill(ctx, w); err != nil {
 			return w.fail(sent, err)
@@ -77,9 +77,24 @@ func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply,
 	}
 	return r.l.untilAnswered(ctx, w, func() []uint64 {
 		r.cancelled = true
-		w.progress()
+		r.await(w)
 		return slices.Collect(maps.Keys(r.pending))
 	})
+}
+
+// await restarts the time limit of the next answer. The plugin may answer all puts of a
+// message together, and works on several messages at once. Cancelled puts take no longer
+// than one.
+func (r *sharedWrites) await(w *watch) {
+	puts, bytes := 1, int64(0)
+	for _, t := range r.pending {
+		puts = max(puts, *t.request)
+		bytes += r.x.all[t.index].Body.Size()
+	}
+	if r.cancelled {
+		puts = 1
+	}
+	w.expect(puts, bytes)
 }
 
 // fill sends messages while there is room.
@@ -126,7 +141,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		r.x.all[r.pending[job.GetId()].index].sent = true
 	}
 	r.requests++
-	w.carries(bytes)
+	r.await(w)
 	return true, r.l.stream.Send(batch)
 }
 
