@@ -22,7 +22,8 @@
 // permanently. The delay before a restart grows with each death, and after five deaths
 // within a minute the plugin is refused for the rest of that minute. If a call receives
 // no answer for Options.CallTimeout, the process is killed and the call is not
-// repeated.
+// repeated. A put that kills the process twice does not affect the other puts of its
+// PutMany.
 //
 // A Put or Delete that was sent is waited for even if its context ends. It returns when
 // the plugin has answered or is dead, so it cannot overwrite the result of a later

@@ -98,7 +98,8 @@ func TestPutManyCalls(t *testing.T) {
 }
 
 // TestPutManyOfADyingPlugin checks that the puts of a dead process are repeated on a
-// fresh one, except conditional puts, whose outcome is unknown.
+// fresh one, except conditional puts, whose outcome is unknown. A put that kills each
+// process affects no other.
 func TestPutManyOfADyingPlugin(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -115,7 +116,7 @@ func TestPutManyOfADyingPlugin(t *testing.T) {
 				}
 			}
 			putBatch(t, m, []driver.PutRequest{put("kind", false), put("c", false), put("a", true)}, ncerr.ErrAuth, nil, ncerr.ErrObjectExists)
-			putBatch(t, m, []driver.PutRequest{put("d", false), put("die", false)}, ncerr.ErrAmbiguous, ncerr.ErrAmbiguous)
+			putBatch(t, m, []driver.PutRequest{put("d", false), put("die", false), put("e", false)}, nil, ncerr.ErrAmbiguous, nil)
 		})
 	}
 }

@@ -24,13 +24,15 @@ func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts 
 
 // PutMany implements driver.PutManyer. If the process dies, a plain put is repeated
 // once. A conditional put is not repeated, because the first attempt may have
-// succeeded.
+// succeeded. After the first death each message has one put, so that a put that kills
+// each process affects no other.
 func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	x := &writing{m: m, sink: sink, all: make([]write, len(reqs))}
 	for i := range reqs {
 		x.all[i].PutRequest = &reqs[i]
 	}
 	for attempt := 0; ; attempt++ {
+		sent := x.sent
 		s, err := m.session(ctx)
 		if err == nil {
 			err = x.attempt(ctx, s)
@@ -39,7 +41,7 @@ func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 			return err
 		}
 		_, again := isLost(err)
-		again = again && attempt == 0
+		again = again && (attempt == 0 || x.sent > sent)
 		x.lose(s, err, again)
 		if len(x.open()) == 0 {
 			return nil
@@ -47,27 +49,36 @@ func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 		if !again {
 			return err
 		}
+		x.single = true
 		m.supervisor.log.Info("repeating puts on a fresh process", "err", err)
 	}
 }
 
 // writing is one call of PutMany.
 type writing struct {
-	m    *remoteMap
-	sink driver.PutSink
-	all  []write
+	m      *remoteMap
+	sink   driver.PutSink
+	all    []write
+	sent   int  // puts sent in all attempts
+	single bool // send one put at a time
 }
 
 // write is one put of a PutMany.
 type write struct {
 	*driver.PutRequest
-	sent bool // the plugin may have performed it
+	sent int  // number of attempts in which the plugin may have performed it
 	done bool // the sink was called
 }
 
 // head returns the wire form of the put without its body.
 func (w *write) head(s *session) *pb.PutHead {
 	return &pb.PutHead{Handle: s.handle, Key: []byte(w.Key), Size: w.Body.Size(), IfAbsent: w.Opts.IfAbsent, IfMatch: []byte(w.Opts.IfMatch)}
+}
+
+// sending records that the put with index i is sent next.
+func (x *writing) sending(i int) {
+	x.sent++
+	x.all[i].sent++
 }
 
 // open returns the indexes of the puts that are not done.
@@ -114,7 +125,7 @@ func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail
 func (x *writing) lose(s *session, err error, again bool) {
 	for _, i := range x.open() {
 		w := &x.all[i]
-		if !w.sent || again && !w.Opts.IfAbsent && w.Opts.IfMatch == "" {
+		if w.sent == 0 || again && w.sent == 1 && !w.Opts.IfAbsent && w.Opts.IfMatch == "" {
 			continue
 		}
 		own := err
@@ -139,7 +150,7 @@ func (x *writing) attempt(ctx context.Context, s *session) error {
 			return err
 		}
 		err := error(nil)
-		if n := x.fitting(open); s.putsMany && n > 1 {
+		if n := x.fitting(open); s.putsMany && n > 1 && !x.single {
 			err = x.inlineMany(ctx, s, open[:n])
 		} else {
 			err = x.inlineOne(ctx, s, open[0])
@@ -183,7 +194,7 @@ func (x *writing) inlineMany(ctx context.Context, s *session, open []int) error 
 		return err
 	}
 	for _, i := range items {
-		x.all[i].sent = true
+		x.sending(i)
 	}
 	sent := context.WithoutCancel(ctx)
 	w := s.p.watch(sent)
@@ -229,7 +240,7 @@ func fillBody(dst []byte, body driver.Body) error {
 // inlineOne makes one attempt at a put whose body is sent in parts. It returns an error
 // only if the process is gone or the context has ended.
 func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
-	x.all[i].sent = true
+	x.sending(i)
 	m, unread, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)
 	if unread != nil {
 		x.finish(i, s, driver.Info{}, ncerr.Wrap("put", x.all[i].Key, unread))

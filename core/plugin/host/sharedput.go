@@ -97,6 +97,11 @@ func (r *sharedWrites) await(w *watch) {
 	w.expect(puts, bytes)
 }
 
+// room reports whether another message may be sent.
+func (r *sharedWrites) room() bool {
+	return r.callState.room() && !(r.x.single && r.requests > 0)
+}
+
 // fill sends messages while there is room.
 func (r *sharedWrites) fill(ctx context.Context, w *watch) error {
 	for r.room() && len(r.left) > 0 && ctx.Err() == nil {
@@ -113,7 +118,11 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	batch := &pb.StoreBatch{}
 	count := new(int)
 	bytes := int64(0)
-	for len(r.left) > 0 && bytes < requestBytes && len(batch.GetJobs()) < handshake.MaxPuts {
+	most := handshake.MaxPuts
+	if r.x.single {
+		most = 1
+	}
+	for len(r.left) > 0 && bytes < requestBytes && len(batch.GetJobs()) < most {
 		i := r.left[0]
 		put := &r.x.all[i]
 		in, ok := r.p.plane.request.alloc(put.Body.Size())
@@ -138,7 +147,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		return false, nil //nolint:nilerr // what was sent before is waited for
 	}
 	for _, job := range batch.GetJobs() {
-		r.x.all[r.pending[job.GetId()].index].sent = true
+		r.x.sending(r.pending[job.GetId()].index)
 	}
 	r.requests++
 	r.await(w)
