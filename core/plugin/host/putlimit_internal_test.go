@@ -5,13 +5,17 @@ package host
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -20,11 +24,13 @@ import (
 // that answers the next n of them.
 type plays struct {
 	pb.DriverClient
-	serve func(ctx context.Context, heads []*pb.PutHead, answer func(n int))
+	serve   func(ctx context.Context, heads []*pb.PutHead, answer func(n int))
+	largest int // size of the largest message
 }
 
 // PutMany implements pb.DriverClient.
 func (l *plays) PutMany(ctx context.Context, in *pb.PutManyRequest, _ ...grpc.CallOption) (*pb.PutManyReply, error) {
+	l.largest = max(l.largest, proto.Size(in))
 	heads := make([]*pb.PutHead, len(in.GetItems()))
 	for i, item := range in.GetItems() {
 		heads[i] = item.GetHead()
@@ -59,6 +65,7 @@ func (s *playsStream) Send(b *pb.StoreBatch) error {
 		reply(b.GetCancel(), func(int) int64 { return 0 })
 		return nil
 	}
+	s.plugin.largest = max(s.plugin.largest, proto.Size(b))
 	heads, ids := make([]*pb.PutHead, len(b.GetJobs())), make([]uint64, len(b.GetJobs()))
 	for i, j := range b.GetJobs() {
 		heads[i], ids[i] = j.GetPut(), j.GetId()
@@ -83,7 +90,7 @@ func (s *playsStream) Recv() (*pb.StoreBatchReply, error) {
 
 // playsProc returns a process of the given level that performs puts with serve. A call may
 // go 2 s without an answer.
-func playsProc(t *testing.T, level int, serve func(ctx context.Context, heads []*pb.PutHead, answer func(n int))) *proc {
+func playsProc(t *testing.T, level int, serve func(ctx context.Context, heads []*pb.PutHead, answer func(n int))) (*proc, *plays) {
 	t.Helper()
 	p := stillProc(t)
 	plugin := &plays{serve: serve}
@@ -92,23 +99,32 @@ func playsProc(t *testing.T, level int, serve func(ctx context.Context, heads []
 	p.storeStreams.open = func(ctx context.Context) (grpc.BidiStreamingClient[pb.StoreBatch, pb.StoreBatchReply], error) {
 		return &playsStream{ctx: ctx, plugin: plugin, replies: make(chan *pb.StoreBatchReply, maxQueue)}, nil
 	}
-	return p
+	return p, plugin
 }
 
-// putAll makes one attempt at n puts with bodies of the given size, and returns the number
-// of those that succeeded.
-func putAll(t *testing.T, p *proc, n, size int) (stored int, err error) {
+// putAll makes one attempt at puts, and returns the number of those that succeeded.
+func putAll(t *testing.T, p *proc, reqs []driver.PutRequest) (stored int, err error) {
 	t.Helper()
-	x := &writing{m: &remoteMap{supervisor: p.supervisor}, all: make([]write, n)}
+	x := &writing{m: &remoteMap{supervisor: p.supervisor}, all: make([]write, len(reqs))}
 	x.sink = func(_ int, _ driver.Info, err error) {
 		if stored++; err != nil {
 			t.Error(err)
 		}
 	}
 	for i := range x.all {
-		x.all[i].PutRequest = &driver.PutRequest{Key: fmt.Sprint("k", i), Body: driver.Bytes(make([]byte, size))}
+		x.all[i].PutRequest = &reqs[i]
 	}
-	return stored, x.attempt(t.Context(), &session{p: p, handle: 1, putsMany: true})
+	err = x.attempt(t.Context(), &session{p: p, handle: math.MaxUint64, putsMany: true})
+	return stored, err
+}
+
+// sized returns n puts with bodies of the given size.
+func sized(n, size int) []driver.PutRequest {
+	reqs := make([]driver.PutRequest, n)
+	for i := range reqs {
+		reqs[i] = driver.PutRequest{Key: fmt.Sprint("k", i), Body: driver.Bytes(make([]byte, size))}
+	}
+	return reqs
 }
 
 // pass lets d pass unless ctx ends.
@@ -156,9 +172,9 @@ func TestPutTimeLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := playsProc(t, tc.level, tc.serve)
+				p, _ := playsProc(t, tc.level, tc.serve)
 				start := time.Now()
-				stored, err := putAll(t, p, tc.puts, tc.size)
+				stored, err := putAll(t, p, sized(tc.puts, tc.size))
 				took := time.Since(start)
 				if stored != tc.stored || (err != nil) != (tc.killed > 0) {
 					t.Errorf("stored %d after %v, %v", stored, took, err)
@@ -169,5 +185,40 @@ func TestPutTimeLimit(t *testing.T) {
 				synctest.Wait() // late answers free their regions
 			})
 		})
+	}
+}
+
+// TestPutMessageSize checks that messages of puts with long keys and versions do not exceed
+// the size of a part, and that many puts with short ones still share a message.
+func TestPutMessageSize(t *testing.T) {
+	t.Parallel()
+	for level := range 2 {
+		var messages atomic.Int64
+		p, plugin := playsProc(t, level, func(_ context.Context, heads []*pb.PutHead, answer func(int)) {
+			messages.Add(1)
+			answer(len(heads))
+		})
+		reqs := sized(2*handshake.MaxPuts, 1)
+		if stored, err := putAll(t, p, reqs); stored != len(reqs) || err != nil || messages.Load() != 2 {
+			t.Errorf("level %d: stored %d in %d messages, %v", level, stored, messages.Load(), err)
+		}
+		for i := range reqs {
+			reqs[i].Key += strings.Repeat("k", 1<<16-10)
+			reqs[i].Opts = driver.PutOptions{IfAbsent: true, IfMatch: strings.Repeat("v", 1<<10)}
+		}
+		if stored, err := putAll(t, p, reqs); stored != len(reqs) || err != nil || plugin.largest > handshake.MaxPart {
+			t.Errorf("level %d: stored %d in messages of up to %d bytes, %v", level, stored, plugin.largest, err)
+		}
+		w := write{PutRequest: &driver.PutRequest{Key: "k", Body: driver.Bytes{}, Opts: driver.PutOptions{IfAbsent: true, IfMatch: "v"}}}
+		head := w.head(&session{handle: math.MaxUint64})
+		head.Size = math.MaxInt64
+		job := &pb.StoreJob{
+			Id: math.MaxUint64, Handle: math.MaxUint64, Operation: &pb.StoreJob_Put{Put: head},
+			Body: &pb.Region{Segment: math.MaxUint32, Offset: math.MaxUint64, Length: math.MaxUint64, Generation: math.MaxUint32},
+		}
+		item := &pb.PutItem{Head: head, Payload: &pb.Payload{Content: &pb.Payload_Inline{Inline: []byte{1}}}}
+		if n := max(proto.Size(job), proto.Size(item)) + 20; n > w.cost() { // the lengths may have 5 bytes instead of 1
+			t.Errorf("a put has up to %d bytes, counted as %d", n, w.cost())
+		}
 	}
 }

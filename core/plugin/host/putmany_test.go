@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
@@ -184,6 +186,44 @@ func TestPutManyOfAnOldPlugin(t *testing.T) {
 	putBatch(t, m, numbered(5, 100), make([]error, 5)...)
 	if i := h.Plugins()[0]; i.Jobs != 5 {
 		t.Errorf("want 5 jobs, got %+v", i)
+	}
+}
+
+// TestPutManyLongMessages: as many puts as a message may have, with the longest keys,
+// errors and versions, do not exceed the size of a message.
+func TestPutManyLongMessages(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, levelOptions(isolation))
+			zip := open(t, h, "zip", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s.zip"), Mode: driver.Create})
+			reqs := numbered(handshake.MaxPuts, 10)
+			for i := range reqs {
+				reqs[i].Key += strings.Repeat("k", zip.Capabilities().MaxKey-len(reqs[i].Key))
+			}
+			putBatch(t, zip, reqs, make([]error, len(reqs))...)
+			for _, r := range reqs {
+				if got, err := get(t.Context(), zip, r.Key); err != nil || got != string(r.Body.(driver.Bytes)) {
+					t.Fatalf("got %q, %v", got, err)
+				}
+			}
+
+			m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+			want := make([]error, handshake.MaxPuts)
+			for i := range reqs {
+				reqs[i].Key, want[i] = fmt.Sprint("long-error#", i), ncerr.ErrAuth
+			}
+			putBatch(t, m, reqs, want...)
+			for i := range reqs {
+				reqs[i].Key, want[i] = fmt.Sprint("long-version#", i), nil
+				if levelOf(isolation) == 0 {
+					want[i] = ncerr.ErrAmbiguous // one message has all answers
+				}
+			}
+			putBatch(t, m, reqs, want...)
+			putBatch(t, m, []driver.PutRequest{{Key: strings.Repeat("k", 2<<20), Body: driver.Bytes("x")}, {Key: "a", Body: driver.Bytes("a")}}, ncerr.ErrLimit, nil)
+		})
 	}
 }
 

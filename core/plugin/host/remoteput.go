@@ -29,7 +29,12 @@ func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts 
 func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	x := &writing{m: m, sink: sink, all: make([]write, len(reqs))}
 	for i := range reqs {
-		x.all[i].PutRequest = &reqs[i]
+		w := &x.all[i]
+		w.PutRequest = &reqs[i]
+		if n := w.cost(); n > handshake.MaxPart {
+			w.done = true
+			sink(i, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "put", "", "key and version take %d bytes in a message to the plugin; the limit is %d", n, handshake.MaxPart))
+		}
 	}
 	for attempt := 0; ; attempt++ {
 		sent := x.sent
@@ -69,6 +74,13 @@ type write struct {
 	sent int  // number of attempts in which the plugin may have performed it
 	done bool // the sink was called
 }
+
+// putCost is the largest encoded size of a put besides its key, version and body, at
+// either level.
+const putCost = 128
+
+// cost returns the largest encoded size of the put without its body.
+func (w *write) cost() int { return len(w.Key) + len(w.Opts.IfMatch) + putCost }
 
 // head returns the wire form of the put without its body.
 func (w *write) head(s *session) *pb.PutHead {
@@ -167,7 +179,7 @@ func (x *writing) fitting(open []int) int {
 	size := int64(0)
 	for n, i := range open {
 		w := &x.all[i]
-		size += w.Body.Size() + int64(len(w.Key)+len(w.Opts.IfMatch)) + 64
+		size += w.Body.Size() + int64(w.cost())
 		if size > handshake.MaxPart || n == handshake.MaxPuts {
 			return n
 		}

@@ -117,7 +117,7 @@ func (r *sharedWrites) fill(ctx context.Context, w *watch) error {
 func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	batch := &pb.StoreBatch{}
 	count := new(int)
-	bytes := int64(0)
+	bytes, size := int64(0), 0
 	most := handshake.MaxPuts
 	if r.x.single {
 		most = 1
@@ -125,6 +125,9 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	for len(r.left) > 0 && bytes < requestBytes && len(batch.GetJobs()) < most {
 		i := r.left[0]
 		put := &r.x.all[i]
+		if size += put.cost(); size > handshake.MaxPart && *count > 0 {
+			break
+		}
 		in, ok := r.p.plane.request.alloc(put.Body.Size())
 		if !ok && len(r.pending) > 0 {
 			break // wait for free memory

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -144,8 +145,13 @@ func (m *troubledMap) Put(ctx context.Context, key string, body driver.Body, opt
 	if _, err := m.act(ctx, key); err != nil {
 		return driver.Info{}, err
 	}
-	if key == "slow-put" {
+	switch what, _, _ := strings.Cut(key, "#"); what {
+	case "slow-put":
 		time.Sleep(time.Second)
+	case "long-error": // as long as it can become
+		return driver.Info{}, &ncerr.Error{Kind: ncerr.ErrAuth, Op: strings.Repeat("\n", 9<<10), Key: strings.Repeat("k", 1<<16-1), Err: errors.New(strings.Repeat("\n", 9<<10))}
+	case "long-version":
+		return driver.Info{Size: body.Size(), Version: strings.Repeat("v", 100<<10)}, nil
 	}
 	return m.Map.Put(ctx, key, body, opts)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
@@ -71,12 +73,36 @@ func (d *driverService) PutMany(ctx context.Context, r *pb.PutManyRequest) (*pb.
 	defer release()
 	reply := &pb.PutManyReply{Results: make([]*pb.PutResult, len(reqs))}
 	m.putMany(ctx, reqs, func(i int, info driver.Info, err error) {
-		reply.Results[i] = &pb.PutResult{Info: wire.InfoToWire(info)}
-		if err != nil {
-			reply.Results[i] = &pb.PutResult{Error: wire.ToDetail(err)}
-		}
+		reply.Results[i] = &pb.PutResult{}
+		reply.Results[i].Info, reply.Results[i].Error = putAnswer(info, err)
 	})
+	if proto.Size(reply) > handshake.MaxMessage {
+		for _, r := range reply.GetResults() {
+			r.Info, r.Error = shorten(r.GetInfo(), r.GetError(), handshake.MaxMessage/len(reply.GetResults())-itemCost)
+		}
+	}
 	return reply, nil
+}
+
+// putAnswer returns the wire form of the result of a put. It fits in a message.
+func putAnswer(info driver.Info, err error) (*pb.Info, *pb.ErrorDetail) {
+	if err != nil {
+		return shorten(nil, wire.ToDetail(err), handshake.MaxPart)
+	}
+	return shorten(wire.InfoToWire(info), nil, handshake.MaxPart)
+}
+
+// shorten returns an answer to a put that has at most room bytes. An error loses its key.
+// A version that is too long cannot be replaced: the outcome is then unknown to the host.
+func shorten(info *pb.Info, failed *pb.ErrorDetail, room int) (*pb.Info, *pb.ErrorDetail) {
+	if proto.Size(info) > room {
+		err := ncerr.Errorf(ncerr.ErrAmbiguous, "put", "", "the version has %d bytes, the answer has room for %d", len(info.GetVersion()), room)
+		return nil, wire.ToDetail(err)
+	}
+	if proto.Size(failed) > room {
+		failed.Key = nil
+	}
+	return info, failed
 }
 
 // putMany performs all puts and calls answer once for each, from one goroutine at a

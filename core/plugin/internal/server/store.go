@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
@@ -171,7 +173,7 @@ func intoMemory(m *pb.StoreJob) bool { return m.GetGet() != nil && m.GetLend() =
 
 func isPut(m *pb.StoreJob) bool { return m.GetPut() != nil }
 
-// send sends answers and ends their jobs.
+// send sends answers, in as many messages as they need, and ends their jobs.
 func (x *storeExec) send(results ...*pb.StoreResult) {
 	x.mu.Lock()
 	for _, r := range results {
@@ -183,9 +185,25 @@ func (x *storeExec) send(results ...*pb.StoreResult) {
 	x.mu.Unlock()
 	x.sendMu.Lock()
 	defer x.sendMu.Unlock()
-	if err := x.stream.Send(&pb.StoreBatchReply{Results: results}); err != nil {
-		x.fail(err)
+	for len(results) > 0 {
+		n := fitting(results)
+		if err := x.stream.Send(&pb.StoreBatchReply{Results: results[:n]}); err != nil {
+			x.fail(err)
+			return
+		}
+		results = results[n:]
 	}
+}
+
+// fitting returns the number of leading results that are sent in one message.
+func fitting(results []*pb.StoreResult) int {
+	size := 0
+	for n, r := range results {
+		if size += proto.Size(r) + itemCost; size > handshake.MaxPart && n > 0 {
+			return n
+		}
+	}
+	return len(results)
 }
 
 // do performs one job and returns its answer.
@@ -198,7 +216,7 @@ func (x *storeExec) do(j *storeJob) *pb.StoreResult {
 		case j.m.GetGet() != nil:
 			err = x.read(j, m, r)
 		case j.m.GetPut() != nil:
-			err = x.write(j, m, r)
+			r.Info, r.Error = putAnswer(x.write(j, m))
 		default:
 			err = ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation")
 		}
@@ -279,16 +297,12 @@ func (dst *destination) alloc(n int64) ([]byte, error) {
 }
 
 // write performs one put.
-func (x *storeExec) write(j *storeJob, m *openMap, r *pb.StoreResult) error {
+func (x *storeExec) write(j *storeJob, m *openMap) (driver.Info, error) {
 	req, err := x.put(j)
 	if err != nil {
-		return err
+		return driver.Info{}, err
 	}
-	info, err := m.Put(j.ctx, req.Key, req.Body, &req.Opts)
-	if err == nil {
-		r.Info = wire.InfoToWire(info)
-	}
-	return err
+	return m.Put(j.ctx, req.Key, req.Body, &req.Opts)
 }
 
 // put returns the put of a job. Its body aliases the region.

@@ -70,10 +70,8 @@ func (x *storeExec) putMany(jobs []*storeJob) {
 	defer stop()
 	results := make([]*pb.StoreResult, len(able))
 	m.putMany(ctx, reqs, func(i int, info driver.Info, err error) {
-		results[i] = &pb.StoreResult{Id: able[i].m.GetId(), Info: wire.InfoToWire(info)}
-		if err != nil {
-			results[i].Info, results[i].Error = nil, wire.ToDetail(err)
-		}
+		results[i] = &pb.StoreResult{Id: able[i].m.GetId()}
+		results[i].Info, results[i].Error = putAnswer(info, err)
 	})
 	x.send(results...)
 }
