@@ -236,11 +236,11 @@ type PutManyer interface {
 	// a whole: requests for which sink was not called were not performed. After a context
 	// error they may have been performed, as with Put.
 	//
-	// Callers guarantee: the keys differ; bodies do not change until PutMany returns;
-	// sink does not call the Map.
+	// Callers guarantee: the keys differ; a body does not change until its request has a
+	// result or PutMany returns; sink does not call the Map.
 	//
-	// Implementations must: not keep a body, and store nothing, after PutMany has
-	// returned.
+	// Implementations must: not use a body after its result, and store nothing after
+	// PutMany has returned.
 	PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) error
 }
 

@@ -115,7 +115,7 @@ func (x *storeExec) give(grants []*pb.Grant) error {
 // start registers the jobs of one message and starts them. Reads of a local store run
 // one after the other and share an answer, because waking the host costs more than a
 // read. Reads of a remote store run concurrently. Writes also run concurrently, because
-// some wait for a disk, and share an answer.
+// some wait for a disk; those that end soon after each other share an answer.
 func (x *storeExec) start(ms []*pb.StoreJob) error {
 	if len(ms) == 0 {
 		return nil

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
@@ -68,12 +70,46 @@ func (x *storeExec) putMany(jobs []*storeJob) {
 	}
 	ctx, stop := joinContexts(x.ctx, able)
 	defer stop()
-	results := make([]*pb.StoreResult, len(able))
+	a := &answers{x: x}
+	defer a.flush()
 	m.putMany(ctx, reqs, func(i int, info driver.Info, err error) {
-		results[i] = &pb.StoreResult{Id: able[i].m.GetId()}
-		results[i].Info, results[i].Error = putAnswer(info, err)
+		r := &pb.StoreResult{Id: able[i].m.GetId()}
+		r.Info, r.Error = putAnswer(info, err)
+		a.add(r)
 	})
-	x.send(results...)
+}
+
+// answerDelay is how long the answer to a put waits for those to others of its message.
+// Waking the host costs more than a fast put, but the host must see the progress of slow
+// ones.
+const answerDelay = 100 * time.Millisecond
+
+// answers sends the answers to one message of puts.
+type answers struct {
+	x     *storeExec
+	mu    sync.Mutex
+	ready []*pb.StoreResult // not sent
+	timer *time.Timer       // sends them
+}
+
+// add sends r within answerDelay.
+func (a *answers) add(r *pb.StoreResult) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ready = append(a.ready, r); len(a.ready) == 1 {
+		a.timer = time.AfterFunc(answerDelay, a.flush)
+	}
+}
+
+// flush sends the answers that are ready. After the last one nothing is sent anymore.
+func (a *answers) flush() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.ready) > 0 {
+		a.timer.Stop()
+		a.x.send(a.ready...)
+		a.ready = nil
+	}
 }
 
 // requests returns the requests for the driver. A request with an invalid range fails
