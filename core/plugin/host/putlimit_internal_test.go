@@ -222,3 +222,29 @@ func TestPutMessageSize(t *testing.T) {
 		}
 	}
 }
+
+// TestPutStart checks that a put starts when its message is sent.
+func TestPutStart(t *testing.T) {
+	t.Parallel()
+	for level, atOnce := range []int{1, min(requestsInFlight(), maxPending/handshake.MaxPuts)} { // messages
+		synctest.Test(t, func(t *testing.T) {
+			p, _ := playsProc(t, level, func(ctx context.Context, heads []*pb.PutHead, answer func(int)) {
+				pass(ctx, time.Second)
+				answer(len(heads))
+			})
+			reqs := sized((atOnce+1)*handshake.MaxPuts, 0)
+			begin, started := time.Now(), make([]int, len(reqs))
+			for i := range reqs {
+				reqs[i].OnStart = func() { started[i] += 1 + int(time.Since(begin)/time.Second) }
+			}
+			if stored, err := putAll(t, p, reqs); stored != len(reqs) || err != nil {
+				t.Errorf("level %d: stored %d, %v", level, stored, err)
+			}
+			for i, got := range started {
+				if want := 1 + i/(atOnce*handshake.MaxPuts); got != want {
+					t.Fatalf("level %d: put %d: got %d, want %d", level, i, got, want)
+				}
+			}
+		})
+	}
+}

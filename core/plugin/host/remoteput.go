@@ -90,7 +90,9 @@ func (w *write) head(s *session) *pb.PutHead {
 // sending records that the put with index i is sent next.
 func (x *writing) sending(i int) {
 	x.sent++
-	x.all[i].sent++
+	if x.all[i].sent++; x.all[i].sent == 1 {
+		x.all[i].Start()
+	}
 }
 
 // open returns the indexes of the puts that are not done.

@@ -249,6 +249,17 @@ type PutRequest struct {
 	Key  string
 	Body Body
 	Opts PutOptions
+	// OnStart, if not nil, may be called once when the Map begins to perform the
+	// request, never at the same time as the sink or another OnStart. Layers measure
+	// requests from then, and without a call from the beginning of PutMany.
+	OnStart func()
+}
+
+// Start calls OnStart if it is not nil.
+func (r *PutRequest) Start() {
+	if r.OnStart != nil {
+		r.OnStart()
+	}
 }
 
 // PutSink receives the result of request i.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,9 +46,17 @@ func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map 
 	return withPuts(l, m, func(puts driver.PutManyer) putMany {
 		return func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			start := time.Now()
-			err := puts.PutMany(ctx, reqs, func(i int, info driver.Info, err error) {
+			starts, timed := make([]time.Time, len(reqs)), slices.Clone(reqs)
+			for i := range timed {
+				starts[i] = start
+				timed[i].OnStart = func() {
+					starts[i] = time.Now()
+					reqs[i].Start()
+				}
+			}
+			err := puts.PutMany(ctx, timed, func(i int, info driver.Info, err error) {
 				if i >= 0 && i < len(reqs) { // otherwise the layers above report the violation
-					report(ctx, putCall(reqs[i].Key, reqs[i].Body, start, err))
+					report(ctx, putCall(reqs[i].Key, reqs[i].Body, starts[i], err))
 				}
 				sink(i, info, err)
 			})

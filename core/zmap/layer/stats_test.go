@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -56,4 +57,37 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("printed %q, %v", out.String(), err)
 		}
 	}
+}
+
+// queued begins each put of a batch a second after the one before has ended, and takes two
+// seconds for it.
+type queued struct{ driver.Map }
+
+func (m queued) PutMany(_ context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+	for i := range reqs {
+		time.Sleep(time.Second)
+		reqs[i].Start()
+		time.Sleep(2 * time.Second)
+		sink(i, driver.Info{}, nil)
+	}
+	return nil
+}
+
+// TestMeasurePutMany checks that each put of a batch is measured from its own start, also
+// by a layer above another.
+func TestMeasurePutMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		above, below := layer.NewStats(), layer.NewStats()
+		m := layer.Measure(layer.Measure(queued{memmap.New()}, below), above)
+		reqs := []driver.PutRequest{{Key: "a", Body: driver.Bytes("a")}, {Key: "b", Body: driver.Bytes("b")}, {Key: "c", Body: driver.Bytes("c")}}
+		if err := m.(driver.PutManyer).PutMany(t.Context(), reqs, func(int, driver.Info, error) {}); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*layer.Stats{above, below} {
+			if k := s.Kinds(); len(k) != 1 || k[0].Requests != 3 || k[0].First != 2*time.Second || k[0].Slowest != 2*time.Second {
+				t.Errorf("measured %+v", k)
+			}
+		}
+	})
 }

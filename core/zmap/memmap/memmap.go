@@ -162,6 +162,7 @@ func (m *Map) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		reqs[i].Start()
 		info, err := m.Put(ctx, reqs[i].Key, reqs[i].Body, &reqs[i].Opts)
 		sink(i, info, err)
 	}
