@@ -47,7 +47,7 @@ func (l *plays) PutMany(ctx context.Context, in *pb.PutManyRequest, _ ...grpc.Ca
 // playsStream is a stream to a plays. The plugin answers cancelled puts at once.
 type playsStream struct {
 	grpc.ClientStream
-	ctx     context.Context //nolint:containedctx // that of the stream
+	ctx     context.Context
 	plugin  *plays
 	replies chan *pb.StoreBatchReply
 }

@@ -245,8 +245,10 @@ func TestPutManyUnreadable(t *testing.T) {
 			t.Parallel()
 			m := open(t, newHost(t, levelOptions(isolation)), "file", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 			putBatch(t, m, []driver.PutRequest{
-				{Key: "large", Body: unreadable(2 << 20)}, {Key: "a", Body: driver.Bytes("a")},
-				{Key: "small", Body: unreadable(10)}, {Key: "b", Body: driver.Bytes("b")},
+				{Key: "large", Body: unreadable(2 << 20)},
+				{Key: "a", Body: driver.Bytes("a")},
+				{Key: "small", Body: unreadable(10)},
+				{Key: "b", Body: driver.Bytes("b")},
 			}, context.DeadlineExceeded, nil, context.DeadlineExceeded, nil)
 			if n := list(t, m); n != 2 {
 				t.Errorf("%d objects, want 2", n)
