@@ -98,12 +98,19 @@ func (u *Units) date(d date, clock int64, ok bool) (Date, bool) {
 // ParseDate parses a date in the calendar of u, in any form allowed in a units
 // attribute: "2000-02", "2000-02-01 12:30", "2000-02-01T12:30:00+02:00". Missing parts
 // default to January, the first day, midnight and UTC.
-func (u *Units) ParseDate(text string) (Date, error) {
+func (u *Units) ParseDate(text string) (Date, error) { return u.parseDate(text, false) }
+
+// ParseEnd is like [Units.ParseDate], but returns the last nanosecond of the year,
+// month, day, hour, minute or second that text names: the end of February for
+// "2000-02". A text with a fraction of a second names a moment.
+func (u *Units) ParseEnd(text string) (Date, error) { return u.parseDate(text, true) }
+
+func (u *Units) parseDate(text string, end bool) (Date, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
 		return Date{}, fmt.Errorf("the date is empty")
 	}
-	n, clock, err := u.cal.parse(words)
+	n, clock, err := u.cal.parse(words, end)
 	if err != nil {
 		return Date{}, err
 	}

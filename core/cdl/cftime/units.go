@@ -93,7 +93,7 @@ func unitNamed(name string) (span, months int64, ok bool) {
 
 // parseBase parses the moment: a date, an optional time and an optional zone.
 func (u *Units) parseBase(words []string) error {
-	n, clock, err := u.cal.parse(words)
+	n, clock, err := u.cal.parse(words, false)
 	if err != nil {
 		return err
 	}
@@ -102,12 +102,13 @@ func (u *Units) parseBase(words []string) error {
 }
 
 // parse parses a date, an optional time and an optional zone. It returns the number of
-// the day in UTC and the nanoseconds since the start of that day.
-func (c calendar) parse(words []string) (n, clock int64, err error) {
+// the day in UTC and the nanoseconds since the start of that day. Missing parts are
+// their first values or, if end is set, their last ones.
+func (c calendar) parse(words []string, end bool) (n, clock int64, err error) {
 	if at := strings.IndexAny(words[0], "Tt"); at >= 0 {
 		words = append([]string{words[0][:at], words[0][at+1:]}, words[1:]...)
 	}
-	d, ok := parseDate(words[0])
+	d, parts, ok := parseDate(words[0])
 	if !ok || !c.valid(d) {
 		return 0, 0, fmt.Errorf("%q is not a date in the calendar", words[0])
 	}
@@ -116,8 +117,18 @@ func (c calendar) parse(words []string) (n, clock int64, err error) {
 	if at < 0 {
 		at = len(rest)
 	}
-	if clock, ok = parseClock(rest[:at]); !ok {
+	clock, span, ok := parseClock(rest[:at])
+	if !ok {
 		return 0, 0, fmt.Errorf("%q is not a time", rest)
+	}
+	if end {
+		clock += span - 1
+		if span == day && parts < 2 {
+			d.month = 12
+		}
+		if span == day && parts < 3 {
+			d.day = c.monthLen(d.year, d.month)
+		}
 	}
 	offset, ok := parseZone(strings.TrimSpace(rest[at:]))
 	if !ok {
@@ -127,54 +138,58 @@ func (c calendar) parse(words []string) (n, clock int64, err error) {
 	return c.number(d) + div(clock, day), mod(clock, day), nil
 }
 
-// parseDate parses [-]year[-month[-day]].
-func parseDate(s string) (date, bool) {
+// parseDate parses [-]year[-month[-day]]. It also returns the number of parts.
+func parseDate(s string) (date, int, bool) {
 	body := strings.TrimPrefix(strings.TrimPrefix(s, "+"), "-")
 	parts := strings.Split(body, "-")
 	d := [3]int{0, 1, 1}
 	if len(parts) > 3 {
-		return date{}, false
+		return date{}, 0, false
 	}
 	for i, p := range parts {
 		n, err := strconv.ParseUint(p, 10, 32)
 		if err != nil || i == 0 && n > 99999 || i > 0 && len(p) > 2 {
-			return date{}, false
+			return date{}, 0, false
 		}
 		d[i] = int(n)
 	}
 	if s[0] == '-' {
 		d[0] = -d[0]
 	}
-	return date{int64(d[0]), d[1], d[2]}, true
+	return date{int64(d[0]), d[1], d[2]}, len(parts), true
 }
 
 // parseClock parses hour[:minute[:second]]. The second may have decimals. The empty
-// text is midnight.
-func parseClock(s string) (int64, bool) {
+// text is midnight. span is the length of the last part: an hour, a minute, a second, 1
+// for decimals, or a day for the empty text.
+func parseClock(s string) (total, span int64, ok bool) {
 	if s == "" {
-		return 0, true
+		return 0, day, true
 	}
 	parts := strings.Split(s, ":")
 	if len(parts) > 3 {
-		return 0, false
+		return 0, 0, false
 	}
-	total := int64(0)
 	for i, p := range parts {
 		whole, decimals, _ := strings.Cut(p, ".")
 		n, err := strconv.ParseUint(whole, 10, 8)
 		if err != nil || n >= []uint64{24, 60, 61}[i] || decimals != "" && i < 2 {
-			return 0, false
+			return 0, 0, false
 		}
-		total += int64(n) * []int64{hour, minute, second}[i]
+		span = []int64{hour, minute, second}[i]
+		total += int64(n) * span
+		if decimals != "" {
+			span = 1
+		}
 		if decimals = (decimals + "000000000")[:9]; strings.Trim(decimals, "0") != "" {
 			frac, err := strconv.ParseUint(decimals, 10, 32)
 			if err != nil {
-				return 0, false
+				return 0, 0, false
 			}
 			total += int64(frac)
 		}
 	}
-	return total, true
+	return total, span, true
 }
 
 // parseZone returns the offset of a zone from UTC in nanoseconds, positive to the east.
