@@ -19,8 +19,9 @@ type Attr struct {
 	Name string
 	// Value is a string for text of type char, []string for strings, and a slice of
 	// the number type, []int8 to []float64, for numbers. The caller must not change it.
-	// Functions that write attributes also accept a single number of those types, or an
-	// int, which is stored as an int64. Value is nil if the attribute does not exist.
+	// Functions that write attributes also accept a single number of those types, and an
+	// int or []int, which are stored as int64. Value is nil if the attribute does not
+	// exist.
 	Value any
 }
 
@@ -154,6 +155,12 @@ func sliceOf(value any) (any, bool) {
 	switch v := value.(type) {
 	case int:
 		return []int64{int64(v)}, true
+	case []int:
+		out := make([]int64, len(v))
+		for i, x := range v {
+			out[i] = int64(x)
+		}
+		return out, true
 	case int8:
 		return []int8{v}, true
 	case uint8:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -13,11 +14,12 @@ import (
 )
 
 // Value is a coordinate value: a number, or a time. A time is a time.Time, a [Date] or
-// a text such as "2000-01-31 12:00"; the parts after the year may be omitted, which
-// selects the first moment. For [Exact], a text may also be a value of a coordinate of
-// strings.
+// a text such as "2000-01-31 12:00". The parts after the year may be omitted, which
+// means the first moment: "2000-02" is the start of February. For the upper bound of
+// [Between], it means the last one. For [Exact], a text may also be a value of a
+// coordinate of strings.
 type Value interface {
-	int | int32 | int64 | float32 | float64 | string | time.Time | Date
+	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | uint64 | float32 | float64 | string | time.Time | Date
 }
 
 // Nearest selects the position whose coordinate is nearest to value, and the first of
@@ -38,7 +40,9 @@ func Nearest[T Value](value T) Selector { return search{nearest, []any{value}} }
 func Exact[T Value](value T) Selector { return search{equal, []any{value}} }
 
 // Between selects the positions whose coordinates are at least low and at most high,
-// which may be no positions. Coordinates may ascend or descend, and the result has the
+// which may be no positions. A text as high includes the whole year, month, day, hour,
+// minute or second that it names: Between("2000-02", "2000-02") selects February, and
+// Between("2000-02-10", "2000-02-20 12:00") includes the minute after noon. Coordinates may ascend or descend, and the result has the
 // order of the coordinate. Missing coordinates are allowed only at the end. Errors:
 // [ErrInvalid] if low is greater than high or the coordinate is not monotonic, and
 // those of [Nearest].
@@ -190,19 +194,22 @@ func closer(low, high *bound, p point) *bound {
 // days for times) and the rest (nanoseconds for times).
 type point struct {
 	whole   int64
+	over    uint64 // units beyond math.MaxInt64
 	rest    float64
 	day     bool // a time: whole counts days
 	missing bool
 }
 
-// pointOf returns the point of a number. A number outside the range of int64 sorts
-// before or after all numbers in it.
+// pointOf returns the point of a number. A number outside the ranges of int64 and uint64
+// sorts before or after all numbers in them.
 func pointOf(x float64) point {
 	switch {
 	case math.IsNaN(x):
 		return point{missing: true}
+	case x >= 1<<64:
+		return point{whole: math.MaxInt64, over: math.MaxUint64, rest: x}
 	case x >= 1<<63:
-		return point{whole: math.MaxInt64, rest: x}
+		return pointOfUint(uint64(x))
 	case x < -1<<63:
 		return point{whole: math.MinInt64, rest: x}
 	}
@@ -210,8 +217,14 @@ func pointOf(x float64) point {
 	return point{whole: int64(whole), rest: rest}
 }
 
+// pointOfUint returns the point of an unsigned integer.
+func pointOfUint(x uint64) point {
+	whole := min(x, math.MaxInt64)
+	return point{whole: int64(whole), over: x - whole}
+}
+
 func (p point) compare(o point) int {
-	return cmp.Or(cmp.Compare(p.whole, o.whole), cmp.Compare(p.rest, o.rest))
+	return cmp.Or(cmp.Compare(p.whole, o.whole), cmp.Compare(p.over, o.over), cmp.Compare(p.rest, o.rest))
 }
 
 // distance returns the distance between two points.
@@ -222,7 +235,7 @@ func (p point) distance(o point) float64 {
 	if !p.inside() || !o.inside() {
 		return p.rough() - o.rough()
 	}
-	apart := float64(uint64(p.whole) - uint64(o.whole)) // exact for small distances, where it matters
+	apart := float64(uint64(p.whole)-uint64(o.whole)) + float64(p.over-o.over) // exact for small distances, where it matters
 	if p.day {
 		apart *= 24 * float64(time.Hour)
 	}
@@ -235,7 +248,7 @@ func (p point) inside() bool { return p.day || math.Abs(p.rest) < 1<<63 }
 // rough returns p as an approximate float64.
 func (p point) rough() float64 {
 	if p.inside() {
-		return float64(p.whole) + p.rest
+		return float64(p.whole) + float64(p.over) + p.rest
 	}
 	return p.rest
 }
@@ -256,14 +269,17 @@ func (s search) reader(c *Var) (wanted []point, read func(context.Context, selec
 	if err != nil {
 		return nil, nil, err
 	}
-	return wanted, func(ctx context.Context, sel selection) (points []point, err error) {
-		err = p.elements().read(ctx, c, sel, func(n int64) { points = make([]point, n) }, func(from int, list []stored) error {
+	return wanted, func(ctx context.Context, sel selection) ([]point, error) {
+		points := make([]point, sel.Len())
+		err := p.elements().read(ctx, c, sel, func(from int, list []stored) error {
 			for i, x := range list {
 				switch {
 				case x.missing:
 					points[from+i].missing = true
 				case x.whole && !p.packed:
 					points[from+i].whole = x.int
+				case p.integer() && !p.packed: // beyond math.MaxInt64
+					points[from+i] = pointOfUint(uint64(x.int))
 				default:
 					points[from+i] = pointOf(p.apply(x.float))
 				}
@@ -277,21 +293,16 @@ func (s search) reader(c *Var) (wanted []point, read func(context.Context, selec
 // toNumber returns the point of a number to search for in c. It returns false if value
 // is not a number.
 func toNumber(value any, c *Var) (point, bool) {
-	var x float64
-	switch n := value.(type) {
-	case int:
-		return point{whole: int64(n)}, true
-	case int32:
-		return point{whole: int64(n)}, true
-	case int64:
-		return point{whole: n}, true
-	case float32:
-		x = float64(n)
-	case float64:
-		x = n
-	default:
+	n := reflect.ValueOf(value)
+	switch {
+	case n.CanInt():
+		return point{whole: n.Int()}, true
+	case n.CanUint():
+		return pointOfUint(n.Uint()), true
+	case !n.CanFloat():
 		return point{}, false
 	}
+	x := n.Float()
 	if c.Type() == Float32 {
 		x = float64(float32(x))
 	}
@@ -315,8 +326,12 @@ func (s search) momentReader(c *Var) (wanted []point, read func(context.Context,
 		days, rest := d.Sub(epoch)
 		return point{whole: days, rest: float64(rest), day: true}
 	}
-	for _, value := range s.values {
+	for i, value := range s.values {
 		d, ok := dateIn(u, value)
+		if text, is := value.(string); ok && is && i > 0 { // the upper bound
+			d, err = u.ParseEnd(text)
+			ok = err == nil
+		}
 		if !ok {
 			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v is not a date in the calendar of %q, %s", value, c.Path(), epoch.Calendar())
 		}

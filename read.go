@@ -5,13 +5,16 @@ import (
 	"math"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Element is a Go type of values to read and write.
+// Element is a Go type of values to read and write. An int has the range of an int64,
+// or of an int32 on a 32-bit machine.
 type Element interface {
-	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64 | string
+	int | int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64 | string
 }
 
 // Read reads the selected elements of v as they are stored. Use [ReadUnpacked] to apply
@@ -26,7 +29,9 @@ type Element interface {
 // Errors: [ErrRange] for positions outside the shape, [ErrNoDim], [ErrInvalid] for
 // selectors that do not fit the variable, [ErrConvert] for a number that T cannot
 // represent, [ErrBadType] if one of T and v is text and the other numeric,
-// [ErrNoFilter], [ErrCorrupt] for a damaged chunk, [ErrLimit], and errors of the store.
+// [ErrNoFilter], [ErrCorrupt] for a damaged chunk, [ErrLimit] for a result of more than
+// Limits.MaxData bytes or text of more than Limits.MaxChunk bytes, and errors of the
+// store.
 func Read[T Element](ctx context.Context, v *Var, selectors ...Selector) (Array[T], error) {
 	sel, err := v.pick(ctx, "read", selectors)
 	if err != nil {
@@ -41,11 +46,23 @@ func readSelection[T Element](ctx context.Context, v *Var, sel selection) (Array
 		return a, v.readText(ctx, sel, text)
 	}
 	var err error
-	a.Data, err = nczarr.Get[T](ctx, v.core, sel.Selection)
+	a.Data, err = nczarr.Allocate[T](v.core, sel.Selection)
+	if err == nil {
+		err = v.core.Read(ctx, sel.Selection, coreSlice(a.Data))
+	}
 	if err != nil {
 		return Array[T]{}, err
 	}
 	return a, nil
+}
+
+// coreSlice returns a []int as a slice of the same memory that package core/nczarr
+// accepts, and other slices unchanged.
+func coreSlice(slice any) any {
+	if ints, ok := slice.([]int); ok {
+		return dtype.Ints(ints)
+	}
+	return slice
 }
 
 // readText reads the strings of a Char variable into out.
@@ -82,7 +99,7 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 		return Array[T]{}, ncerr.Errorf(ErrInvalid, "read", v.Path(), "%d values do not fit in a slice of length %d", n, len(dst))
 	}
 	a := Array[T]{Data: dst[:n:n], Shape: sel.shape, Dims: sel.dims}
-	if err := v.core.Read(ctx, sel.Selection, a.Data); err != nil {
+	if err := v.core.Read(ctx, sel.Selection, coreSlice(a.Data)); err != nil {
 		return Array[T]{}, err
 	}
 	return a, nil
@@ -97,8 +114,8 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 //
 // The values are complete in the store after [Dataset.Flush] or [Dataset.Close].
 // Errors: [ErrConvert] for a value that the type of v cannot represent, in which case
-// nothing is written; [ErrInvalid] for a wrong number of values; [ErrReadOnly]; and
-// those of [Read].
+// nothing is written; [ErrInvalid] for a wrong number of values; [ErrLimit] for padded
+// text of more than Limits.MaxChunk bytes; [ErrReadOnly]; and those of [Read].
 func Write[T Element](ctx context.Context, v *Var, values []T, selectors ...Selector) error {
 	sel, err := v.pick(ctx, "write", selectors)
 	if err != nil {
@@ -107,7 +124,7 @@ func Write[T Element](ctx context.Context, v *Var, values []T, selectors ...Sele
 	if text, ok := any(values).([]string); ok && v.Type() == Char {
 		return v.writeText(ctx, sel, text)
 	}
-	return v.core.Write(ctx, sel.Selection, values)
+	return v.core.Write(ctx, sel.Selection, coreSlice(values))
 }
 
 // writeText writes strings to a Char variable.
@@ -137,28 +154,21 @@ func (v *Var) writeText(ctx context.Context, sel selection, text []string) error
 	return v.core.Write(ctx, sel.Selection, raw)
 }
 
-// maxText limits the bytes of text in memory, including string headers. No machine has
-// this much memory.
-const maxText = 1 << 47
-
 // strings returns the length and the number of the strings in a selection of a Char
-// variable of the given shape. It fails with [ErrLimit] if they exceed maxText bytes.
+// variable of the given shape. It fails with [ErrLimit] if the strings, padded to that
+// length, exceed Limits.MaxChunk bytes: both numbers may come from a damaged document,
+// or from a Span beyond the end of an unlimited dimension.
 func (v *Var) strings(op string, sel selection, shape []int64) (width, n int64, err error) {
 	if err := sel.Check(shape); err != nil {
 		return 0, 0, ncerr.Wrap(op, v.Path(), err)
 	}
 	width, n = 1, 1
 	if last := len(sel.Count) - 1; last >= 0 {
-		width = sel.Count[last]
-		for _, c := range sel.Count[:last] {
-			if c > 0 && n > maxText/16/c {
-				return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "the strings exceed the memory limit")
-			}
-			n *= c
-		}
+		width, n = sel.Count[last], chunk.Product(sel.Count[:last])
 	}
-	if n > 0 && width > maxText/n {
-		return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "%d strings of %d bytes exceed the memory limit", n, width)
+	const header = 16 // bytes of a string in a slice
+	if most := v.core.Group().Dataset().Limits().MaxChunk; n > most/max(width, header) {
+		return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "%d strings of %d bytes need more memory than the limit of %d bytes (Limits.MaxChunk): %s a smaller part", n, width, most, op)
 	}
 	return width, n, nil
 }

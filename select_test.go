@@ -7,10 +7,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-695719ce/nczarr"
+	"github.com/seed-695719ce/nczarr/core/cdl/cftime"
 )
 
 // newVar defines a variable with one dimension "x" in a new dataset and writes values.
@@ -148,6 +150,56 @@ func TestCoordinates(t *testing.T) {
 		got := positionsOf(t.Context(), c.v, c.s)
 		if got != c.want {
 			t.Errorf("%v of %v: want %s, got %s", c.s, c.v.Type(), c.want, got)
+		}
+	}
+}
+
+// TestBetweenPeriods checks that a text as upper bound includes the whole period that it
+// names, in several calendars.
+func TestBetweenPeriods(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		calendar, low, high string
+		want                string // the first and the last selected time
+	}{
+		{"standard", "2000-02", "2000-02", "2000-02-01T00:00:00 2000-02-29T23:59:59"},
+		{"noleap", "2000-02", "2000-02", "2000-02-01T00:00:00 2000-02-28T23:59:59"},
+		{"all_leap", "2001-02", "2001-02", "2001-02-01T00:00:00 2001-02-29T23:59:59"},
+		{"360_day", "2000-02", "2000-02", "2000-02-01T00:00:00 2000-02-30T23:59:59"},
+		{"julian", "1900-02", "1900-02", "1900-02-01T00:00:00 1900-02-29T23:59:59"},
+		{"standard", "1582-10", "1582-10", "1582-10-01T00:00:00 1582-10-31T23:59:59"},
+		{"standard", "2000", "2000", "2000-01-01T00:00:00 2000-12-31T23:59:59"},
+		{"360_day", "2000", "2000", "2000-01-01T00:00:00 2000-12-30T23:59:59"},
+		{"noleap", "-1", "0", "-0001-01-01T00:00:00 0000-12-31T23:59:59"},
+		{"standard", "2000-02-28", "2000-02-28", "2000-02-28T00:00:00 2000-02-28T23:59:59"},
+		{"standard", "2000-02-28 12", "2000-02-28 12", "2000-02-28T12:00:00 2000-02-28T12:59:59"},
+		{"standard", "2000-02-28T12:30", "2000-02-28T12:30", "2000-02-28T12:30:00 2000-02-28T12:30:59"},
+		{"standard", "2000-02-28 12:30:00", "2000-02-28 12:30:00", "2000-02-28T12:30:00 2000-02-28T12:30:00"},
+		{"standard", "2000-02-28", "2000-02-28 12:30:00.0", "2000-02-28T00:00:00 2000-02-28T12:30:00"},
+		{"standard", "2000-02-28 12 +02:00", "2000-02-28 12 +02:00", "2000-02-28T10:00:00 2000-02-28T10:59:59"},
+		{"standard", "2000-02-28", "2000-02", "2000-02-28T00:00:00 2000-02-29T23:59:59"},
+		{"standard", "2000-03", "2000-02", "the first value is greater than the second"},
+		{"noleap", "2000-02", "2000-02-29", "is not a date in the calendar"},
+	} {
+		// Around each end of each period: the second before and after.
+		var values []int64
+		units := must(cftime.Parse("seconds since 1500-01-01", c.calendar))
+		for _, text := range []string{"-1", "1", "1582-10", "1582-11", "1900-02", "1900-03", "2000", "2000-02", "2000-02-28", "2000-02-28 10", "2000-02-28 11", "2000-02-28 12", "2000-02-28 12:30", "2000-02-28 12:31", "2000-02-28 13", "2000-03", "2001", "2001-02", "2001-03"} {
+			n, _, _ := units.Number(must(units.ParseDate(text)))
+			values = append(values, n-1, n, n+1)
+		}
+		day, _, _ := units.Number(must(units.ParseDate("2000-02-28")))
+		values = append(values, day+86399, day+86400)
+		slices.Sort(values)
+		values = slices.Compact(values)
+		v := newVar(t, nczarr.VarSpec{Type: nczarr.Int64, Attrs: attrsOf("units", "seconds since 1500-01-01", "calendar", c.calendar)}, values...)
+		a, err := nczarr.ReadTimes(t.Context(), v, nczarr.Between(c.low, c.high))
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(a.At(0), " ", a.At(int64(len(a.Data))-1))
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s to %s, %s: want %s, got %s", c.low, c.high, c.calendar, c.want, got)
 		}
 	}
 }

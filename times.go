@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/cdl/cftime"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // Date is a moment in a CF calendar, to the nanosecond. Its fields are Year, Month,
@@ -55,9 +56,12 @@ func (v *Var) times(ctx context.Context, sel selection, skip bool) ([]Date, erro
 	if err != nil {
 		return nil, err
 	}
+	out, err := nczarr.Allocate[Date](v.core, sel.Selection)
+	if err != nil {
+		return nil, err
+	}
 	decode := p.decoder(u)
-	var out []Date
-	err = p.elements().read(ctx, v, sel, func(n int64) { out = make([]Date, n) }, func(from int, list []stored) error {
+	err = p.elements().read(ctx, v, sel, func(from int, list []stored) error {
 		for i, x := range list {
 			if x.missing || math.IsNaN(x.float) {
 				continue

@@ -46,10 +46,13 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 	}
 	a := Array[T]{Shape: sel.shape, Dims: sel.dims}
 	p, err := v.packing()
+	if err == nil {
+		a.Data, err = nczarr.Allocate[T](v.core, sel.Selection)
+	}
 	if err != nil {
 		return Array[T]{}, err
 	}
-	err = p.elements().read(ctx, v, sel, func(n int64) { a.Data = make([]T, n) }, func(from int, list []stored) error {
+	err = p.elements().read(ctx, v, sel, func(from int, list []stored) error {
 		for i, x := range list {
 			y := math.NaN()
 			if !x.missing {
@@ -215,9 +218,8 @@ type stored struct {
 
 // elements reads and writes the numbers of variables of one type.
 type elements interface {
-	// read reads the selection of v. It calls room with the number of elements, then f
-	// with consecutive parts of the numbers.
-	read(ctx context.Context, v *Var, sel selection, room func(n int64), f func(from int, list []stored) error) error
+	// read reads the selection of v. It calls f with consecutive parts of the numbers.
+	read(ctx context.Context, v *Var, sel selection, f func(from int, list []stored) error) error
 	// write writes the n numbers that f returns.
 	write(ctx context.Context, v *Var, sel selection, n int, f func(i int) stored) error
 }
@@ -297,12 +299,11 @@ func elementsOf[P, M number](p *packing) *typed[P, M] {
 // part is the number of elements processed at a time.
 const part = 512
 
-func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, room func(n int64), f func(from int, list []stored) error) error {
+func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, f func(from int, list []stored) error) error {
 	data, err := nczarr.Get[P](ctx, v.core, sel.Selection)
 	if err != nil {
 		return err
 	}
-	room(int64(len(data)))
 	list := make([]stored, min(part, len(data)))
 	for from := 0; from < len(data); from += part {
 		in := data[from:min(from+part, len(data))]

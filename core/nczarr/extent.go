@@ -66,6 +66,9 @@ func (v *Var) clearBeyond(ctx context.Context) error {
 	return v.dropLeftovers(ctx)
 }
 
+// Limits returns the limits of the dataset, with the defaults filled in.
+func (d *Dataset) Limits() Limits { return d.opts.Limits }
+
 // CheckSize fails with ncerr.ErrLimit if the variable has more chunks than
 // Limits.MaxChunks or more bytes than Limits.MaxData. Call it before reading all
 // values: absent chunks read as fill, so a small document can declare a huge variable.

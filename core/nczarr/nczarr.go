@@ -111,7 +111,7 @@ type Limits struct {
 	MaxChunk     int64 // bytes of one decoded chunk, and of the strings that one read collects from several chunks; default 2 GiB
 	MaxElements  int64 // elements of one chunk; default 2^30
 	MaxChunks    int64 // chunks of a variable to be copied or dumped; default 2^28
-	MaxData      int64 // bytes of a variable to be copied or dumped; default 16 TiB
+	MaxData      int64 // bytes of a variable to be copied or dumped, and of the result of [Get]; default 16 TiB
 	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth     int   // nesting depth of groups; default 256
 	MaxKeys      int   // keys that one listing or search keeps in memory; default zmap.DefaultMaxList

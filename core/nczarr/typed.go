@@ -25,18 +25,31 @@ const maxMemory = 1 << 47
 
 // Get reads a slab into a new slice. See [Var.Read].
 func Get[T Element](ctx context.Context, v *Var, sel chunk.Selection) ([]T, error) {
-	if err := sel.Check(v.Shape()); err != nil {
-		return nil, ncerr.Wrap("read", v.Path(), err)
-	}
-	if n := sel.Len(); n > maxMemory/int64(unsafe.Sizeof(*new(T))) {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", v.Path(), "%d elements do not fit into memory", n)
-	}
-	out := make([]T, sel.Len())
-	if raw, _, ok := dtype.View(out); ok {
-		preferHugePages(raw)
+	out, err := Allocate[T](v, sel)
+	if err != nil {
+		return nil, err
 	}
 	if err := v.Read(ctx, sel, out); err != nil {
 		return nil, err
+	}
+	return out, nil
+}
+
+// Allocate returns a slice with one T per element of sel, to read into. It checks sel
+// against the shape of v. The error is ncerr.ErrLimit if the slice would exceed
+// Limits.MaxData: absent chunks read as fill, so a small document can declare a huge
+// variable.
+func Allocate[T any](v *Var, sel chunk.Selection) ([]T, error) {
+	if err := sel.Check(v.Shape()); err != nil {
+		return nil, ncerr.Wrap("read", v.Path(), err)
+	}
+	n, size, most := sel.Len(), int64(unsafe.Sizeof(*new(T))), v.group.ds.opts.Limits.MaxData
+	if n > min(most, maxMemory)/size {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", v.Path(), "%d values of %d bytes exceed the limit of %d bytes (Limits.MaxData): read a smaller part", n, size, min(most, maxMemory))
+	}
+	out := make([]T, n)
+	if raw, _, ok := dtype.View(out); ok {
+		preferHugePages(raw)
 	}
 	return out, nil
 }
