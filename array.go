@@ -1,6 +1,9 @@
 package nczarr
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Array is a block of values with a shape. Data holds the values in C order: the last
 // dimension varies fastest. The array and its slices belong to the caller.
@@ -31,12 +34,12 @@ func (a Array[T]) Index(index ...int64) int {
 // [Array.Index] does.
 func (a Array[T]) At(index ...int64) T { return a.Data[a.Index(index...)] }
 
-// Sub returns element i of the first dimension: an array with one dimension less that
-// shares memory with a. It panics if i is out of range or a has no dimensions.
+// Sub returns element i of the first dimension: an array with one dimension less. Its
+// Data shares memory with that of a; its Shape and Dims do not. It panics if i is out of range or a has no dimensions.
 func (a Array[T]) Sub(i int64) Array[T] {
 	if len(a.Shape) == 0 || i < 0 || i >= a.Shape[0] {
 		panic(fmt.Sprintf("nczarr: index %d is out of range of an array with shape %v", i, a.Shape))
 	}
 	n := int64(len(a.Data)) / a.Shape[0]
-	return Array[T]{Data: a.Data[i*n : (i+1)*n : (i+1)*n], Shape: a.Shape[1:], Dims: a.Dims[1:]}
+	return Array[T]{Data: a.Data[i*n : (i+1)*n : (i+1)*n], Shape: slices.Clone(a.Shape[1:]), Dims: slices.Clone(a.Dims[1:])}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -12,13 +13,22 @@ import (
 
 // Codec is one step of encoding a chunk: one of the types below, such as [Zstd] and
 // [Shuffle], or a [RawCodec]. The zero value of a field means the default of the codec.
-// Parameters are checked when a variable is defined. The reference page codecs.md lists
-// all codecs.
-type Codec interface{ id() string }
+// Parameters are checked when a variable is defined; a number outside the range of its
+// field is [ErrInvalid]. The reference page codecs.md lists all codecs.
+type Codec interface {
+	// describe returns the id of the codec in Zarr v2 and its numeric parameters.
+	describe() (id string, params []param)
+}
+
+// param is a numeric field of a codec and its range. 0 is always valid.
+type param struct {
+	field            string
+	value, low, high int
+}
 
 // Zstd compresses with Zstandard.
 type Zstd struct {
-	Level    int  `json:"level,omitempty"`    // 1 (fast) to 22 (small), negative for even faster; default 1
+	Level    int  `json:"level,omitempty"`    // 1 (fast) to 22 (small), -1 to -131072 for even faster; default 1
 	Checksum bool `json:"checksum,omitempty"` // append a checksum
 }
 
@@ -34,7 +44,7 @@ type Gzip struct {
 
 // LZ4 compresses with LZ4.
 type LZ4 struct {
-	Acceleration int `json:"acceleration,omitempty"` // higher is faster and compresses less; default 1
+	Acceleration int `json:"acceleration,omitempty"` // at least 1; higher is faster and compresses less; default 1
 }
 
 // BZ2 compresses with bzip2.
@@ -47,13 +57,13 @@ type Blosc struct {
 	Compressor string `json:"cname,omitempty"`     // "lz4" (default), "lz4hc", "blosclz", "zstd", "zlib" or "snappy"
 	Level      int    `json:"clevel,omitempty"`    // 1 to 9; default 5
 	Shuffle    int    `json:"shuffle,omitempty"`   // 1 bytes (default), 2 bits, -1 chosen by element size
-	BlockSize  int    `json:"blocksize,omitempty"` // bytes; default is automatic
+	BlockSize  int    `json:"blocksize,omitempty"` // 1 to 2147483631 bytes; default is automatic
 }
 
 // Shuffle groups the first bytes of all elements, then the second bytes, and so on, so
 // that a codec after it compresses better.
 type Shuffle struct {
-	ElementSize int `json:"elementsize,omitempty"` // bytes; default is the size of the type
+	ElementSize int `json:"elementsize,omitempty"` // 1 to 65536 bytes; default is the size of the type
 }
 
 // Fletcher32 adds the checksum of netCDF-4. Every read verifies it.
@@ -68,7 +78,8 @@ type BitRound struct {
 }
 
 // RawCodec is any codec, named by its id in Zarr v2. Params holds its parameters: nil,
-// or a value that encoding/json encodes as an object.
+// or a value that encoding/json encodes as an object. If that object has an id, it must
+// be ID.
 type RawCodec struct {
 	ID     string
 	Params any
@@ -83,23 +94,49 @@ func (c RawCodec) String() string {
 	return string(step.Params)
 }
 
-func (Zstd) id() string       { return "zstd" }
-func (Zlib) id() string       { return "zlib" }
-func (Gzip) id() string       { return "gzip" }
-func (LZ4) id() string        { return "lz4" }
-func (BZ2) id() string        { return "bz2" }
-func (Blosc) id() string      { return "blosc" }
-func (Shuffle) id() string    { return "shuffle" }
-func (Fletcher32) id() string { return "fletcher32" }
-func (CRC32) id() string      { return "crc32" }
-func (BitRound) id() string   { return "bitround" }
-func (c RawCodec) id() string { return c.ID }
+func (c Zstd) describe() (string, []param) {
+	return "zstd", []param{{"Level", c.Level, -1 << 17, 22}}
+}
+
+func (c Zlib) describe() (string, []param) { return "zlib", []param{{"Level", c.Level, 1, 9}} }
+
+func (c Gzip) describe() (string, []param) { return "gzip", []param{{"Level", c.Level, 1, 9}} }
+
+func (c LZ4) describe() (string, []param) {
+	return "lz4", []param{{"Acceleration", c.Acceleration, 1, math.MaxInt32}}
+}
+
+func (c BZ2) describe() (string, []param) { return "bz2", []param{{"Level", c.Level, 1, 9}} }
+
+func (c Blosc) describe() (string, []param) {
+	return "blosc", []param{{"Level", c.Level, 1, 9}, {"Shuffle", c.Shuffle, -1, 2}, {"BlockSize", c.BlockSize, 1, math.MaxInt32 - 16}}
+}
+
+func (c Shuffle) describe() (string, []param) {
+	return "shuffle", []param{{"ElementSize", c.ElementSize, 1, 1 << 16}}
+}
+
+func (Fletcher32) describe() (string, []param) { return "fletcher32", nil }
+
+func (CRC32) describe() (string, []param) { return "crc32", nil }
+
+func (c BitRound) describe() (string, []param) {
+	return "bitround", []param{{"KeepBits", c.KeepBits, 0, 52}}
+}
+
+func (c RawCodec) describe() (string, []param) { return c.ID, nil }
 
 // stepOf returns a codec as it appears in metadata documents: an object with the id
 // first, then the parameters.
 func stepOf(c Codec) (zarr.CodecSpec, error) {
 	if c == nil || reflect.ValueOf(c).Kind() == reflect.Pointer && reflect.ValueOf(c).IsNil() {
 		return zarr.CodecSpec{}, ncerr.Errorf(ErrInvalid, "", "", "a codec is nil")
+	}
+	id, fields := c.describe()
+	for _, f := range fields {
+		if f.value != 0 && (f.value < f.low || f.value > f.high) {
+			return zarr.CodecSpec{}, ncerr.Errorf(ErrInvalid, "", "", "codec %q: %s is %d, which is not in the range %d to %d", id, f.field, f.value, f.low, f.high)
+		}
 	}
 	params := any(c)
 	switch raw := c.(type) {
@@ -112,23 +149,27 @@ func stepOf(c Codec) (zarr.CodecSpec, error) {
 	if params != nil {
 		var err error
 		if text, err = json.Marshal(params); err != nil || !bytes.HasPrefix(text, []byte("{")) {
-			return zarr.CodecSpec{}, ncerr.Errorf(ErrInvalid, "", "", "the parameters of codec %q are not a JSON object: %T", c.id(), params)
+			return zarr.CodecSpec{}, ncerr.Errorf(ErrInvalid, "", "", "the parameters of codec %q are not a JSON object: %T", id, params)
 		}
 	}
 	set := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &set); err != nil {
 		return zarr.CodecSpec{}, ncerr.New(ErrInvalid, "", "", err)
 	}
-	if _, stated := set["id"]; stated {
-		return zarr.CodecSpec{ID: c.id(), Params: text}, nil
-	}
-	id, err := json.Marshal(c.id())
+	quoted, err := json.Marshal(id)
 	if err != nil {
 		return zarr.CodecSpec{}, ncerr.New(ErrInvalid, "", "", err)
 	}
-	out := append([]byte(`{"id":`), id...)
+	if stated, ok := set["id"]; ok {
+		var other string
+		if err := json.Unmarshal(stated, &other); err != nil || other != id {
+			return zarr.CodecSpec{}, ncerr.Errorf(ErrInvalid, "", "", "codec %q: its parameters have the id %s", id, stated)
+		}
+		return zarr.CodecSpec{ID: id, Params: text}, nil
+	}
+	out := append([]byte(`{"id":`), quoted...)
 	if len(set) > 0 {
 		out = append(out, ',')
 	}
-	return zarr.CodecSpec{ID: c.id(), Params: append(out, text[1:]...)}, nil
+	return zarr.CodecSpec{ID: id, Params: append(out, text[1:]...)}, nil
 }

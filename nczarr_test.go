@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr"
 	core "github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
 // TestOptions checks that every invalid option causes an error that contains its name.
@@ -46,8 +49,51 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestWithOptions checks that the options of core/nczarr are used, that later options
-// override them, and that the caller's options do not change.
+// TestOptionsTwice checks that an option with a value is refused if it occurs twice, and
+// that flags and different drivers are not.
+func TestOptionsTwice(t *testing.T) {
+	t.Parallel()
+	mem := nczarr.WithDriver(nczarr.Memory())
+	for want, list := range map[string][]nczarr.Option{
+		"WithWorkers":                       {nczarr.WithWorkers(1), nczarr.WithWorkers(2)},
+		"WithLogger":                        {nczarr.WithLogger(slog.Default()), nczarr.WithLogger(slog.Default())},
+		"WithLimits":                        {nczarr.WithLimits(nczarr.Limits{}), nczarr.WithLimits(nczarr.Limits{})},
+		"WithOptions":                       {nczarr.WithOptions(&core.Options{}), nczarr.WithOptions(&core.Options{})},
+		"WithDriver for the driver \"mem\"": {nczarr.WithDriver(nczarr.Memory())},
+		"WithDriverOptions(\"file\")":       {nczarr.WithDriverOptions("file", struct{}{}), nczarr.WithDriverOptions("file", struct{}{})},
+	} {
+		_, err := nczarr.Create(t.Context(), "mem:x", append(list, mem)...)
+		if !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "the option "+want+" occurs twice") {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+	ds, err := nczarr.Create(t.Context(), "mem:x", mem, nczarr.Replace(), nczarr.Replace(), nczarr.WithDriverOptions("file", struct{}{}), nczarr.WithDriverOptions("zip", struct{}{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(ds.Close(t.Context()))
+}
+
+// TestOptionsOfMissingDriver checks that options of a driver that does not exist are
+// refused with the names of those that do.
+func TestOptionsOfMissingDriver(t *testing.T) {
+	t.Parallel()
+	mem := nczarr.WithDriver(nczarr.Memory())
+	bad := nczarr.WithDriverOptions("fil", struct{}{})
+	for want, list := range map[string][]nczarr.Option{
+		"drivers are file, http, mem, zip": {bad, mem},
+		"drivers are file\x00":             {bad, nczarr.WithOptions(&core.Options{Registry: core.NewRegistry([]driver.Opener{file.New()})})},
+		"import drivers/s3":                {nczarr.WithDriverOptions("s3", struct{}{})},
+	} {
+		_, err := nczarr.Create(t.Context(), "mem:x", list...)
+		if !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error()+"\x00", want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+// TestWithOptions checks that the options of core/nczarr are used, that other options
+// override them in any order, and that the caller's options do not change.
 func TestWithOptions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zarr")
@@ -64,6 +110,22 @@ func TestWithOptions(t *testing.T) {
 	check(ds.Close(t.Context()))
 	if len(base.DriverOptions) != 1 || len(base.DriverOptions["file"]) < 10 || base.Registry != nil {
 		t.Errorf("the options of the caller changed: %s", base.DriverOptions)
+	}
+	base.Update = false
+	list := []nczarr.Option{nczarr.Writable(), nczarr.WithDriverOptions("file", struct{}{}), nczarr.WithWorkers(2), nczarr.WithOptions(base)}
+	for range list {
+		list = append(list[1:], list[0])
+		ds, err := nczarr.Open(t.Context(), path, list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ds.SetAttr("a", 2); err != nil {
+			t.Error(err)
+		}
+		check(ds.Close(t.Context()))
+	}
+	if base.Update || base.Workers != 0 {
+		t.Errorf("the options of the caller changed: %+v", base)
 	}
 }
 
@@ -123,6 +185,42 @@ func TestHugeText(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestMemoryLimits checks that text and numbers whose size comes from a selection or a
+// declared shape are refused beyond the limits, before memory is allocated.
+func TestMemoryLimits(t *testing.T) {
+	t.Parallel()
+	ds := must(nczarr.Create(t.Context(), "mem:x", nczarr.WithDriver(nczarr.Memory()), nczarr.WithLimits(nczarr.Limits{MaxChunk: 1 << 12, MaxData: 1 << 20})))
+	define := func(name string, typ nczarr.Type, shape ...int64) *nczarr.Var {
+		return must(ds.DefineVar(t.Context(), name, nczarr.VarSpec{Type: typ, Dims: []string{name + "y", name + "x"}, Shape: shape, Chunks: []int64{1, 16}}))
+	}
+	text := define("text", nczarr.Char, 1, nczarr.Unlimited)
+	check(nczarr.Write(t.Context(), text, []string{"x"}, nczarr.At(0), nczarr.Span(0, 1<<12)))
+	wide := []nczarr.Selector{nczarr.At(0), nczarr.Span(0, 1<<12+1)}
+	numbers := define("numbers", nczarr.Int8, 1, 1<<20+1)
+	start := "write \"/text\": limit exceeded: "
+	for want, err := range map[string]error{
+		start + "1 strings of 4097 bytes need more memory than the limit of 4096 bytes (Limits.MaxChunk): write a smaller part": nczarr.Write(t.Context(), text, []string{"x"}, wide...),
+		"1 strings of 1099511627776 bytes": nczarr.Write(t.Context(), text, []string{"x"}, nczarr.At(0), nczarr.Span(0, 1<<40)),
+		"4097 strings of 1 bytes":          errorOf(nczarr.Read[string](t.Context(), define("many", nczarr.Char, 4097, 1))),
+		"1048577 values of 1 bytes exceed the limit of 1048576 bytes (Limits.MaxData)": errorOf(nczarr.Read[int8](t.Context(), numbers)),
+		"262145 values of 4 bytes": errorOf(nczarr.Read[float32](t.Context(), numbers, nczarr.All, nczarr.Span(0, 1<<18+1))),
+		"131073 values of 8 bytes": errorOf(nczarr.ReadUnpacked[float64](t.Context(), numbers, nczarr.All, nczarr.Span(0, 1<<17+1))),
+	} {
+		if !errors.Is(err, nczarr.ErrLimit) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+	if text.Shape()[1] != 1<<12 {
+		t.Errorf("the dimension has length %d", text.Shape()[1])
+	}
+	if _, err := nczarr.Read[int8](t.Context(), numbers, nczarr.All, nczarr.Span(0, 1<<20)); err != nil {
+		t.Error(err)
+	}
+}
+
+// errorOf returns the error of a call.
+func errorOf[T any](_ T, err error) error { return err }
 
 // TestFinishInPanic checks that a panic aborts the dataset.
 func TestFinishInPanic(t *testing.T) {
@@ -230,6 +328,17 @@ func TestArrayPanics(t *testing.T) {
 	}
 }
 
+// TestSub checks that the parts of an array share only its data.
+func TestSub(t *testing.T) {
+	t.Parallel()
+	a := nczarr.Array[int]{Data: []int{1, 2, 3, 4, 5, 6}, Shape: []int64{2, 3}, Dims: []string{"y", "x"}}
+	b := a.Sub(1)
+	b.Data[0], b.Shape[0], b.Dims[0] = 7, 1, "z"
+	if want, got := "{[1 2 3 7 5 6] [2 3] [y x]}", fmt.Sprint(a); got != want {
+		t.Errorf("want %s, got %s", want, got)
+	}
+}
+
 // TestFill checks which fill values each type accepts.
 func TestFill(t *testing.T) {
 	t.Parallel()
@@ -316,6 +425,11 @@ func TestAttributesAreCopied(t *testing.T) {
 	}
 }
 
+// rawID are parameters of a RawCodec.
+type rawID struct {
+	ID string `json:"id"`
+}
+
 // TestCodecsAreDefined writes and reads a variable with each typed codec.
 func TestCodecsAreDefined(t *testing.T) {
 	t.Parallel()
@@ -360,6 +474,35 @@ func TestCodecsAreDefined(t *testing.T) {
 		if _, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{c}}); !errors.Is(err, nczarr.ErrInvalid) {
 			t.Errorf("%v: got %v", c, err)
 		}
+	}
+	for c, want := range map[nczarr.Codec]string{
+		nczarr.Zstd{Level: 23}:                                  `codec "zstd": Level is 23, which is not in the range -131072 to 22`,
+		nczarr.Zstd{Level: -1<<17 - 1}:                          `Level is -131073`,
+		nczarr.Zlib{Level: 10}:                                  `codec "zlib": Level is 10, which is not in the range 1 to 9`,
+		nczarr.Zlib{Level: -1}:                                  `Level is -1`,
+		nczarr.Gzip{Level: -1}:                                  `codec "gzip": Level is -1`,
+		nczarr.LZ4{Acceleration: -1}:                            `codec "lz4": Acceleration is -1`,
+		nczarr.BZ2{Level: -1}:                                   `codec "bz2": Level is -1`,
+		nczarr.Blosc{Level: 10}:                                 `codec "blosc": Level is 10`,
+		nczarr.Blosc{Shuffle: 3}:                                `codec "blosc": Shuffle is 3, which is not in the range -1 to 2`,
+		nczarr.Blosc{BlockSize: -1}:                             `codec "blosc": BlockSize is -1`,
+		nczarr.Blosc{Compressor: "gzip"}:                        `blosclz, lz4, lz4hc, snappy, zlib, zstd`,
+		nczarr.Shuffle{ElementSize: -4}:                         `codec "shuffle": ElementSize is -4`,
+		nczarr.BitRound{KeepBits: 53}:                           `codec "bitround": KeepBits is 53, which is not in the range 0 to 52`,
+		nczarr.BitRound{KeepBits: 24}:                           `24`,
+		nczarr.RawCodec{ID: "zstd", Params: rawID{"zlib"}}:      `codec "zstd": its parameters have the id "zlib"`,
+		nczarr.RawCodec{Params: rawID{"zlib"}}:                  `codec "": its parameters have the id "zlib"`,
+		nczarr.RawCodec{ID: "zstd", Params: struct{ ID int }{}}: `unknown parameter "ID"`,
+	} {
+		_, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{c}})
+		if !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%#v: want an error with %s, got %v", c, want, err)
+		}
+	}
+	for _, c := range []nczarr.Codec{nczarr.Zstd{Level: -1 << 17}, nczarr.RawCodec{ID: "zstd", Params: rawID{"zstd"}}} {
+		v := must(ds.DefineVar(t.Context(), fmt.Sprintf("%T", c), nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{c}}))
+		check(nczarr.Write(t.Context(), v, []float32{1}))
+		must(ds.DefineVar(t.Context(), v.Name()+"2", nczarr.VarSpec{Type: nczarr.Float32, Codecs: v.Codecs()}))
 	}
 	if _, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{nczarr.RawCodec{ID: "zzz"}}}); !errors.Is(err, nczarr.ErrNoFilter) {
 		t.Errorf("got %v", err)

@@ -3,7 +3,10 @@ package nczarr
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -12,23 +15,51 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Option configures [Open] or [Create]. Every option has a default. An invalid option,
-// or one that does not apply to the function, makes Open or Create fail with
-// [ErrInvalid].
+// Option configures [Open] or [Create]. Every option has a default. The order of options
+// does not matter. An invalid option, an option with a value that occurs twice, or one
+// that does not apply to the function, makes Open or Create fail with [ErrInvalid].
 type Option func(*config) error
 
 // config collects the options of one call.
 type config struct {
 	nczarr.CreateOptions
-	drivers []driver.Opener
-	filters []codecdriver.Provider
-	opens   string // name of an option that only Open accepts, if one was used
-	creates string // name of an option that only Create accepts, if one was used
+	base          *nczarr.Options // of WithOptions, or nil
+	driverOptions map[string][]byte
+	drivers       []driver.Opener
+	filters       []codecdriver.Provider
+	seen          []string // names of the options with a value
+	opens         string   // name of an option that only Open accepts, if one was used
+	creates       string   // name of an option that only Create accepts, if one was used
 }
 
 func gather(opts []Option) (*config, error) {
-	c := &config{}
-	c.NoClobber = true
+	c, err := (&config{}).with(opts)
+	if err == nil && c.base != nil { // the other options override those of WithOptions
+		over := &config{}
+		over.Options = *c.base
+		c, err = over.with(opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Registry = registryOf(c.drivers, c.filters, c.Registry)
+	all := maps.Clone(c.DriverOptions) // the original belongs to the caller
+	if all == nil {
+		all = map[string][]byte{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.driverOptions)) {
+		if _, err := c.Registry.Driver(name); err != nil {
+			return nil, ncerr.Errorf(ErrInvalid, "WithDriverOptions", name, "%w", err)
+		}
+		all[name] = c.driverOptions[name]
+	}
+	c.DriverOptions = all
+	return c, nil
+}
+
+// with applies opts to c.
+func (c *config) with(opts []Option) (*config, error) {
+	c.NoClobber, c.driverOptions = true, map[string][]byte{}
 	for i, o := range opts {
 		if o == nil {
 			return nil, ncerr.Errorf(ErrInvalid, "", "", "option %d is nil", i)
@@ -37,12 +68,16 @@ func gather(opts []Option) (*config, error) {
 			return nil, err
 		}
 	}
-	base := c.Registry
-	if base == nil {
-		base = builtin()
-	}
-	c.Registry = &registry{own: nczarr.NewRegistry(c.drivers, c.filters...), next: base}
 	return c, nil
+}
+
+// once fails if an option with a value has occurred before.
+func (c *config) once(name string) error {
+	if slices.Contains(c.seen, name) {
+		return ncerr.Errorf(ErrInvalid, "", "", "the option %s occurs twice", name)
+	}
+	c.seen = append(c.seen, name)
+	return nil
 }
 
 // Writable opens an existing dataset for reading and writing. The default is reading
@@ -113,7 +148,7 @@ func WithWorkers(n int) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithWorkers(%d): the number of workers must be at least 1", n)
 		}
 		c.Workers = n
-		return nil
+		return c.once("WithWorkers")
 	}
 }
 
@@ -125,7 +160,7 @@ func WithLogger(l *slog.Logger) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithLogger: the logger is nil")
 		}
 		c.Log = l
-		return nil
+		return c.once("WithLogger")
 	}
 }
 
@@ -151,7 +186,7 @@ func WithLimits(l Limits) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithLimits: a limit is negative")
 		}
 		c.Limits = nczarr.Limits(l)
-		return nil
+		return c.once("WithLimits")
 	}
 }
 
@@ -163,32 +198,27 @@ func WithDriver(d driver.Opener) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithDriver: the driver is nil")
 		}
 		c.drivers = append(c.drivers, d)
-		return nil
+		return c.once(fmt.Sprintf("WithDriver for the driver %q", d.Describe().Name))
 	}
 }
 
 // WithDriverOptions sets the options of a storage driver. options is a struct or map
 // that encoding/json encodes as an object. The reference page configuration.md lists
-// the keys of each driver.
+// the keys of each driver. The driver must be built in or added by [WithDriver] or
+// [WithOptions].
 func WithDriverOptions(name string, options any) Option {
 	return func(c *config) error {
 		text, err := json.Marshal(options)
 		if err != nil || !bytes.HasPrefix(text, []byte("{")) {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithDriverOptions(%q): the options are not a JSON object: %T", name, options)
 		}
-		all := map[string][]byte{name: text}
-		for other, kept := range c.DriverOptions { // do not modify the map of WithOptions: it belongs to the caller
-			if other != name {
-				all[other] = kept
-			}
-		}
-		c.DriverOptions = all
-		return nil
+		c.driverOptions[name] = text
+		return c.once(fmt.Sprintf("WithDriverOptions(%q)", name))
 	}
 }
 
 // WithCodecs adds a provider of codecs; see core/codec/driver. It takes precedence over
-// the built-in codecs.
+// the built-in codecs. Of several providers of the same codec, the first one is used.
 func WithCodecs(p codecdriver.Provider) Option {
 	return func(c *config) error {
 		if p == nil {
@@ -201,14 +231,15 @@ func WithCodecs(p codecdriver.Provider) Option {
 
 // WithOptions sets all options of core/nczarr, including the registry. They come from a
 // core/session, which has the settings and plugins of nczctl, or hold a registry of
-// core/plugin/host. WithOptions must be the first option. If Registry is nil, the
-// built-in drivers and codecs are used.
+// core/plugin/host. Other options override them: [WithLimits] all limits,
+// [WithDriverOptions] all options of one driver. If Registry is nil, the built-in
+// drivers and codecs are used.
 func WithOptions(o *nczarr.Options) Option {
 	return func(c *config) error {
 		if o == nil {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithOptions: the options are nil")
 		}
-		c.Options = *o
-		return nil
+		c.base = o
+		return c.once("WithOptions")
 	}
 }

@@ -20,6 +20,15 @@ import (
 //	ds, err := nczarr.Create(ctx, "mem:scratch", mem)
 func Memory() driver.Opener { return memmap.NewOpener() }
 
+// registryOf returns a registry of the drivers and codecs of the options, and of next
+// or, if that is nil, of those built in. The first one of a name is used.
+func registryOf(drivers []driver.Opener, codecs []codecdriver.Provider, next nczarr.Registry) nczarr.Registry {
+	if next == nil {
+		return builtins{nczarr.NewRegistry(append(drivers, file.New(), http.New(), zip.New()), append(codecs, filters.Provider())...)}
+	}
+	return &registry{own: nczarr.NewRegistry(drivers, codecs...), next: next}
+}
+
 // registry finds drivers and codecs of the options first, then those of next.
 type registry struct {
 	own  *nczarr.StaticRegistry
@@ -46,20 +55,18 @@ func (r *registry) Filters() []codecdriver.Description {
 	return append(r.own.Filters(), r.next.Filters()...)
 }
 
-// builtins holds the drivers and codecs built into this package.
+// builtins holds the drivers and codecs of the options and those built into this
+// package.
 type builtins struct{ *nczarr.StaticRegistry }
 
-func builtin() builtins {
-	return builtins{nczarr.NewRegistry([]driver.Opener{file.New(), http.New(), zip.New()}, filters.Provider())}
-}
-
-// Driver returns errors for the s3 and mem drivers that explain how to add them.
+// Driver returns errors for missing s3 and mem drivers that explain how to add them.
 func (b builtins) Driver(name string) (driver.Opener, error) {
-	switch name {
-	case ncurl.DriverS3:
+	o, err := b.StaticRegistry.Driver(name)
+	switch {
+	case err != nil && name == ncurl.DriverS3:
 		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "it is in a package of its own: import drivers/s3 and use the option nczarr.WithDriver(s3.New())")
-	case ncurl.DriverMem:
+	case err != nil && name == ncurl.DriverMem:
 		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "use the option nczarr.WithDriver(mem), where mem is a nczarr.Memory() shared by all calls")
 	}
-	return b.StaticRegistry.Driver(name)
+	return o, err
 }
