@@ -135,7 +135,7 @@ func (a Attr) core() (nczarr.Attr, error) {
 		nc, typed = Char, true
 	}
 	if !ok || !typed {
-		return nczarr.Attr{}, ncerr.Errorf(ErrBadType, "set attribute", a.Name, "type %T is neither text nor numbers", a.Value)
+		return nczarr.Attr{}, ncerr.Errorf(ErrBadType, "set attribute", a.Name, "a value of type %T cannot be stored; use a string, a number or a slice of them", a.Value)
 	}
 	return nczarr.Attr{Name: a.Name, Type: nc, Value: cloned(slice)}, nil
 }

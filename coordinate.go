@@ -7,6 +7,8 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -62,11 +64,21 @@ type search struct {
 }
 
 func (s search) String() string {
-	name := [...]string{"Nearest", "Exact", "Between"}[s.kind]
-	if s.kind == between {
-		return fmt.Sprintf("%s(%v, %v)", name, s.values[0], s.values[1])
+	var values []string
+	for _, value := range s.values {
+		switch v := value.(type) {
+		case string:
+			value = strconv.Quote(v)
+		case time.Time:
+			value = v.Format(time.RFC3339Nano)
+		case Date:
+			if v.IsZero() {
+				value = "Date{}"
+			}
+		}
+		values = append(values, fmt.Sprint(value))
 	}
-	return fmt.Sprintf("%s(%v)", name, s.values[0])
+	return fmt.Sprintf("%s(%s)", [...]string{"Nearest", "Exact", "Between"}[s.kind], strings.Join(values, ", "))
 }
 
 // block is the number of coordinates read at a time.
@@ -313,7 +325,7 @@ func toNumber(value any, c *Var) (point, bool) {
 func (s search) momentReader(c *Var) (wanted []point, read func(context.Context, selection) ([]point, error), err error) {
 	u, err := c.units()
 	if err != nil {
-		return nil, nil, ncerr.Errorf(ErrBadType, "", "", "%v: %q has no times: %v", s, c.Path(), err)
+		return nil, nil, ncerr.Errorf(ErrBadType, "", "", "%v: %q has no times: %w", s, c.Path(), err)
 	}
 	epoch, err := u.ParseDate("1970-01-01")
 	if err != nil {
@@ -333,7 +345,7 @@ func (s search) momentReader(c *Var) (wanted []point, read func(context.Context,
 			ok = err == nil
 		}
 		if !ok {
-			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v is not a date in the calendar of %q, %s", value, c.Path(), epoch.Calendar())
+			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v: not a date in the calendar of %q, %s; a date is like 2000-01-31 or 2000-01-31 12:00", s, c.Path(), epoch.Calendar())
 		}
 		wanted = append(wanted, moment(d))
 	}

@@ -30,11 +30,11 @@ func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	if err == nil && c.creates != "" {
 		err = ncerr.Errorf(ErrInvalid, "", "", "%s is an option of Create", c.creates)
 	}
-	if err != nil {
-		return nil, ncerr.Wrap("open", ncurl.Masked(url), err)
+	var ds *nczarr.Dataset
+	if err == nil {
+		ds, err = nczarr.Open(ctx, url, &c.Options)
 	}
-	ds, err := nczarr.Open(ctx, url, &c.Options)
-	return newDataset(ds, err)
+	return newDataset(ds, during("open", ncurl.Masked(url), err))
 }
 
 // Create makes a new dataset and opens it for writing. url is as in [Open]; a name that
@@ -49,14 +49,14 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	if err == nil && c.opens != "" {
 		err = ncerr.Errorf(ErrInvalid, "", "", "%s is an option of Open", c.opens)
 	}
-	if err != nil {
-		return nil, ncerr.Wrap("create", ncurl.Masked(url), err)
+	var ds *nczarr.Dataset
+	if err == nil {
+		ds, err = nczarr.Create(ctx, url, &c.CreateOptions)
 	}
-	ds, err := nczarr.Create(ctx, url, &c.CreateOptions)
 	if ncerr.KindOf(err) == ErrExists && !c.Force {
 		err = ncerr.Errorf(ErrExists, "", "", "%w (use the option Replace to replace a dataset, or Force to replace anything)", err)
 	}
-	return newDataset(ds, err)
+	return newDataset(ds, during("create", ncurl.Masked(url), err))
 }
 
 func newDataset(ds *nczarr.Dataset, err error) (*Dataset, error) {

@@ -2,6 +2,24 @@ package nczarr
 
 import "github.com/seed-695719ce/nczarr/core/ncerr"
 
+// during returns err with op and key in front: what the caller attempted, and on what.
+// Errors of a context are returned unchanged.
+func during(op, key string, err error) error {
+	if err == nil || ncerr.IsContext(err) {
+		return err
+	}
+	if e, ok := err.(*ncerr.Error); ok && (e.Key == "" || e.Key == key || e.Op == op) { //nolint:errorlint // only the outermost error is about key itself
+		c := *e
+		if c.Op = op; c.Key == "" {
+			c.Key = key
+		}
+		return &c
+	}
+	e := ncerr.New(ncerr.KindOf(err), op, key, err)
+	e.Retryable, e.RetryAfter = ncerr.Retry(err)
+	return e
+}
+
 // The kinds of errors that programs most often test for with errors.Is. An error has
 // exactly one kind. The reference page errors.md lists all kinds.
 const (

@@ -136,7 +136,7 @@ func ExampleGroup_SetAttr() {
 	fmt.Println(ds.SetAttr("when", struct{}{}))
 	// Output:
 	// [CF-1.11 a, b 3 0, 40]
-	// set attribute "when": wrong or unknown type: type struct {} is neither text nor numbers
+	// set attribute "when": wrong or unknown type: a value of type struct {} cannot be stored; use a string, a number or a slice of them
 }
 
 func ExampleGroup_DeleteAttr() {

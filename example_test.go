@@ -148,7 +148,7 @@ func ExampleRead_convert() {
 	fmt.Println(err)
 	// Output:
 	// [0 31 60]
-	// convert "/surface/temp": value not representable: element 5: -32768 does not fit in ubyte
+	// read "/surface/temp": value not representable: element 5: -32768 does not fit in ubyte
 }
 
 func ExampleRead_strings() {

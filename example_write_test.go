@@ -161,7 +161,7 @@ func ExampleVarSpec_shape() {
 	fmt.Println(err)
 	// Output:
 	// 2 4
-	// define "mask": invalid argument: dimension "/lat" has length 2, not 7
+	// define "/mask": invalid argument: dimension "/lat" has length 2, not 7
 }
 
 func ExampleWrite() {

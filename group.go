@@ -3,8 +3,8 @@ package nczarr
 import (
 	"context"
 	"iter"
+	"strings"
 
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
@@ -127,12 +127,12 @@ func (g *Group) DefineDim(name string, length int64) (*Dim, error) {
 // [ErrReadOnly].
 func (g *Group) DefineVar(ctx context.Context, name string, spec VarSpec) (*Var, error) {
 	s, err := spec.core(g.core)
-	if err != nil {
-		return nil, ncerr.Wrap("define", name, err)
+	var v *nczarr.Var
+	if err == nil {
+		v, err = g.core.DefineVar(ctx, name, s)
 	}
-	v, err := g.core.DefineVar(ctx, name, s)
 	if err != nil {
-		return nil, err
+		return nil, during("define", strings.TrimSuffix(g.Path(), "/")+"/"+name, err)
 	}
 	return &Var{v}, nil
 }

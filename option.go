@@ -49,7 +49,7 @@ func gather(opts []Option) (*config, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.driverOptions)) {
 		if _, err := c.Registry.Driver(name); err != nil {
-			return nil, ncerr.Errorf(ErrInvalid, "WithDriverOptions", name, "%w", err)
+			return nil, ncerr.Errorf(ErrInvalid, "", "", "WithDriverOptions(%q): %w", name, err)
 		}
 		all[name] = c.driverOptions[name]
 	}

@@ -37,21 +37,14 @@ func Read[T Element](ctx context.Context, v *Var, selectors ...Selector) (Array[
 	if err != nil {
 		return Array[T]{}, err
 	}
-	return readSelection[T](ctx, v, sel)
-}
-
-func readSelection[T Element](ctx context.Context, v *Var, sel selection) (Array[T], error) {
 	a := Array[T]{Shape: sel.shape, Dims: sel.dims}
 	if text, ok := any(&a).(*Array[string]); ok && v.Type() == Char {
-		return a, v.readText(ctx, sel, text)
-	}
-	var err error
-	a.Data, err = nczarr.Allocate[T](v.core, sel.Selection)
-	if err == nil {
+		err = v.readText(ctx, sel, text)
+	} else if a.Data, err = nczarr.Allocate[T](v.core, sel.Selection); err == nil {
 		err = v.core.Read(ctx, sel.Selection, coreSlice(a.Data))
 	}
 	if err != nil {
-		return Array[T]{}, err
+		return Array[T]{}, during("read", v.Path(), err)
 	}
 	return a, nil
 }
@@ -100,7 +93,7 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 	}
 	a := Array[T]{Data: dst[:n:n], Shape: sel.shape, Dims: sel.dims}
 	if err := v.core.Read(ctx, sel.Selection, coreSlice(a.Data)); err != nil {
-		return Array[T]{}, err
+		return Array[T]{}, during("read", v.Path(), err)
 	}
 	return a, nil
 }
@@ -122,9 +115,11 @@ func Write[T Element](ctx context.Context, v *Var, values []T, selectors ...Sele
 		return err
 	}
 	if text, ok := any(values).([]string); ok && v.Type() == Char {
-		return v.writeText(ctx, sel, text)
+		err = v.writeText(ctx, sel, text)
+	} else {
+		err = v.core.Write(ctx, sel.Selection, coreSlice(values))
 	}
-	return v.core.Write(ctx, sel.Selection, coreSlice(values))
+	return during("write", v.Path(), err)
 }
 
 // writeText writes strings to a Char variable.

@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -27,9 +28,11 @@ type at int64
 // At selects position i, counted from 0. The dimension is not part of the result.
 func At(i int64) Selector { return at(i) }
 
+func (i at) String() string { return fmt.Sprintf("At(%d)", int64(i)) }
+
 func (i at) pick(context.Context, *Var, *nczarr.Dim, int64) (positions, error) {
 	if i < 0 {
-		return positions{}, ncerr.Errorf(ErrRange, "", "", "At(%d): positions start at 0", i)
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: positions start at 0", i)
 	}
 	return positions{start: int64(i), count: 1, step: 1, drop: true}, nil
 }
@@ -54,15 +57,31 @@ func (r Range) By(step int64) Range {
 	return r
 }
 
+// String returns r as an expression, such as Span(0, 10).By(2).
+func (r Range) String() string {
+	text := fmt.Sprintf("Span(%d, %d)", r.start, r.stop)
+	if r.open {
+		text = fmt.Sprintf("From(%d)", r.start)
+	}
+	if r.step != 1 {
+		text += fmt.Sprintf(".By(%d)", r.step)
+	}
+	return text
+}
+
 func (r Range) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (positions, error) {
+	switch {
+	case r.start < 0:
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: positions start at 0", r)
+	case r.open && r.start > n:
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the length of the dimension is %d", r, n)
+	case !r.open && r.stop < r.start:
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the second position is less than the first", r)
+	case r.step < 1:
+		return positions{}, ncerr.Errorf(ErrInvalid, "", "", "%v: the step must be at least 1", r)
+	}
 	if r.open {
 		r.stop = n
-	}
-	switch {
-	case r.start < 0 || r.stop < r.start:
-		return positions{}, ncerr.Errorf(ErrRange, "", "", "invalid range of positions %d to %d", r.start, r.stop)
-	case r.step < 1:
-		return positions{}, ncerr.Errorf(ErrInvalid, "", "", "By(%d): the step must be at least 1", r.step)
 	}
 	return positions{start: r.start, count: (r.stop-r.start-1)/r.step + 1, step: r.step}.emptied(r.stop == r.start), nil
 }
@@ -104,16 +123,13 @@ type selection struct {
 
 // pick applies selectors to v.
 func (v *Var) pick(ctx context.Context, op string, selectors []Selector) (selection, error) {
-	sel, err := v.pickAll(ctx, selectors)
-	if err == nil || ncerr.IsContext(err) {
-		return sel, err
-	}
-	e := ncerr.New(ncerr.KindOf(err), op, v.Path(), err) // err may name a dimension or another variable
-	e.Retryable, e.RetryAfter = ncerr.Retry(err)
-	return selection{}, e
+	sel, err := v.pickAll(ctx, selectors, op == "write")
+	return sel, during(op, v.Path(), err)
 }
 
-func (v *Var) pickAll(ctx context.Context, selectors []Selector) (selection, error) {
+// pickAll is pick. If grow is set, positions may be beyond the end of an unlimited
+// dimension.
+func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (selection, error) {
 	list, shape := v.core.Dims(), v.core.Shape()
 	by := make([]Selector, len(list))
 	next := 0
@@ -143,6 +159,9 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector) (selection, err
 			s = All
 		}
 		p, err := s.pick(ctx, v, list[d], shape[d])
+		if last := p.start + (p.count-1)*p.step; err == nil && p.count > 0 && last >= shape[d] && !(grow && list[d].Unlimited()) {
+			err = ncerr.Errorf(ErrRange, "", "", "%v: the dimension has no position %d, its length is %d", s, last, shape[d])
+		}
 		if err != nil {
 			return selection{}, ncerr.Wrap("select along", list[d].Name(), err)
 		}

@@ -33,24 +33,22 @@ func ReadTimes(ctx context.Context, v *Var, selectors ...Selector) (Array[Date],
 		return Array[Date]{}, err
 	}
 	a := Array[Date]{Shape: sel.shape, Dims: sel.dims}
-	a.Data, err = v.times(ctx, sel, false)
-	return a, err
+	if a.Data, err = v.times(ctx, sel, false); err != nil {
+		return Array[Date]{}, during("read", v.Path(), err)
+	}
+	return a, nil
 }
 
-// units returns the unit of time of v.
+// units returns the unit of time of v. The error has no kind.
 func (v *Var) units() (*cftime.Units, error) {
-	u, err := cftime.Parse(v.Attr("units").String(), v.Attr("calendar").String())
-	if err != nil {
-		return nil, ncerr.New(ErrInvalid, "decode times", v.Path(), err)
-	}
-	return u, nil
+	return cftime.Parse(v.Attr("units").String(), v.Attr("calendar").String())
 }
 
 // times reads dates. If skip is set, numbers that are not dates become missing values.
 func (v *Var) times(ctx context.Context, sel selection, skip bool) ([]Date, error) {
 	u, err := v.units()
 	if err != nil {
-		return nil, err
+		return nil, ncerr.New(ErrInvalid, "", "", err)
 	}
 	p, err := v.packing()
 	if err != nil {
@@ -68,7 +66,7 @@ func (v *Var) times(ctx context.Context, sel selection, skip bool) ([]Date, erro
 			}
 			d, ok := decode(x)
 			if !ok && !skip {
-				return ncerr.Errorf(ErrConvert, "decode times", v.Path(), "value %d, %v, is not a date", from+i, x.float)
+				return ncerr.Errorf(ErrConvert, "", "", "value %d is %v, which is not a date", from+i, x.float)
 			}
 			out[from+i] = d
 		}
@@ -119,14 +117,14 @@ func WriteTimes[T time.Time | Date](ctx context.Context, v *Var, dates []T, sele
 	}
 	u, err := v.units()
 	if err != nil {
-		return err
+		return ncerr.New(ErrInvalid, "write", v.Path(), err)
 	}
 	p, err := v.packing()
 	if err == nil && p.packed {
 		err = ncerr.Errorf(ErrUnsupported, "write", v.Path(), "times cannot be packed with scale_factor or add_offset")
 	}
 	if err != nil {
-		return err
+		return during("write", v.Path(), err)
 	}
 	numbers := make([]stored, len(dates))
 	for i, t := range dates {

@@ -50,7 +50,7 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 		a.Data, err = nczarr.Allocate[T](v.core, sel.Selection)
 	}
 	if err != nil {
-		return Array[T]{}, err
+		return Array[T]{}, during("read", v.Path(), err)
 	}
 	err = p.elements().read(ctx, v, sel, func(from int, list []stored) error {
 		for i, x := range list {
@@ -60,14 +60,14 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 			}
 			z := T(y)
 			if math.IsInf(float64(z), 0) && !math.IsInf(y, 0) {
-				return ncerr.Errorf(ErrConvert, "read", v.Path(), "value %d, %v, is too large for %T", from+i, y, z)
+				return ncerr.Errorf(ErrConvert, "", "", "value %d is %v, which is too large for %T", from+i, y, z)
 			}
 			a.Data[from+i] = z
 		}
 		return nil
 	})
 	if err != nil {
-		return Array[T]{}, err
+		return Array[T]{}, during("read", v.Path(), err)
 	}
 	return a, nil
 }
@@ -86,7 +86,7 @@ func WriteUnpacked[T float32 | float64](ctx context.Context, v *Var, values []T,
 	}
 	p, err := v.packing()
 	if err != nil {
-		return err
+		return during("write", v.Path(), err)
 	}
 	return p.elements().write(ctx, v, sel, len(values), func(i int) stored {
 		x := float64(values[i])
@@ -119,7 +119,7 @@ func (p *packing) boundsUnpacked() bool {
 func (v *Var) packing() (*packing, error) {
 	p := &packing{typ: v.Type(), scale: 1}
 	if v.Type() == Char || v.Type() == String {
-		return nil, ncerr.Errorf(ErrBadType, "read", v.Path(), "a variable of type %s has no numbers", v.Type())
+		return nil, ncerr.Errorf(ErrBadType, "", "", "a variable of type %s has no numbers", v.Type())
 	}
 	var err error
 	number := func(name string) float64 {
@@ -173,7 +173,7 @@ func (v *Var) packing() (*packing, error) {
 	if _, signed := unsigned(v.Type()); signed && strings.EqualFold(v.Attr("_Unsigned").String(), "true") {
 		p.unsigned = true
 	}
-	return p, ncerr.Wrap("read", v.Path(), err)
+	return p, err
 }
 
 // fillIsMissing reports whether elements that equal the fill value are missing in a
@@ -361,7 +361,7 @@ func (e *typed[P, M]) write(ctx context.Context, v *Var, sel selection, n int, f
 			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d would be stored as %v, which is a missing value", i, x)
 		}
 	}
-	return v.core.Write(ctx, sel.Selection, out)
+	return during("write", v.Path(), v.core.Write(ctx, sel.Selection, out))
 }
 
 // number returns the number of type M to store for s, rounded if M is an integer type.

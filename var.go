@@ -69,6 +69,9 @@ const VariableLen = nczarr.VarLen
 // core converts a spec to its type in core/nczarr, resolving names in g.
 func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), MaxStrLen: s.StringLen}
+	if !s.Type.Valid() {
+		return nil, ncerr.Errorf(ErrBadType, "", "", "the field Type of the VarSpec is not one of Int8 to String")
+	}
 	if s.Shape != nil && len(s.Shape) != len(s.Dims) {
 		return nil, ncerr.Errorf(ErrInvalid, "", "", "Shape has %d lengths for %d dimensions", len(s.Shape), len(s.Dims))
 	}
@@ -89,7 +92,7 @@ func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 		}
 		out.Codecs = append(out.Codecs, step)
 	}
-	if s.Fill != nil && s.Type.Valid() { // core rejects invalid types
+	if s.Fill != nil {
 		fill, err := fillOf(s.Fill, s.Type)
 		if err != nil {
 			return nil, err
@@ -125,7 +128,7 @@ func dimOf(g *nczarr.Group, name string, length int64, d *nczarr.Dim) (*nczarr.D
 func fillOf(value any, t Type) (any, error) {
 	slice, ok := sliceOf(value)
 	bad := func() error {
-		return ncerr.Errorf(ErrConvert, "", "", "%T %v cannot be a fill value of type %s", value, value, t)
+		return ncerr.Errorf(ErrConvert, "", "", "the fill value %#v of type %T cannot be stored as %s", value, value, t)
 	}
 	text, isText := slice.(string)
 	switch {
@@ -252,7 +255,7 @@ func (v *Var) Coordinate(dim string) (*Var, error) {
 		}
 		return nil, ncerr.Errorf(ErrNoVar, "find coordinate", v.Path(), "dimension %q has no coordinate variable", dim)
 	}
-	return nil, noDim(v, dim)
+	return nil, during("find coordinate", v.Path(), noDim(v, dim))
 }
 
 // noDim returns the error for a dimension that v does not have.

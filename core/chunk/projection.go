@@ -127,7 +127,7 @@ func Bytes(chunks []int64, elem int, limit int64) (int64, error) {
 	n := int64(elem)
 	for _, c := range chunks {
 		if c < 1 {
-			return 0, ncerr.Errorf(ncerr.ErrBadChunk, "size chunk", "", "invalid chunk shape %v", chunks)
+			return 0, ncerr.Errorf(ncerr.ErrBadChunk, "size chunk", "", "the chunk shape %v has a length below 1", chunks)
 		}
 		if n > limit/c {
 			return 0, ncerr.Errorf(ncerr.ErrLimit, "size chunk", "", "a chunk of shape %v with elements of %d bytes is larger than the limit of %d bytes", chunks, elem, limit)

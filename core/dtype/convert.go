@@ -163,7 +163,11 @@ func encodeFrom[S number](dst []byte, t Type, src []S) error {
 		return badType("encode", t, src)
 	}
 	if i := encodeNumbers(dst, t, src); i >= 0 {
-		return badValue(i, src[i], t.String())
+		name := t.String()
+		if nc := t.NC(); nc.Valid() && nc.Type(t.Order) == t {
+			name = nc.String()
+		}
+		return badValue(i, src[i], name)
 	}
 	return nil
 }

@@ -58,12 +58,12 @@ func encodeText(dst []byte, t Type, src []string) error {
 		elem := dst[i*t.Size : (i+1)*t.Size]
 		clear(elem)
 		if strings.HasSuffix(s, "\x00") {
-			return badValue(i, fmt.Sprintf("%q", s), t.String()+", whose values cannot end in NUL")
+			return badValue(i, fmt.Sprintf("%q, which ends in NUL,", clip(s)), "text of fixed length")
 		}
 		switch t.Kind {
 		case Bytes, Char:
 			if len(s) > t.Size {
-				return badValue(i, fmt.Sprintf("%q (%d bytes)", clip(s), len(s)), t.String())
+				return badValue(i, fmt.Sprintf("%q (%d bytes)", clip(s), len(s)), fmt.Sprintf("%d bytes", t.Size))
 			}
 			copy(elem, s)
 		case Unicode:

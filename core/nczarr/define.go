@@ -123,7 +123,7 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 		return nil, err
 	}
 	if length < 0 || length > maxDim {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "define", path, "invalid length %d", length)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "define", path, "the length %d is not in the range 0 to %d", length, maxDim)
 	}
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()

@@ -142,7 +142,14 @@ func (g *Group) Group(path string) (*Group, error) {
 	if found := g.walk(path); found != nil {
 		return found, nil
 	}
-	return nil, ncerr.New(ncerr.ErrNoGroup, "find group", path, nil)
+	dir, name := splitPath(path)
+	var names []string
+	if in := g.walk(dir); in != nil {
+		for _, sub := range in.groups.list {
+			names = append(names, strings.TrimSuffix(path, name)+sub.name)
+		}
+	}
+	return nil, ncerr.UnknownName(ncerr.ErrNoGroup, "find group", path, names)
 }
 
 // Var returns a variable by name, or by a path that is absolute or relative to g. It
@@ -153,14 +160,14 @@ func (g *Group) Var(path string) (*Var, error) {
 	dir, name := splitPath(path)
 	in := g.walk(dir)
 	if in == nil {
-		return nil, ncerr.New(ncerr.ErrNoVar, "find variable", path, nil)
+		return nil, ncerr.Errorf(ncerr.ErrNoVar, "find variable", path, "the group %q does not exist", strings.TrimSuffix(dir, "/"))
 	}
 	if v := in.vars.find(name); v != nil {
 		return v, nil
 	}
 	names := make([]string, len(in.vars.list))
 	for i, v := range in.vars.list {
-		names[i] = v.name
+		names[i] = strings.TrimSuffix(path, name) + v.name
 	}
 	return nil, ncerr.UnknownName(ncerr.ErrNoVar, "find variable", path, names)
 }
@@ -174,7 +181,13 @@ func (g *Group) Dim(name string) (*Dim, error) {
 	if d := g.lookupDim(name); d != nil {
 		return d, nil
 	}
-	return nil, ncerr.New(ncerr.ErrNoDim, "find dimension", name, nil)
+	var names []string
+	for at := g; at != nil; at = at.parent {
+		for _, d := range at.dims.list {
+			names = append(names, d.name)
+		}
+	}
+	return nil, ncerr.UnknownName(ncerr.ErrNoDim, "find dimension", name, names)
 }
 
 // Attr returns an attribute of the group. It fails with ncerr.ErrNoAttr if the
