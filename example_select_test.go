@@ -95,10 +95,13 @@ func ExampleBetween() {
 
 func ExampleBetween_time() {
 	ds := ocean()
-	feb := nczarr.Between("2000-02", "2000-03-15")
-	a := must(nczarr.ReadTimes(ctx, must(ds.Var("time")), feb))
-	fmt.Println(a.Data)
-	// Output: [2000-02-01T00:00:00 2000-03-01T00:00:00]
+	february := nczarr.Between("2000-02", "2000-02")
+	spring := nczarr.Between("2000-03", "2000-05")
+	fmt.Println(must(nczarr.ReadTimes(ctx, must(ds.Var("time")), february)).Data)
+	fmt.Println(must(nczarr.ReadTimes(ctx, must(ds.Var("time")), spring)).Data)
+	// Output:
+	// [2000-02-01T00:00:00]
+	// [2000-03-01T00:00:00]
 }
 
 func ExampleVar_Coordinate() {

@@ -169,10 +169,10 @@ func WithLogger(l *slog.Logger) Option {
 type Limits struct {
 	MaxMetadata  int64 // bytes of one metadata document; default 64 MiB
 	MaxDocuments int64 // bytes of all documents of a dataset; default 256 MiB
-	MaxChunk     int64 // bytes of one decoded chunk; default 2 GiB
+	MaxChunk     int64 // bytes of one decoded chunk, and of the strings of one read or write; default 2 GiB
 	MaxElements  int64 // elements of one chunk; default 2^30
 	MaxChunks    int64 // chunks of a variable that is copied; default 2^28
-	MaxData      int64 // bytes of a variable that is copied; default 16 TiB
+	MaxData      int64 // bytes of a variable that is copied, or of the result of one read; default 16 TiB
 	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth     int   // nesting of groups; default 256
 	MaxKeys      int   // keys in one listing; default 2^22
