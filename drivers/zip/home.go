@@ -202,7 +202,7 @@ func (h *fileHome) unchanged() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if h.was != nil {
-			return ncerr.Errorf(ncerr.ErrConflict, "", "", "the archive was removed since it was read")
+			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process removed the archive since it was read")
 		}
 		return nil
 	case err != nil:

@@ -210,7 +210,7 @@ func TestConflict(t *testing.T) {
 			}
 			theirs, _ := os.ReadFile(path)
 			for range 2 {
-				wantText(t, "flush", m.Flush(t.Context()), ncerr.ErrConflict, "meanwhile")
+				wantText(t, "flush", m.Flush(t.Context()), ncerr.ErrConflict, "another process")
 			}
 			if now, _ := os.ReadFile(path); !bytes.Equal(now, theirs) {
 				t.Error("the other writer's archive was overwritten")
