@@ -45,7 +45,7 @@ func writeBatch(ctx context.Context, w *worker) error {
 
 // Plan implements manifest.Editor. It marks the chunks that the write covers only in
 // part.
-func (w *worker) Plan(changes []manifest.Change) {
+func (w *worker) Plan(changes []manifest.Change) (grid []int64, batch int) {
 	bounds, part := w.bounds(), false
 	for k := range changes {
 		ch := &changes[k]
@@ -55,6 +55,7 @@ func (w *worker) Plan(changes []manifest.Change) {
 	if part && w.t.a.env.OnPartialWrite != nil {
 		w.t.a.env.OnPartialWrite()
 	}
+	return nil, 0
 }
 
 // bounds returns the shape that limits all writes of this process. The part of a chunk

@@ -58,7 +58,7 @@ func Within(index, grid []int64) bool {
 }
 
 // Remove implements Writer.
-func (c *Computed) Remove(ctx context.Context, chunks []Chunk) error {
+func (c *Computed) Remove(ctx context.Context, chunks []Chunk, _ []int64) error {
 	for i := range chunks {
 		if err := c.m.Delete(ctx, chunks[i].Key); err != nil {
 			return err

@@ -82,15 +82,24 @@ type Writer interface {
 	// been stored. The error is ncerr.ErrConflict if other writers keep changing a
 	// chunk.
 	Update(ctx context.Context, changes []Change, editor Editor) error
-	// Remove removes chunks that Chunks returned, and stops at the first error.
-	Remove(ctx context.Context, chunks []Chunk) error
+	// Remove removes chunks that Chunks returned, and stops at the first error. Chunks
+	// outside grid may be removed too.
+	Remove(ctx context.Context, chunks []Chunk, grid []int64) error
+	// UnitShape returns the shape in chunks of what one request stores; nil means a
+	// single chunk.
+	UnitShape() []int64
 	// LongestKey returns the longest key of a chunk in the grid.
 	LongestKey(grid []int64) string
 }
 
 // AsWriter returns s as a Writer, or ncerr.ErrReadOnly if its chunks cannot be changed.
 func AsWriter(s Source) (Writer, error) {
-	if w, ok := s.(Writer); ok {
+	w, ok := s.(Writer)
+	if in, shards := s.(*Shards); shards {
+		_, err := AsWriter(in.of)
+		ok = err == nil
+	}
+	if ok {
 		return w, nil
 	}
 	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", "", "its chunks are in other files, which are read-only")
@@ -121,6 +130,9 @@ var _ Writer = (*Computed)(nil)
 
 // Forget implements Source. It does nothing, because keys are computed.
 func (c *Computed) Forget(bool) {}
+
+// UnitShape implements Writer. Each chunk is an object.
+func (c *Computed) UnitShape() []int64 { return nil }
 
 // LongestKey implements Writer. It returns the key of the last chunk.
 func (c *Computed) LongestKey(grid []int64) string {

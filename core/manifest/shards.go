@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Shards is the Source of chunks inside shards. Another Source finds the shards:
+// Shards is the Writer of chunks inside shards. Another Source finds the shards:
 // objects, parts of objects, or chunks inside shards. Each shard has an index of the
 // locations of its chunks. Shards caches the indexes that it has read until Forget is
 // called or the space is needed for others; in a store without versions, only until the
@@ -30,6 +30,7 @@ type Shards struct {
 	shape []int64 // shape of a shard, in chunks
 	index ShardIndex
 	most  int64               // maximum bytes of the cached indexes
+	limit int64               // maximum bytes of a shard that is written
 	room  *semaphore.Weighted // limits the bytes of the indexes in use that are not cached
 	many  bool                // batched requests are cheaper than separate ones
 
@@ -63,15 +64,13 @@ const (
 
 // NewShards returns the Source of the chunks in the shards that the Source of finds.
 // shape is the shape of a shard, in chunks. The cache holds indexes of up to most bytes
-// in total, but always the last one.
-func NewShards(of Source, shape []int64, index ShardIndex, most int64, many bool) *Shards {
+// in total, but always the last one. Shards of more than limit bytes are not written.
+func NewShards(of Source, shape []int64, index ShardIndex, most, limit int64, many bool) *Shards {
 	return &Shards{
-		of: of, shape: shape, index: index, most: most, room: semaphore.NewWeighted(max(most, 1)), many: many,
+		of: of, shape: shape, index: index, most: most, limit: limit, room: semaphore.NewWeighted(max(most, 1)), many: many,
 		kept: make(map[string]*shard), loading: make(map[string]chan struct{}),
 	}
 }
-
-var _ Source = (*Shards)(nil)
 
 // IndexSize returns the size in bytes of the index of a shard with the given shape, in
 // chunks: at most math.MaxInt64.
@@ -84,6 +83,14 @@ func (x ShardIndex) IndexSize(shape []int64) int64 {
 		n += 4
 	}
 	return n
+}
+
+// order returns the byte order of the numbers in the index.
+func (x ShardIndex) order() binary.ByteOrder {
+	if x.Big {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
 }
 
 // wanted is a shard whose index is not cached, and the chunks that are looked for in
@@ -239,11 +246,7 @@ func (s *Shards) place(x *shard, index []int64, r *driver.Range, out *Location) 
 		*out = Location{Key: x.at.Key, Absent: true}
 		return nil
 	}
-	n := int64(0)
-	for d, i := range index {
-		n = n*s.shape[d] + i%s.shape[d]
-	}
-	from, length, err := s.entry(x, n)
+	from, length, err := s.entry(x, s.number(index))
 	if err != nil || from < 0 {
 		*out = Location{Absent: true}
 		return err
@@ -264,10 +267,7 @@ func (s *Shards) place(x *shard, index []int64, r *driver.Range, out *Location) 
 // entry returns the offset of chunk n within its shard, and its length. The offset is
 // -1 if the chunk does not exist.
 func (s *Shards) entry(x *shard, n int64) (from, length int64, err error) {
-	var order binary.ByteOrder = binary.LittleEndian
-	if s.index.Big {
-		order = binary.BigEndian
-	}
+	order := s.index.order()
 	e := x.entries[n*entrySize:]
 	a, b := order.Uint64(e), order.Uint64(e[8:])
 	switch {

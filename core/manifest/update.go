@@ -18,6 +18,8 @@ type Change struct {
 
 	// Part is set by Plan if a part of the chunk is kept, so that Old is needed.
 	Part bool
+	// MaySkip is set by Plan if Edit may set Skip.
+	MaySkip bool
 	// Limit is the maximum size of Old in bytes, set by Plan; 0 means no limit.
 	Limit int64
 	// Alloc allocates memory for Old, set by Plan; nil means new memory.
@@ -35,20 +37,25 @@ type Change struct {
 	// New is the chunk to store, set by Edit. It is read until Edit is called again
 	// or Update returns.
 	New []byte
-	// Skip is set by Edit to leave the stored chunk unchanged.
-	Skip bool
+	// Skip is set by Edit to leave the stored chunk unchanged. Delete is set by Edit to
+	// remove the stored chunk, whether or not it has changed since it was read.
+	Skip, Delete bool
 
 	version string
+	tooLong error // set with TooLong; names the size
 	err     error // set if another writer changed the chunk while it was read or stored
 }
 
 // An Editor makes the changes of an update.
 type Editor interface {
 	// Plan is called once, after the chunks have been locked against other updates
-	// through this Writer.
-	Plan(changes []Change)
+	// through this Writer. It returns the grid outside of which stored chunks need not
+	// be kept, and the maximum number of changes to edit at a time. A nil grid keeps all
+	// chunks; a batch of 0 means no maximum.
+	Plan(changes []Change) (grid []int64, batch int)
 	// Edit is called after the chunks that are changed in part have been read, and
-	// again for those that another writer has changed in the meantime. An error ends
+	// again for those that another writer has changed in the meantime. A Writer of units
+	// with several chunks may call it for some of the changes at a time. An error ends
 	// the update.
 	Edit(ctx context.Context, changes []*Change) error
 }
@@ -126,7 +133,7 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 		case err == nil:
 			ch.Old, ch.Exists, ch.version = data, true, info.Version
 		case kind == ncerr.ErrLimit:
-			ch.Exists, ch.TooLong = true, true
+			ch.Exists, ch.TooLong, ch.tooLong = true, true, err
 		case kind == ncerr.ErrConflict: // replaced between two attempts to read it
 			ch.err = err
 		case kind != ncerr.ErrNotFound && failed == nil:
@@ -159,6 +166,12 @@ func (c *Computed) store(ctx context.Context, changes []*Change) error {
 	var which []int
 	for i, ch := range changes {
 		if ch.Skip {
+			continue
+		}
+		if ch.Delete {
+			if err := c.m.Delete(ctx, ch.Key); err != nil {
+				return err
+			}
 			continue
 		}
 		req := zmap.PutRequest{Key: ch.Key, Body: driver.Bytes(ch.New)}

@@ -22,17 +22,20 @@ type editor struct {
 	part   bool
 	letter string
 	limit  int64
+	grid   []int64
+	batch  int
 	before func() // called before every edit
 	err    error
 	edits  int
 	seen   []string
 }
 
-func (e *editor) Plan(changes []manifest.Change) {
+func (e *editor) Plan(changes []manifest.Change) (grid []int64, batch int) {
 	for i := range changes {
 		changes[i].Part, changes[i].Limit = e.part, e.limit
 		changes[i].Alloc = func(n int64) ([]byte, error) { return make([]byte, n), nil }
 	}
+	return e.grid, e.batch
 }
 
 func (e *editor) Edit(_ context.Context, changes []*manifest.Change) error {
@@ -195,7 +198,7 @@ func TestChunks(t *testing.T) {
 	if want := []string{"[0 0]v/0.03", "[10 2]v/10.23"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if err := c.Remove(t.Context(), all); err != nil || content(t, m, "v/0.0") != "" || content(t, m, "v/1/2") != "abc" {
+	if err := c.Remove(t.Context(), all, []int64{2, 2}); err != nil || content(t, m, "v/0.0") != "" || content(t, m, "v/1/2") != "abc" {
 		t.Errorf("removed: %v", err)
 	}
 	var failed error

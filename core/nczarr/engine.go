@@ -104,7 +104,7 @@ func (v *Var) source() manifest.Source {
 		ds := v.group.ds
 		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.getMany)
 		for i, s := range v.meta.Shards {
-			e.source = manifest.NewShards(e.source, v.meta.ShardShape(i), indexOf(s), maxIndexes, ds.getMany)
+			e.source = manifest.NewShards(e.source, v.meta.ShardShape(i), indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.getMany)
 		}
 	})
 	return e.source

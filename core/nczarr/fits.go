@@ -20,7 +20,7 @@ func (v *Var) fits() error {
 // keysFit fails if a key of v would be too long for the store with the given shape.
 func (v *Var) keysFit(op string, shape []int64) error {
 	key := v.key() + v.meta.Layout.LongestDoc()
-	if target, ok := v.source().(manifest.Writer); ok {
+	if target, err := manifest.AsWriter(v.source()); err == nil {
 		if chunk := target.LongestKey(v.gridOf(shape)); len(chunk) > len(key) {
 			key = chunk
 		}

@@ -351,8 +351,8 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	ds.mu.RUnlock()
 	var beyond []manifest.Chunk
 	var edge [][]int64
-	target, ok := v.source().(manifest.Writer)
-	if !ok {
+	target, err := manifest.AsWriter(v.source())
+	if err != nil {
 		return nil // its chunks are never written
 	}
 	for ch, err := range target.Chunks(ctx, v.grid()) {
@@ -379,7 +379,7 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 			edge = append(edge, ch.Index)
 		}
 	}
-	if err := target.Remove(ctx, beyond); err != nil {
+	if err := target.Remove(ctx, beyond, v.gridOf(shape)); err != nil {
 		return err
 	}
 	for _, index := range edge {

@@ -1,0 +1,318 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+)
+
+var _ Writer = (*Shards)(nil)
+
+// UnitShape implements Writer. It returns the shape of the outermost shards.
+func (s *Shards) UnitShape() []int64 {
+	shape := slices.Clone(s.shape)
+	if w, ok := s.of.(Writer); ok {
+		for d, n := range w.UnitShape() {
+			shape[d] *= n
+		}
+	}
+	return shape
+}
+
+// LongestKey implements Writer.
+func (s *Shards) LongestKey(grid []int64) string {
+	if w, ok := s.of.(Writer); ok {
+		return w.LongestKey(s.grid(grid))
+	}
+	return ""
+}
+
+// Update implements Writer. It replaces each shard once, with all its changes. The
+// error is ncerr.ErrLimit for a shard that is too large, and ncerr.ErrCorrupt for an
+// invalid index.
+func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) error {
+	w, err := AsWriter(s.of)
+	if err != nil {
+		return err
+	}
+	e := &shardEditor{s: s, editor: editor, changes: changes}
+	number := make(map[string]int)
+	at := make([]int64, len(s.shape))
+	var name []byte
+	for i := range changes {
+		name = s.shardOf(changes[i].Index, at, name[:0])
+		k, ok := number[string(name)]
+		if !ok {
+			k = len(e.items)
+			number[string(name)] = k
+			e.items = append(e.items, nil)
+			e.shards = append(e.shards, Change{Index: slices.Clone(at), Tag: k})
+		}
+		e.items[k] = append(e.items[k], i)
+	}
+	defer s.changed(number)
+	return w.Update(ctx, e.shards, e)
+}
+
+// Remove implements Writer. It deletes a shard without chunks in the grid. Other shards
+// without chunks are stored with an empty index, because another writer may have added
+// a chunk.
+func (s *Shards) Remove(ctx context.Context, chunks []Chunk, grid []int64) error {
+	changes := make([]Change, len(chunks))
+	for i := range chunks {
+		changes[i].Index = chunks[i].Index
+	}
+	return s.Update(ctx, changes, remover(grid))
+}
+
+// remover is an Editor that removes chunks. Its value is the grid of the array.
+type remover []int64
+
+func (r remover) Plan([]Change) (grid []int64, batch int) { return r, 0 }
+
+func (remover) Edit(_ context.Context, changes []*Change) error {
+	for _, ch := range changes {
+		ch.Delete = true
+	}
+	return nil
+}
+
+// changed drops the cached indexes of shards that may have changed. Those of shards in
+// shards are all dropped, because the others in the same object have a new version too.
+func (s *Shards) changed(names map[string]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn++
+	if _, nested := s.of.(*Shards); nested {
+		clear(s.kept)
+		s.size, s.loose = 0, false
+		return
+	}
+	for name := range names {
+		if x := s.kept[name]; x != nil {
+			delete(s.kept, name)
+			s.size -= int64(len(x.entries))
+		}
+	}
+}
+
+// shardEditor edits shards by having editor edit their chunks.
+type shardEditor struct {
+	s       *Shards
+	editor  Editor
+	changes []Change // changes of chunks
+	shards  []Change // changes of shards
+	items   [][]int  // changes of chunks of each shard
+	batch   int      // maximum number of chunks edited at a time
+}
+
+// Plan implements Editor. A shard must be read if it has a chunk to keep.
+func (e *shardEditor) Plan(shards []Change) (grid []int64, batch int) {
+	for k := range shards {
+		for _, i := range e.items[k] {
+			e.changes[i].Key = shards[k].Key
+		}
+	}
+	grid, e.batch = e.editor.Plan(e.changes)
+	for k := range shards {
+		named := int64(0)
+		for _, i := range e.items[k] {
+			ch := &e.changes[i]
+			shards[k].Part = shards[k].Part || ch.Part || ch.MaySkip
+			if grid == nil || Within(ch.Index, grid) {
+				named++
+			}
+		}
+		shards[k].Part = shards[k].Part || named < e.s.within(shards[k].Index, grid)
+		shards[k].Limit = e.s.limit
+	}
+	if grid != nil {
+		grid = e.s.grid(grid)
+	}
+	return grid, 1
+}
+
+// within returns the number of chunks of a shard that lie in grid.
+func (s *Shards) within(shard, grid []int64) int64 {
+	total := int64(1)
+	for d, n := range s.shape {
+		if grid != nil {
+			n = max(0, min(n, grid[d]-shard[d]*n))
+		}
+		total *= n
+	}
+	return total
+}
+
+// Edit implements Editor.
+func (e *shardEditor) Edit(ctx context.Context, shards []*Change) error {
+	for _, sh := range shards {
+		if err := e.edit(ctx, sh); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// edit sets New of one shard: the chunks to keep, the edited chunks and the index.
+func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
+	s := e.s
+	if sh.TooLong {
+		return ncerr.Errorf(ncerr.ErrLimit, "write", zmap.Path(sh.Key), "the shard is too large: %w", sh.tooLong)
+	}
+	size := s.index.IndexSize(s.shape)
+	old := &shard{at: Location{Key: sh.Key}}
+	if sh.Exists {
+		if err := s.parse(old, int64(len(sh.Old)), s.cut(sh.Old, size)); err != nil {
+			return ncerr.Wrap("write", zmap.Path(sh.Key), err)
+		}
+	}
+	w := newShardWriter(s, sh.Key)
+	items := e.items[sh.Tag]
+	edited := make([]*Change, len(items))
+	numbers := make([]int64, len(items))
+	for k, i := range items {
+		ch := &e.changes[i]
+		edited[k], numbers[k] = ch, s.number(ch.Index)
+		ch.Old, ch.Exists, ch.TooLong, ch.New, ch.Skip, ch.Delete = nil, false, false, nil, false, false
+		if old.entries == nil {
+			continue
+		}
+		from, length, err := s.entry(old, numbers[k])
+		if err != nil {
+			return ncerr.Wrap("write", zmap.Path(sh.Key), err)
+		}
+		if from < 0 {
+			continue
+		}
+		if ch.Exists = ch.Part; !ch.Part {
+			continue
+		}
+		if ch.Limit > 0 && length > ch.Limit {
+			ch.TooLong, ch.tooLong = true, tooLong(length, ch.Limit)
+			continue
+		}
+		ch.Old = sh.Old[from : from+length : from+length]
+	}
+	named := make(map[int64]bool, len(items))
+	for _, n := range numbers {
+		named[n] = true
+	}
+	for n := range int64(len(old.entries)) / entrySize {
+		if !named[n] {
+			if err := w.keep(sh.Old, old, n); err != nil {
+				return err
+			}
+		}
+	}
+	changed := false
+	batch := e.batch
+	if batch <= 0 {
+		batch = len(items)
+	}
+	for first := 0; first < len(items); first += batch {
+		last := min(first+batch, len(items))
+		if err := e.editor.Edit(ctx, edited[first:last]); err != nil {
+			return err
+		}
+		for k := first; k < last; k++ {
+			var err error
+			switch ch := edited[k]; {
+			case ch.Skip && old.entries != nil:
+				err = w.keep(sh.Old, old, numbers[k])
+			case ch.Skip:
+			case ch.Delete:
+				changed = true
+			default:
+				changed = true
+				err = w.add(numbers[k], ch.New)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	sh.Skip = !changed || w.chunks == 0 && sh.Part && !sh.Exists
+	sh.Delete = w.chunks == 0 && !sh.Part
+	sh.New = w.finish()
+	return nil
+}
+
+// number returns the position of a chunk in the index of its shard.
+func (s *Shards) number(index []int64) int64 {
+	n := int64(0)
+	for d, i := range index {
+		n = n*s.shape[d] + i%s.shape[d]
+	}
+	return n
+}
+
+// shardWriter assembles a shard: the chunks in the order in which they are added, and
+// the index.
+type shardWriter struct {
+	s       *Shards
+	key     string
+	body    []byte
+	entries []byte
+	chunks  int64
+}
+
+func newShardWriter(s *Shards, key string) *shardWriter {
+	w := &shardWriter{s: s, key: key, entries: bytes.Repeat([]byte{math.MaxUint8}, int(chunk.Product(s.shape)*entrySize))}
+	if s.index.AtStart {
+		w.body = make([]byte, s.index.IndexSize(s.shape))
+	}
+	return w
+}
+
+// keep adds chunk n of the shard old, if it exists.
+func (w *shardWriter) keep(shard []byte, old *shard, n int64) error {
+	from, length, err := w.s.entry(old, n)
+	if err != nil {
+		return ncerr.Wrap("write", zmap.Path(w.key), err)
+	}
+	if from < 0 {
+		return nil
+	}
+	return w.add(n, shard[from:from+length])
+}
+
+// add adds chunk n.
+func (w *shardWriter) add(n int64, data []byte) error {
+	size := int64(len(w.body)) + int64(len(data))
+	if !w.s.index.AtStart {
+		size += w.s.index.IndexSize(w.s.shape)
+	}
+	if size > w.s.limit {
+		return ncerr.Errorf(ncerr.ErrLimit, "write", zmap.Path(w.key), "the shard is too large: %w", tooLong(size, w.s.limit))
+	}
+	order := w.s.index.order()
+	e := w.entries[n*entrySize:]
+	order.PutUint64(e, uint64(len(w.body)))
+	order.PutUint64(e[8:], uint64(len(data)))
+	w.body = append(w.body, data...)
+	w.chunks++
+	return nil
+}
+
+// finish returns the shard.
+func (w *shardWriter) finish() []byte {
+	if w.s.index.Checksum {
+		w.entries = binary.LittleEndian.AppendUint32(w.entries, crc32.Checksum(w.entries, castagnoli))
+	}
+	if w.s.index.AtStart {
+		copy(w.body, w.entries)
+		return w.body
+	}
+	return append(w.body, w.entries...)
+}
+
+func tooLong(n, limit int64) error { return fmt.Errorf("%d bytes, the limit is %d", n, limit) }
