@@ -55,7 +55,7 @@ type Env struct {
 	// Check, if not nil, is called in each batch of a write, after the reads and before
 	// the first put. An error makes the write fail.
 	Check func(context.Context) error
-	// OnPartialWrite, if not nil, is called before chunks are changed in part.
+	// OnPartialWrite, if not nil, is called before chunks or shards are changed in part.
 	OnPartialWrite func()
 	// ExtendShape, if not nil, raises the lengths in shape to those that other writes of this
 	// process may have reached. A write that covers a chunk up to there replaces the

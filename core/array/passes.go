@@ -25,17 +25,29 @@ func (t *transfer) nextPass(n int) int {
 	return max(1, min(n, len(t.chosen)))
 }
 
-// claim returns the next range of chunks for a worker. The range is empty if no chunks
-// are left.
-func (t *transfer) claim() (first, last int64) {
-	k := t.next.Add(t.batch) - t.batch
+// claim appends the numbers of the next chunks for a worker to dst: none if no chunks are
+// left.
+func (t *transfer) claim(dst []int64) []int64 {
 	switch {
-	case t.chosen == nil:
-		return k, min(k+t.batch, t.plan.Len())
-	case k < int64(len(t.chosen)):
-		return t.chosen[k], t.chosen[k] + 1
+	case t.chosen != nil:
+		if k := t.next.Add(1) - 1; k < int64(len(t.chosen)) {
+			dst = append(dst, t.chosen[k])
+		}
+	case t.units != nil:
+		k := t.next.Add(t.claimed) - t.claimed
+		for i := k; i < min(k+t.claimed, t.units.Len()); i++ {
+			dst = t.units.Append(dst, i)
+			if t.a.env.OnPartialWrite != nil && !t.units.Covers(i, t.shape) {
+				t.a.env.OnPartialWrite()
+			}
+		}
+	default:
+		k := t.next.Add(t.batch) - t.batch
+		for i := k; i < min(k+t.batch, t.plan.Len()); i++ {
+			dst = append(dst, i)
+		}
 	}
-	return 0, 0
+	return dst
 }
 
 // postpone defers chunk i of the batch, which failed, to a pass with more room. It
@@ -47,6 +59,6 @@ func (w *worker) postpone(i int) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.deferred = append(t.deferred, w.first+int64(i))
+	t.deferred = append(t.deferred, w.numbers[i])
 	return true
 }

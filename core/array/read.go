@@ -234,7 +234,7 @@ func (w *worker) decode(ctx context.Context) error {
 // found records that the chunk of item i exists.
 func (w *worker) found(i int) {
 	if w.t.found != nil {
-		w.t.found[w.first+int64(i)] = true
+		w.t.found[w.numbers[i]] = true
 	}
 	w.t.a.source.Found()
 }

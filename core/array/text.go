@@ -76,7 +76,7 @@ func offsetIn(v codecdriver.Values, i int, data []byte) int {
 func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error {
 	w.texts = slices.Grow(w.texts[:0], int(w.t.elements))[:w.t.elements]
 	defer clear(w.texts)
-	for _, ch := range changes {
+	for k, ch := range changes {
 		it := &w.items[ch.Tag]
 		var err error
 		switch {
@@ -86,13 +86,13 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 			err = w.readTexts(ctx, ch.Old)
 		default:
 			fill := w.t.fillText()
-			for k := range w.texts {
-				w.texts[k] = fill
+			for i := range w.texts {
+				w.texts[i] = fill
 			}
 		}
 		if err == nil {
 			w.mover.Each(it.proj, func(out, in int64) { w.texts[in] = w.t.Text[out] })
-			ch.New, err = w.layOut(it)
+			ch.New, err = w.layOut(&w.items[k])
 		}
 		if err != nil {
 			if err = w.deferChange(ch, err); err != nil {

@@ -2,6 +2,7 @@ package array
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"sync/atomic"
 
@@ -23,7 +24,10 @@ type transfer struct {
 	size      int64 // bytes of a decoded chunk; the limit if the size varies
 	elements  int64 // elements of a chunk
 	varies    bool
-	batch     int64           // chunks that a worker claims at a time
+	batch     int64           // chunks that a worker claims, or encodes, at a time
+	units     *chunk.Units    // of a write: how chunks are grouped, if several are stored together
+	unit      int64           // chunks of a unit; 1 if units is nil
+	claimed   int64           // units that a worker claims at a time
 	found     []bool          // of a read: which chunks exist; nil if not requested
 	target    manifest.Writer // of a write: the source
 	only      []bool          // of a write: which chunks to write; nil for all
@@ -44,7 +48,7 @@ const (
 
 // newTransfer plans the read or write of sel. The caller has checked sel.
 func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*transfer, error) {
-	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: chunk.Product(a.meta.Chunks), varies: a.varies()}
+	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: chunk.Product(a.meta.Chunks), varies: a.varies(), unit: 1}
 	if len(shape) == 0 && len(a.meta.Chunks) == 1 { // a scalar stored with one dimension
 		t.sel, t.shape = chunk.All([]int64{1}), []int64{1}
 	}
@@ -64,6 +68,18 @@ func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*t
 	return t, nil
 }
 
+// group makes the transfer process the chunks of each unit together. unit is the shape
+// of a unit in chunks.
+func (t *transfer) group(unit []int64) (err error) {
+	t.unit = max(1, min(chunk.Product(unit), t.plan.Len()))
+	t.units, err = t.plan.Units(unit)
+	return err
+}
+
+// maxUnit is the maximum number of chunks of a unit that are processed together. A unit
+// with more is stored several times.
+const maxUnit = 1 << 16
+
 // run runs workers until the plan is complete, a worker fails or ctx is done.
 func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {
 	scratch := t.size
@@ -71,17 +87,25 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 		scratch /= 4
 	}
 	env := &t.a.env
+	if t.units != nil {
+		scratch = t.unitBytes()
+	}
 	n := env.Concurrency(scratch)
 	if !t.a.pipe.Local() && env.Workers <= 0 {
 		n = max(n, processWorkers*runtime.GOMAXPROCS(0))
 	}
 	if !t.varies && env.Workers <= 0 { // limit what all workers together decode at a time to env.MaxChunk
-		n = int(min(int64(n), max(1, env.MaxChunk/max(t.size, 1))))
+		n = int(min(int64(n), max(1, env.MaxChunk/max(t.unitBytes(), 1))))
 	}
-	tasks := (t.plan.Len() + t.batch - 1) / t.batch
+	items, batch := t.plan.Len(), &t.batch
+	if t.units != nil {
+		t.claimed = max(1, t.batch/t.unit)
+		items, batch = t.units.Len(), &t.claimed
+	}
+	tasks := (items + *batch - 1) / *batch
 	if tasks < int64(n) { // few chunks: make batches smaller to keep all workers busy
-		t.batch = max(1, (t.plan.Len()+int64(n)-1)/int64(n))
-		tasks = (t.plan.Len() + t.batch - 1) / t.batch
+		*batch = max(1, (items+int64(n)-1)/int64(n))
+		tasks = (items + *batch - 1) / *batch
 	}
 	n = int(min(int64(n), tasks))
 	for t.room = t.size; ; n = t.nextPass(n) {
@@ -92,6 +116,19 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 			return err
 		}
 	}
+}
+
+// unitBytes returns the decoded size of a unit: a chunk, or all chunks of the transfer
+// that are stored together. It is an estimate for elements of variable length.
+func (t *transfer) unitBytes() int64 {
+	size := t.size
+	if t.varies && t.units != nil {
+		size = t.elements * AssumedElementSize
+	}
+	if size > math.MaxInt64/t.unit {
+		return math.MaxInt64
+	}
+	return size * t.unit
 }
 
 // pass runs n workers until no chunks are left, a worker fails or ctx is done.
@@ -114,16 +151,18 @@ func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker)
 	w := t.a.worker(t)
 	defer t.a.release(w)
 	for {
-		first, last := t.claim()
-		if first >= last {
+		w.claimed = t.claim(w.claimed[:0])
+		if len(w.claimed) == 0 {
 			return nil
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		w.take(first, last)
-		if err := work(ctx, w); err != nil {
-			return err
+		for left := w.claimed; len(left) > 0; left = left[w.n:] {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			w.take(left[:min(len(left), maxUnit)])
+			if err := work(ctx, w); err != nil {
+				return err
+			}
 		}
 	}
 }

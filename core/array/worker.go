@@ -15,9 +15,10 @@ import (
 type worker struct {
 	t     *transfer
 	mover *chunk.Mover
-	n     int   // chunks in the batch
-	first int64 // number of the first chunk in the plan
+	n     int // chunks in the batch
 
+	claimed []int64 // see transfer.claim
+	numbers []int64 // numbers of the chunks of the batch in the plan
 	items   []item
 	spans   []chunk.Span
 	index   []int64
@@ -75,6 +76,9 @@ const keptScratch = 32 << 20
 // to keptScratch.
 func (a *Array) release(w *worker) {
 	w.t, w.mover, w.err = nil, nil, nil
+	if len(w.items) > batchMax*batchMax { // a unit had many chunks
+		return
+	}
 	kept := 0
 	for i := range w.items {
 		it := &w.items[i]
@@ -117,18 +121,19 @@ func (w *worker) grow(batch, rank int) {
 		w.jobs = make([]codecdriver.Job, 0, batch)
 		w.jobItem = make([]int, 0, batch)
 	}
-	w.indexes, w.where = w.indexes[:batch], w.where[:batch]
+	w.indexes, w.where = w.indexes[:cap(w.indexes)], w.where[:cap(w.where)]
 }
 
-// take sets the batch to projections first to last-1 of the plan.
-func (w *worker) take(first, last int64) {
+// take sets the batch to projections of the plan.
+func (w *worker) take(numbers []int64) {
 	rank := w.t.plan.Rank()
-	w.n, w.first, w.err = int(last-first), first, nil
-	for i := range w.n {
+	w.n, w.numbers, w.err = len(numbers), numbers, nil
+	w.grow(w.n, rank)
+	for i, number := range numbers {
 		it := &w.items[i]
 		it.proj = chunk.Projection(w.spans[i*rank : (i+1)*rank])
 		it.have, it.in, it.out, it.direct, it.cut = false, nil, nil, nil, chunk.Pieces{}
-		w.t.plan.At(first+int64(i), it.proj)
+		w.t.plan.At(number, it.proj)
 		index := w.index[i*rank : (i+1)*rank]
 		for d, s := range it.proj {
 			index[d] = s.Index

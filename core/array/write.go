@@ -26,6 +26,11 @@ func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, f
 		return err
 	}
 	t.target, t.only = target, only
+	if unit := target.UnitShape(); unit != nil {
+		if err := t.group(unit); err != nil {
+			return err
+		}
+	}
 	return t.run(ctx, writeBatch)
 }
 
@@ -33,7 +38,7 @@ func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, f
 func writeBatch(ctx context.Context, w *worker) error {
 	w.changes = w.changes[:0]
 	for i := range w.n {
-		if w.t.only == nil || w.t.only[w.first+int64(i)] {
+		if w.t.only == nil || w.t.only[w.numbers[i]] {
 			w.changes = append(w.changes, manifest.Change{Index: w.indexes[i], Tag: i})
 		}
 	}
@@ -44,18 +49,23 @@ func writeBatch(ctx context.Context, w *worker) error {
 }
 
 // Plan implements manifest.Editor. It marks the chunks that the write covers only in
-// part.
+// part. Chunks beyond bounds need not be kept.
 func (w *worker) Plan(changes []manifest.Change) (grid []int64, batch int) {
 	bounds, part := w.bounds(), false
 	for k := range changes {
 		ch := &changes[k]
 		ch.Part, ch.Limit, ch.Alloc = !w.t.plan.Covers(w.items[ch.Tag].proj, bounds), w.maxStored(0), w.items[ch.Tag].alloc
+		ch.MaySkip = w.t.room < w.t.size
 		part = part || ch.Part
 	}
 	if part && w.t.a.env.OnPartialWrite != nil {
 		w.t.a.env.OnPartialWrite()
 	}
-	return nil, 0
+	grid = w.shape // no longer needed as bounds
+	for d, n := range w.t.a.meta.Chunks {
+		grid[d] = (grid[d] + n - 1) / n
+	}
+	return grid, int(w.t.batch)
 }
 
 // bounds returns the shape that limits all writes of this process. The part of a chunk
@@ -100,7 +110,9 @@ func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) er
 	return w.t.a.source.CheckMissing(ctx, absent, w.t.a.env.Grid())
 }
 
-// editFixed sets New of each change to a decoded chunk of elements of fixed size.
+// editFixed sets New of each change to a decoded chunk of elements of fixed size. Change
+// k uses the scratch memory of item k, so that its size does not depend on the number of
+// chunks in a unit.
 func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) error {
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
 	for k, ch := range changes {
@@ -110,7 +122,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 			ch.New = it.direct
 			continue
 		}
-		ch.New = w.decodeBuf(it)
+		ch.New = w.decodeBuf(&w.items[k])
 		switch {
 		case ch.TooLong:
 			return changeError(ch, w.tooLong(ch.Tag))
@@ -163,7 +175,7 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 			continue
 		}
 		job := codecdriver.Job{Src: ch.New}
-		if it := &w.items[ch.Tag]; !w.t.varies {
+		if it := &w.items[k]; !w.t.varies {
 			it.inBuf = resize(it.inBuf, pipe.MaxEncoded())
 			job.Dst, job.Limit = it.inBuf, int64(len(it.inBuf))
 		}
@@ -175,7 +187,7 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 			return w.deferChange(ch, err)
 		}
 		if ch.New = out; !same(out, w.jobs[k].Dst) { // out is valid only during this call
-			it := &w.items[ch.Tag]
+			it := &w.items[w.jobItem[k]]
 			it.inBuf = append(it.inBuf[:0], out...)
 			ch.New = it.inBuf
 		}

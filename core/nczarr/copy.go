@@ -20,6 +20,10 @@ type CopyOptions struct {
 	// Chunks returns the chunk shape for the copy of v. If Chunks or its result is nil,
 	// the copy has the chunk shape of v.
 	Chunks func(v *Var) ([]int64, error)
+	// Shards returns the shape in elements of the shards of the copy of v, whose chunks
+	// have the shape chunks; nil makes each chunk an object. If Shards is nil, the copy
+	// has the shards of v if its format supports shards.
+	Shards func(v *Var, chunks []int64) ([]int64, error)
 	// Codecs returns the codec chain for the copy of v; if ok is false, the copy has
 	// the chain of v.
 	Codecs func(v *Var) (chain []zarr.CodecSpec, ok bool, err error)
@@ -133,6 +137,14 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 		}
 		if chunks != nil {
 			spec.Chunks = chunks
+		}
+	}
+	if dst.ds.layout.HasShards() {
+		spec.Shards = v.Shards()
+	}
+	if c.opts.Shards != nil && len(spec.Dims) > 0 {
+		if spec.Shards, err = c.opts.Shards(v, spec.Chunks); err != nil {
+			return err
 		}
 	}
 	if c.opts.Codecs != nil {
@@ -297,7 +309,11 @@ func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
 // data copies the values of one variable block by block.
 func (c *copier) data(ctx context.Context, p pair) error {
 	var room any // reused for all blocks; the first block is the largest
-	return p.src.blocks(p.dst.Chunks(), c.opts.Memory, func(sel chunk.Selection) error {
+	unit := p.dst.Chunks()
+	if shards := p.dst.Shards(); shards != nil && p.dst.shardBytes(shards) <= c.opts.Memory {
+		unit = shards
+	}
+	return p.src.blocks(unit, c.opts.Memory, func(sel chunk.Selection) error {
 		if room == nil {
 			room = p.src.NewSlice(sel.Len())
 		}

@@ -361,7 +361,7 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	}
 	if !m.Layout.KeepsUnlimited() {
 		for i, n := range m.Shape {
-			if unlimited[i] && n > 0 { // the dimension becomes fixed, and netcdf-c 4.9.0 cannot open longer chunks
+			if unlimited[i] && n > 0 && spec.Shards == nil { // the dimension becomes fixed, and netcdf-c 4.9.0 cannot open longer chunks
 				m.Chunks[i] = min(m.Chunks[i], n)
 			}
 		}
@@ -369,7 +369,44 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	if err := checkSize(m.Shape, m.DType.Size); err != nil {
 		return err
 	}
+	if err := v.defineShards(spec.Shards); err != nil {
+		return err
+	}
 	return v.checkChunk()
+}
+
+// defineShards sets the shape of the shards, if the variable has any.
+func (v *Var) defineShards(shape []int64) error {
+	if shape == nil {
+		return nil
+	}
+	chunks, limit := v.meta.Chunks, v.group.ds.opts.Limits.MaxChunk
+	if !v.meta.Layout.HasShards() {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only Zarr v3 can store chunks in shards")
+	}
+	if len(shape) != len(chunks) {
+		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "shard shape %v does not match %d dimensions", shape, len(chunks))
+	}
+	for d, n := range shape {
+		if n < 1 || chunks[d] < 1 || n%chunks[d] != 0 {
+			return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "shard shape %v is not a multiple of chunk shape %v", shape, chunks)
+		}
+	}
+	if n := v.shardBytes(shape); n > limit {
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a shard of shape %v has %d bytes, the limit is %d", shape, n, limit)
+	}
+	v.meta.Shards = []zarr.Shard{{Shape: slices.Clone(shape), Checksum: true}}
+	return nil
+}
+
+// shardBytes returns the size of a shard of the given shape without codecs and index. It
+// is an estimate for elements of variable length.
+func (v *Var) shardBytes(shape []int64) int64 {
+	n, size := chunk.Product(shape), max(1, v.elemBytes())
+	if n > math.MaxInt64/size {
+		return math.MaxInt64
+	}
+	return n * size
 }
 
 // checkChunk fails if a chunk exceeds the limits on bytes or elements, or if the index

@@ -7,12 +7,16 @@ import (
 )
 
 // fits fails if the store cannot hold a new variable because its longest key or an
-// unencoded chunk exceeds the store's declared limits. It sends no requests. It uses
+// unencoded chunk or shard exceeds the store's declared limits. It sends no requests. It uses
 // the current length of unlimited dimensions; each growth is checked separately.
 func (v *Var) fits() error {
 	caps := v.group.ds.m.Capabilities()
-	if n := v.chunkBytes(); caps.MaxObject > 0 && !v.varies() && n > caps.MaxObject {
-		return ncerr.Errorf(ncerr.ErrLimit, "define", v.Path(), "a chunk has %d bytes, but objects in the store are limited to %d", n, caps.MaxObject)
+	what, n := "chunk", v.chunkBytes()
+	if shape := v.Shards(); shape != nil {
+		what, n = "shard", v.shardBytes(shape)
+	}
+	if caps.MaxObject > 0 && !v.varies() && n > caps.MaxObject {
+		return ncerr.Errorf(ncerr.ErrLimit, "define", v.Path(), "a %s has %d bytes, but objects in the store are limited to %d", what, n, caps.MaxObject)
 	}
 	return v.keysFit("define", v.meta.Shape)
 }

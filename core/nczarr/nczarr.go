@@ -176,6 +176,10 @@ type VarSpec struct {
 	Dims []*Dim
 	// Chunks is the chunk shape; nil selects one with [DefaultChunks].
 	Chunks []int64
+	// Shards is the shape in elements of the shards that contain the chunks: multiples
+	// of Chunks. Each shard is one object of the store. nil makes each chunk an object.
+	// Only Zarr v3 has shards.
+	Shards []int64
 	// Codecs is the codec chain in encode order (HDF5 order); nil stores raw bytes.
 	Codecs []zarr.CodecSpec
 	// Order is the byte order of stored elements; OrderNone means little-endian. In a

@@ -231,9 +231,6 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if err := v.alterable("write"); err != nil {
 		return err
 	}
-	if len(v.meta.Shards) > 0 {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write", v.Path(), "the chunks of the array are in shards, which this version cannot write")
-	}
 	if _, err := manifest.AsWriter(v.source()); err != nil { // before anything is written
 		return ncerr.Wrap("write", v.Path(), err)
 	}

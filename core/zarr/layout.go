@@ -306,6 +306,9 @@ func (l Layout) NeedsFill() bool { return l == LayoutV3 }
 // codec follows the array-to-array codecs, whose elements have no byte order.
 func (l Layout) ByteOrderInCodec() bool { return l == LayoutV3 }
 
+// HasShards reports whether chunks can be stored in shards.
+func (l Layout) HasShards() bool { return l == LayoutV3 }
+
 // Inline reports whether consolidated metadata is a member of the group document rather
 // than a separate document.
 func (l Layout) Inline() bool { return l == LayoutV3 }

@@ -75,10 +75,10 @@ func (o *output) groupV3(g *Group) (Docs, error) {
 //
 // Source: Zarr v3, "Array metadata"; zarr-python 3.4.2 for the spelling.
 func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
-	if len(a.Shards) > 0 && (o.old == nil || o.old.doc(V3Doc) == nil) {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "writing sharded arrays is not supported")
-	}
 	shape, chunks := a.Shape, a.Chunks
+	if len(a.Shards) > 0 {
+		chunks = a.Shards[0].Shape
+	}
 	if a.Scalar {
 		shape, chunks = []int64{}, []int64{}
 	}
@@ -94,7 +94,7 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 			return nil
 		}},
 		memberV3{"fill_value", false, func(w *jsontext.Writer) error { return writeFillV3(w, a) }},
-		memberV3{"codecs", false, func(w *jsontext.Writer) error { return writeChainV3(w, a) }},
+		memberV3{"codecs", false, func(w *jsontext.Writer) error { return writeShardsV3(w, a, a.Shards) }},
 	)
 	if names, _ := a.xarrayNames(o.s); !noXarray && slices.ContainsFunc(names, func(name string) bool { return name != "" }) {
 		members = append(members, memberV3{"dimension_names", false, func(w *jsontext.Writer) error {
@@ -364,7 +364,37 @@ func bitsOf(b []byte, order dtype.Order) (bits uint64) {
 	return bits
 }
 
-// writeChainV3 writes the codecs; it is the reverse of chainV3.
+// writeShardsV3 writes the codecs of an array with the given levels of shards; it is the
+// reverse of chainV3 and shardV3.
+//
+// Source: Zarr v3, "Sharding codec"; zarr-python 3.4.2 for the spelling.
+func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard) (err error) {
+	if len(levels) == 0 {
+		return writeChainV3(w, a)
+	}
+	inner := a.Chunks
+	if len(levels) > 1 {
+		inner = levels[1].Shape
+	}
+	w.Open('[')
+	defer w.Close()
+	extensionV3(w, "sharding_indexed", func() {
+		w.Key("chunk_shape").Ints(inner)
+		w.Key("codecs")
+		err = writeShardsV3(w, a, levels[1:])
+		w.Key("index_codecs").Open('[')
+		endian := map[bool]string{true: "big", false: "little"}[levels[0].Big]
+		extensionV3(w, "bytes", func() { w.Key("endian").String(endian) })
+		if levels[0].Checksum {
+			extensionV3(w, "crc32c", nil)
+		}
+		w.Close()
+		w.Key("index_location").String(map[bool]string{true: "start", false: "end"}[levels[0].AtStart])
+	})
+	return err
+}
+
+// writeChainV3 writes the codecs of a chunk.
 func writeChainV3(w *jsontext.Writer, a *Array) error {
 	w.Open('[')
 	defer w.Close()
@@ -417,6 +447,11 @@ func (a *Array) checkChainV3() error {
 			return invalid("storage order %v", a.Transpose)
 		}
 	}
+	for i, s := range a.Shards {
+		if !a.divides(i) {
+			return invalid("shards of shape %v for chunks of shape %v", s.Shape, a.Chunks)
+		}
+	}
 	switch {
 	case a.ArrayCodecs < 0 || a.ArrayCodecs > len(a.Codecs):
 		return invalid("%d array-to-array codecs, but only %d codecs", a.ArrayCodecs, len(a.Codecs))
@@ -428,6 +463,21 @@ func (a *Array) checkChainV3() error {
 		return no("in Zarr v3 the codec %q is not for elements of type %s", a.Codecs[0].ID, a.DType)
 	}
 	return nil
+}
+
+// divides reports whether the shards of level i consist of whole chunks, or of whole
+// shards of the next level.
+func (a *Array) divides(i int) bool {
+	inner := a.Chunks
+	if i+1 < len(a.Shards) {
+		inner = a.Shards[i+1].Shape
+	}
+	for d, n := range a.Shards[i].Shape {
+		if d >= len(inner) || n < 1 || inner[d] < 1 || n%inner[d] != 0 {
+			return false
+		}
+	}
+	return len(inner) == len(a.Shards[i].Shape)
 }
 
 // coreV3 lists the codecs that have the same name in Zarr v2 and v3. All others are

@@ -1,0 +1,327 @@
+package nczarr_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/filters/gzip"
+	"github.com/seed-695719ce/nczarr/filters/vlen"
+)
+
+// eachElement calls f with the position of each element of sel in an array of the given
+// shape, in C order.
+func eachElement(sel chunk.Selection, shape []int64, f func(k, at int64)) {
+	for k := range sel.Len() {
+		at, rest, step := int64(0), k, int64(1)
+		for d := len(shape) - 1; d >= 0; d-- {
+			at += step * (sel.Start[d] + rest%sel.Count[d]*sel.Stride[d])
+			rest, step = rest/sel.Count[d], step*shape[d]
+		}
+		f(k, at)
+	}
+}
+
+// TestWriteShards writes random selections to arrays with random shapes of chunks and
+// shards. After each write, the whole array must equal one that plain loops have
+// written, also through another handle.
+func TestWriteShards(t *testing.T) {
+	t.Parallel()
+	seed := testseed.New(t)
+	for i := range 40 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			o := memory(gzip.Provider(), vlen.Provider())
+			o.Workers = r.IntN(4)
+			text, rank := i%4 == 3, 1+r.IntN(3)
+			if text { // make most chunks need another pass with more room
+				o.Limits.MaxChunk, rank = 16<<10, 1
+			}
+			ds := create(t, "mem:s#mode=v3", o)
+			spec := &nczarr.VarSpec{Type: dtype.NCInt}
+			var shape []int64
+			for d := range rank {
+				c := 1 + r.Int64N(4)
+				shape = append(shape, 1+r.Int64N(14))
+				spec.Dims = append(spec.Dims, dim(t, ds.Root(), fmt.Sprint("d", d), shape[d], false))
+				spec.Chunks, spec.Shards = append(spec.Chunks, c), append(spec.Shards, c*(1+r.Int64N(4)))
+			}
+			if r.IntN(2) == 0 {
+				spec.Codecs = []zarr.CodecSpec{{ID: "gzip"}}
+			}
+			if text {
+				spec.Type, spec.MaxStrLen, spec.Fill = dtype.NCString, nczarr.VarLen, asText([]int32{-7})
+			} else {
+				spec.Fill = []int32{-7}
+			}
+			v := define(t, ds.Root(), "v", spec)
+			if err := ds.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			other := variable(t, update(t, "mem:s", o), "v")
+			want := make([]int32, chunk.Product(shape))
+			for k := range want {
+				want[k] = -7
+			}
+			for round := range 25 {
+				sel := chunk.Selection{Stride: make([]int64, rank)}
+				for d, n := range shape {
+					start := r.Int64N(n)
+					sel.Stride[d] = 1 + r.Int64N(3)*r.Int64N(2)
+					sel.Start, sel.Count = append(sel.Start, start), append(sel.Count, 1+r.Int64N((n-1-start)/sel.Stride[d]+1))
+				}
+				if round%5 == 4 {
+					sel = v.All()
+					sel.Stride = slices.Repeat([]int64{1}, rank)
+				}
+				values := make([]int32, sel.Len())
+				eachElement(sel, shape, func(k, at int64) {
+					values[k] = r.Int32()
+					want[at] = values[k]
+				})
+				writer, reader := v, other
+				if r.IntN(2) == 0 {
+					writer, reader = other, v
+				}
+				if text {
+					write(t, writer, sel, asText(values))
+				} else {
+					write(t, writer, sel, values)
+				}
+				for _, h := range []*nczarr.Var{reader, writer} {
+					if text {
+						got, err := nczarr.Get[string](t.Context(), h, h.All())
+						if err != nil || !slices.Equal(got, asText(want)) {
+							t.Fatalf("%+v of %v: %v\ngot  %v\nwant %v", spec, shape, err, got, want)
+						}
+						continue
+					}
+					got, err := nczarr.Get[int32](t.Context(), h, h.All())
+					if err != nil || !slices.Equal(got, want) {
+						t.Fatalf("%+v of %v: %v\ngot  %v\nwant %v", spec, shape, err, got, want)
+					}
+				}
+			}
+			closeDataset(t, ds)
+		})
+	}
+}
+
+func asText(values []int32) []string {
+	text := make([]string, len(values))
+	for k, n := range values {
+		text[k] = fmt.Sprintf("%0200d", n)
+	}
+	return text
+}
+
+// shardRequests counts requests for shards. Its function before, if not nil, is called
+// before the next put of a shard.
+type shardRequests struct {
+	driver.Map
+	*shardCounts
+}
+
+type shardCounts struct {
+	gets, puts atomic.Int64
+	before     atomic.Pointer[func()]
+}
+
+func (m shardRequests) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if strings.Contains(key, "/c/") {
+		m.gets.Add(1)
+	}
+	return m.Map.Get(ctx, key, o, alloc)
+}
+
+func (m shardRequests) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if strings.Contains(key, "/c/") {
+		m.puts.Add(1)
+		if before := m.before.Swap(nil); before != nil {
+			(*before)()
+		}
+	}
+	return m.Map.Put(ctx, key, body, o)
+}
+
+// TestShardRequests counts the requests of writes: a shard that a write covers is put
+// without a get, and any other is read and put once.
+func TestShardRequests(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	counts := &shardCounts{}
+	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
+	ds := create(t, "mem:s#mode=v3", o)
+	y, x := dim(t, ds.Root(), "y", 10, false), dim(t, ds.Root(), "x", 10, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{2, 2}, Shards: []int64{4, 6}})
+	for _, c := range []struct {
+		sel        chunk.Selection
+		gets, puts int64
+	}{
+		{v.All(), 0, 6}, // shards at the edge are covered too
+		{chunk.Selection{Start: []int64{0, 0}, Count: []int64{4, 6}}, 0, 1},
+		{chunk.Selection{Start: []int64{8, 6}, Count: []int64{2, 4}}, 0, 1},
+		{chunk.Selection{Start: []int64{0, 0}, Count: []int64{2, 2}}, 1, 1},  // one chunk
+		{chunk.Selection{Start: []int64{1, 1}, Count: []int64{9, 9}}, 4, 6},  // two shards are covered
+		{chunk.Selection{Start: []int64{3, 5}, Count: []int64{2, 2}}, 4, 4},  // a corner of four shards
+		{chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 10}}, 2, 2}, // a row
+	} {
+		counts.gets.Store(0)
+		counts.puts.Store(0)
+		write(t, v, c.sel, make([]int32, c.sel.Len()))
+		if g, p := counts.gets.Load(), counts.puts.Load(); g != c.gets || p != c.puts {
+			t.Errorf("%+v: %d gets and %d puts, want %d and %d", c.sel, g, p, c.gets, c.puts)
+		}
+	}
+	closeDataset(t, ds)
+}
+
+// TestShardConflict checks that what another writer stores in a shard between its read
+// and its put is kept, and that a reader whose index is outdated reads it again.
+func TestShardConflict(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	counts := &shardCounts{}
+	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
+	ds := create(t, "mem:s#mode=v3", o)
+	x := dim(t, ds.Root(), "x", 8, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Shards: []int64{8}, Fill: []int8{0}})
+	write(t, v, slab(0, 1), []int8{1})
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := update(t, "mem:s", o)
+	theirs := variable(t, other, "v")
+	expect(t, other, "v", []int8{1, 0, 0, 0, 0, 0, 0, 0})
+	before := func() {
+		write(t, theirs, slab(1, 1), []int8{2}) // the same chunk
+		write(t, theirs, slab(6, 2), []int8{7, 8})
+	}
+	counts.before.Store(&before)
+	write(t, v, slab(0, 1), []int8{3})
+	want := []int8{3, 2, 0, 0, 0, 0, 7, 8}
+	expect(t, ds, "v", want)
+	expect(t, other, "v", want)
+	closeDataset(t, ds)
+}
+
+// TestShardsGrow checks that dimensions of arrays in shards grow, and that what a failed
+// write left beyond the shape does not reappear.
+func TestShardsGrow(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	ds := create(t, "mem:s#mode=v3", o)
+	x := dim(t, ds.Root(), "x", 0, true)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Shards: []int64{6}, Fill: []int8{0}})
+	var want []int8
+	for n := range int8(15) {
+		write(t, v, slab(int64(n), 1), []int8{n + 1})
+		want = append(want, n+1)
+		if n%4 == 3 {
+			expect(t, ds, "v", want)
+		}
+	}
+	closeDataset(t, ds)
+	expect(t, open(t, "mem:s", o), "v", want)
+	if got := strings.Join(keysOf(t, open(t, "mem:s", o)), " "); got != "v/c/0 v/c/1 v/c/2 v/zarr.json zarr.json" {
+		t.Errorf("keys %s", got)
+	}
+}
+
+// TestDefineShards checks which shapes of shards are refused, and the message.
+func TestDefineShards(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	o.Limits.MaxChunk = 1 << 20
+	for _, c := range []struct {
+		mode   string
+		shards []int64
+		kind   ncerr.Kind
+		says   string
+	}{
+		{"v3", []int64{6}, ncerr.ErrBadChunk, "shard shape [6] is not a multiple of chunk shape [4]"},
+		{"v3", []int64{0}, ncerr.ErrBadChunk, "[0]"},
+		{"v3", []int64{4, 4}, ncerr.ErrBadChunk, "does not match 1 dimensions"},
+		{"v3", []int64{1 << 20}, ncerr.ErrLimit, "has 4194304 bytes, the limit is 1048576"},
+		{"v3", []int64{1 << 62}, ncerr.ErrLimit, "the limit is 1048576"},
+		{"zarr", []int64{8}, ncerr.ErrUnsupported, "only Zarr v3"},
+		{"nczarr", []int64{8}, ncerr.ErrUnsupported, "only Zarr v3"},
+	} {
+		ds := create(t, "mem:"+c.mode+fmt.Sprint(c.kind, c.shards[0])+"#mode="+c.mode, o)
+		x := dim(t, ds.Root(), "x", 8, false)
+		_, err := ds.Root().DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}, Shards: c.shards})
+		if ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, %v: %v", c.mode, c.shards, err)
+		}
+		if err := ds.Abort(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCopyShards checks that a copy keeps shards if its format has them, and that
+// CopyOptions.Shards changes or removes them. Each shard is put once.
+func TestCopyShards(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	counts := &shardCounts{}
+	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
+	src := create(t, "mem:src#mode=v3", o)
+	y, x := dim(t, src.Root(), "y", 12, false), dim(t, src.Root(), "x", 30, false)
+	v := define(t, src.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{2, 3}, Shards: []int64{4, 9}})
+	values := make([]int32, 360)
+	for i := range values {
+		values[i] = int32(i)
+	}
+	write(t, v, v.All(), values)
+	shards := func(shape ...int64) func(*nczarr.Var, []int64) ([]int64, error) {
+		return func(*nczarr.Var, []int64) ([]int64, error) { return shape, nil }
+	}
+	for name, c := range map[string]struct {
+		mode    string
+		options nczarr.CopyOptions
+		shape   []int64
+		puts    int64
+	}{
+		"kept":    {"v3", nczarr.CopyOptions{Memory: 500}, []int64{4, 9}, 12},
+		"changed": {"v3", nczarr.CopyOptions{Shards: shards(6, 30)}, []int64{6, 30}, 2},
+		"removed": {"v3", nczarr.CopyOptions{Shards: shards()}, nil, 60},
+		"v2":      {"zarr", nczarr.CopyOptions{}, nil, 0}, // keys without "c"
+	} {
+		counts.puts.Store(0)
+		dst := create(t, "mem:"+name+"#mode="+c.mode, o)
+		if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), &c.options); err != nil {
+			t.Fatal(name, err)
+		}
+		closeDataset(t, dst)
+		if n := counts.puts.Load(); n != c.puts {
+			t.Errorf("%s: %d puts, want %d", name, n, c.puts)
+		}
+		got := open(t, "mem:"+name, o)
+		if shape := variable(t, got, "v").Shards(); !slices.Equal(shape, c.shape) {
+			t.Errorf("%s: shards of shape %v, want %v", name, shape, c.shape)
+		}
+		expect(t, got, "v", values)
+	}
+	dst := create(t, "mem:bad#mode=v3", o)
+	err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), &nczarr.CopyOptions{Chunks: func(*nczarr.Var) ([]int64, error) { return []int64{3, 3}, nil }})
+	if ncerr.KindOf(err) != ncerr.ErrBadChunk || !strings.Contains(err.Error(), "[4 9]") {
+		t.Errorf("chunks that do not fit the shards: %v", err)
+	}
+	if err := dst.Abort(t.Context()); err != nil {
+		t.Error(err)
+	}
+	closeDataset(t, src)
+}
