@@ -16,16 +16,24 @@ import (
 //
 // An error about a chunk names its key. It is ncerr.ErrCorrupt, ncerr.ErrNoObject for a
 // missing chunk that the Source promised, or an error of the store or the codecs. If an
-// object changed or was removed after the Source looked at it, Read retries once.
+// object was removed after the Source looked at it, Read retries once. If an object
+// changed, as shards do whenever one of their chunks is written, it retries several
+// times.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
 	a.source.Forget(false)
-	absent, err = a.read(ctx, sel, shape, own, array, found)
-	if k := ncerr.KindOf(err); k == ncerr.ErrConflict || k == ncerr.ErrNoObject { // the information of the Source may be outdated
-		a.source.Forget(true)
+	for try := range conflictTries {
 		absent, err = a.read(ctx, sel, shape, own, array, found)
+		if k := ncerr.KindOf(err); k != ncerr.ErrConflict && (k != ncerr.ErrNoObject || try > 0) {
+			break
+		}
+		a.source.Forget(true) // its information may be outdated
 	}
 	return absent, err
 }
+
+// conflictTries is the number of times that a read is repeated because other writers
+// change what it reads each time.
+const conflictTries = 16
 
 func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
 	t, err := a.newTransfer(sel, shape, array)

@@ -127,8 +127,8 @@ func asText(values []int32) []string {
 	return text
 }
 
-// shardRequests counts requests for shards. Its function before, if not nil, is called
-// before the next put of a shard.
+// shardRequests counts requests for shards. before, if not nil, is called before the
+// next put of a shard, and onGet before every get.
 type shardRequests struct {
 	driver.Map
 	*shardCounts
@@ -137,11 +137,14 @@ type shardRequests struct {
 type shardCounts struct {
 	gets, puts atomic.Int64
 	before     atomic.Pointer[func()]
+	onGet      func(n int64)
 }
 
 func (m shardRequests) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	if strings.Contains(key, "/c/") {
-		m.gets.Add(1)
+		if n := m.gets.Add(1); m.onGet != nil {
+			m.onGet(n)
+		}
 	}
 	return m.Map.Get(ctx, key, o, alloc)
 }
@@ -217,8 +220,67 @@ func TestShardConflict(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// TestShardsGrow checks that dimensions of arrays in shards grow, and that what a failed
-// write left beyond the shape does not reappear.
+// TestReadBesideShardWrites checks that a read succeeds although another writer replaces
+// the shard several times between the reads of its index and of a chunk.
+func TestReadBesideShardWrites(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	ds := create(t, "mem:s#mode=v3", o)
+	x := dim(t, ds.Root(), "x", 4, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Shards: []int64{4}, Fill: []int8{0}})
+	write(t, v, v.All(), []int8{1, 2, 3, 4})
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	counts := &shardCounts{onGet: func(n int64) {
+		if n <= 8 && n%2 == 0 { // the chunk, after the index
+			write(t, v, slab(3, 1), []int8{int8(n)})
+		}
+	}}
+	wrapped := *o
+	wrapped.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
+	got, err := nczarr.Get[int8](t.Context(), variable(t, open(t, "mem:s", &wrapped), "v"), slab(3, 1))
+	if err != nil || got[0] != 8 || counts.gets.Load() != 10 {
+		t.Errorf("got %v, %v after %d gets", got, err, counts.gets.Load())
+	}
+	closeDataset(t, ds)
+}
+
+// TestLeftoversInShards checks that ClearGrowth removes the chunks that a dead writer has
+// left beyond the shape: whole shards, and chunks in the shard at the edge.
+func TestLeftoversInShards(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	ds := create(t, "mem:s#mode=v3", o)
+	x := dim(t, ds.Root(), "x", 0, true)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Shards: []int64{6}, Fill: []int8{0}})
+	write(t, v, slab(0, 7), []int8{1, 2, 3, 4, 5, 6, 7})
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, v, slab(7, 10), []int8{8, 9, 10, 11, 12, 13, 14, 15, 16, 17}) // the writer dies
+	ds = update(t, "mem:s", o)
+	v = variable(t, ds, "v")
+	chunks := func() string { // the length of the shard at the edge, and the keys
+		info, err := ds.Map().Stat(t.Context(), "v/c/1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(info.Size, keysOf(t, ds))
+	}
+	if got := chunks(); got != "58 [.nczgrowing v/c/0 v/c/1 v/c/2 v/zarr.json zarr.json]" {
+		t.Errorf("before: %s", got)
+	}
+	if err := ds.ClearGrowth(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := chunks(); got != "54 [v/c/0 v/c/1 v/zarr.json zarr.json]" {
+		t.Errorf("after: %s", got)
+	}
+	expect(t, ds, "v", []int8{1, 2, 3, 4, 5, 6, 7})
+}
+
+// TestShardsGrow checks that dimensions of arrays in shards grow.
 func TestShardsGrow(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
