@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -428,6 +429,26 @@ func TestAttributesAreCopied(t *testing.T) {
 // rawID are parameters of a RawCodec.
 type rawID struct {
 	ID string `json:"id"`
+}
+
+// TestShards writes and reads a variable in shards.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	ds := must(nczarr.Create(t.Context(), filepath.Join(t.TempDir(), "s.zarr")+"#mode=zarr,v3"))
+	defer func() {
+		if err := ds.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	v := must(ds.DefineVar(t.Context(), "v", nczarr.VarSpec{Type: nczarr.Int16, Dims: []string{"x"}, Shape: []int64{10}, Chunks: []int64{2}, Shards: []int64{6}}))
+	want := []int16{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	if err := nczarr.Write(t.Context(), v, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := nczarr.Read[int16](t.Context(), v)
+	if err != nil || !slices.Equal(got.Data, want) || !slices.Equal(v.Shards(), []int64{6}) {
+		t.Errorf("got %v in shards of %v, %v", got, v.Shards(), err)
+	}
 }
 
 // TestCodecsAreDefined writes and reads a variable with each typed codec.

@@ -46,6 +46,10 @@ type VarSpec struct {
 	// The default is that of netCDF: 1 along unlimited dimensions, and as much of the
 	// others as makes 16 MiB.
 	Chunks []int64
+	// Shards is the shape in elements of the shards that contain the chunks: multiples
+	// of Chunks. Each shard is one object of the store. By default each chunk is an
+	// object. Only Zarr v3 has shards.
+	Shards []int64
 	// Codecs are applied in this order when a chunk is written. By default, chunks are
 	// stored without codecs.
 	Codecs []Codec
@@ -68,7 +72,7 @@ const VariableLen = nczarr.VarLen
 
 // core converts a spec to its type in core/nczarr, resolving names in g.
 func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
-	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), MaxStrLen: s.StringLen}
+	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), Shards: slices.Clone(s.Shards), MaxStrLen: s.StringLen}
 	if !s.Type.Valid() {
 		return nil, ncerr.Errorf(ErrBadType, "", "", "the field Type of the VarSpec is not one of Int8 to String")
 	}
@@ -197,6 +201,10 @@ func (v *Var) Len() int64 { return v.core.All().Len() }
 
 // Chunks returns the chunk shape in elements; empty for a scalar.
 func (v *Var) Chunks() []int64 { return slices.Clone(v.core.Chunks()) }
+
+// Shards returns the shape in elements of the shards that contain the chunks; nil if
+// each chunk is an object of the store.
+func (v *Var) Shards() []int64 { return v.core.Shards() }
 
 // Codecs returns the codecs in the order in which chunks are encoded. They can be used
 // in a [VarSpec].

@@ -16,6 +16,7 @@ import (
 type copyFlags struct {
 	create  createFlags
 	chunks  string
+	shards  string
 	deflate int
 	shuffle bool
 	codec   string
@@ -32,8 +33,8 @@ func (a *app) newCopy() *cobra.Command {
 		Use:   "copy [flags] SRC DST | copy --resume-replace DST",
 		Short: "Copy a dataset and optionally change its chunks, codecs or format",
 		Long: `Copy a dataset. The URL of the destination determines storage and format: x.zip
-is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3. Chunks and
-codecs are kept unless flags change them.
+is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3. Chunks,
+shards and codecs are kept unless flags change them; only Zarr v3 has shards.
 
 A failed copy leaves nothing that looks like a complete dataset. With
 --overwrite, an existing dataset is kept until the copy is complete and on disk.
@@ -52,6 +53,7 @@ encoding, such as "shuffle,zstd:level=3", or a JSON list as in Zarr metadata.
 parameters of one.`,
 		Example: `  nczctl copy ocean.zarr ocean.zip
   nczctl copy -c time/1,lat/90,lon/180 --codec shuffle,zstd:level=5 a.zarr b.zarr
+  nczctl copy -c lat/90,lon/180 --shards lat/720,lon/1440 a.zarr 'b.zarr#mode=zarr,v3'
   nczctl copy -d 6 -s a.zarr 'b.zarr#mode=zarr'`,
 		Args: args(func(c *cobra.Command, list []string) error {
 			if f.resume {
@@ -68,6 +70,7 @@ parameters of one.`,
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.chunks, "chunks", "c", "", "chunk shape: \"dim/N,dim/N\" for all variables, \"var:N,N\" for one variable; separate several by semicolons")
+	fl.StringVar(&f.shards, "shards", "", "shard shape in the form of --chunks, multiples of the chunk shape; \"none\" stores each chunk as an object (Zarr v3 only)")
 	fl.IntVarP(&f.deflate, "deflate", "d", -1, "compress with zlib at this `level`, 0 to 9 (0 stores raw)")
 	fl.BoolVarP(&f.shuffle, "shuffle", "s", false, "with -d: shuffle the bytes before compressing")
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
@@ -97,7 +100,7 @@ func (a *app) runResume(ctx context.Context, url string) error {
 }
 
 func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error {
-	opts, spec, err := f.options()
+	opts, specs, err := f.options()
 	if err != nil {
 		return err
 	}
@@ -119,8 +122,10 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if len(left) > 0 && !f.skip {
 		return fmt.Errorf("cannot read %q: %w (--skip-unreadable skips what cannot be read, here %d)", left[0].Path, left[0].Err, len(left))
 	}
-	if err := spec.check(src); err != nil {
-		return err
+	for _, spec := range specs {
+		if err := spec.check(src); err != nil {
+			return err
+		}
 	}
 	if err := nczarr.CheckOverlap(ctx, src, to, a.options()); err != nil {
 		return err
@@ -166,9 +171,9 @@ func unreadable(ctx context.Context, src *nczarr.Dataset, o *nczarr.CopyOptions)
 // a number without its unit.
 const minMemory = 64 << 10
 
-// options returns the copy options and the parsed -c.
-func (f *copyFlags) options() (*nczarr.CopyOptions, *chunkSpec, error) {
-	o, spec := &nczarr.CopyOptions{}, &chunkSpec{}
+// options returns the copy options and the parsed -c and --shards.
+func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
+	o, specs := &nczarr.CopyOptions{}, []*chunkSpec(nil)
 	size, err := config.ParseSize(f.memory)
 	if err == nil && size < minMemory {
 		err = fmt.Errorf("%s is less than the minimum of %s", size, config.Size(minMemory))
@@ -178,10 +183,22 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, *chunkSpec, error) {
 	}
 	o.Memory = int64(size)
 	if f.chunks != "" {
-		if spec, err = parseChunkSpec(f.chunks); err != nil {
+		spec, err := parseChunkSpec("-c", f.chunks)
+		if err != nil {
 			return nil, nil, &usageError{err}
 		}
-		o.Chunks = spec.shape
+		o.Chunks, specs = spec.chunks, append(specs, spec)
+	}
+	switch f.shards {
+	case "":
+	case "none":
+		o.Shards = func(*nczarr.Var, []int64) ([]int64, bool, error) { return nil, true, nil }
+	default:
+		spec, err := parseChunkSpec("--shards", f.shards)
+		if err != nil {
+			return nil, nil, &usageError{err}
+		}
+		o.Shards, specs = spec.shards, append(specs, spec)
 	}
 	chain, given, err := f.chain()
 	if err != nil {
@@ -202,7 +219,7 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, *chunkSpec, error) {
 	if len(f.vars) > 0 {
 		o.Select = f.selected
 	}
-	return o, spec, nil
+	return o, specs, nil
 }
 
 // takesCodecs reports whether the codec flags apply to v. Scalars and strings keep

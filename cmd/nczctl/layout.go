@@ -90,15 +90,18 @@ func (a *app) warnUnlisted(ctx context.Context, ds *nczarr.Dataset) error {
 	return err
 }
 
-// manyObjects is the number of chunks above which a new dataset causes a warning.
+// manyObjects is the number of objects above which a new dataset causes a warning.
 const manyObjects = 10_000
 
-// warnMany warns if a new dataset may have more than manyObjects chunks, because
-// each chunk is a file or a request.
+// warnMany warns if a new dataset may have more than manyObjects chunks or shards,
+// because each is a file or a request.
 func (a *app) warnMany(ds *nczarr.Dataset) {
 	total, most, largest := 0.0, 0.0, ""
 	eachVar(ds.Root(), func(v *nczarr.Var) {
 		n, chunks := 1.0, v.Chunks()
+		if shards := v.Shards(); shards != nil {
+			chunks = shards
+		}
 		for i, length := range v.Shape() {
 			n *= math.Ceil(float64(length) / float64(chunks[i]))
 		}

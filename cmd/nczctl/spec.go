@@ -14,9 +14,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// chunkSpec is the parsed value of -c: chunk lengths by dimension name and chunk
+// chunkSpec is the parsed value of -c or --shards: lengths by dimension name and
 // shapes by variable name.
 type chunkSpec struct {
+	flag string // for messages
 	dims map[string]int64
 	vars map[string][]int64
 }
@@ -25,8 +26,8 @@ type chunkSpec struct {
 // semicolons.
 //
 // Source: the -c option of nccopy.
-func parseChunkSpec(text string) (*chunkSpec, error) {
-	spec := &chunkSpec{dims: make(map[string]int64), vars: make(map[string][]int64)}
+func parseChunkSpec(flag, text string) (*chunkSpec, error) {
+	spec := &chunkSpec{flag: flag, dims: make(map[string]int64), vars: make(map[string][]int64)}
 	for part := range strings.SplitSeq(text, ";") {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
@@ -35,7 +36,7 @@ func parseChunkSpec(text string) (*chunkSpec, error) {
 			for n := range strings.SplitSeq(shape, ",") {
 				v, err := parseLength(n)
 				if err != nil {
-					return nil, fmt.Errorf("-c %s: %w", part, err)
+					return nil, fmt.Errorf("%s %s: %w", flag, part, err)
 				}
 				spec.vars[strings.TrimPrefix(name, "/")] = append(spec.vars[strings.TrimPrefix(name, "/")], v)
 			}
@@ -44,11 +45,11 @@ func parseChunkSpec(text string) (*chunkSpec, error) {
 		for item := range strings.SplitSeq(part, ",") {
 			i := strings.LastIndexByte(item, '/')
 			if i < 1 {
-				return nil, fmt.Errorf("-c %s: %q is neither dim/N nor var:N,N", text, item)
+				return nil, fmt.Errorf("%s %s: %q is neither dim/N nor var:N,N", flag, text, item)
 			}
 			v, err := parseLength(item[i+1:])
 			if err != nil {
-				return nil, fmt.Errorf("-c %s: %w", text, err)
+				return nil, fmt.Errorf("%s %s: %w", flag, text, err)
 			}
 			spec.dims[strings.TrimPrefix(item[:i], "/")] = v
 		}
@@ -59,23 +60,39 @@ func parseChunkSpec(text string) (*chunkSpec, error) {
 func parseLength(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("invalid chunk length %q", text)
+		return 0, fmt.Errorf("invalid length %q", text)
 	}
 	return n, nil
 }
 
-// shape returns the chunk shape of a variable, or nil if the spec does not change
+// chunks returns the chunk shape of a variable, or nil if the spec does not change
 // it.
-func (s *chunkSpec) shape(v *nczarr.Var) ([]int64, error) {
+func (s *chunkSpec) chunks(v *nczarr.Var) ([]int64, error) { return s.shape(v, v.Chunks()) }
+
+// shards returns the shape of the shards of a variable. A dimension without a length
+// has that of the chunks. ok is false if the spec does not change the shards.
+func (s *chunkSpec) shards(v *nczarr.Var, chunks []int64) (shape []int64, ok bool, err error) {
+	shape, err = s.shape(v, slices.Clone(chunks))
+	for i, n := range shape {
+		if n%chunks[i] != 0 {
+			return nil, false, &usageError{fmt.Errorf("%s: %v is not a multiple of the chunk shape %v of %q", s.flag, shape, chunks, v.Path())}
+		}
+	}
+	return shape, shape != nil, err
+}
+
+// shape returns the shape of a variable, or nil if the spec does not change it. It sets
+// the lengths that the spec has in shape.
+func (s *chunkSpec) shape(v *nczarr.Var, shape []int64) ([]int64, error) {
 	for _, name := range []string{strings.TrimPrefix(v.Path(), "/"), v.Name()} {
 		if shape := s.vars[name]; shape != nil {
 			if len(shape) != v.Rank() {
-				return nil, &usageError{fmt.Errorf("-c %s: %d lengths for the %d dimensions of %q", name, len(shape), v.Rank(), v.Path())}
+				return nil, &usageError{fmt.Errorf("%s %s: %d lengths for the %d dimensions of %q", s.flag, name, len(shape), v.Rank(), v.Path())}
 			}
 			return shape, nil
 		}
 	}
-	shape, changed := v.Chunks(), false
+	changed := false
 	for i, d := range v.Dims() {
 		for _, name := range []string{d.Name(), strings.TrimPrefix(d.Path(), "/")} {
 			if n, ok := s.dims[name]; ok {
@@ -118,7 +135,7 @@ func (s *chunkSpec) check(src *nczarr.Dataset) error {
 	for _, name := range names {
 		if !known[name] {
 			what, name, _ := strings.Cut(name, " ")
-			return &usageError{fmt.Errorf("-c: no such %s %q%s", what, name, ncerr.DidYouMean(name, candidates(what)))}
+			return &usageError{fmt.Errorf("%s: no such %s %q%s", s.flag, what, name, ncerr.DidYouMean(name, candidates(what)))}
 		}
 	}
 	return nil

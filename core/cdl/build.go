@@ -29,8 +29,8 @@ func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptio
 // Build defines the contents of f in the root of ds, a dataset open for writing, and
 // writes the data a few MiB at a time. Unlimited dimensions get their lengths from the
 // data. Elements that the data does not list become the fill value. The special
-// attributes (_Storage, _ChunkSizes, _DeflateLevel, _Shuffle, _Fletcher32, _Filter,
-// _Codecs, _Endianness, _NoFill) become properties of the variable. The attributes
+// attributes (_Storage, _ChunkSizes, _ShardSizes, _DeflateLevel, _Shuffle, _Fletcher32,
+// _Filter, _Codecs, _Endianness, _NoFill) become properties of the variable. The attributes
 // _Format, _NCProperties, _SuperblockVersion and _IsNetcdf4 of the root are ignored.
 // Strings longer than 128 bytes, the default of NCZarr, increase the string size of
 // their variable, unless the text sets a size.

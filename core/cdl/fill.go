@@ -76,7 +76,7 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 		w.prefix = append(w.prefix, index...)
 	}
 	w.tail = w.shape[len(w.prefix):]
-	chunks := w.to.Chunks()
+	chunks := w.to.Unit(MaxSlab)
 	w.slabs = chunk.NewSlabs(w.tail, chunks[min(len(w.prefix), len(chunks)):], MaxSlab/ElementSize(w.to))
 	w.size, w.have, w.need, w.full, w.n, w.excess = 0, 0, 0, false, 0, Pos{}
 	if w.v.Type == dtype.NCChar {

@@ -38,6 +38,8 @@ func (s *storage) special(a *Attr) (taken bool, err error) {
 		s.spec.Storage, err = s.word(a, "chunked", "contiguous", "compact")
 	case "_ChunkSizes":
 		s.spec.Chunks, err = s.integers(a)
+	case "_ShardSizes":
+		s.spec.Shards, err = s.integers(a)
 	case "_DeflateLevel":
 		s.deflate, err = s.level(a)
 	case "_Shuffle":

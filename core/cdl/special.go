@@ -66,10 +66,14 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 	chunks := make([]int64, 0, v.Rank())
 	chunks = append(chunks, v.Chunks()...)
 	// The sizes are printed without a type suffix, whatever their type.
-	return []nczarr.Attr{
+	attrs := []nczarr.Attr{
 		textAttr("_Storage", "chunked"),
 		{Name: "_ChunkSizes", Type: dtype.NCInt64, Value: plainInts(chunks)},
 	}
+	if shards := v.Shards(); shards != nil {
+		attrs = append(attrs, nczarr.Attr{Name: "_ShardSizes", Type: dtype.NCInt64, Value: plainInts(shards)})
+	}
+	return attrs
 }
 
 // plainInts are integers that are printed without a suffix.

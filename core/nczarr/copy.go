@@ -21,9 +21,9 @@ type CopyOptions struct {
 	// the copy has the chunk shape of v.
 	Chunks func(v *Var) ([]int64, error)
 	// Shards returns the shape in elements of the shards of the copy of v, whose chunks
-	// have the shape chunks; nil makes each chunk an object. If Shards is nil, the copy
-	// has the shards of v if its format supports shards.
-	Shards func(v *Var, chunks []int64) ([]int64, error)
+	// have the shape chunks; a nil shape makes each chunk an object. If ok is false, the
+	// copy has the outermost shards of v if its format supports shards.
+	Shards func(v *Var, chunks []int64) (shape []int64, ok bool, err error)
 	// Codecs returns the codec chain for the copy of v; if ok is false, the copy has
 	// the chain of v.
 	Codecs func(v *Var) (chain []zarr.CodecSpec, ok bool, err error)
@@ -143,8 +143,12 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 		spec.Shards = v.Shards()
 	}
 	if c.opts.Shards != nil && len(spec.Dims) > 0 {
-		if spec.Shards, err = c.opts.Shards(v, spec.Chunks); err != nil {
+		shape, ok, err := c.opts.Shards(v, spec.Chunks)
+		if err != nil {
 			return err
+		}
+		if ok {
+			spec.Shards = shape
 		}
 	}
 	if c.opts.Codecs != nil {
@@ -309,11 +313,7 @@ func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
 // data copies the values of one variable block by block.
 func (c *copier) data(ctx context.Context, p pair) error {
 	var room any // reused for all blocks; the first block is the largest
-	unit := p.dst.Chunks()
-	if shards := p.dst.Shards(); shards != nil && p.dst.shardBytes(shards) <= c.opts.Memory {
-		unit = shards
-	}
-	return p.src.blocks(unit, c.opts.Memory, func(sel chunk.Selection) error {
+	return p.src.blocks(p.dst.Unit(c.opts.Memory), c.opts.Memory, func(sel chunk.Selection) error {
 		if room == nil {
 			room = p.src.NewSlice(sel.Len())
 		}

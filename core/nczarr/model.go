@@ -273,6 +273,15 @@ func (v *Var) Shards() []int64 {
 	return slices.Clone(v.meta.Shards[0].Shape)
 }
 
+// Unit returns the shape of the blocks in which the variable should be written: its
+// shards if one has at most most bytes, and otherwise its chunks.
+func (v *Var) Unit(most int64) []int64 {
+	if shape := v.Shards(); shape != nil && v.shardBytes(shape) <= most {
+		return shape
+	}
+	return v.Chunks()
+}
+
 // Codecs returns the codec chain in encode order.
 func (v *Var) Codecs() []zarr.CodecSpec { return slices.Clone(v.meta.Codecs) }
 

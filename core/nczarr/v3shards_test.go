@@ -348,8 +348,8 @@ func TestCopyShards(t *testing.T) {
 		values[i] = int32(i)
 	}
 	write(t, v, v.All(), values)
-	shards := func(shape ...int64) func(*nczarr.Var, []int64) ([]int64, error) {
-		return func(*nczarr.Var, []int64) ([]int64, error) { return shape, nil }
+	shards := func(shape ...int64) func(*nczarr.Var, []int64) ([]int64, bool, error) {
+		return func(*nczarr.Var, []int64) ([]int64, bool, error) { return shape, true, nil }
 	}
 	for name, c := range map[string]struct {
 		mode    string
