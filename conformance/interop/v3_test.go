@@ -1,17 +1,21 @@
 package interop_test
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
@@ -144,12 +148,14 @@ func TestMaskedV3(t *testing.T) {
 }
 
 // TestUpdateV3 updates a store of zarr-python, partly sharded, with nczarr and with
-// zarr-python in turn. Each must read what the other wrote.
+// zarr-python in turn. Each must read what the other wrote. nczarr writes the values
+// that arrays have to random parts of them, so that all must be equal afterwards.
 func TestUpdateV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
 	path := filepath.Join(t.TempDir(), "x.zarr")
-	must(t, "write_v3.py", "--seed", "7", "--count", "40", "--consolidated", path)
+	wrote := must(t, "write_v3.py", "--seed", "7", "--count", "40", "--consolidated", path)
+	r := rand.New(rand.NewPCG(testseed.New(t), 0))
 	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider()), Update: true}
 	ds, err := nczarr.Open(t.Context(), path, &o)
 	if err != nil {
@@ -164,14 +170,16 @@ func TestUpdateV3(t *testing.T) {
 		if err := v.Read(t.Context(), v.All(), values); err != nil {
 			t.Fatal(v.Path(), err)
 		}
-		err := v.Write(t.Context(), v.All(), values)
-		switch {
-		case v.Shards() != nil && errors.Is(err, ncerr.ErrUnsupported):
-			shards++
-		case err != nil:
+		if err := v.Write(t.Context(), v.All(), values); err != nil {
 			t.Fatal(v.Path(), err)
-		default:
-			written++
+		}
+		for range 4 {
+			if err := rewritePart(t.Context(), r, v); err != nil {
+				t.Fatal(v.Path(), err)
+			}
+		}
+		if written++; v.Shards() != nil {
+			shards++
 		}
 	}
 	g, err := ds.Root().DefineGroup("ours")
@@ -203,6 +211,11 @@ func TestUpdateV3(t *testing.T) {
 		t.Fatalf("%d written, %d in shards, %v", written, shards, err)
 	}
 	ctl(t, "consolidate", "--check", path)
+	for _, r := range classify(t, wrote, encode(t, describe(t, path, false))) {
+		if r.outcome != equal && !strings.HasSuffix(r.variable, "_f2") {
+			t.Errorf("%s: %v %s", r.variable, r.outcome, r.why)
+		}
+	}
 	const ignored = "type,chunks,fill,dims"
 	ours, halves := describeV3(t, path)
 	same(t, ours, must(t, "read.py", "--with", "zarr", "--v3", path), ignored, halves...)
@@ -210,6 +223,126 @@ func TestUpdateV3(t *testing.T) {
 	theirs := must(t, "change_v3.py", path)
 	ours, _ = describeV3(t, path)
 	same(t, theirs, ours, ignored, halves...)
+}
+
+// randomPart returns a random selection of an array.
+func randomPart(r *rand.Rand, shape []int64) chunk.Selection {
+	var sel chunk.Selection
+	for _, n := range shape {
+		start := r.Int64N(n)
+		sel.Start, sel.Count = append(sel.Start, start), append(sel.Count, 1+r.Int64N(n-start))
+	}
+	return sel
+}
+
+// rewritePart reads a random part of v and writes it back.
+func rewritePart(ctx context.Context, r *rand.Rand, v *nczarr.Var) error {
+	sel := randomPart(r, v.Shape())
+	values := v.NewSlice(sel.Len())
+	if err := v.Read(ctx, sel, values); err != nil {
+		return err
+	}
+	return v.Write(ctx, sel, values)
+}
+
+// TestShardsInTurns writes random parts of arrays in shards, in turn with zarr-python.
+// After each turn nczarr, zarr-python and tensorstore must read the values that plain
+// loops have written.
+func TestShardsInTurns(t *testing.T) {
+	t.Parallel()
+	need(t, append(packages["zarr"], "tensorstore")...)
+	r := rand.New(rand.NewPCG(testseed.New(t), 0))
+	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider())}
+	path := filepath.Join(t.TempDir(), "x.zarr")
+	ds, err := nczarr.Create(t.Context(), path+"#mode=v3", &nczarr.CreateOptions{Options: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string][]int32)
+	for i, codecs := range [][]zarr.CodecSpec{nil, {{ID: "zstd"}}, {{ID: "gzip"}, {ID: "crc32c"}}, {{ID: "blosc"}}, nil, {{ID: "zstd"}}} {
+		spec := &nczarr.VarSpec{Type: dtype.NCInt, Codecs: codecs, Fill: []int32{-1}}
+		if i == 4 {
+			spec.Order = dtype.Big
+		}
+		n := int64(1)
+		for d := range 1 + i%3 {
+			length, c := 1+r.Int64N(15), 1+r.Int64N(4)
+			x, err := ds.Root().DefineDim(fmt.Sprintf("d%d_%d", i, d), length, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec.Dims, n = append(spec.Dims, x), n*length
+			spec.Chunks, spec.Shards = append(spec.Chunks, c), append(spec.Shards, c*(1+r.Int64N(4)))
+		}
+		name := fmt.Sprintf("v%d", i)
+		if _, err := ds.Root().DefineVar(t.Context(), name, spec); err != nil {
+			t.Fatal(err)
+		}
+		want[name] = slices.Repeat([]int32{-1}, int(n))
+	}
+	for turn := range 3 {
+		for name, list := range want {
+			v, err := ds.Root().Var(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 4 {
+				sel, shape := randomPart(r, v.Shape()), v.Shape()
+				values := make([]int32, sel.Len())
+				for k := range values {
+					values[k] = r.Int32()
+					at, rest, step := int64(0), int64(k), int64(1)
+					for d := len(shape) - 1; d >= 0; d-- {
+						at += step * (sel.Start[d] + rest%sel.Count[d])
+						rest, step = rest/sel.Count[d], step*shape[d]
+					}
+					list[at] = values[k]
+				}
+				if err := v.Write(t.Context(), sel, values); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+		}
+		if err := ds.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		check := func() {
+			update := o
+			update.Update = true
+			if ds, err = nczarr.Open(t.Context(), path, &update); err != nil {
+				t.Fatal(err)
+			}
+			for name, list := range want {
+				v, err := ds.Root().Var(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || !slices.Equal(got, list) {
+					t.Fatalf("turn %d: %s in chunks of %v and shards of %v: %v\ngot  %v\nwant %v", turn, name, v.Chunks(), v.Shards(), err, got, list)
+				}
+			}
+			ours := encode(t, describe(t, path, false))
+			for _, reader := range []string{"zarr", "tensorstore"} {
+				for _, r := range classify(t, ours, must(t, "read.py", "--with", reader, "--v3", path)) {
+					if r.outcome != equal {
+						t.Errorf("turn %d: %s: %s: %v %s", turn, reader, r.variable, r.outcome, r.why)
+					}
+				}
+			}
+		}
+		check()
+		if err := ds.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "change_v3.py", path)
+		for _, list := range want {
+			list[0] = 77
+		}
+		check()
+	}
+	if err := ds.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // describeV3 is describe without the attributes that describe times, which are not in
