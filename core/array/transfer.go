@@ -28,6 +28,7 @@ type transfer struct {
 	units     *chunk.Units    // of a write: how chunks are grouped, if several are stored together
 	unit      int64           // chunks of a unit; 1 if units is nil
 	claimed   int64           // units that a worker claims at a time
+	spread    int64           // chunks that a worker encodes or decodes concurrently, if they are in units
 	found     []bool          // of a read: which chunks exist; nil if not requested
 	target    manifest.Writer // of a write: the source
 	only      []bool          // of a write: which chunks to write; nil for all
@@ -108,6 +109,14 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 		tasks = (items + *batch - 1) / *batch
 	}
 	n = int(min(int64(n), tasks))
+	if t.units != nil && !t.varies { // few units: use all cores for each
+		cores := env.Workers
+		if cores <= 0 {
+			cores = runtime.GOMAXPROCS(0)
+		}
+		t.spread = min(int64(cores/n), env.MaxChunk/max(t.size*int64(n), 1))
+		t.batch = max(t.batch, t.spread)
+	}
 	for t.room = t.size; ; n = t.nextPass(n) {
 		if t.varies {
 			t.room = max(1, t.size/max(1, int64(n)*t.batch))

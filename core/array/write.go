@@ -1,8 +1,11 @@
 package array
 
 import (
+	"cmp"
 	"context"
 	"unsafe"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -196,10 +199,14 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 }
 
 // code runs the jobs of w. It uses one call if the codecs are in another process, and
-// otherwise one call per job, because other workers run in parallel.
+// otherwise one call per job, because other workers run in parallel. If units are few,
+// it runs several jobs in parallel.
 func (w *worker) code(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
 	var failed error
 	step := 1
+	if w.t.spread > 1 && len(w.jobs) > 1 && w.t.a.pipe.Local() {
+		return w.codeSpread(ctx, many, done)
+	}
 	if !w.t.a.pipe.Local() {
 		step = max(1, len(w.jobs))
 	}
@@ -214,6 +221,20 @@ func (w *worker) code(ctx context.Context, many func(context.Context, []codecdri
 		}
 	}
 	return failed
+}
+
+// codeSpread runs the jobs of w in parallel.
+func (w *worker) codeSpread(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(int(w.t.spread))
+	for k := range w.jobs {
+		g.Go(func() error {
+			var failed error
+			err := many(ctx, w.jobs[k:k+1], func(_ int, out []byte, err error) { failed = done(k, out, err) })
+			return cmp.Or(err, failed)
+		})
+	}
+	return g.Wait()
 }
 
 // deferChange defers a chunk that failed with err to a pass with more room. In the last pass

@@ -175,8 +175,8 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 			return ncerr.Wrap("write", zmap.Path(sh.Key), err)
 		}
 	}
-	w := newShardWriter(s, sh.Key)
 	items := e.items[sh.Tag]
+	w := newShardWriter(s, sh.Key, int64(len(old.entries))/entrySize+int64(len(items)))
 	edited := make([]*Change, len(items))
 	numbers := make([]int64, len(items))
 	for k, i := range items {
@@ -263,10 +263,12 @@ type shardWriter struct {
 	body    []byte
 	entries []byte
 	chunks  int64
+	most    int64 // maximum number of chunks
 }
 
-func newShardWriter(s *Shards, key string) *shardWriter {
-	w := &shardWriter{s: s, key: key, entries: bytes.Repeat([]byte{math.MaxUint8}, int(chunk.Product(s.shape)*entrySize))}
+// newShardWriter returns the writer of a shard with at most the given number of chunks.
+func newShardWriter(s *Shards, key string, most int64) *shardWriter {
+	w := &shardWriter{s: s, key: key, most: most, entries: bytes.Repeat([]byte{math.MaxUint8}, int(chunk.Product(s.shape)*entrySize))}
 	if s.index.AtStart {
 		w.body = make([]byte, s.index.IndexSize(s.shape))
 	}
@@ -298,10 +300,18 @@ func (w *shardWriter) add(n int64, data []byte) error {
 	e := w.entries[n*entrySize:]
 	order.PutUint64(e, uint64(len(w.body)))
 	order.PutUint64(e[8:], uint64(len(data)))
+	if room := cap(w.body) - len(w.body); room < len(data) { // assume that the other chunks have the same size
+		room = int(min(int64(len(data))*(w.most-w.chunks), max(bodyStep, int64(len(w.body))))) + len(w.entries) + 4
+		w.body = slices.Grow(w.body, max(room, len(data)))
+	}
 	w.body = append(w.body, data...)
 	w.chunks++
 	return nil
 }
+
+// bodyStep is the minimum number of bytes by which the memory for a shard grows, unless
+// its chunks seem to need less.
+const bodyStep = 64 << 20
 
 // finish returns the shard.
 func (w *shardWriter) finish() []byte {

@@ -260,7 +260,6 @@ func TestLeftoversInShards(t *testing.T) {
 	}
 	write(t, v, slab(7, 10), []int8{8, 9, 10, 11, 12, 13, 14, 15, 16, 17}) // the writer dies
 	ds = update(t, "mem:s", o)
-	v = variable(t, ds, "v")
 	chunks := func() string { // the length of the shard at the edge, and the keys
 		info, err := ds.Map().Stat(t.Context(), "v/c/1")
 		if err != nil {
