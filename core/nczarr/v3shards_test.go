@@ -1,8 +1,10 @@
 package nczarr_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -188,6 +190,39 @@ func TestShardRequests(t *testing.T) {
 			t.Errorf("%+v: %d gets and %d puts, want %d and %d", c.sel, g, p, c.gets, c.puts)
 		}
 	}
+	closeDataset(t, ds)
+}
+
+// unconditional is a Map without conditional writes.
+type unconditional struct{ driver.Map }
+
+func (m unconditional) Capabilities() driver.Capabilities {
+	c := m.Map.Capabilities()
+	c.IfMatch, c.IfAbsent = false, false
+	return c
+}
+
+// TestShardWarning checks that a store without conditional writes causes a warning if a
+// shard is changed in part, also by whole chunks.
+func TestShardWarning(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := inMemory()
+	o.SingleWriter, o.Log = false, slog.New(slog.NewTextHandler(&log, nil))
+	o.Wrap = func(m driver.Map) driver.Map { return unconditional{m} }
+	ds := create(t, "mem:s#mode=v3", o)
+	x := dim(t, ds.Root(), "x", 10, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Shards: []int64{6}})
+	write(t, v, v.All(), make([]int8, 10))
+	write(t, v, slab(6, 4), make([]int8, 4))
+	if log.Len() > 0 {
+		t.Errorf("whole shards: %s", &log)
+	}
+	write(t, v, slab(2, 2), []int8{1, 2})
+	if !strings.Contains(log.String(), "cannot detect other writers") {
+		t.Errorf("a chunk of a shard: %q", &log)
+	}
+	expect(t, ds, "v", []int8{0, 0, 1, 2, 0, 0, 0, 0, 0, 0})
 	closeDataset(t, ds)
 }
 
