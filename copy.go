@@ -13,6 +13,9 @@ type CopyOptions struct {
 	Select func(v *Var) bool
 	// Chunks returns the chunk shape of the copy of v; nil keeps the shape of v.
 	Chunks func(v *Var) []int64
+	// Shards returns the shape of the shards of the copy of v. nil keeps that of v if the
+	// format of dst has shards; an empty slice makes each chunk an object.
+	Shards func(v *Var) []int64
 	// Codecs returns the codecs of the copy of v. nil keeps the codecs of v; an empty
 	// slice stores chunks without codecs.
 	Codecs func(v *Var) []Codec
@@ -37,6 +40,15 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 		}
 		if o.Chunks != nil {
 			c.Chunks = func(v *nczarr.Var) ([]int64, error) { return o.Chunks(&Var{v}), nil }
+		}
+		if o.Shards != nil {
+			c.Shards = func(v *nczarr.Var, _ []int64) ([]int64, bool, error) {
+				shape := o.Shards(&Var{v})
+				if shape != nil && len(shape) == 0 {
+					return nil, true, nil
+				}
+				return shape, shape != nil, nil
+			}
 		}
 		if o.Codecs != nil {
 			c.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain(o.Codecs(&Var{v})) }

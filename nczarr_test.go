@@ -449,6 +449,19 @@ func TestShards(t *testing.T) {
 	if err != nil || !slices.Equal(got.Data, want) || !slices.Equal(v.Shards(), []int64{6}) {
 		t.Errorf("got %v in shards of %v, %v", got, v.Shards(), err)
 	}
+	for _, c := range []struct{ shape, want []int64 }{{nil, []int64{6}}, {[]int64{}, nil}, {[]int64{4}, []int64{4}}} {
+		dst := must(nczarr.Create(t.Context(), filepath.Join(t.TempDir(), "d.zarr")+"#mode=zarr,v3"))
+		err := nczarr.Copy(t.Context(), dst.Group, ds.Group, &nczarr.CopyOptions{Shards: func(*nczarr.Var) []int64 { return c.shape }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := must(dst.Var("v")).Shards(); !slices.Equal(got, c.want) {
+			t.Errorf("copy with %v: shards of %v, want %v", c.shape, got, c.want)
+		}
+		if err := dst.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestCodecsAreDefined writes and reads a variable with each typed codec.
