@@ -96,14 +96,14 @@ func (e *Env) crowd(t conformance.T, c *opened) {
 	wg.Wait()
 }
 
-func cancelled(t conformance.T, e *Env) {
-	e.cancelled(t, 200_000) // a codec need not check the context for smaller chunks
+func canceled(t conformance.T, e *Env) {
+	e.canceled(t, 200_000) // a codec need not check the context for smaller chunks
 	if t.Effort() != conformance.Brief {
-		e.cancelled(t, 3<<20)
+		e.canceled(t, 3<<20)
 	}
 }
 
-func (e *Env) cancelled(t conformance.T, n int) {
+func (e *Env) canceled(t conformance.T, n int) {
 	c := e.first(t, n)
 	src := data(c.in.DType, n, "smooth", t.Seed())
 	enc, value := c.encode(t, src), e.value(t, c, src)
@@ -115,7 +115,7 @@ func (e *Env) cancelled(t conformance.T, n int) {
 		t.Errorf("decode: want context.Canceled, got %v", err)
 	}
 	if err == nil && !bytes.Equal(value, dst[:k]) {
-		t.Errorf("decode with a cancelled context returns different bytes and no error")
+		t.Errorf("decode with a canceled context returns different bytes and no error")
 	}
 	enc2 := make([]byte, c.out.MaxBytes)
 	k, err = c.Encode(ctx, enc2, src)

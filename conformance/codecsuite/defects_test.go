@@ -124,69 +124,69 @@ func TestDefectsAreCaught(t *testing.T) {
 		wrong wrong
 		want  string
 	}{
-		"floats become whole numbers": {wrong{value: asFloat(math.Trunc)}, "codec.roundtrip"},
-		"20 bits of a double": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+		"truncates floats to integers": {wrong{value: asFloat(math.Trunc)}, "codec.roundtrip"},
+		"clears the low 32 bits of doubles": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
 			if t.Kind == dtype.Float && t.Size == 8 {
 				return bits &^ (1<<32 - 1)
 			}
 			return bits
 		}}, "codec.roundtrip"},
-		"64 bits in 32": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+		"truncates 64-bit integers to 32 bits": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
 			if t.Kind == dtype.Int && t.Size == 8 {
 				return uint64(int64(int32(bits)))
 			}
 			return bits
 		}}, "codec.roundtrip"},
-		"unsigned as signed doubles": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+		"converts unsigned integers to doubles": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
 			if t.Kind == dtype.Uint && t.Size == 8 && bits < 1<<63 {
 				return uint64(float64(bits))
 			}
 			return bits
 		}}, "codec.roundtrip"},
-		"no negative zero": {wrong{value: asFloat(func(f float64) float64 { return f + 0 })}, "codec.roundtrip"},
-		"one NaN": {wrong{value: asFloat(func(f float64) float64 {
+		"loses the sign of negative zero": {wrong{value: asFloat(func(f float64) float64 { return f + 0 })}, "codec.roundtrip"},
+		"replaces NaN payloads": {wrong{value: asFloat(func(f float64) float64 {
 			if math.IsNaN(f) {
 				return math.NaN()
 			}
 			return f
 		})}, "codec.roundtrip"},
-		"no subnormal numbers": {wrong{value: asFloat(func(f float64) float64 {
+		"flushes subnormal numbers to zero": {wrong{value: asFloat(func(f float64) float64 {
 			if math.Abs(f) < 1e-307 {
 				return 0
 			}
 			return f
 		})}, "codec.roundtrip"},
-		"one NaN of 16 bits": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+		"replaces the payloads of 16-bit NaNs": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
 			if t.Kind == dtype.Float && t.Size == 2 && bits&0x7C00 == 0x7C00 && bits&0x3FF != 0 {
 				return 0x7E00
 			}
 			return bits
 		}}, "codec.roundtrip"},
-		"no time becomes the epoch": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+		"replaces NaT with the epoch": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
 			if t.Kind == dtype.Datetime && bits == 1<<63 {
 				return 0
 			}
 			return bits
 		}}, "codec.roundtrip"},
-		"31 bits of 32": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+		"clears the top bit of 32-bit unsigned integers": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
 			if t.Kind == dtype.Uint && t.Size == 4 {
 				return bits &^ (1 << 31)
 			}
 			return bits
 		}}, "codec.roundtrip"},
-		"a fill value replaced": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+		"replaces a fill value with zero": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
 			if t.Kind == dtype.Int && t.Size == 2 && bits == 0x8001 {
 				return 0
 			}
 			return bits
 		}}, "codec.roundtrip"},
-		"the element behind a block":       {changing(1025), "codec.roundtrip"},
-		"some bytes without structure":     {changing(1001), "codec.roundtrip.blob"},
-		"128 bytes behind a run":           {changing(40 + 128), "codec.roundtrip.runs"},
-		"repeated after 32 KiB":            {changing(1<<15 + 700), "codec.roundtrip.distances"},
-		"beyond 2^24 bytes":                {changing(1<<24 + 5), "codec.roundtrip.large"},
-		"what the value before began with": {wrong{encode: afterBeginning()}, "codec.stateless.tables"},
-		"a byte that nobody wrote": {wrong{
+		"corrupts values of 1025 bytes":                     {changing(1025), "codec.roundtrip"},
+		"corrupts blobs of 1001 bytes":                      {changing(1001), "codec.roundtrip.blob"},
+		"corrupts values of 168 bytes":                      {changing(40 + 128), "codec.roundtrip.runs"},
+		"corrupts repetitions after 32 KiB":                 {changing(1<<15 + 700), "codec.roundtrip.distances"},
+		"corrupts values of more than 16 MiB":               {changing(1<<24 + 5), "codec.roundtrip.large"},
+		"reuses a table for values with the same beginning": {wrong{encode: afterBeginning()}, "codec.stateless.tables"},
+		"includes an unwritten byte in its output": {wrong{
 			encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 				n, err := c.Encode(ctx, dst, src)
 				return min(n+1, len(dst)), err
@@ -195,61 +195,61 @@ func TestDefectsAreCaught(t *testing.T) {
 				return c.Decode(ctx, dst, src[:max(0, len(src)-1)])
 			},
 		}, "codec.open.kinds"},
-		"room for what is claimed": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"allocates the size that the input claims": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if claim, _ := binary.Uvarint(src[min(2, len(src)):]); claim >= 128<<20 && claim < 512<<20 {
 				runtime.KeepAlive(make([]byte, claim))
 			}
 			return c.Decode(ctx, dst, src)
 		}}, "codec.input.memory"},
-		"bytes without structure are invalid": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
+		"rejects blobs as invalid": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
 			if in.Kind == driver.Blob {
 				return ncerr.ErrInvalid
 			}
 			return nil
 		}}, "codec.open.kinds"},
-		"no parameters are refused": {wrong{open: func(params json.RawMessage, _ driver.Spec) error {
+		"rejects empty parameters": {wrong{open: func(params json.RawMessage, _ driver.Spec) error {
 			if len(params) == 0 {
 				return ncerr.ErrInvalid
 			}
 			return nil
 		}}, "codec.open.forms"},
-		"the id is no parameter": {wrong{open: func(params json.RawMessage, _ driver.Spec) error {
+		"rejects parameters with an id": {wrong{open: func(params json.RawMessage, _ driver.Spec) error {
 			if bytes.Contains(params, []byte(`"id"`)) {
 				return ncerr.ErrInvalid
 			}
 			return nil
 		}}, "codec.open.forms"},
-		"elements of another size": {wrong{spec: func(in driver.Spec, out *driver.Spec) {
+		"declares the wrong element size": {wrong{spec: func(in driver.Spec, out *driver.Spec) {
 			*out = driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 1}, Shape: in.Shape, MaxBytes: 3 * in.MaxBytes}
 		}}, "codec.open.spec"},
-		"fewer bytes than elements": {wrong{spec: func(in driver.Spec, out *driver.Spec) { *out = in }}, "codec.open.spec"},
-		"a scalar has no first dimension": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
+		"declares too few output bytes": {wrong{spec: func(in driver.Spec, out *driver.Spec) { *out = in }}, "codec.open.spec"},
+		"fails for scalars": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
 			if in.Kind == driver.Array && len(in.Shape) == 0 {
 				return ncerr.ErrInternal
 			}
 			return nil
 		}}, "codec.open.kinds"},
-		"flattens the shape of its caller": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
+		"modifies the caller's shape": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
 			for i := range in.Shape[:max(0, len(in.Shape)-1)] {
 				in.Shape[i] = 1
 			}
 			return nil
 		}}, "codec.open.kinds"},
-		"elements of 7 bytes": {changing(70 * 7), "codec.open.kinds"},
-		"writes behind its output": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"corrupts values of 490 bytes": {changing(70 * 7), "codec.open.kinds"},
+		"writes beyond its output": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			clear(dst[len(dst):min(cap(dst), len(dst)+8)])
 			return n, err
 		}}, "codec.roundtrip"},
-		"half of a large value after the end of the context": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"encodes half of a large value after cancellation": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if ctx.Err() != nil && len(src) > 100_000 {
 				return c.Encode(context.WithoutCancel(ctx), dst, src[:len(src)/2])
 			}
 			return c.Encode(ctx, dst, src)
 		}}, "codec.cancel"},
-		"remembers by length and head": {wrong{decode: remembering()}, "codec.stateless"},
-		"one buffer for all":           {wrong{decode: sharing()}, "codec.concurrent"},
-		"half a value after the end of the context": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"caches values by length and first 1000 bytes": {wrong{decode: remembering()}, "codec.stateless"},
+		"shares one buffer between calls":              {wrong{decode: sharing()}, "codec.concurrent"},
+		"encodes half a value after cancellation": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if ctx.Err() != nil {
 				return c.Encode(context.WithoutCancel(ctx), dst, src[:len(src)/2])
 			}
@@ -262,38 +262,38 @@ func TestDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.roundtrip.large"},
-		"wrong beyond 5 MiB": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"corrupts values beyond 5 MiB": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if n > 5<<20 {
 				dst[5<<20]++
 			}
 			return n, err
 		}}, "codec.roundtrip.huge"},
-		"wrong at 65536": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"corrupts values of 65536 bytes": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if n == 65536 {
 				dst[n-1]++
 			}
 			return n, err
 		}}, "codec.roundtrip.edges"},
-		"one byte for nothing": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"returns one byte for an empty value": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if n == 0 && err == nil && len(dst) > 0 {
 				return 1, nil
 			}
 			return n, err
 		}}, "codec.ceiling.roomy"},
-		"a panic that was caught":   {wrong{decode: failing(ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: index out of range"))}, "codec.input.truncated"},
-		"bad input as short buffer": {wrong{decode: failing(driver.ShortBuffer("", 1))}, "codec.input.truncated"},
-		"bad input as absence":      {wrong{decode: failing(ncerr.ErrNotFound)}, "codec.input.garbage"},
-		"a wrong size": {wrong{size: func(c driver.DecodedSizer, src []byte) (int64, error) {
+		"reports a recovered panic":               {wrong{decode: failing(ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: index out of range"))}, "codec.input.truncated"},
+		"reports damaged input as a short buffer": {wrong{decode: failing(driver.ShortBuffer("", 1))}, "codec.input.truncated"},
+		"reports damaged input as absence":        {wrong{decode: failing(ncerr.ErrNotFound)}, "codec.input.garbage"},
+		"returns half the decoded size": {wrong{size: func(c driver.DecodedSizer, src []byte) (int64, error) {
 			n, err := c.DecodedSize(src)
 			return n / 2, err
 		}}, "codec.size.decoded"},
-		"a size that panics": {wrong{size: func(c driver.DecodedSizer, src []byte) (int64, error) {
+		"panics in DecodedSize": {wrong{size: func(c driver.DecodedSizer, src []byte) (int64, error) {
 			return int64(src[0]) + int64(src[4]), nil
 		}}, "codec.size.decoded"},
-		"every 1000th call": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"corrupts every 1000th call": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if calls.Add(1)%1000 == 0 && n > 0 {
 				dst[0]++
@@ -328,38 +328,38 @@ func TestLossyDefectsAreCaught(t *testing.T) {
 		wrong wrong
 		want  string
 	}{
-		"one buffer for all": {wrong{decode: sharing()}, "codec.concurrent"},
-		"every 1000th call": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"shares one buffer between calls": {wrong{decode: sharing()}, "codec.concurrent"},
+		"corrupts every 1000th call": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if calls.Add(1)%1000 == 0 && n > 0 {
 				dst[0]++
 			}
 			return n, err
 		}}, "codec.lasting.calls"},
-		"the length of the buffer": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"returns the length of the buffer": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			_, err := c.Decode(ctx, dst, src)
 			return len(dst), err
 		}}, "codec.ceiling.roomy"},
-		"half a value": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"truncates values to the buffer": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if ncerr.KindOf(err) == ncerr.ErrShortBuffer {
 				return len(dst), nil
 			}
 			return n, err
 		}}, "codec.ceiling.decode"},
-		"changes its input": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"modifies its input": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			src[0]++
 			return n, err
 		}}, "codec.source"},
-		"cleans up later": {keeping()["cleans up later"], "codec.released"},
-		"a value and a half": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"clears output in the next call": {keeping()["clears output in the next call"], "codec.released"},
+		"encodes half a value after cancellation": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if ctx.Err() != nil {
 				return c.Encode(context.WithoutCancel(ctx), dst, src[:len(src)/2])
 			}
 			return c.Encode(ctx, dst, src)
 		}}, "codec.cancel"},
-		"each codec differs from the last": {wrong{
+		"returns different data in each codec": {wrong{
 			open: func(json.RawMessage, driver.Spec) error { opens.Add(1); return nil },
 			decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 				n, err := c.Decode(ctx, dst, src)

@@ -69,13 +69,13 @@ func TestUntrueDescriptions(t *testing.T) {
 		open     func(json.RawMessage) json.RawMessage
 		want     string
 	}{
-		"unknown parameters are ignored": {"zlib", nil, replacing(`"no-such-parameter":1`, `"level":1`), "codec.params.described"},
-		"a parameter that it has not":    {"zlib", func(d *driver.Description) { d.Params = append(d.Params, more) }, nil, "codec.params.described"},
-		"another default":                {"zlib", level(-1, 9, "9"), nil, "codec.params.described"},
-		"more than the range":            {"zlib", level(0, 8, "1"), nil, "codec.params.described"},
-		"another choice":                 {"crc32", nil, replacing("no-such-choice", "end"), "codec.params.described"},
-		"nothing is required":            {"bitround", nil, replacing(`{}`, `{"keepbits":3}`), "codec.params.described"},
-		"elements where bytes are said":  {"delta", func(d *driver.Description) { d.Transform = driver.BytesToBytes }, nil, "codec.open.spec"},
+		"ignores unknown parameters":                  {"zlib", nil, replacing(`"no-such-parameter":1`, `"level":1`), "codec.params.described"},
+		"describes a parameter that does not exist":   {"zlib", func(d *driver.Description) { d.Params = append(d.Params, more) }, nil, "codec.params.described"},
+		"describes a wrong default":                   {"zlib", level(-1, 9, "9"), nil, "codec.params.described"},
+		"accepts values outside the described range":  {"zlib", level(0, 8, "1"), nil, "codec.params.described"},
+		"accepts a choice that is not described":      {"crc32", nil, replacing("no-such-choice", "end"), "codec.params.described"},
+		"requires no parameter":                       {"bitround", nil, replacing(`{}`, `{"keepbits":3}`), "codec.params.described"},
+		"returns elements though bytes are described": {"delta", func(d *driver.Description) { d.Transform = driver.BytesToBytes }, nil, "codec.open.spec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +83,7 @@ func TestUntrueDescriptions(t *testing.T) {
 			mustFail(t, tg, tc.want)
 		})
 	}
-	t.Run("the highest level", func(t *testing.T) {
+	t.Run("corrupts data at the highest level", func(t *testing.T) {
 		t.Parallel()
 		highest := func(params json.RawMessage, _ driver.Spec) bool { return strings.Contains(string(params), `"level":9`) }
 		mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), highest, changing(20_000)}, ID: "zlib"}, "codec.params.described")
@@ -114,10 +114,10 @@ func TestFoundDefectsAreCaught(t *testing.T) {
 		wrong wrong
 		want  string
 	}{
-		"24 bits of a checksum":   {"crc32", checks(func(want, have []byte) bool { return bytes.Equal(want[:3], have[:3]) }), "codec.input.detected"},
-		"0 is no checksum":        {"crc32", checks(func(_, have []byte) bool { return bytes.Equal(have[:4], make([]byte, 4)) }), "codec.input.detected"},
-		"no checksum of no bytes": {"crc32", unchecked(func(n int) bool { return n == 0 }), "codec.input.detected"},
-		"a checksum of whole words": {"crc32", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"compares only 24 bits of the checksum": {"crc32", checks(func(want, have []byte) bool { return bytes.Equal(want[:3], have[:3]) }), "codec.input.detected"},
+		"accepts zero as the checksum":          {"crc32", checks(func(_, have []byte) bool { return bytes.Equal(have[:4], make([]byte, 4)) }), "codec.input.detected"},
+		"ignores the checksum of empty values":  {"crc32", unchecked(func(n int) bool { return n == 0 }), "codec.input.detected"},
+		"excludes the last byte from the checksum": {"crc32", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if whole := 4 + (len(src)-4)&^7; err != nil && len(src) > 4096 && len(src)-4 <= len(dst) {
 				good := make([]byte, len(src))
@@ -130,7 +130,7 @@ func TestFoundDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.input.detected"},
-		"errors that parts of large values lose": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"drops errors in parts of large values": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			dst2 := make([]byte, len(dst))
 			n, err := c.Decode(ctx, dst2, src)
 			if whole := len(dst2) >= 2<<20 && dst2[1<<20] != 0; err != nil && whole {
@@ -138,20 +138,20 @@ func TestFoundDefectsAreCaught(t *testing.T) {
 			}
 			return copy(dst, dst2[:max(0, n)]), err
 		}}, "codec.input.large"},
-		"texts of 65,535 bytes at most": {"vlen-utf8", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"truncates strings of more than 65,535 bytes": {"vlen-utf8", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if err == nil && bytes.Contains(dst[:n], bytes.Repeat([]byte("x"), 1<<16)) {
 				n--
 			}
 			return n, err
 		}}, "codec.roundtrip.edges"},
-		"invalid where there is one element": {"zstd", wrong{open: func(_ json.RawMessage, in driver.Spec) error {
+		"rejects scalars as invalid": {"zstd", wrong{open: func(_ json.RawMessage, in driver.Spec) error {
 			if in.Kind == driver.Array && len(in.Shape) == 0 {
 				return ncerr.ErrInvalid
 			}
 			return nil
 		}}, "codec.open.kinds"},
-		"the time": {"zstd", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"writes the current time": {"zstd", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Encode(ctx, dst, src)
 			if n+4 <= len(dst) && err == nil {
 				binary.LittleEndian.PutUint32(dst[n:], uint32(time.Now().Unix()))
@@ -159,13 +159,13 @@ func TestFoundDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.deterministic"},
-		"a part of millions of elements after the end of the context": {"zstd", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"encodes a part of a huge value after cancellation": {"zstd", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if ctx.Err() != nil && len(src) > 1<<20 {
 				return c.Encode(context.WithoutCancel(ctx), dst, src[:1<<20])
 			}
 			return c.Encode(ctx, dst, src)
 		}}, "codec.cancel"},
-		"writes the last bytes of large values later": {"zstd", later(1 << 15), "codec.released"},
+		"writes the end of large values in the next call": {"zstd", later(1 << 15), "codec.released"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -34,9 +34,9 @@ func lapses() map[string]struct {
 		want  string
 	}
 	all := map[string]lapse{
-		"another order of bytes, both ways": {"shuffle", mirrored(), "codec.examples.known"},
-		"another format, both ways":         {"zlib", mirrored(), "codec.examples.known"},
-		"a checksum in the other order, both ways": {"crc32", wrong{
+		"reverses the encoded bytes": {"shuffle", mirrored(), "codec.examples.known"},
+		"reverses the format":        {"zlib", mirrored(), "codec.examples.known"},
+		"reverses the bytes of the checksum": {"crc32", wrong{
 			encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 				n, err := c.Encode(ctx, dst, src)
 				if err == nil {
@@ -50,15 +50,15 @@ func lapses() map[string]struct {
 				return c.Decode(ctx, dst, src)
 			},
 		}, "codec.examples.known"},
-		"a checksum that is not checked": {"crc32", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"ignores the checksum": {"crc32", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if err != nil && len(src) >= 4 && len(src)-4 <= len(dst) {
 				return copy(dst, src[4:]), nil
 			}
 			return n, err
 		}}, "codec.input.detected"},
-		"a checksum that small values lack": {"crc32", unchecked(func(n int) bool { return n <= 8 }), "codec.input.detected"},
-		"a checksum that large values lack": {"crc32", unchecked(func(n int) bool { return n > 1<<16 }), "codec.input.detected"},
+		"ignores the checksum of small values": {"crc32", unchecked(func(n int) bool { return n <= 8 }), "codec.input.detected"},
+		"ignores the checksum of large values": {"crc32", unchecked(func(n int) bool { return n > 1<<16 }), "codec.input.detected"},
 		"hangs on a zero length": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if err != nil && len(src) > 24 && bytes.Contains(src[24:], make([]byte, 4)) {
@@ -66,13 +66,13 @@ func lapses() map[string]struct {
 			}
 			return n, err
 		}}, "codec.input.overwritten"},
-		"hangs in megabytes that nobody has encoded": {"shuffle", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"hangs on megabytes of one repeated byte": {"shuffle", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if len(src) > 1<<20 && len(bytes.Trim(src, "\x10")) == 0 {
 				<-ctx.Done()
 			}
 			return c.Decode(ctx, dst, src)
 		}}, "codec.input.large"},
-		"hangs in what nobody has encoded": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"hangs on one repeated byte": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if len(src) > 1 && len(bytes.Trim(src, "\x01")) == 0 {
 				<-ctx.Done()
 			}
@@ -129,7 +129,7 @@ func keeping() map[string]wrong {
 	var last, where pair
 	var old []byte
 	return map[string]wrong{
-		"remembers where the value was": {
+		"keeps a reference to the value": {
 			encode: locked(func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 				n, err := c.Encode(ctx, dst, src)
 				if err == nil {
@@ -144,7 +144,7 @@ func keeping() map[string]wrong {
 				return c.Decode(ctx, dst, src)
 			}),
 		},
-		"knows a value by its place": {encode: locked(func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"identifies a value by its address": {encode: locked(func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if len(src) > 0 && len(where.src) == len(src) && &src[0] == &where.src[0] && len(dst) >= len(where.enc) {
 				return copy(dst, where.enc), nil
 			}
@@ -154,7 +154,7 @@ func keeping() map[string]wrong {
 			}
 			return n, err
 		})},
-		"cleans up later": {decode: locked(func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"clears output in the next call": {decode: locked(func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			clear(old)
 			n, err := c.Decode(ctx, dst, src)
 			if old = nil; err == nil && n > 200 {

@@ -56,9 +56,9 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 		wrong wrong
 		want  string
 	}{
-		"copies that overlap by kilobytes": {"zstd", nil, changing(10 * 2048), "codec.roundtrip.distances"},
-		"wide elements in large rows":      {"zstd", nil, changing(2 * 513 * 1025), "codec.roundtrip.large"},
-		"too much work for many runs": {"zlib", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"corrupts values of 20,480 bytes":      {"zstd", nil, changing(10 * 2048), "codec.roundtrip.distances"},
+		"corrupts large rows of wide elements": {"zstd", nil, changing(2 * 513 * 1025), "codec.roundtrip.large"},
+		"fails for many runs": {"zlib", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			runs := 0
 			for at := 0; at+8 <= n && n > 5<<20; at += 8 {
@@ -71,13 +71,13 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.roundtrip.large"},
-		"one negative zero":          {"zstd", func(in driver.Spec) bool { return in.DType.Kind == dtype.Float && in.DType.Size == 8 }, unsigned, "codec.roundtrip"},
-		"a negative zero among fill": {"zstd", func(in driver.Spec) bool { return len(in.Fill) == 8 }, unsigned, "codec.roundtrip"},
-		"the end of long texts":      {"zstd", func(in driver.Spec) bool { return in.DType.Size == 20 }, unsigned, "codec.open.kinds"},
-		"letters in the other order": {"zstd", func(in driver.Spec) bool { return in.DType.Kind == dtype.Unicode && in.DType.Order == dtype.Big }, changing(700 * 12), "codec.open.kinds"},
-		"no NUL at the end":          {"vlen-utf8", nil, truncating("a\x00"), "codec.roundtrip"},
-		"known by both ends":         {"zstd", nil, endsOnly(), "codec.stateless"},
-		"sharing memory after damage": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"loses a single negative zero":                {"zstd", func(in driver.Spec) bool { return in.DType.Kind == dtype.Float && in.DType.Size == 8 }, unsigned, "codec.roundtrip"},
+		"loses a negative zero among fill values":     {"zstd", func(in driver.Spec) bool { return len(in.Fill) == 8 }, unsigned, "codec.roundtrip"},
+		"loses the end of long strings":               {"zstd", func(in driver.Spec) bool { return in.DType.Size == 20 }, unsigned, "codec.open.kinds"},
+		"corrupts big-endian Unicode strings":         {"zstd", func(in driver.Spec) bool { return in.DType.Kind == dtype.Unicode && in.DType.Order == dtype.Big }, changing(700 * 12), "codec.open.kinds"},
+		"trims a trailing NUL":                        {"vlen-utf8", nil, truncating("a\x00"), "codec.roundtrip"},
+		"caches values by their first and last bytes": {"zstd", nil, endsOnly(), "codec.stateless"},
+		"shares memory after damaged input": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if damaged.Load() {
 				return shared(c, ctx, dst, src)
 			}
@@ -87,7 +87,7 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.concurrent"},
-		"a byte of what was there": {"zstd", nil, wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"depends on the previous content of the output buffer": {"zstd", nil, wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			before := dst[0]
 			n, err := c.Encode(ctx, dst, src)
 			if len(src) == 4099 && before != 0xC5 {
@@ -95,7 +95,7 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.roundtrip"},
-		"damage shows what was there": {"shuffle", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"returns the previous content of the buffer for damaged input": {"shuffle", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			before := bytes.Clone(dst[:min(1, len(dst))])
 			n, err := c.Decode(ctx, dst, src)
 			if len(src) < 16 && n > 0 {
@@ -103,7 +103,7 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.input.truncated"},
-		"what was there decides on the error": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"returns an error that depends on the output buffer": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			before := bytes.Clone(dst[:min(1, len(dst))])
 			n, err := c.Decode(ctx, dst, src)
 			if err != nil && len(src) > 2 && bytes.Equal(before, []byte{0x3A}) {
@@ -111,22 +111,22 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.input.flipped"},
-		"65,537 values": {"zstd", nil, wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"corrupts the 65,537th value": {"zstd", nil, wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Encode(ctx, dst, src)
 			if encodes.Add(1) == 1<<16+1 {
 				dst[n-1]++
 			}
 			return n, err
 		}}, "codec.lasting.calls"},
-		"a panic for much damage": {"zlib", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"panics for large damaged input": {"zlib", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if err != nil && len(src) > 1<<20 {
 				panic("index out of range")
 			}
 			return n, err
 		}}, "codec.input.large"},
-		"a checksum that values of megabytes lack": {"crc32", nil, unchecked(func(n int) bool { return n > 1<<20 }), "codec.input.detected"},
-		"room for what is claimed far behind": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"ignores the checksum of values of megabytes": {"crc32", nil, unchecked(func(n int) bool { return n > 1<<20 }), "codec.input.detected"},
+		"allocates a size claimed after the first 100 bytes": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			for at := 100; at+4 <= min(200, len(src)); at++ {
 				if claim := binary.LittleEndian.Uint32(src[at:]); claim == 256<<20 {
 					runtime.KeepAlive(make([]byte, claim))
@@ -141,7 +141,7 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 			mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), some, tc.wrong}, ID: tc.id}, tc.want)
 		})
 	}
-	t.Run("the order of bytes that was opened last", func(t *testing.T) {
+	t.Run("uses the byte order opened last", func(t *testing.T) {
 		t.Parallel()
 		mustFail(t, &codecsuite.Target{Provider: lastOrder{builtin.Provider(), new(atomic.Uint32)}, ID: "zstd"}, "codec.stateless")
 	})

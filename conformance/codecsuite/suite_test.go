@@ -131,7 +131,7 @@ type planted struct {
 }
 
 func (p planted) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	if p.defect == "accepts anything" && id != "shuffle" {
+	if p.defect == "accepts any parameters" && id != "shuffle" {
 		id, params = "shuffle", nil
 	}
 	c, out, err := p.Provider.Open(id, params, in)
@@ -145,7 +145,7 @@ type broken struct {
 
 func (b *broken) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	n, err := b.Codec.Encode(ctx, dst, src)
-	if b.defect == "drops the tail" && n > 5 && n%2 == 1 {
+	if b.defect == "clears the last encoded byte" && n > 5 && n%2 == 1 {
 		dst[n-1] = 0
 	}
 	return n, err
@@ -153,21 +153,21 @@ func (b *broken) Encode(ctx context.Context, dst, src []byte) (int, error) {
 
 func (b *broken) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	switch b.defect {
-	case "trusts its input":
+	case "panics on short output":
 		if len(dst) < len(src) {
 			panic("index out of range")
 		}
-	case "silent truncation":
+	case "truncates silently":
 		n, err := b.Codec.Decode(ctx, dst, src[:min(len(src), len(dst))])
 		if ncerr.KindOf(err) == ncerr.ErrShortBuffer {
 			return len(dst), nil
 		}
 		return n, err
-	case "ends in zeros":
+	case "pads the output with zeros":
 		n, err := b.Codec.Decode(ctx, dst, src)
 		clear(dst[n:])
 		return len(dst), err
-	case "changes its input":
+	case "modifies its input":
 		n, err := b.Codec.Decode(ctx, dst, src)
 		if len(src) > 0 {
 			src[0]++
@@ -181,13 +181,13 @@ func (b *broken) Decode(ctx context.Context, dst, src []byte) (int, error) {
 func TestPlantedDefects(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
-		"accepts anything":  {"codec.open.unknown"},
-		"drops the tail":    {"codec.roundtrip"},
-		"trusts its input":  {"codec.ceiling.decode"},
-		"silent truncation": {"codec.ceiling.decode"},
-		"ends in zeros":     {"codec.input.truncated"},
-		"changes its input": {"codec.source", "codec.input.flipped"},
-		"":                  {},
+		"accepts any parameters":       {"codec.open.unknown"},
+		"clears the last encoded byte": {"codec.roundtrip"},
+		"panics on short output":       {"codec.ceiling.decode"},
+		"truncates silently":           {"codec.ceiling.decode"},
+		"pads the output with zeros":   {"codec.input.truncated"},
+		"modifies its input":           {"codec.source", "codec.input.flipped"},
+		"":                             {},
 	}
 	for defect, checks := range cases {
 		tg := &codecsuite.Target{Provider: planted{builtin.Provider(), defect}, ID: "shuffle"}

@@ -18,7 +18,7 @@ var errBusy = errors.New("database is busy")
 
 // busy are Maps that fail where they should wait.
 var busy = map[string]func(m driver.Map) *hooked{ // constant
-	"one transaction at a time": func(m driver.Map) *hooked {
+	"fails if another transaction is open": func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if !mu.TryLock() {
@@ -28,7 +28,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 			return m.Put(ctx, key, reread{body}, o) // the body is read in the transaction
 		}}
 	},
-	"one transaction at a time, after it has the body": func(m driver.Map) *hooked {
+	"fails if another transaction is open after the body was read": func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			fresh, err := driver.ReadBody(reread{body})
@@ -43,7 +43,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 			return m.Put(ctx, key, driver.Bytes(fresh), o)
 		}}
 	},
-	"no reads while many write": func(m driver.Map) *hooked {
+	"fails reads during many writes": func(m driver.Map) *hooked {
 		var writing atomic.Int64
 		return &hooked{
 			Map: m,
@@ -60,7 +60,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 			},
 		}
 	},
-	"one handle at a time": func() func(m driver.Map) *hooked {
+	"fails if another handle writes": func() func(m driver.Map) *hooked {
 		var all sync.Mutex
 		return func(m driver.Map) *hooked {
 			var mu sync.Mutex
@@ -75,7 +75,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 			}}
 		}
 	}(),
-	"twelve connections": func(m driver.Map) *hooked {
+	"fails if all 12 connections are in use": func(m driver.Map) *hooked {
 		free := make(chan struct{}, 12)
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			select {

@@ -20,7 +20,7 @@ func cancelChecks() []Check {
 		{ID: "map.cancel.put", Doc: "A Put whose context ends during the call stores all or nothing.", Needs: w, Run: cancelPut},
 		{ID: "map.cancel.put.late", Doc: "Nothing is stored after Put has returned, whatever happened to its context.", Needs: w, Run: latePut},
 		{ID: "map.cancel.list", Doc: "A listing stops soon after its context ends.", Needs: []string{Write, List}, Run: cancelList},
-		{ID: "map.cancel.usable", Doc: "A store remains usable after cancelled calls.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.cancel.usable", Doc: "A store remains usable after canceled calls.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "old")
 			ctx, cancel := context.WithCancel(t.Context())
@@ -123,7 +123,7 @@ func latePut(t conformance.T, e *Env) {
 	for i := range 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		s.put("late/long", "old")
-		_, err := s.m.Put(ctx, "late/long", cancellingBody{driver.Bytes(long), int64(len(long)) - 1, cancel}, &driver.PutOptions{})
+		_, err := s.m.Put(ctx, "late/long", cancelingBody{driver.Bytes(long), int64(len(long)) - 1, cancel}, &driver.PutOptions{})
 		cancel()
 		ended(ctx, t, "put of 8 MiB", err)
 		if i%2 == 0 {
@@ -134,7 +134,7 @@ func latePut(t conformance.T, e *Env) {
 			t.Fatalf("get: %v", err)
 		}
 		if i%2 == 0 && string(first) != "last" {
-			t.Errorf("a cancelled put replaced the content of a later put")
+			t.Errorf("a canceled put replaced the content of a later put")
 		}
 		for range 5 {
 			time.Sleep(20 * time.Millisecond)
@@ -158,11 +158,11 @@ func latePut(t conformance.T, e *Env) {
 		body := driver.Body(driver.Bytes(fresh))
 		switch i % 3 {
 		case 0: // when the body has been read
-			body = cancellingBody{driver.Bytes(fresh), int64(len(fresh)) - 1, cancel}
+			body = cancelingBody{driver.Bytes(fresh), int64(len(fresh)) - 1, cancel}
 		case 1: // during the call
 			time.AfterFunc(took*time.Duration(i)/time.Duration(n), cancel)
 		default: // when reading of the body starts
-			body = cancellingBody{driver.Bytes(fresh), 0, cancel}
+			body = cancelingBody{driver.Bytes(fresh), 0, cancel}
 		}
 		t.Step("put", key(i))
 		_, err := s.m.Put(ctx, key(i), body, &driver.PutOptions{})
@@ -172,7 +172,7 @@ func latePut(t conformance.T, e *Env) {
 		if want[i] = string(got); err != nil || want[i] != old && want[i] != fresh {
 			t.Errorf("get %q: want the old or the new content, got %d bytes %s, %v", key(i), len(got), show(string(got)), err)
 		}
-		if i%2 == 0 { // the cancelled put must not replace this one
+		if i%2 == 0 { // the canceled put must not replace this one
 			s.put(key(i), last)
 			want[i] = last
 		}
@@ -192,14 +192,14 @@ func latePut(t conformance.T, e *Env) {
 	}
 }
 
-// cancellingBody cancels a context when a byte beyond its first limit bytes is read.
-type cancellingBody struct {
+// cancelingBody cancels a context when a byte beyond its first limit bytes is read.
+type cancelingBody struct {
 	driver.Bytes
 	limit  int64
 	cancel context.CancelFunc
 }
 
-func (b cancellingBody) ReadAt(p []byte, off int64) (int, error) {
+func (b cancelingBody) ReadAt(p []byte, off int64) (int, error) {
 	if off+int64(len(p)) > b.limit {
 		b.cancel()
 	}
@@ -214,7 +214,7 @@ func cancelPut(t conformance.T, e *Env) {
 			s.put(key, old)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := s.m.Put(ctx, key, cancellingBody{driver.Bytes(fresh), int64(len(fresh)) / 2, cancel}, &driver.PutOptions{})
+		_, err := s.m.Put(ctx, key, cancelingBody{driver.Bytes(fresh), int64(len(fresh)) / 2, cancel}, &driver.PutOptions{})
 		cancel()
 		ended(ctx, t, "put "+key, err)
 		switch {

@@ -35,7 +35,7 @@ func concurrencyChecks() []Check {
 			wg.Wait()
 		}},
 		{ID: "map.concurrent.open", Doc: "Opening and closing other handles, for reading and for writing, does not affect concurrent puts.", Needs: w, Run: openWhilePutting},
-		{ID: "map.concurrent.delete", Doc: "Concurrent puts and deletes of neighbouring keys all succeed.", Needs: []string{Write, Delete}, Run: putAndDelete},
+		{ID: "map.concurrent.delete", Doc: "Concurrent puts and deletes of neighboring keys all succeed.", Needs: []string{Write, Delete}, Run: putAndDelete},
 		{ID: "map.concurrent.list", Doc: "Objects that exist all the time are listed exactly once while others are added and deleted.", Needs: []string{Write, Delete, List}, Run: listWhileChanging},
 	}
 }

@@ -141,7 +141,7 @@ var defects = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  []string
 }{
-	"deletes, then inserts": {func(m driver.Map) *hooked {
+	"deletes the old object before a put": {func(m driver.Map) *hooked {
 		h := &hooked{Map: m}
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			fresh, err := driver.ReadBody(body)
@@ -156,7 +156,7 @@ var defects = map[string]struct {
 		}
 		return h
 	}, []string{"map.concurrent.same-key"}},
-	"half new, half old": {func(m driver.Map) *hooked {
+	"overwrites the first half before the rest": {func(m driver.Map) *hooked {
 		h := &hooked{Map: m}
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			old, _, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
@@ -170,7 +170,7 @@ var defects = map[string]struct {
 		}
 		return h
 	}, []string{"map.concurrent.same-key"}},
-	"removes before it reads": {func(m driver.Map) *hooked {
+	"deletes the old object before it reads the body": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if unconditional(o) {
 				_ = m.Delete(ctx, key, &driver.DeleteOptions{})
@@ -178,7 +178,7 @@ var defects = map[string]struct {
 			return m.Put(ctx, key, body, o)
 		}}
 	}, []string{"map.concurrent.same-key", "map.put.body-fails"}},
-	"stores after its cancellation": {func(m driver.Map) *hooked {
+	"stores after cancellation": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			fresh, err := driver.ReadBody(body)
 			if err != nil || ctx.Err() == nil {
@@ -191,7 +191,7 @@ var defects = map[string]struct {
 			return driver.Info{}, ctx.Err()
 		}}
 	}, []string{"map.cancel.put.late"}},
-	"checks if absent, then puts": {func(m driver.Map) *hooked {
+	"checks IfAbsent without a lock": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if o.IfAbsent {
 				if _, err := m.Stat(ctx, key); err == nil {
@@ -202,7 +202,7 @@ var defects = map[string]struct {
 			return m.Put(ctx, key, body, o)
 		}}
 	}, []string{"map.put.if-absent.race"}},
-	"checks the version, then puts": {func(m driver.Map) *hooked {
+	"checks IfMatch without a lock": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if o.IfMatch != "" {
 				if info, err := m.Stat(ctx, key); err != nil || info.Version != o.IfMatch {
@@ -213,7 +213,7 @@ var defects = map[string]struct {
 			return m.Put(ctx, key, body, o)
 		}}
 	}, []string{"map.put.if-match.race"}},
-	"listing that fails looks complete": {func(m driver.Map) *hooked {
+	"drops the error of a listing": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 			return func(yield func(driver.Entry, error) bool) {
 				for e, err := range m.List(ctx, prefix, o) {
@@ -224,12 +224,12 @@ var defects = map[string]struct {
 			}
 		}}
 	}, []string{"map.cancel.before", "map.cancel.list", "map.lasting.pages"}},
-	"lists all before it looks at the context": {func(m driver.Map) *hooked {
+	"ignores cancellation in a listing": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 			return m.List(context.WithoutCancel(ctx), prefix, o)
 		}}
 	}, []string{"map.lasting.pages"}},
-	"lists the first page": {func(m driver.Map) *hooked {
+	"lists only the first page": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 			return func(yield func(driver.Entry, error) bool) {
 				n := 0
@@ -241,15 +241,15 @@ var defects = map[string]struct {
 			}
 		}}
 	}, []string{"map.lasting.pages"}},
-	"lists with LIKE": {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "(?i)")} }, []string{"map.list.literal"}},
-	"lists with _":    {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "")} }, []string{"map.list.literal"}},
-	"keys of 255 bytes": {func(m driver.Map) *hooked {
+	"matches prefixes with a case-insensitive LIKE": {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "(?i)")} }, []string{"map.list.literal"}},
+	"matches prefixes with LIKE":                    {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "")} }, []string{"map.list.literal"}},
+	"truncates keys to 255 bytes": {func(m driver.Map) *hooked {
 		return renamed(m, func(key string) string { return key[:min(len(key), 255)] })
 	}, []string{"map.keys.long", "map.keys.long-names"}},
-	"keys of 2000 bytes": {func(m driver.Map) *hooked {
+	"truncates keys to 2000 bytes": {func(m driver.Map) *hooked {
 		return renamed(m, func(key string) string { return key[:min(len(key), 2000)] })
 	}, []string{"map.keys.long"}},
-	"segments of 200 bytes": {func(m driver.Map) *hooked {
+	"truncates segments to 200 bytes": {func(m driver.Map) *hooked {
 		return renamed(m, func(key string) string {
 			parts := strings.Split(key, "/")
 			for i := range parts {
@@ -258,7 +258,7 @@ var defects = map[string]struct {
 			return strings.Join(parts, "/")
 		})
 	}, []string{"map.keys.long-names"}},
-	"keys unescaped": {func(m driver.Map) *hooked {
+	"unescapes keys": {func(m driver.Map) *hooked {
 		return renamed(m, func(key string) string {
 			if s, err := url.PathUnescape(key); err == nil {
 				return s
@@ -266,10 +266,10 @@ var defects = map[string]struct {
 			return key
 		})
 	}, []string{"map.keys.escapes"}},
-	"plus is a space": {func(m driver.Map) *hooked {
+	"replaces plus signs with spaces": {func(m driver.Map) *hooked {
 		return renamed(m, func(key string) string { return strings.ReplaceAll(key, "+", " ") })
 	}, []string{"map.keys.escapes"}},
-	"zeros beyond 20 MB": {func(m driver.Map) *hooked {
+	"returns zeros beyond 20 MB": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
 			if len(data) > 20_000_000 {
@@ -278,7 +278,7 @@ var defects = map[string]struct {
 			return data, info, err
 		}}
 	}, []string{"map.lasting.large"}},
-	"zeros beyond 67 MB": {func(m driver.Map) *hooked {
+	"returns zeros beyond 67 MB": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
 			if len(data) > 67_200_000 {
@@ -287,7 +287,7 @@ var defects = map[string]struct {
 			return data, info, err
 		}}
 	}, []string{"map.lasting.large"}},
-	"16 MiB are stored": {func(m driver.Map) *hooked {
+	"stores only the first 16 MiB": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			fresh, err := driver.ReadBody(body)
 			if err != nil {
@@ -296,7 +296,7 @@ var defects = map[string]struct {
 			return m.Put(ctx, key, driver.Bytes(fresh[:min(len(fresh), 16<<20)]), o)
 		}}
 	}, []string{"map.lasting.large"}},
-	"offsets of 24 bits": {func(m driver.Map) *hooked {
+	"truncates offsets to 24 bits": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if o.Range != nil && o.Range.Offset >= 0 {
 				c := *o
@@ -306,7 +306,7 @@ var defects = map[string]struct {
 			return m.Get(ctx, key, o, alloc)
 		}}
 	}, []string{"map.lasting.large"}},
-	"remembers what Stat said": {func(m driver.Map) *hooked {
+	"caches the results of Stat": {func(m driver.Map) *hooked {
 		var seen sync.Map
 		return &hooked{Map: m, stat: func(ctx context.Context, key string) (driver.Info, error) {
 			if info, ok := seen.Load(key); ok {
@@ -319,7 +319,7 @@ var defects = map[string]struct {
 			return info, err
 		}}
 	}, []string{"map.stat.fresh"}},
-	"remembers that there was nothing": {func(m driver.Map) *hooked {
+	"caches absence": {func(m driver.Map) *hooked {
 		var absent sync.Map
 		return &hooked{Map: m, stat: func(ctx context.Context, key string) (driver.Info, error) {
 			if _, ok := absent.Load(key); ok {
@@ -332,14 +332,14 @@ var defects = map[string]struct {
 			return info, err
 		}}
 	}, []string{"map.stat.fresh"}},
-	"the time is now": {func(m driver.Map) *hooked {
+	"returns the current time as ModTime": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, stat: func(ctx context.Context, key string) (driver.Info, error) {
 			info, err := m.Stat(ctx, key)
 			info.ModTime = time.Now()
 			return info, err
 		}}
 	}, []string{"map.get.info"}},
-	"fails at every 500th read": {func(m driver.Map) *hooked {
+	"fails every 500th read": {func(m driver.Map) *hooked {
 		var n atomic.Int64
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if n.Add(1)%500 == 0 {
@@ -348,7 +348,7 @@ var defects = map[string]struct {
 			return m.Get(ctx, key, o, alloc)
 		}}
 	}, []string{"map.lasting.calls"}},
-	"hangs in ranges of no bytes": {func(m driver.Map) *hooked {
+	"hangs on empty ranges": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if o.Range != nil && o.Range.Length == 0 {
 				<-ctx.Done()
@@ -452,29 +452,29 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 		Map: plain{own},
 		caps: func() driver.Capabilities {
 			c := own.Capabilities()
-			if b.defect != "declares on put, and commits in Close" {
+			if b.defect != "declares durable puts but commits in Close" {
 				c.Durable = driver.OnFlush
 			}
 			return c
 		},
 		flush: func(ctx context.Context) error {
-			if b.defect == "commits in Close what was flushed" {
+			if b.defect == "commits flushed objects only in Close" {
 				return replace(ctx, flushed, own)
 			}
-			if b.defect == "commits after Flush returned" {
+			if b.defect == "commits after Flush returns" {
 				time.AfterFunc(time.Hour, func() { _ = commit(context.WithoutCancel(ctx)) })
 				return nil
 			}
-			if b.defect == "flushes the first objects" || b.defect == "flushes no deletions" {
+			if b.defect == "flushes only the first objects" || b.defect == "does not flush deletions" {
 				return b.part(ctx, base, own)
 			}
 			return commit(ctx)
 		},
 		close: func(ctx context.Context) error {
 			switch b.defect {
-			case "commits in Close what was flushed":
+			case "commits flushed objects only in Close":
 				return replace(ctx, base, flushed)
-			case "commits in Close what was not flushed", "declares on put, and commits in Close":
+			case "commits unflushed objects in Close", "declares durable puts but commits in Close":
 				return commit(ctx)
 			}
 			return nil
@@ -486,7 +486,7 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 func (b buffering) part(ctx context.Context, base, own driver.Map) error {
 	n := 0
 	for e, err := range own.List(ctx, "", &driver.ListOptions{Recursive: true}) {
-		if n++; err != nil || n > 64 && b.defect == "flushes the first objects" {
+		if n++; err != nil || n > 64 && b.defect == "flushes only the first objects" {
 			return err
 		}
 		data, _, err := own.Get(ctx, e.Key, &driver.GetOptions{}, driver.Heap)
@@ -528,12 +528,12 @@ func replace(ctx context.Context, dst, src driver.Map) error {
 func TestDurability(t *testing.T) {
 	t.Parallel()
 	for defect, want := range map[string]string{
-		"commits after Flush returned":          "map.durable.flush",
-		"commits in Close what was flushed":     "map.durable.flush",
-		"commits in Close what was not flushed": "map.open.unflushed",
-		"declares on put, and commits in Close": "map.durable.put",
-		"flushes the first objects":             "map.durable.flush",
-		"flushes no deletions":                  "map.durable.flush",
+		"commits after Flush returns":                "map.durable.flush",
+		"commits flushed objects only in Close":      "map.durable.flush",
+		"commits unflushed objects in Close":         "map.open.unflushed",
+		"declares durable puts but commits in Close": "map.durable.put",
+		"flushes only the first objects":             "map.durable.flush",
+		"does not flush deletions":                   "map.durable.flush",
 	} {
 		mustFail(t, inMemory(buffering{memmap.NewOpener(), defect}), 10*time.Minute, want)
 	}

@@ -50,7 +50,7 @@ func folding(op string) func(driver.Map) *hooked {
 			h.Map = deleting{m, func(ctx context.Context, key string) error {
 				return m.Delete(ctx, strings.ToLower(key), &driver.DeleteOptions{})
 			}}
-		case "delete too much":
+		case "delete any case":
 			h.Map = deleting{m, func(ctx context.Context, key string) error {
 				return deleteIf(ctx, m, func(k string) bool { return strings.EqualFold(k, key) })
 			}}
@@ -82,24 +82,24 @@ var inexact = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  string
 }{
-	"an object is below itself": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
+	"lists an object below itself": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
 		return key, o.Recursive && key+"/" == prefix
 	}), "map.list.below"},
-	"what begins alike, farther down": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
+	"lists by string prefix below the second level": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
 		return key, o.Recursive && strings.Count(prefix, "/") > 1 && strings.HasPrefix(key, strings.TrimSuffix(prefix, "/"))
 	}), "map.list.below"},
-	"the same name elsewhere": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
+	"lists keys with the same name below other parents": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
 		return key, o.Recursive && strings.Count(prefix, "/") > 1 && strings.Contains(key, "/"+prefix)
 	}), "map.list.below"},
-	"forgets the prefix when it resumes": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
+	"ignores the prefix when it resumes": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
 		return key, !o.Recursive && prefix != "" && o.StartAfter > prefix && !strings.HasPrefix(o.StartAfter, prefix) && !strings.Contains(key, "/")
 	}), "map.list.below"},
-	"stat in lower case":       {folding("stat"), "map.keys.operations"},
-	"delete in lower case":     {folding("delete"), "map.keys.operations"},
-	"delete in any case":       {folding("delete too much"), "map.keys.operations"},
-	"ranges in lower case":     {folding("range"), "map.keys.operations"},
-	"conditions in lower case": {folding("if absent"), "map.keys.operations"},
-	"stat in one Unicode form": {func(m driver.Map) *hooked {
+	"converts keys to lower case in Stat":        {folding("stat"), "map.keys.operations"},
+	"converts keys to lower case in Delete":      {folding("delete"), "map.keys.operations"},
+	"deletes keys without regard to case":        {folding("delete any case"), "map.keys.operations"},
+	"converts keys to lower case in range reads": {folding("range"), "map.keys.operations"},
+	"checks IfAbsent without regard to case":     {folding("if absent"), "map.keys.operations"},
+	"normalizes keys to one Unicode form in Stat": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, stat: renamed(m, func(key string) string { return strings.ReplaceAll(key, "e\u0301", "\u00e9") }).stat}
 	}, "map.keys.operations"},
 }

@@ -25,13 +25,13 @@ func TestFailureAsAbsence(t *testing.T) {
 		deletes   bool // Delete still succeeds
 		passes    bool
 	}{
-		"a failure":          {get: ncerr.ErrIO, stat: ncerr.ErrIO, passes: true},
-		"absence in Get":     {get: ncerr.ErrNotFound, stat: ncerr.ErrIO},
-		"absence in Stat":    {get: ncerr.ErrIO, stat: ncerr.ErrNotFound},
-		"absence in List":    {get: ncerr.ErrIO, stat: ncerr.ErrIO, list: true},
-		"zeros in Get":       {stat: ncerr.ErrIO, zeros: true},
-		"a failed deletion":  {get: ncerr.ErrIO, stat: ncerr.ErrIO, deletes: true},
-		"nothing was broken": {},
+		"returns ErrIO":            {get: ncerr.ErrIO, stat: ncerr.ErrIO, passes: true},
+		"reports absence in Get":   {get: ncerr.ErrNotFound, stat: ncerr.ErrIO},
+		"reports absence in Stat":  {get: ncerr.ErrIO, stat: ncerr.ErrNotFound},
+		"returns an empty listing": {get: ncerr.ErrIO, stat: ncerr.ErrIO, list: true},
+		"returns zeros in Get":     {stat: ncerr.ErrIO, zeros: true},
+		"deletes successfully":     {get: ncerr.ErrIO, stat: ncerr.ErrIO, deletes: true},
+		"ignores the damage":       {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +98,7 @@ func TestLeakOfContent(t *testing.T) {
 	mustFail(t, target, 10*time.Minute, "map.lasting.open")
 }
 
-// TestLeaksOfWhatEndsEarly measures a process that leaks a descriptor for each cancelled
+// TestLeaksOfWhatEndsEarly measures a process that leaks a descriptor for each canceled
 // read and for each abandoned listing.
 func TestLeaksOfWhatEndsEarly(t *testing.T) {
 	t.Parallel()

@@ -49,14 +49,14 @@ func TestFinerDefects(t *testing.T) {
 		plant func(driver.Map) driver.Map
 		want  string
 	}{
-		"the last byte of a piece": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		"corrupts the last byte of a 128 KiB piece": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
 			if r := o.Range; err == nil && r != nil && len(data) > 0 && r.Offset > 0 && (r.Offset+r.Length)%piece == 0 {
 				data[len(data)-1]++
 			}
 			return data, info, err
 		}), "map.get.range.rounded"},
-		"nothing after the last piece": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		"fails for a range at the end of the last piece": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if r := o.Range; r != nil && r.Offset > 0 && r.Offset%piece == 0 && r.Length <= 0 {
 				if info, err := m.Stat(ctx, key); err == nil && info.Size == r.Offset {
 					return nil, info, ncerr.ErrRange
@@ -64,7 +64,7 @@ func TestFinerDefects(t *testing.T) {
 			}
 			return m.Get(ctx, key, o, alloc)
 		}), "map.get.range.rounded"},
-		"long objects are cut at their end": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		"shortens ranges past the end of large objects": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if info, err := m.Stat(ctx, key); err == nil && o.Range != nil && o.Range.Offset >= 0 && info.Size > 4<<10 && o.Range.Offset < info.Size {
 				r := *o.Range
 				r.Length = min(r.Length, info.Size-r.Offset)
@@ -72,13 +72,13 @@ func TestFinerDefects(t *testing.T) {
 			}
 			return m.Get(ctx, key, o, alloc)
 		}), "map.get.range.rounded"},
-		"a part of any version": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		"ignores IfMatch in range reads": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if o.Range != nil {
 				return m.Get(ctx, key, &driver.GetOptions{Range: o.Range, Limit: o.Limit}, alloc)
 			}
 			return m.Get(ctx, key, o, alloc)
 		}), "map.get.if-match"},
-		"versions that each handle counts": {func(m driver.Map) driver.Map {
+		"numbers versions per handle": {func(m driver.Map) driver.Map {
 			n := 0
 			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 				info, err := m.Put(ctx, key, body, o)
@@ -87,7 +87,7 @@ func TestFinerDefects(t *testing.T) {
 				return info, err
 			}}
 		}, "map.get.version.again"},
-		"no object is no conflict": {func(m driver.Map) driver.Map {
+		"returns ErrNotFound instead of ErrConflict": {func(m driver.Map) driver.Map {
 			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 				if _, err := m.Stat(ctx, key); o.IfMatch != "" && err != nil {
 					return driver.Info{}, ncerr.ErrNotFound
@@ -95,7 +95,7 @@ func TestFinerDefects(t *testing.T) {
 				return m.Put(ctx, key, body, o)
 			}}
 		}, "map.put.if-match.absent"},
-		"what Stat said before": {func(m driver.Map) driver.Map {
+		"caches the results of Stat per handle": {func(m driver.Map) driver.Map {
 			known := map[string]driver.Info{}
 			return &hooked{Map: plain{m}, stat: func(ctx context.Context, key string) (driver.Info, error) {
 				mu.Lock()
@@ -110,7 +110,7 @@ func TestFinerDefects(t *testing.T) {
 				return info, err
 			}}
 		}, "map.durable.put"},
-		"what Stat said of a key of any store": {func(m driver.Map) driver.Map {
+		"caches the results of Stat across stores": {func(m driver.Map) driver.Map {
 			return &hooked{Map: plain{m}, stat: func(ctx context.Context, key string) (driver.Info, error) {
 				info, err := m.Stat(ctx, key)
 				mu.Lock()
@@ -124,7 +124,7 @@ func TestFinerDefects(t *testing.T) {
 				return info, err
 			}}
 		}, "map.open.handles"},
-		"a listing of before": {func(m driver.Map) driver.Map {
+		"caches the first listing": {func(m driver.Map) driver.Map {
 			var kept []driver.Entry
 			return &hooked{Map: plain{m}, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 				return func(yield func(driver.Entry, error) bool) {
@@ -141,8 +141,8 @@ func TestFinerDefects(t *testing.T) {
 				}
 			}}
 		}, "map.durable.put"},
-		"names that are the driver's own": {relisting(func(e *driver.Entry) bool { return !strings.HasPrefix(e.Key, "__") }), "map.keys.opaque"},
-		"the size of the first piece": {relisting(func(e *driver.Entry) bool {
+		"omits keys that start with underscores": {relisting(func(e *driver.Entry) bool { return !strings.HasPrefix(e.Key, "__") }), "map.keys.opaque"},
+		"lists the size of the first 4 KiB": {relisting(func(e *driver.Entry) bool {
 			e.Info.Size = min(e.Info.Size, 4<<10)
 			return true
 		}), "map.list.sizes"},
@@ -152,7 +152,7 @@ func TestFinerDefects(t *testing.T) {
 			mustFail(t, inMemory(planted{memmap.NewOpener(), tc.plant}), 10*time.Minute, tc.want)
 		})
 	}
-	t.Run("opening sweeps", func(t *testing.T) {
+	t.Run("deletes the latest object when it opens for update", func(t *testing.T) {
 		t.Parallel()
 		o := opening{Opener: planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
 			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -173,11 +173,11 @@ func TestFinerDefects(t *testing.T) {
 		}}
 		mustFail(t, inMemory(o), 10*time.Minute, "map.concurrent.open")
 	})
-	t.Run("an option of any type", func(t *testing.T) {
+	t.Run("accepts an option of any type", func(t *testing.T) {
 		t.Parallel()
 		mustFail(t, inMemory(lenient{memmap.NewOpener()}), 10*time.Minute, "map.open.bad-option")
 	})
-	t.Run("the same key twice", func(t *testing.T) {
+	t.Run("reuses the options of the previous request for the same key", func(t *testing.T) {
 		t.Parallel()
 		mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
 			return several{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {

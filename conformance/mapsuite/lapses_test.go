@@ -111,10 +111,10 @@ func (s several) GetMany(ctx context.Context, reqs []driver.GetRequest, sink dri
 
 // manyDefects are defective implementations of GetMany.
 var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{ // constant
-	"has room for 999": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	"handles only the first 999 requests": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		return m.(driver.GetManyer).GetMany(ctx, reqs[:min(len(reqs), 999)], sink) // memmap implements it
 	},
-	"forgets the last of 16": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	"drops the last of every 16 requests": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		if len(reqs) > 0 && len(reqs)%16 == 0 {
 			reqs = reqs[:len(reqs)-1]
 		}
@@ -134,12 +134,12 @@ var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driv
 		}
 		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap implements it
 	},
-	"has memory of its own": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	"copies data to its own memory": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		return m.(driver.GetManyer).GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) { // memmap implements it
 			sink(i, bytes.Clone(data), info, err)
 		})
 	},
-	"calls the sink from many goroutines": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	"calls the sink concurrently": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		var wg sync.WaitGroup
 		for i, r := range reqs {
 			wg.Go(func() {
@@ -161,17 +161,17 @@ var lapses = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  string
 }{
-	"versions of 8 bits": {func() func(m driver.Map) *hooked {
+	"uses 8-bit versions": {func() func(m driver.Map) *hooked {
 		var n atomic.Uint64
 		return versioning(func([]byte, string) string { return strconv.FormatUint(n.Add(1)&0xFF, 10) })
 	}(), "map.get.version"},
-	"versions of the head": {versioning(func(b []byte, _ string) string {
+	"computes versions from the first 4 KiB": {versioning(func(b []byte, _ string) string {
 		return fmt.Sprint(len(b), crc32.ChecksumIEEE(b[:min(len(b), 4096)]))
 	}), "map.get.version"},
-	"versions of checksums": {versioning(func(b []byte, _ string) string {
+	"uses checksums as versions": {versioning(func(b []byte, _ string) string {
 		return fmt.Sprint(len(b), crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
 	}), "map.get.version"},
-	"versions until the next flush": {func(m driver.Map) *hooked {
+	"invalidates versions at each flush": {func(m driver.Map) *hooked {
 		flushes := 0
 		h := versioning(func(_ []byte, v string) string { return fmt.Sprint(v, ".", flushes) })(m)
 		put := h.put
@@ -188,7 +188,7 @@ var lapses = map[string]struct {
 		h.flush = func(ctx context.Context) error { flushes++; return m.Flush(ctx) }
 		return h
 	}, "map.put.if-match"},
-	"keeps what it has stored when it is cancelled": {func(m driver.Map) *hooked {
+	"keeps partial content after cancellation": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			b, ok := body.(driver.Bytes)
 			if !ok || len(b) < 1<<20 {
@@ -203,33 +203,33 @@ var lapses = map[string]struct {
 			}
 		}}
 	}, "map.cancel.put"},
-	"versions begin anew with each object": {func(m driver.Map) *hooked {
+	"restarts version numbers after a deletion": {func(m driver.Map) *hooked {
 		n := 0
 		return versioning(func([]byte, string) string { n++; return strconv.Itoa(n) })(deleting{m, func(ctx context.Context, key string) error {
 			n = 0
 			return m.Delete(ctx, key, &driver.DeleteOptions{})
 		}})
 	}, "map.get.version"},
-	"loses the end of whole mebibytes": {storing(func(b []byte) []byte {
+	"drops the last byte of whole mebibytes": {storing(func(b []byte) []byte {
 		if len(b) > 0 && len(b)%(1<<20) == 0 {
 			b = b[:len(b)-1]
 		}
 		return b
 	}), "map.get.whole"},
-	"lists no empty objects": {listing(func(all []driver.Entry) []driver.Entry {
+	"omits empty objects from listings": {listing(func(all []driver.Entry) []driver.Entry {
 		return slices.DeleteFunc(all, func(e driver.Entry) bool { return !e.Prefix && e.Info.Size == 0 })
 	}), "map.get.empty"},
-	"makes JSON compact": {storing(func(b []byte) []byte {
+	"compacts JSON": {storing(func(b []byte) []byte {
 		var out bytes.Buffer
 		if json.Compact(&out, b) == nil {
 			return out.Bytes()
 		}
 		return b
 	}), "map.put.contents"},
-	"lines end alike":     {storing(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }), "map.put.contents"},
-	"text is UTF-8":       {storing(func(b []byte) []byte { return bytes.ToValidUTF8(b, []byte("?")) }), "map.put.contents"},
-	"zeros end a content": {storing(func(b []byte) []byte { return bytes.TrimRight(b, "\x00") }), "map.put.contents"},
-	"one content for each head": {func() func(m driver.Map) *hooked {
+	"converts CRLF to LF":    {storing(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }), "map.put.contents"},
+	"replaces invalid UTF-8": {storing(func(b []byte) []byte { return bytes.ToValidUTF8(b, []byte("?")) }), "map.put.contents"},
+	"trims trailing zeros":   {storing(func(b []byte) []byte { return bytes.TrimRight(b, "\x00") }), "map.put.contents"},
+	"deduplicates contents by their first 1024 bytes": {func() func(m driver.Map) *hooked {
 		seen := map[string][]byte{}
 		return storing(func(b []byte) []byte {
 			if len(b) < 1024 {
@@ -242,7 +242,7 @@ var lapses = map[string]struct {
 			return seen[head]
 		})
 	}(), "map.put.contents"},
-	"one content for each short checksum": {func() func(m driver.Map) *hooked {
+	"deduplicates contents by a 16-bit checksum": {func() func(m driver.Map) *hooked {
 		seen := map[uint32][]byte{}
 		return storing(func(b []byte) []byte {
 			sum := crc32.ChecksumIEEE(b) & 0xFFFF
@@ -252,7 +252,7 @@ var lapses = map[string]struct {
 			return seen[sum]
 		})
 	}(), "map.lasting.pages"},
-	"takes it for the same": {func(m driver.Map) *hooked {
+	"skips puts with the same first and last bytes": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			old, info, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
 			b, e := driver.ReadBody(body)
@@ -262,7 +262,7 @@ var lapses = map[string]struct {
 			return m.Put(ctx, key, body, o)
 		}}
 	}, "map.put.same-length"},
-	"changes the body": {func(m driver.Map) *hooked {
+	"modifies the body": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			info, err := m.Put(ctx, key, body, o)
 			if b, ok := body.(driver.Bytes); ok && len(b) > 0 {
@@ -271,7 +271,7 @@ var lapses = map[string]struct {
 			return info, err
 		}}
 	}, "map.put.body-released"},
-	"looks for prefixes, then puts": {func(m driver.Map) *hooked {
+	"checks for conflicting prefixes without a lock": {func(m driver.Map) *hooked {
 		flat := func(key string) string { return strings.ReplaceAll(key, "/", "|") }
 		h := renamed(m, flat)
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -288,7 +288,7 @@ var lapses = map[string]struct {
 		}
 		return h
 	}, "map.put.exclusive.race"},
-	"letters are a prefix": {func(m driver.Map) *hooked {
+	"takes any string prefix for a parent key": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			for e, err := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
 				if err == nil && e.Key != key && strings.HasPrefix(e.Key, key) {
@@ -298,7 +298,7 @@ var lapses = map[string]struct {
 			return m.Put(ctx, key, body, o)
 		}}
 	}, "map.keys.apart"},
-	"deletes later": {func(m driver.Map) *hooked {
+	"delays deletion until the next put": {func(m driver.Map) *hooked {
 		gone := ""
 		return &hooked{Map: deleting{m, func(_ context.Context, key string) error { gone = key; return nil }}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if gone != "" {
@@ -307,7 +307,7 @@ var lapses = map[string]struct {
 			return m.Put(ctx, key, body, o)
 		}}
 	}, "map.delete.gone"},
-	"does not delete what is empty": {func(m driver.Map) *hooked {
+	"does not delete empty objects": {func(m driver.Map) *hooked {
 		return &hooked{Map: deleting{m, func(ctx context.Context, key string) error {
 			if info, err := m.Stat(ctx, key); err == nil && info.Size == 0 {
 				return nil
@@ -315,12 +315,12 @@ var lapses = map[string]struct {
 			return m.Delete(ctx, key, &driver.DeleteOptions{})
 		}}}
 	}, "map.delete.gone"},
-	"deletes what begins so": {func(m driver.Map) *hooked {
+	"deletes every key with the prefix": {func(m driver.Map) *hooked {
 		return &hooked{Map: deleting{m, func(ctx context.Context, key string) error {
 			return deleteIf(ctx, m, func(k string) bool { return strings.HasPrefix(k, key) })
 		}}}
 	}, "map.delete.only"},
-	"deletes the next": {func(m driver.Map) *hooked {
+	"deletes the next key if the key does not exist": {func(m driver.Map) *hooked {
 		return &hooked{Map: deleting{m, func(ctx context.Context, key string) error {
 			found := false
 			return deleteIf(ctx, m, func(k string) bool {
@@ -330,16 +330,16 @@ var lapses = map[string]struct {
 			})
 		}}}
 	}, "map.delete.only"},
-	"orders like UTF-16": {listing(func(all []driver.Entry) []driver.Entry {
+	"sorts keys in UTF-16 order": {listing(func(all []driver.Entry) []driver.Entry {
 		slices.SortFunc(all, func(a, b driver.Entry) int {
 			return slices.Compare(utf16.Encode([]rune(a.Key)), utf16.Encode([]rune(b.Key)))
 		})
 		return all
 	}), "map.list.order"},
-	"goes on too far behind a prefix": {listing(func(all []driver.Entry) []driver.Entry {
+	"skips the key after a prefix": {listing(func(all []driver.Entry) []driver.Entry {
 		return slices.DeleteFunc(all, func(e driver.Entry) bool { return e.Key == "a0" })
 	}), "map.list.order"},
-	"goes on too soon behind a prefix": {listing(func(all []driver.Entry) []driver.Entry {
+	"lists a prefix twice": {listing(func(all []driver.Entry) []driver.Entry {
 		for i, e := range all {
 			if e.Key == "b/" {
 				return slices.Insert(all, i, e)
@@ -347,27 +347,27 @@ var lapses = map[string]struct {
 		}
 		return all
 	}), "map.list.order"},
-	"prefixes in one Unicode form": {func(m driver.Map) *hooked {
+	"normalizes prefixes to one Unicode form": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 			return m.List(ctx, strings.ReplaceAll(prefix, "e\u0301", "\u00e9"), o)
 		}}
 	}, "map.list.literal"},
-	"resumes whatever the case": {listingAfter(func(key, after string) bool { return strings.ToLower(key) > strings.ToLower(after) }), "map.list.start-after"},
-	"lists other versions": {listing(func(all []driver.Entry) []driver.Entry {
+	"resumes a listing without regard to case": {listingAfter(func(key, after string) bool { return strings.ToLower(key) > strings.ToLower(after) }), "map.list.start-after"},
+	"lists wrong versions": {listing(func(all []driver.Entry) []driver.Entry {
 		for i := range all {
 			all[i].Info.Version = "listed"
 		}
 		return all
 	}), "map.list.sizes"},
-	"lists other times": {listing(func(all []driver.Entry) []driver.Entry {
+	"lists wrong times": {listing(func(all []driver.Entry) []driver.Entry {
 		for i := range all {
 			all[i].Info.ModTime = time.Unix(3, 0)
 		}
 		return all
 	}), "map.list.sizes"},
-	"loses connections to listings that are left": {pooled(64, true), "map.list.many"},
-	"hangs: few connections":                      {pooled(8, false), "map.list.beside"},
-	"hangs: a lock while it lists": {func(m driver.Map) *hooked {
+	"leaks the connections of abandoned listings": {pooled(64, true), "map.list.many"},
+	"hangs if all 8 connections are in use":       {pooled(8, false), "map.list.beside"},
+	"hangs in a put during a listing": {func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		return &hooked{
 			Map: m,
@@ -391,7 +391,7 @@ var lapses = map[string]struct {
 			},
 		}
 	}, "map.list.beside"},
-	"skips what begins like the end of a page": {func(m driver.Map) *hooked {
+	"skips keys that start with the last key of a page": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 			return func(yield func(driver.Entry, error) bool) {
 				n, end := 0, ""
@@ -409,7 +409,7 @@ var lapses = map[string]struct {
 			}
 		}}
 	}, "map.lasting.pages"},
-	"numbers are numbers": {func(m driver.Map) *hooked {
+	"normalizes numeric keys": {func(m driver.Map) *hooked {
 		return renamed(m, func(key string) string {
 			if f, err := strconv.ParseFloat(key, 64); err == nil {
 				return strconv.FormatFloat(math.Abs(f), 'g', -1, 64)
@@ -417,25 +417,25 @@ var lapses = map[string]struct {
 			return key
 		})
 	}, "map.keys.odd"},
-	"spaces around are cut": {func(m driver.Map) *hooked { return renamed(m, strings.TrimSpace) }, "map.keys.odd"},
-	"what is not seen is cut": {func(m driver.Map) *hooked {
+	"trims spaces from keys": {func(m driver.Map) *hooked { return renamed(m, strings.TrimSpace) }, "map.keys.odd"},
+	"removes invisible characters from keys": {func(m driver.Map) *hooked {
 		return renamed(m, func(key string) string {
 			return strings.NewReplacer("\u200d", "", "\u200b", "", "\u00ad", "").Replace(key)
 		})
 	}, "map.keys.case"},
-	"a suffix of all": {ranging(func(r driver.Range, size int64) driver.Range {
+	"shortens a suffix range of the whole object": {ranging(func(r driver.Range, size int64) driver.Range {
 		if r.Offset == -size {
 			r.Offset++
 		}
 		return r
 	}), "map.get.range.suffix-whole"},
-	"ends overflow": {ranging(func(r driver.Range, _ int64) driver.Range {
+	"reads to the end if the range overflows": {ranging(func(r driver.Range, _ int64) driver.Range {
 		if r.Offset > 0 && r.Length > 0 && r.Offset+r.Length < 0 {
 			r.Length = -1
 		}
 		return r
 	}), "map.get.range.overflow"},
-	"long contents in two steps": {func(m driver.Map) *hooked {
+	"stores large objects in two steps": {func(m driver.Map) *hooked {
 		h := &hooked{Map: m}
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if b, ok := body.(driver.Bytes); ok && len(b) > 1<<20 && unconditional(o) {
@@ -446,7 +446,7 @@ var lapses = map[string]struct {
 		}
 		return h
 	}, "map.concurrent.same-key"},
-	"tells the version of the last": {func(m driver.Map) *hooked {
+	"returns the version of a later put": {func(m driver.Map) *hooked {
 		h := &hooked{Map: m}
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if _, err := m.Put(ctx, key, body, o); err != nil {
@@ -458,7 +458,7 @@ var lapses = map[string]struct {
 		}
 		return h
 	}, "map.concurrent.versions"},
-	"reads, then looks for the version": {func(m driver.Map) *hooked {
+	"looks up the version after the read": {func(m driver.Map) *hooked {
 		h := &hooked{Map: m}
 		h.get = func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
@@ -470,7 +470,7 @@ var lapses = map[string]struct {
 		}
 		return h
 	}, "map.concurrent.versions"},
-	"looks for the version, then reads": {func(m driver.Map) *hooked {
+	"checks IfMatch before the read without a lock": {func(m driver.Map) *hooked {
 		h := &hooked{Map: m}
 		h.get = func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if o.IfMatch == "" {
@@ -484,7 +484,7 @@ var lapses = map[string]struct {
 		}
 		return h
 	}, "map.concurrent.versions"},
-	"a call that ended is absence": {func(m driver.Map) *hooked {
+	"reports a canceled context as absence": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, driver.Info{}, ncerr.New(ncerr.ErrNotFound, "get", key, err)
@@ -492,7 +492,7 @@ var lapses = map[string]struct {
 			return m.Get(ctx, key, o, alloc)
 		}}
 	}, "map.cancel.before"},
-	"a call that ends is absence": {func(m driver.Map) *hooked {
+	"reports cancellation during a read as absence": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			began := ctx.Err() == nil
 			data, info, err := m.Get(ctx, key, o, alloc)
@@ -502,7 +502,7 @@ var lapses = map[string]struct {
 			return data, info, err
 		}}
 	}, "map.cancel.get"},
-	"all the bytes beside an error": {func(m driver.Map) *hooked {
+	"returns partial content with an error": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
 			if ctx.Err() != nil && len(data) > 0 {
@@ -512,7 +512,7 @@ var lapses = map[string]struct {
 			return data, info, err
 		}}
 	}, "map.cancel.get"},
-	"what begins so is below": {func(m driver.Map) *hooked {
+	"rejects keys that are a string prefix of another key": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			for e := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
 				if e.Key != key && strings.HasPrefix(e.Key, key) {
@@ -522,7 +522,7 @@ var lapses = map[string]struct {
 			return m.Put(ctx, key, body, o)
 		}}
 	}, "map.put.exclusive.above"},
-	"busy beside a long listing": {func(m driver.Map) *hooked {
+	"fails puts during a long listing": {func(m driver.Map) *hooked {
 		var running atomic.Int64 // the number of running listings with more than 4 MiB of keys
 		return &hooked{
 			Map: m,
@@ -547,7 +547,7 @@ var lapses = map[string]struct {
 			},
 		}
 	}, "map.lasting.pages"},
-	"one buffer for all": {func(m driver.Map) *hooked {
+	"shares one buffer between calls": {func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		var shared []byte
 		var others meeting
@@ -564,7 +564,7 @@ var lapses = map[string]struct {
 			return data, info, err
 		}}
 	}, "map.concurrent.distinct-keys"},
-	"stores what is long after its cancellation": {func(m driver.Map) *hooked {
+	"stores large objects after cancellation": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			fresh, err := driver.ReadBody(reread{body})
 			if err != nil || ctx.Err() == nil || len(fresh) < 1<<20 {
@@ -748,7 +748,7 @@ func TestOpenersAreCaught(t *testing.T) {
 		opener opening
 		want   string
 	}{
-		"looks, then makes": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"checks for the store without a lock": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			if spec.Mode == driver.CreateExclusive {
 				look := spec
 				look.Mode = driver.Read
@@ -762,7 +762,7 @@ func TestOpenersAreCaught(t *testing.T) {
 			}
 			return o.Open(ctx, spec)
 		}}, "map.open.create-exclusive.race"},
-		"removes what is empty": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"removes empty stores in Close": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {
 				return nil, err
@@ -774,7 +774,7 @@ func TestOpenersAreCaught(t *testing.T) {
 				return o.Remove(ctx, spec)
 			}}, nil
 		}}, "map.open.empty"},
-		"closes all": {opening{open: func() func(context.Context, driver.Opener, driver.OpenSpec) (driver.Map, error) {
+		"closes all handles of a store": {opening{open: func() func(context.Context, driver.Opener, driver.OpenSpec) (driver.Map, error) {
 			var closed sync.Map
 			return func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 				m, err := o.Open(ctx, spec)
@@ -793,11 +793,11 @@ func TestOpenersAreCaught(t *testing.T) {
 				}, nil
 			}
 		}()}, "map.open.handles"},
-		"knows stores by a part of their paths": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"identifies stores by their parent directory": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			spec.Path = path.Dir(spec.Path)
 			return o.Open(ctx, spec)
 		}}, "map.open.handles"},
-		"compares with what it has put itself": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"compares IfMatch with its own last put": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {
 				return nil, err
@@ -814,7 +814,7 @@ func TestOpenersAreCaught(t *testing.T) {
 				return info, err
 			}}, nil
 		}}, "map.put.if-match.others"},
-		"versions of one handle": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"returns versions that differ between handles": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {
 				return nil, err
@@ -826,13 +826,13 @@ func TestOpenersAreCaught(t *testing.T) {
 				return info, err
 			}}, nil
 		}}, "map.open.handles"},
-		"removes what begins so": {opening{remove: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
+		"removes the sibling store with a longer name": {opening{remove: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
 			beside := spec
 			beside.Path += ".nczstage-x"
 			_ = o.Remove(ctx, beside)
 			return o.Remove(ctx, spec)
 		}}, "map.open.siblings"},
-		"removes what has become empty": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"removes the store with its last object": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {
 				return nil, err
@@ -847,7 +847,7 @@ func TestOpenersAreCaught(t *testing.T) {
 				return o.Remove(ctx, spec)
 			}}, nil
 		}}, "map.open.empty"},
-		"makes a new store beside the old": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"overwrites the sibling store with the suffix new": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			if spec.Mode == driver.Create {
 				temporary := spec
 				temporary.Path += "new"
@@ -855,8 +855,8 @@ func TestOpenersAreCaught(t *testing.T) {
 			}
 			return o.Open(ctx, spec)
 		}}, "map.open.siblings"},
-		"empties with the first put": {lazily(false), "map.open.create-replaces"},
-		"counts versions in each handle": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"empties the store at the first put": {lazily(false), "map.open.create-replaces"},
+		"counts versions per handle": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {
 				return nil, err
@@ -868,7 +868,7 @@ func TestOpenersAreCaught(t *testing.T) {
 				return info, err
 			}}, nil
 		}}, "map.get.version"},
-		"remembers for each handle what was absent": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"caches absence per handle": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {
 				return nil, err
@@ -892,7 +892,7 @@ func TestOpenersAreCaught(t *testing.T) {
 				},
 			}, nil
 		}}, "map.durable.put"},
-		"updates small stores only": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"deletes large objects when it opens for update": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil || spec.Mode != driver.Update {
 				return m, err
@@ -931,7 +931,7 @@ func TestSmallLeaks(t *testing.T) {
 				return m.Put(ctx, key, body, o)
 			}}
 		}},
-		"a refused open": opening{memmap.NewOpener(), func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		"failed open": opening{memmap.NewOpener(), func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {
 				held.Add(64 << 10)

@@ -19,7 +19,7 @@ func lastingChecks() []Check {
 		{ID: "map.lasting.large", Doc: "An object of 70 MiB is stored and read whole, and ranges anywhere in it return the correct bytes.", Effort: conformance.Normal, Needs: []string{Content}, Run: largeObject},
 		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, stops when its context ends, allows other calls while it runs, and leaks no descriptor when the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
 		{ID: "map.lasting.leaks", Doc: "Opening, reading, writing and closing stores repeatedly leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaks},
-		{ID: "map.lasting.open", Doc: "Reading an open store repeatedly, completely or until the call is cancelled, leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
+		{ID: "map.lasting.open", Doc: "Reading an open store repeatedly, completely or until the call is canceled, leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
 	}
 }
 
@@ -192,7 +192,7 @@ func leaksOpen(t conformance.T, e *Env) {
 			}
 		}},
 		{calls / 10, "reads of 100,000 bytes", func(int) { s.want("a/k", content) }},
-		{calls / 10, "cancelled reads", func(i int) {
+		{calls / 10, "canceled reads", func(i int) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			t.Step("get", "a/k")
@@ -205,7 +205,7 @@ func leaksOpen(t conformance.T, e *Env) {
 				return make([]byte, n), nil
 			})
 			if err != nil {
-				cancel() // the timer may have cancelled it
+				cancel() // the timer may have canceled it
 				ended(ctx, t, "get", err)
 			}
 		}},

@@ -135,22 +135,22 @@ func TestPlantedDefects(t *testing.T) {
 		want  []string
 	}{
 		"none": {func(m driver.Map) driver.Map { return m }, nil},
-		"overwrites in place": {func(m driver.Map) driver.Map { return inPlace{m} }, []string{
+		"overwrites without truncating": {func(m driver.Map) driver.Map { return inPlace{m} }, []string{
 			"map.put.shorter", "map.put.to-empty", "map.model.random", "map.concurrent.same-key", "map.open.update", "map.stat.fresh",
 		}},
-		"failure as absence": {func(m driver.Map) driver.Map { return hopeful{m} }, []string{
+		"reports failures as absence": {func(m driver.Map) driver.Map { return hopeful{m} }, []string{
 			"map.get.limit", "map.get.if-match", "map.get.range.past-end", "map.get.range.rounded", "map.get.range.beyond-end", "map.get.range.huge",
 			"map.get.range.empty-past-end", "map.get.range.limit", "map.get.alloc.error", "map.get.alloc.absent",
 			"map.get.range.overflow", "map.cancel.before", "map.model.random", "map.put.if-match.others",
 		}},
-		"short read past the end": {func(m driver.Map) driver.Map { return shortRead{m} }, []string{
+		"shortens ranges past the end": {func(m driver.Map) driver.Map { return shortRead{m} }, []string{
 			"map.get.range.past-end", "map.get.range.rounded", "map.get.range.beyond-end", "map.get.range.huge", "map.get.range.overflow", "map.get.range.empty-past-end", "map.model.random",
 		}},
-		"string prefix": {func(m driver.Map) driver.Map { return stringPrefix{m} }, []string{
+		"lists by string prefix": {func(m driver.Map) driver.Map { return stringPrefix{m} }, []string{
 			"map.list.recursive", "map.list.segment-wise", "map.list.start-after.recursive", "map.list.literal", "map.list.below",
 		}},
-		"put in two steps": {torn, []string{"map.concurrent.same-key", "map.concurrent.first-put"}},
-		"check, then put":  {lateCheck, []string{"map.put.if-absent.race"}},
+		"stores objects in two steps":          {torn, []string{"map.concurrent.same-key", "map.concurrent.first-put"}},
+		"checks for the object without a lock": {lateCheck, []string{"map.put.if-absent.race"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func putManyChecks() []Check {
 	return []Check{
 		{ID: "map.put.many", Doc: "PutMany answers every request exactly once, with the result that Put returns, independently of the others, and stores exactly what it reports.", Needs: needs, Run: putManySizes},
 		{ID: "map.put.many.released", Doc: "PutMany does not use the bodies after it returns.", Needs: needs, Run: putManyReleased},
-		{ID: "map.put.many.cancel", Doc: "A PutMany whose context ends stores all or nothing of each request, never reports a request as stored that is not, and stores nothing after it returns.", Needs: needs, Run: putManyCancelled},
+		{ID: "map.put.many.cancel", Doc: "A PutMany whose context ends stores all or nothing of each request, never reports a request as stored that is not, and stores nothing after it returns.", Needs: needs, Run: putManyCanceled},
 	}
 }
 
@@ -216,8 +216,8 @@ func putManyReleased(t conformance.T, e *Env) {
 	}
 }
 
-// putManyCancelled cancels before the call and at several times during it.
-func putManyCancelled(t conformance.T, e *Env) {
+// putManyCanceled cancels before the call and at several times during it.
+func putManyCanceled(t conformance.T, e *Env) {
 	s := e.create(t)
 	for round, at := range []int{-1, 0, 1, 7} {
 		reqs, fresh := plainWrites(fmt.Sprintf("r%d", round), 40, 20_000)
@@ -249,7 +249,7 @@ func putManyCancelled(t conformance.T, e *Env) {
 			case said[i] && want[i] == "old":
 				t.Errorf("request %d: it is reported as stored, but has the old content", i)
 			}
-			if i%2 == 0 { // the cancelled call must not replace this one
+			if i%2 == 0 { // the canceled call must not replace this one
 				s.put(reqs[i].Key, "last")
 				want[i] = "last"
 			}

@@ -33,13 +33,13 @@ var putDefects = []struct { // constant
 	name, want string
 	puts       func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error
 }{
-	{"swallows", "map.put.many", eachPut(func(_ int, r driver.PutRequest, put putFunc) (driver.Info, error) {
+	{"swallows-errors", "map.put.many", eachPut(func(_ int, r driver.PutRequest, put putFunc) (driver.Info, error) {
 		if info, err := put(r); err == nil {
 			return info, nil
 		}
 		return driver.Info{Size: r.Body.Size()}, nil
 	})},
-	{"neighbour", "map.put.many", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+	{"wrong-key", "map.put.many", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 		return eachPut(func(i int, r driver.PutRequest, put putFunc) (driver.Info, error) {
 			if i%16 == 8 && i+8 < len(reqs) { // neither request has a condition
 				r.Key = reqs[i+8].Key
@@ -47,7 +47,7 @@ var putDefects = []struct { // constant
 			return put(r)
 		})(m, ctx, reqs, sink)
 	}},
-	{"twice", "map.put.many", eachPut(func(i int, r driver.PutRequest, put putFunc) (driver.Info, error) {
+	{"stores-twice", "map.put.many", eachPut(func(i int, r driver.PutRequest, put putFunc) (driver.Info, error) {
 		if i == 0 {
 			if _, err := put(driver.PutRequest{Key: r.Key + "0", Body: r.Body}); err != nil {
 				return driver.Info{}, err
@@ -55,11 +55,11 @@ var putDefects = []struct { // constant
 		}
 		return put(r)
 	})},
-	{"unconditional", "map.put.many", eachPut(func(_ int, r driver.PutRequest, put putFunc) (driver.Info, error) {
+	{"ignores-if-match", "map.put.many", eachPut(func(_ int, r driver.PutRequest, put putFunc) (driver.Info, error) {
 		r.Opts.IfMatch = ""
 		return put(r)
 	})},
-	{"overwrites", "map.put.many", eachPut(func(_ int, r driver.PutRequest, put putFunc) (driver.Info, error) {
+	{"ignores-if-absent", "map.put.many", eachPut(func(_ int, r driver.PutRequest, put putFunc) (driver.Info, error) {
 		r.Opts.IfAbsent = false
 		return put(r)
 	})},
@@ -74,7 +74,7 @@ var putDefects = []struct { // constant
 			return info, err
 		})(m, ctx, reqs, sink)
 	}},
-	{"gives-up", "map.put.many", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+	{"stops-at-error", "map.put.many", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 		var failed error
 		return eachPut(func(_ int, r driver.PutRequest, put putFunc) (driver.Info, error) {
 			if failed != nil {
@@ -165,7 +165,7 @@ func putDrivers() plugin.Builtin {
 func TestPutDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	ways := map[string]*host.Options{
-		"here": nil, "loopback": {Isolation: host.Loopback}, "process": {Isolation: host.Process},
+		"in this process": nil, "loopback": {Isolation: host.Loopback}, "process": {Isolation: host.Process},
 		"process without shared memory": {Isolation: host.Process, InlineOnly: true},
 	}
 	for way, o := range ways {
@@ -232,19 +232,19 @@ func TestCarelessPutMany(t *testing.T) {
 		want string
 		puts func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error
 	}{
-		"forgets the last of 16": {"map.put.many", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+		"drops the last of every 16 requests": {"map.put.many", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			if len(reqs) > 0 && len(reqs)%16 == 0 {
 				reqs = reqs[:len(reqs)-1]
 			}
 			return m.(driver.PutManyer).PutMany(ctx, reqs, sink) // memmap implements it
 		}},
-		"answers before it stores": {"map.put.many.cancel", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+		"reports results before it stores": {"map.put.many.cancel", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			for i, r := range reqs {
 				sink(i, driver.Info{Size: r.Body.Size()}, nil)
 			}
 			return m.(driver.PutManyer).PutMany(ctx, reqs, func(int, driver.Info, error) {})
 		}},
-		"stores after its end": {"map.put.many.cancel", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+		"stores after it returned": {"map.put.many.cancel", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			for i, r := range reqs {
 				if ctx.Err() != nil {
 					body, _ := driver.ReadBody(r.Body)
@@ -257,7 +257,7 @@ func TestCarelessPutMany(t *testing.T) {
 			}
 			return ctx.Err()
 		}},
-		"scrawls over the bodies": {"map.put.many.released", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+		"clears the bodies": {"map.put.many.released", func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			err := m.(driver.PutManyer).PutMany(ctx, reqs, sink)
 			for _, r := range reqs {
 				if b, ok := r.Body.(driver.Bytes); ok {

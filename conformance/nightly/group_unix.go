@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup runs a command in its own process group, so that cancelling it kills all its
+// ownGroup runs a command in its own process group, so that canceling it kills all its
 // processes and no others.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -163,7 +163,7 @@ func (f *faulty) lied(subject string) int {
 type connection struct{}
 
 // gone reports whether the client has closed the connection of a request. The context
-// alone is only cancelled when the server notices.
+// alone is only canceled when the server notices.
 func gone(ctx context.Context) bool {
 	raw, err := ctx.Value(connection{}).(*net.TCPConn).SyscallConn()
 	if err != nil {

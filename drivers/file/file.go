@@ -108,7 +108,7 @@ func (m *Map) prepare(ctx context.Context, mode driver.Mode) error {
 	case driver.CreateExclusive:
 		return m.probe()
 	case driver.Update:
-		return m.recognise()
+		return m.recognize()
 	case driver.Read:
 	}
 	return nil

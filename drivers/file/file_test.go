@@ -239,9 +239,9 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	put(t, m, "a/k", "x")
 	ctx, cancel := context.WithCancel(t.Context())
 	body := failing{size: 5 << 20, fail: func() error { cancel(); return nil }}
-	_, err := m.Put(ctx, "a/cancelled", body, &driver.PutOptions{})
+	_, err := m.Put(ctx, "a/canceled", body, &driver.PutOptions{})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	_, err = m.Put(t.Context(), "a/failed", failing{size: 5 << 20, fail: func() error { return errors.New("torn") }}, &driver.PutOptions{})
 	wantKind(t, "body that fails", err, ncerr.ErrIO)

@@ -90,14 +90,14 @@ func (m *Map) probe() error {
 	return err
 }
 
-// maxTried is the number of files on which recognise tries a lock. This process may
+// maxTried is the number of files on which recognize tries a lock. This process may
 // lack the permission to read some of them.
 const maxTried = 16
 
-// recognise detects, from the existing names, whether the file system ignores case and
+// recognize detects, from the existing names, whether the file system ignores case and
 // has locks. It calls probe, which creates a file, only if it can open none of the
 // files it tries.
-func (m *Map) recognise() error {
+func (m *Map) recognize() error {
 	d, err := m.openDir(".")
 	if err != nil {
 		return err

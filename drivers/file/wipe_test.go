@@ -25,9 +25,9 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// TestCancelledCreate cancels Create at various points. The old store must be either
+// TestCanceledCreate cancels Create at various points. The old store must be either
 // complete or completely removed.
-func TestCancelledCreate(t *testing.T) {
+func TestCanceledCreate(t *testing.T) {
 	t.Parallel()
 	for n := range int64(6) {
 		dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestCancelledCreate(t *testing.T) {
 			t.Fatal(e)
 		}
 		if want := 2; err == nil && len(left) != 0 || err != nil && len(left) != want {
-			t.Errorf("cancelled after %d checks of the context, %v: %d files are left", n, err, len(left))
+			t.Errorf("canceled after %d checks of the context, %v: %d files are left", n, err, len(left))
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // patient wraps the driver with the retries that all its users have: while a
-// neighbouring object is deleted, the server's directories may cause errors for a
+// neighboring object is deleted, the server's directories may cause errors for a
 // moment.
 type patient struct{ driver.Opener }
 

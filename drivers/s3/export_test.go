@@ -2,6 +2,6 @@ package s3
 
 import "time"
 
-// HaveTime lets cancelled requests take minutes, because the server of the
+// HaveTime lets canceled requests take minutes, because the server of the
 // tests may be slow on a busy machine. It must be called before a store is opened.
 func HaveTime() { lateTime = 5 * time.Minute }

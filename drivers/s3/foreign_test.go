@@ -118,10 +118,10 @@ func TestEmptyOrNot(t *testing.T) {
 	}
 }
 
-// TestCancelledWritesAreWaitedFor uses a server that completes a request after the
-// caller has cancelled it. The call must end only then, so that it cannot undo a later
+// TestCanceledWritesAreWaitedFor uses a server that completes a request after the
+// caller has canceled it. The call must end only then, so that it cannot undo a later
 // call.
-func TestCancelledWritesAreWaitedFor(t *testing.T) {
+func TestCanceledWritesAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {
 		var done atomic.Bool
@@ -150,7 +150,7 @@ func TestCancelledWritesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAbortThatHangs checks that a cancelled upload ends although the server no longer
+// TestAbortThatHangs checks that a canceled upload ends although the server no longer
 // answers, and that the abort is not repeated.
 func TestAbortThatHangs(t *testing.T) {
 	t.Parallel()

@@ -8,12 +8,12 @@ import (
 )
 
 // lateTime limits how long a request that changes an object continues after its caller
-// has cancelled it. Tests change it before they start.
+// has canceled it. Tests change it before they start.
 var lateTime = 10 * time.Second // constant
 
 // outlasting returns a context for a request that changes an object. A server that has
 // received such a request carries it out even if the connection closes, possibly after
-// the caller has started to write the object again. If ctx is cancelled, the request
+// the caller has started to write the object again. If ctx is canceled, the request
 // therefore gets lateTime to complete. A deadline of ctx ends the request at once,
 // because a server that missed it may take long to answer. The caller calls stop when
 // the request is done.

@@ -69,7 +69,7 @@ func TestSlowLookup(t *testing.T) { // sets variables
 		}
 		close(goOn)
 	case <-time.After(time.Minute): // do not wait forever
-		t.Error("a cancelled call waits for another call")
+		t.Error("a canceled call waits for another call")
 		close(goOn)
 		<-second
 	}

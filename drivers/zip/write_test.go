@@ -296,7 +296,7 @@ func TestRemoveIsCareful(t *testing.T) {
 	}
 }
 
-func TestCancelledFlush(t *testing.T) {
+func TestCanceledFlush(t *testing.T) {
 	t.Parallel()
 	path := saved(t, stdZip(t, "", entry{name: "a", content: "1"}))
 	m := opened(t, path, driver.Update, "")

@@ -163,5 +163,5 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, filter.Blob(in, in.MaxBytes+headerSize), nil
 }
 
-// elementSize returns the element size that numcodecs sees, that of the numpy type.
+// elementSize returns the element size that numcodecs sees, that of the NumPy type.
 func elementSize(t dtype.Type) int { return max(t.Size, 1) }

@@ -20,7 +20,7 @@ import (
 // ID is the numcodecs id.
 const ID = "delta"
 
-// Params are the parameters. Types are spelled as in numpy.
+// Params are the parameters. Types are spelled as in NumPy.
 type Params struct {
 	// DType is the type of the decoded elements. The default is the type of the array.
 	DType string `json:"dtype"`
@@ -47,7 +47,7 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.delta", Encode: true, Decode: true, Lossy: true, // sums of floats are rounded
-			Summary: "differences of neighbouring elements", LossNote: "low bits of floats", Transform: driver.ArrayToArray,
+			Summary: "differences of neighboring elements", LossNote: "low bits of floats", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
 				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
 				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: dtype"},
@@ -195,7 +195,7 @@ func (c *Codec) combine(out, a, b []byte, sign int) {
 	}
 }
 
-// cast converts the element of type from at src to type to at dst, as numpy's astype
+// cast converts the element of type from at src to type to at dst, as NumPy's astype
 // does. It truncates bits that do not fit in an integer.
 func cast(to dtype.Type, dst []byte, from dtype.Type, src []byte) {
 	switch {

@@ -78,7 +78,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 }
 
 // Encode scales and rounds src. It computes in the precision of the decoded type if that
-// is a float, and otherwise in float64, as numpy does.
+// is a float, and otherwise in float64, as NumPy does.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.forward, filter.EncodeError)
 }
@@ -127,7 +127,7 @@ func (c *Codec) backward(b []float64) {
 	}
 }
 
-// precision returns the size of the floats that numpy computes with.
+// precision returns the size of the floats that NumPy computes with.
 func precision(t dtype.Type) int {
 	if t.Kind == dtype.Float {
 		return t.Size

@@ -213,7 +213,7 @@ func digits(word []byte) (value, bool) {
 func (r *jsonReader) number(word string) value {
 	switch word {
 	case "NaN":
-		return value{kind: float, f: math.Float64frombits(0x7FF8 << 48)} // as in numpy, without a payload
+		return value{kind: float, f: math.Float64frombits(0x7FF8 << 48)} // as in NumPy, without a payload
 	case "Infinity":
 		return value{kind: float, f: math.Inf(1)}
 	case "-Infinity":

@@ -188,7 +188,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// name returns the type in numpy's spelling.
+// name returns the type in NumPy's spelling.
 func (c *Codec) name() string {
 	if c.typ.Kind == dtype.String {
 		return "|O"

@@ -63,7 +63,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, out, err
 }
 
-// Encode rounds in the precision of the decoded type, as numpy does.
+// Encode rounds in the precision of the decoded type, as NumPy does.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.round, filter.EncodeError)
 }

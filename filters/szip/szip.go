@@ -57,7 +57,7 @@ func Provider() driver.Provider {
 			ID: ID, HDF5: 4, Encode: true, Decode: true,
 			Summary: "szip compression as in HDF5", Transform: driver.BytesToBytes,
 			Params: []driver.Param{
-				{Name: "mask", Type: driver.IntParam, Max: math.MaxUint32, Default: "4", HDF5: 1, Doc: "options; 32 selects nearest neighbour"},
+				{Name: "mask", Type: driver.IntParam, Max: math.MaxUint32, Default: "4", HDF5: 1, Doc: "options; 32 selects nearest neighbor"},
 				{Name: "pixels-per-block", Type: driver.IntParam, Min: 2, Max: maxBlock, Required: true, HDF5: 2, Doc: "even number"},
 				{Name: "bits-per-pixel", Type: driver.IntParam, Max: 64, HDF5: 3, Doc: "0 or absent: computed as in HDF5"},
 				{Name: "pixels-per-scanline", Type: driver.IntParam, Max: maxScanline, HDF5: 4, Doc: "0 or absent: computed as in HDF5"},

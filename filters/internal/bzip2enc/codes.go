@@ -53,7 +53,7 @@ func (e *Encoder) writeCodes(n int) {
 	}
 }
 
-// split returns the initial tables. Each favours a range of symbols with an equal share
+// split returns the initial tables. Each favors a range of symbols with an equal share
 // of the occurrences.
 func (e *Encoder) split(n, count int) [][]uint8 {
 	lengths := make([][]uint8, count)

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// DType returns the type that a parameter names in numpy's spelling, or def if the
+// DType returns the type that a parameter names in NumPy's spelling, or def if the
 // parameter is absent.
 func DType(p *Params, name string, def dtype.Type) dtype.Type {
 	text := p.Text(name)

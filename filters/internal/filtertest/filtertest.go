@@ -1,5 +1,5 @@
 // Package filtertest helps to test the filters. It finds the corpora written by other
-// implementations, reads numpy files and opens codecs.
+// implementations, reads NumPy files and opens codecs.
 package filtertest
 
 import (
@@ -45,7 +45,7 @@ func Corpora(t testing.TB) string {
 	return dir
 }
 
-// Array is a numpy array. Data is in the order in which a codec receives it.
+// Array is a NumPy array. Data is in the order in which a codec receives it.
 type Array struct {
 	Type  dtype.Type
 	Shape []int
@@ -60,7 +60,7 @@ func (a Array) Spec() driver.Spec {
 
 var npyHeader = regexp.MustCompile(`'descr': '([^']*)', 'fortran_order': (\w+), 'shape': \(([^)]*)\)`)
 
-// ReadNPY reads a file in version 1 of numpy's format.
+// ReadNPY reads a file in version 1 of NumPy's format.
 func ReadNPY(t testing.TB, path string) Array {
 	t.Helper()
 	b, err := os.ReadFile(path)
