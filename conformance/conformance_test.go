@@ -70,7 +70,7 @@ func TestStatuses(t *testing.T) {
 		"cleanup fails":      {check: check{Run: func(t conformance.T, _ *box) { t.Cleanup(func() { t.Errorf("left behind") }) }}, want: conformance.StatusFail, message: "left behind"},
 		"ends with its context": {check: check{Limit: 10 * time.Millisecond, Run: func(t conformance.T, _ *box) {
 			<-t.Context().Done()
-		}}, want: conformance.StatusFail, message: "it hangs: nothing happened for 10ms"},
+		}}, want: conformance.StatusFail, message: "the check hangs: no call in 10ms"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestReportForms(t *testing.T) {
 	}
 }
 
-func TestTestMakesSubTests(t *testing.T) { //nolint:paralleltest // it is about the order of tests
+func TestTestMakesSubTests(t *testing.T) { //nolint:paralleltest // the test checks the order of subtests
 	var seen []conformance.Status
 	conformance.TestWith(t, suite(
 		check{ID: "a", Doc: "d", Run: pass},

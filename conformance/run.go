@@ -156,7 +156,7 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 }
 
 // await waits for the end of the check. It ends the context of a check that exceeds
-// limit without a call of Doing, and abandons the check if it still continues. It
+// limit without a call to Doing, and abandons the check if it still continues. It
 // reports whether ctx ended first.
 func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan struct{}) (interrupted bool) {
 	timer := time.NewTimer(limit)
@@ -189,14 +189,14 @@ func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan str
 // tester is the T of one check.
 type tester struct {
 	name   string
-	ctx    context.Context //nolint:containedctx // T hands it out
+	ctx    context.Context //nolint:containedctx // Context returns it to the check
 	cancel context.CancelFunc
 	seed   uint64
 	effort Effort
 
 	mu       sync.Mutex
-	alive    time.Time // time of the last call of Doing
-	doing    []string  // arguments of the last call of Doing
+	alive    time.Time // time of the last call to Doing
+	doing    []string  // arguments of the last call to Doing
 	log      []string  // output of Logf and Errorf
 	failed   bool
 	faulty   bool
@@ -217,7 +217,7 @@ func (t *tester) Step(what ...string) {
 	t.alive, t.doing = time.Now(), what
 }
 
-// idle returns the time since the last call of Doing.
+// idle returns the time since the last call to Doing.
 func (t *tester) idle() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,10 +235,10 @@ func (t *tester) lastly() string {
 	return "; the last call that began: " + strings.Join(t.doing, " ")
 }
 
-// hang records that the check exceeded limit without a call of Doing, and ends its
+// hang records that the check exceeded limit without a call to Doing, and ends its
 // context. Later failures are consequences of that.
 func (t *tester) hang(limit time.Duration) {
-	text := fmt.Sprintf("it hangs: nothing happened for %v", limit) + t.lastly()
+	text := fmt.Sprintf("the check hangs: no call in %v", limit) + t.lastly()
 	t.mu.Lock()
 	t.failed, t.hung = true, true
 	t.log = append(t.log, text)

@@ -84,7 +84,7 @@ func (s *settings) codecs(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // temporary
+	defer os.RemoveAll(dir) //nolint:errcheck // the directory is temporary
 	p, err := startPeer(ctx, s.peers)
 	if err != nil {
 		return err

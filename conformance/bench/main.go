@@ -44,7 +44,7 @@ func main() {
 	flag.IntVar(&s.runs, "runs", 3, "number of repetitions of each measurement")
 	flag.StringVar(&s.dir, "dir", "", "directory for the stores (default a temporary directory)")
 	flag.StringVar(&s.peers, "peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty skips them")
-	flag.StringVar(&s.only, "only", "", "run only stores whose storage and codec (\"zip raw\") contain this text")
+	flag.StringVar(&s.only, "only", "", "run only stores whose storage and codec (\"zip raw\") contain this string")
 	flag.StringVar(&s.child, "child", "", "internal: perform the measurement given as JSON")
 	flag.StringVar(&s.codec, "codec", "", "only compare the levels of a codec, zstd or blosc-zstd, with the peer's")
 	flag.StringVar(&s.data, "data", "/usr/share/ferret-vis/data", "directory of the netCDF files of ferret-datasets, for comparing levels")
@@ -103,7 +103,7 @@ func (s *settings) all(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir) //nolint:errcheck // temporary
+		defer os.RemoveAll(dir) //nolint:errcheck // the directory is temporary
 		s.dir = dir
 	}
 	if err := s.run(); err != nil || s.only != "" || s.peers == "" {

@@ -53,7 +53,7 @@ func (s *settings) peer(name, storage string, c codecSet, op string) (result, er
 			target = strings.TrimSuffix(store, ".zip") + "-peer.zip"
 		}
 		args = append(args, "--like", store, "--like-storage", storage)
-		defer os.RemoveAll(target) //nolint:errcheck // temporary
+		defer os.RemoveAll(target) //nolint:errcheck // the directory is temporary
 	}
 	cmd := exec.Command(python, append(args, target)...)
 	cmd.Stderr = os.Stderr

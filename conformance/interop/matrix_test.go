@@ -70,13 +70,13 @@ var copies = []struct{ sample, layout, options, what, readers string }{
 // TestMatrix reads stores that peers write and lets peers read stores that nczctl
 // writes. It checks the values of every variable and compares the results with the
 // tables of the compatibility page.
-func TestMatrix(t *testing.T) { //nolint:paralleltest // the peers take the cores
+func TestMatrix(t *testing.T) { //nolint:paralleltest // the peer programs use all cores
 	for _, c := range columns {
 		need(t, packages[c.name]...)
 	}
 	here, there := newMatrix(), newMatrix()
-	t.Run("read here", func(t *testing.T) { readHere(t, here) })    //nolint:paralleltest // the peers take the cores
-	t.Run("read there", func(t *testing.T) { readThere(t, there) }) //nolint:paralleltest // the peers take the cores
+	t.Run("read here", func(t *testing.T) { readHere(t, here) })    //nolint:paralleltest // the peer programs use all cores
+	t.Run("read there", func(t *testing.T) { readThere(t, there) }) //nolint:paralleltest // the peer programs use all cores
 	if t.Failed() {
 		return
 	}

@@ -127,7 +127,7 @@ func Run(cmd *exec.Cmd, plan Plan) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory of a test
+	defer os.RemoveAll(dir) //nolint:errcheck // the directory is temporary
 	self, err := os.Executable()
 	if err != nil {
 		return Outcome{}, err
@@ -311,7 +311,7 @@ func (t *tracer) strike(tid int) {
 	}
 }
 
-// resume resumes a thread, unless it was killed meanwhile.
+// resume resumes a thread, unless it was killed since.
 func (t *tracer) resume(tid int, signal syscall.Signal) { _ = unix.PtraceCont(tid, int(signal)) }
 
 // wait waits for the thread pid, or for any thread if pid is -1.

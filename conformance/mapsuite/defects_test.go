@@ -23,7 +23,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// hooked is a Map with some of its methods replaced.
+// hooked is a Map that replaces some methods of another Map.
 type hooked struct {
 	driver.Map
 	put   func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error)
@@ -71,8 +71,8 @@ func (m *meeting) wait(n int) {
 	}
 }
 
-// all is more than the number of calls that the checks run concurrently, so the last of
-// them started later.
+// all exceeds the number of concurrent calls in any check. After that many calls, the
+// last one started after the wait.
 const all = 4
 
 func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -500,7 +500,7 @@ func (b buffering) part(ctx context.Context, base, own driver.Map) error {
 	return nil
 }
 
-// replace replaces the content of dst with that of src.
+// replace replaces the content of dst with the content of src.
 func replace(ctx context.Context, dst, src driver.Map) error {
 	for e, err := range dst.List(ctx, "", &driver.ListOptions{Recursive: true}) {
 		if err == nil {
@@ -677,7 +677,7 @@ func TestCrashes(t *testing.T) {
 }
 
 // TestLeaks tests drivers that leak descriptors and memory.
-func TestLeaks(t *testing.T) { //nolint:paralleltest // it counts the descriptors of the process
+func TestLeaks(t *testing.T) { //nolint:paralleltest // the test counts the descriptors of the process
 	if _, err := os.ReadDir("/proc/self/fd"); err != nil {
 		t.Skip("descriptors cannot be counted here")
 	}

@@ -130,7 +130,7 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer w.Close(ctx) //nolint:errcheck // nothing was written
+		defer w.Close(ctx) //nolint:errcheck // no data was written, so Close cannot lose any
 	}
 	m, err := g.Opener.Open(ctx, spec)
 	if err != nil {

@@ -59,7 +59,7 @@ func (s *settings) run(ctx context.Context) error {
 		return err
 	}
 	s.dir = dir
-	defer os.RemoveAll(s.dir) //nolint:errcheck // temporary
+	defer os.RemoveAll(s.dir) //nolint:errcheck // the directory is temporary
 	fmt.Fprintf(os.Stdout, "%d variables, GOMAXPROCS %d, best of %d\n\n", s.vars, runtime.GOMAXPROCS(0), s.rounds*s.each)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "store\tmetadata\tnczarr\tallocations\tKiB\tzarr-python\tratio\tnetCDF4\tratio\t")

@@ -36,8 +36,8 @@ func main() {
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 7, "number of pairs of samples per line")
 	flag.DurationVar(&s.sample, "sample", 200*time.Millisecond, "length of a sample")
-	flag.StringVar(&s.only, "only", "", "run only lines that contain this text, such as \"whole 1024\"")
-	flag.StringVar(&s.planes, "plane", "", "run only planes whose name contains this text, such as \"level 1\"")
+	flag.StringVar(&s.only, "only", "", "run only lines that contain this string, such as \"whole 1024\"")
+	flag.StringVar(&s.planes, "plane", "", "run only planes whose name contains this string, such as \"level 1\"")
 	flag.Parse()
 	if err := s.run(context.Background(), self); err != nil {
 		fmt.Fprintln(os.Stderr, "planebench:", err)
@@ -87,7 +87,7 @@ func (s *settings) run(ctx context.Context, self plugin.Self) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // temporary
+	defer os.RemoveAll(dir) //nolint:errcheck // the directory is temporary
 	s.dir = dir
 	fmt.Printf("%d pairs of %v samples per line; load average at the start: %s\n\n", s.rounds, s.sample, load())
 	fmt.Println("| work | chunk | callers | plane | in process, µs a chunk | ratio of speed | CPU, µs a chunk | ratio of CPU |")

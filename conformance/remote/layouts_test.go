@@ -42,10 +42,10 @@ func ok(t *testing.T, err error) {
 // layout in a bucket and in a directory. The values must be correct, and the objects of
 // both must be equal byte by byte. The test reads the bucket's objects from the
 // directory of the server.
-func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv := bucket(t)
 	o := nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
-	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1} { //nolint:paralleltest // one after the other in one bucket
+	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1} { //nolint:paralleltest // the layouts share a bucket and must run in sequence
 		t.Run(layout.String(), func(t *testing.T) {
 			dir, key := t.TempDir(), "l"+layout.String()
 			local := filepath.Join(dir, key) + "#mode=" + format(layout)

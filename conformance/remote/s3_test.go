@@ -34,7 +34,7 @@ func bucket(t *testing.T) *s3server.Server {
 }
 
 // TestRequestsOfS3 compares the requests to an S3 server with the table.
-func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv, rows, r := bucket(t), table(t), newRounds()
 	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
 	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) {
@@ -66,7 +66,7 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // it sets variables
 
 // TestCreateIsRepeated checks that creating a dataset over another one, and aborting
 // the creation, succeed although each kind of request fails at first.
-func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv := bucket(t)
 	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
 	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) {
@@ -103,7 +103,7 @@ func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // it sets varia
 
 // TestSoakS3 writes, reads, lists and deletes objects of a real S3 server through a
 // proxy that spoils one exchange in twenty.
-func TestSoakS3(t *testing.T) { //nolint:paralleltest // it counts goroutines and sets variables
+func TestSoakS3(t *testing.T) { //nolint:paralleltest // the test counts goroutines and sets environment variables
 	srv := bucket(t)
 	base := measure()
 	t.Run("run", func(t *testing.T) {

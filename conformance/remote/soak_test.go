@@ -139,7 +139,7 @@ func stack(t *testing.T, m driver.Map, stats *layer.Stats, readOnly bool) *zmap.
 
 // TestSoakHTTP reads from a web server through a proxy that spoils one exchange in
 // twenty, while the files change.
-func TestSoakHTTP(t *testing.T) { //nolint:paralleltest // it counts goroutines
+func TestSoakHTTP(t *testing.T) { //nolint:paralleltest // the test counts goroutines
 	base := measure()
 	t.Run("run", func(t *testing.T) {
 		dir := t.TempDir()

@@ -25,7 +25,7 @@ func quickDir() string {
 	if err != nil {
 		return ""
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // in memory
+	defer os.Remove(f.Name()) //nolint:errcheck // the file is in memory
 	defer f.Close()
 	if unix.Fsetxattr(int(f.Fd()), "user.nczarr", nil, 0) != nil {
 		return ""

@@ -32,7 +32,7 @@ func seed(f *fake) (uint64, string) {
 	return n, f.log.String()
 }
 
-func TestNew(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestNew(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	for value, want := range map[string]uint64{"": 1, "1": 1, "7": 7, "18446744073709551615": 1<<64 - 1} {
 		t.Setenv(testseed.Var, value)
 		if got, log := seed(&fake{TB: t}); got != want || log != "" {
@@ -47,7 +47,7 @@ func TestNew(t *testing.T) { //nolint:paralleltest // it sets variables
 		t.Setenv(testseed.Var, value)
 		f := &fake{TB: t}
 		if seed(f); !strings.Contains(f.fatal, "NCZARR_SEED") {
-			t.Errorf("%q: want it refused, got %q", value, f.fatal)
+			t.Errorf("%q: want an error, got %q", value, f.fatal)
 		}
 	}
 }

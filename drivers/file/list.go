@@ -169,7 +169,7 @@ var errFound = errors.New("found")
 // many links lead there: the number of paths may be exponential.
 type search struct {
 	m    *Map
-	ctx  context.Context          //nolint:containedctx // lives as long as the listing
+	ctx  context.Context          //nolint:containedctx // the context has the lifetime of the listing
 	seen map[uint64][]fs.FileInfo // directories reached through links that contain no object, by file number
 }
 

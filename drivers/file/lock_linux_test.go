@@ -58,7 +58,7 @@ func child(t *testing.T, store string) *exec.Cmd {
 
 // TestProcessesCount increments one object from several processes. No increment may be
 // lost.
-func TestProcessesCount(t *testing.T) { //nolint:paralleltest // it starts children
+func TestProcessesCount(t *testing.T) { //nolint:paralleltest // the test starts child processes
 	const processes, each = 4, 200
 	if store := os.Getenv("NCZARR_TEST_WRITER"); store != "" {
 		m := open(t, store, driver.Update)
@@ -90,7 +90,7 @@ func TestProcessesCount(t *testing.T) { //nolint:paralleltest // it starts child
 
 // TestKilledIncrement kills a process at each step of a conditional put. The next put
 // must not wait for a lock, and must find either the old or the new content.
-func TestKilledIncrement(t *testing.T) { //nolint:paralleltest // it kills children
+func TestKilledIncrement(t *testing.T) { //nolint:paralleltest // the test kills child processes
 	if store := os.Getenv("NCZARR_TEST_WRITER"); store != "" {
 		increment(t, open(t, store, driver.Update), "n")
 		return
@@ -156,7 +156,7 @@ func TestLockedObject(t *testing.T) {
 	}
 }
 
-// A put sets a later time than that of the object it replaces, so that versions do not
+// A put sets a later time than the object it replaces has, so that versions do not
 // repeat if clocks differ.
 func TestVersionsGoOn(t *testing.T) {
 	t.Parallel()

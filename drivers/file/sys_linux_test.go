@@ -133,7 +133,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestKilledWriter kills a process that repeatedly overwrites one object. The object
 // must be complete each time, and the next put must remove leftover files.
-func TestKilledWriter(t *testing.T) { //nolint:paralleltest // it kills children
+func TestKilledWriter(t *testing.T) { //nolint:paralleltest // the test kills child processes
 	store := os.Getenv("NCZARR_TEST_WRITER")
 	if store != "" {
 		m := open(t, store, driver.Update)

@@ -184,7 +184,7 @@ func TestAnswers(t *testing.T) {
 
 // TestBlindRange checks that reading a range of an object without a length returns the
 // right bytes and buffers only the range.
-func TestBlindRange(t *testing.T) { //nolint:paralleltest // it measures memory
+func TestBlindRange(t *testing.T) { //nolint:paralleltest // the test measures memory
 	const size = 32 << 20
 	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<12)
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -245,7 +245,7 @@ func TestBlindTogether(t *testing.T) {
 	slow := make(chan error)
 	go func() { slow <- get("slow") }()
 	<-asked
-	for m.(*httpdriver.Map).Held() < int64(len(body)) { // Held is specific to this driver
+	for m.(*httpdriver.Map).Held() < int64(len(body)) { // only this driver's Map has the method Held
 		time.Sleep(time.Millisecond) // not all bytes have arrived yet
 	}
 	err := get("other")
@@ -311,8 +311,8 @@ func slowly(unit time.Duration, stops bool) http.HandlerFunc {
 // TestUnreachable checks that a missing server is not reported as a missing object.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	const nobody = "http://127.0.0.1:1" // a port that the system does not assign by itself
-	_, err := open(t, nobody, `{"query": "sig=hush"}`).Stat(t.Context(), "k")
+	const unused = "http://127.0.0.1:1" // a port that the system never assigns automatically
+	_, err := open(t, unused, `{"query": "sig=hush"}`).Stat(t.Context(), "k")
 	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !again || strings.Contains(err.Error(), "hush") {
 		t.Errorf("got %v", err)
 	}
@@ -355,7 +355,7 @@ func TestHeadRefused(t *testing.T) {
 			http.ServeContent(w, r, "x", time.Unix(1e9, 0), bytes.NewReader(make([]byte, n)))
 		}
 	}
-	ignoring := func(n int) http.HandlerFunc { // of ranges
+	ignoring := func(n int) http.HandlerFunc { // a server that ignores ranges
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, n)) }
 	}
 	bare416 := func(w http.ResponseWriter, r *http.Request) {
@@ -561,7 +561,7 @@ func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, status(200))
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain, http.StatusFound) }))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it would report the refused certificate
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the log would report the rejected certificate
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	_, _, err := open(t, s.URL, "").Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
@@ -607,7 +607,7 @@ func TestCancel(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, cancel)
 		return make([]byte, n), nil
 	})
-	if err != context.Canceled { //nolint:errorlint // it must be bare
+	if err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
 		t.Errorf("got %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	if err != nil {
 		return driver.Info{}, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it has no content
+	defer resp.Body.Close() //nolint:errcheck // the response to HEAD has no body
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented,
 		http.StatusNotFound, http.StatusGone:
@@ -56,7 +56,7 @@ func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 	if err != nil {
 		return driver.Info{}, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // only its head counts
+	defer resp.Body.Close() //nolint:errcheck // only the header of the response is used
 	text := resp.Header.Get("Content-Range")
 	first, last, size, ok := contentRange(text)
 	empty := resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
@@ -72,7 +72,7 @@ func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 	case resp.StatusCode == http.StatusOK && resp.ContentLength >= 0:
 		return info(resp.Header, resp.ContentLength), nil
 	}
-	_ = resp.Body.Close() // frees the connection for the next request
+	_ = resp.Body.Close() // this frees the connection for the next request
 	_, i, err := m.Get(ctx, key, &driver.GetOptions{Limit: m.o.MaxBlind}, driver.Heap)
 	return i, err
 }
@@ -96,7 +96,7 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 	if err != nil {
 		return nil, driver.Info{}, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // what was read is judged by its length
+	defer resp.Body.Close() //nolint:errcheck // the length of the data is checked instead
 	g := &get{m: m, ctx: ctx, key: key, opts: opts, alloc: alloc, resp: resp}
 	switch {
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && opts.Range != nil:
@@ -154,7 +154,7 @@ func sameVersion(i driver.Info, opts *driver.GetOptions) error {
 // get holds the state of one response that is being read.
 type get struct {
 	m     *Map
-	ctx   context.Context //nolint:containedctx // lives as long as the Get
+	ctx   context.Context //nolint:containedctx // the context has the lifetime of the Get
 	key   string
 	opts  *driver.GetOptions
 	alloc driver.Alloc

@@ -19,7 +19,7 @@ const (
 
 // TestRealBucket runs the suite on the bucket named by the environment, with the user's
 // own credentials, which TestMain removes for all other tests.
-func TestRealBucket(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestRealBucket(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	server, bucket := os.Getenv(hostVar), os.Getenv(bucketVar)
 	if server == "" || bucket == "" {
 		t.Skipf("%s and %s are not set", hostVar, bucketVar)

@@ -42,7 +42,7 @@ func (m *bucketMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 		}
 		return nil, driver.Info{}, err
 	}
-	defer out.Body.Close() //nolint:errcheck // only read
+	defer out.Body.Close() //nolint:errcheck // the body is only read, so Close cannot lose data
 	info, n, err := checkAnswer(out, opts)
 	if err != nil {
 		return nil, info, err
@@ -53,7 +53,7 @@ func (m *bucketMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	}
 	data, info, err := m.fill(ctx, mem, out.Body, info)
 	if sum := out.ChecksumCRC32C; err != nil && len(data) > 0 && in.Range == nil && sum != nil && !strings.Contains(*sum, "-") {
-		info.CRC32C = *sum // lets the caller check the whole object after reading the rest; a hyphen marks a checksum of part checksums
+		info.CRC32C = *sum // the caller can check the whole object after it has read the rest; a hyphen marks a checksum of part checksums
 	}
 	return data, info, err
 }
@@ -89,7 +89,7 @@ func (m *bucketMap) getEmpty(ctx context.Context, key string, opts *driver.GetOp
 		return nil, info, err
 	}
 	if n != 0 {
-		return nil, info, answerError("it refused a range inside an object of %d bytes", info.Size)
+		return nil, info, answerError("a range inside an object of %d bytes was refused", info.Size)
 	}
 	mem, err := alloc(0)
 	return mem, info, err
@@ -241,7 +241,7 @@ func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, 
 		}
 		return driver.Info{}, "", err
 	}
-	defer out.Body.Close() //nolint:errcheck // only its head counts
+	defer out.Body.Close() //nolint:errcheck // only the header of the response is used
 	if _, err := io.Copy(io.Discard, io.LimitReader(out.Body, 2)); err != nil {
 		return driver.Info{}, "", fail(ctx, err)
 	}
@@ -263,7 +263,7 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 		return driver.Info{}, "", err
 	}
 	if out.ContentLength == nil || *out.ContentLength != 0 {
-		return driver.Info{}, "", answerError("it refused the first byte of an object that is not empty")
+		return driver.Info{}, "", answerError("the first byte of a nonempty object was refused")
 	}
 	info := driver.Info{}
 	if out.ETag != nil {

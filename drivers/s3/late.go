@@ -39,7 +39,7 @@ func outlasting(ctx context.Context) (late context.Context, stop func()) {
 // out a request that was not sent completely.
 type untilEnd struct {
 	io.ReadSeeker
-	ctx context.Context //nolint:containedctx // that of the request
+	ctx context.Context //nolint:containedctx // the context has the lifetime of the request
 }
 
 // Read implements io.Reader.

@@ -39,7 +39,7 @@ func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOp
 				last, err = yieldPage(page, prefix, &o, last, yield)
 			}
 			switch {
-			case err == errStop: //nolint:errorlint // made here, never wrapped
+			case err == errStop: //nolint:errorlint // the error is created here and never wrapped
 				return
 			case err != nil:
 				yield(driver.Entry{}, err)

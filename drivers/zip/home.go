@@ -52,7 +52,7 @@ func newFileHome(path string, sync bool) (*fileHome, error) {
 	for range 40 {
 		target, err := os.Readlink(path)
 		if err != nil {
-			return &fileHome{path: path, sync: sync}, nil //nolint:nilerr // it is no link
+			return &fileHome{path: path, sync: sync}, nil //nolint:nilerr // the error means that the path is not a symbolic link
 		}
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(path), target)

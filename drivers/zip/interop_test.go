@@ -178,7 +178,7 @@ func TestCorpora(t *testing.T) {
 }
 
 // TestBig writes and reads a member of more than 4 GiB, and members after it.
-func TestBig(t *testing.T) { //nolint:paralleltest // it takes much memory
+func TestBig(t *testing.T) { //nolint:paralleltest // the test needs much memory
 	if os.Getenv("NCZARR_BIG") == "" {
 		t.Skip("needs 10 GiB of disk; set NCZARR_BIG")
 	}

@@ -12,7 +12,7 @@ import (
 // no locks.
 func tryLock(f *os.File) (bool, error) {
 	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == syscall.EWOULDBLOCK { //nolint:errorlint // a bare number
+	if err == syscall.EWOULDBLOCK { //nolint:errorlint // a system call returns an unwrapped Errno
 		return false, nil
 	}
 	return err == nil, err
@@ -29,7 +29,7 @@ func flock(f *os.File, how int) error {
 	var locked error
 	err = raw.Control(func(fd uintptr) {
 		for {
-			if locked = syscall.Flock(int(fd), how); locked != syscall.EINTR { // not wrapped
+			if locked = syscall.Flock(int(fd), how); locked != syscall.EINTR { // a system call returns an unwrapped Errno
 				return
 			}
 		}

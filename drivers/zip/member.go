@@ -212,7 +212,7 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 	if r.method == methodBzip2 {
 		z.out = bzip2.NewReader(z.in)
 	} else {
-		if err := z.flate.(flate.Resetter).Reset(z.in, nil); err != nil { //nolint:forcetypeassert // promised by package flate
+		if err := z.flate.(flate.Resetter).Reset(z.in, nil); err != nil { //nolint:forcetypeassert // flate.NewReader documents that its result implements Resetter
 			return 0, err
 		}
 		z.out = z.flate

@@ -145,7 +145,7 @@ func (w window) readAt(_ context.Context, p []byte, off int64) (int, error) {
 
 // stream reads a part of a reader sequentially.
 type stream struct {
-	ctx      context.Context //nolint:containedctx // lives as long as one call
+	ctx      context.Context //nolint:containedctx // the context has the lifetime of one call
 	r        reader
 	off, end int64
 }

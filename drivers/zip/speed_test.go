@@ -67,7 +67,7 @@ func openClose(t testing.TB, path string) (bytes, mallocs uint64, took time.Dura
 
 // TestOpen100k checks the memory used to open an archive of 100,000 members: at most 16
 // MiB, without an allocation per member.
-func TestOpen100k(t *testing.T) { //nolint:paralleltest // it measures
+func TestOpen100k(t *testing.T) { //nolint:paralleltest // the test measures performance
 	for _, prefix := range []string{"", "data.zarr/"} {
 		path := manyMembers(t, 100_000, prefix)
 		got, mallocs, took := openClose(t, path)
@@ -120,7 +120,7 @@ func BenchmarkOpen100kStd(b *testing.B) {
 
 // TestGetAllocations checks that reading a stored object, whole or in part, into the
 // caller's memory does not allocate after the first read.
-func TestGetAllocations(t *testing.T) { //nolint:paralleltest // it measures
+func TestGetAllocations(t *testing.T) { //nolint:paralleltest // the test measures performance
 	path := saved(t, stdZip(t, "", entry{name: ".zgroup", content: "{}"}, entry{name: "v/0", content: string(make([]byte, 10000))},
 		entry{name: "v/1", content: string(make([]byte, 10000)), deflate: true}))
 	dst := make([]byte, 10000)

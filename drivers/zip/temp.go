@@ -41,9 +41,9 @@ func makeTemp(dir, base string) (*os.File, error) {
 		}
 		free, err := tryLock(f)
 		if err != nil || free && sameName(f) {
-			return f, nil //nolint:nilerr // without locks nobody sweeps
+			return f, nil //nolint:nilerr // without locks no process removes temporary files
 		}
-		_ = discard(f) // another process swept it before it was locked
+		_ = discard(f) // another process removed the file before it was locked
 	}
 }
 

@@ -17,7 +17,7 @@ const l1 = 32 << 10
 // slow reports whether an inner codec compresses better with large blocks.
 func slow(name string) bool { return name == "lz4hc" || name == "zlib" || name == "zstd" }
 
-// blockSize returns the size of blocks in bytes. It is close to that of c-blosc 1.21, so
+// blockSize returns the size of blocks in bytes. The size is close to the one in c-blosc 1.21, so
 // that the sizes of frames are comparable.
 func (p Params) blockSize(typesize, total int) int {
 	if total < typesize {
@@ -176,7 +176,7 @@ func (c *Codec) encodeStream(s *scratch, dst, src []byte) (n int, err error) {
 		n, err = c.zenc.Encode(dst, src)
 	}
 	if err != nil {
-		return 0, nil //nolint:nilerr // all of them fail for want of room only
+		return 0, nil //nolint:nilerr // the encoders fail only if the output does not fit
 	}
 	return n, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
-// endsLater is a context that ends after a number of calls of Err.
+// endsLater is a context that ends after a number of calls to Err.
 type endsLater struct {
 	context.Context // the parent
 	left            int
@@ -40,7 +40,7 @@ func TestInterrupted(t *testing.T) {
 	empty := func(one string) []byte { return bytes.Repeat([]byte(one), 10000) }
 	for name, c := range map[string]struct {
 		id, params string
-		src        []byte // nil for encoded noise
+		src        []byte // input of Decode; nil for encoded noise
 	}{
 		"bz2":           {"bz2", `{}`, nil},
 		"bz2, empty":    {"bz2", `{}`, empty("BZh9\x17rE8P\x90\x00\x00\x00\x00")},
@@ -54,7 +54,7 @@ func TestInterrupted(t *testing.T) {
 		dst, src := make([]byte, len(noise)), c.src
 		if src == nil {
 			src = make([]byte, out.MaxBytes)
-			if _, err := codec.Encode(&endsLater{t.Context(), 2}, src, noise); err != context.Canceled { //nolint:errorlint // it must be bare
+			if _, err := codec.Encode(&endsLater{t.Context(), 2}, src, noise); err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
 				t.Errorf("%s, encoding: got %v", name, err)
 			}
 			n, err := codec.Encode(t.Context(), src, noise) // after an interrupted call
@@ -66,7 +66,7 @@ func TestInterrupted(t *testing.T) {
 		if _, err := codec.Decode(t.Context(), dst, src); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := codec.Decode(&endsLater{t.Context(), 3}, dst, src); err != context.Canceled { //nolint:errorlint // it must be bare
+		if _, err := codec.Decode(&endsLater{t.Context(), 3}, dst, src); err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

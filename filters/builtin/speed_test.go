@@ -57,7 +57,7 @@ func opened(t testing.TB, steps []driver.Step, n int) (p *codec.Pipeline, plain,
 
 // TestNoAllocationsPerChunk checks that decoding many chunks allocates no memory per
 // chunk.
-func TestNoAllocationsPerChunk(t *testing.T) { //nolint:paralleltest // it measures
+func TestNoAllocationsPerChunk(t *testing.T) { //nolint:paralleltest // the test measures performance
 	if raceOn {
 		t.Skip("allocations are not counted under the race detector")
 	}

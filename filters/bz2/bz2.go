@@ -29,7 +29,7 @@ type Params struct {
 // with ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct {
 	level int
-	pool  sync.Pool // of *bzip2enc.Encoder
+	pool  sync.Pool // values of type *bzip2enc.Encoder
 }
 
 var _ driver.Codec = (*Codec)(nil)
@@ -112,7 +112,7 @@ func failed(ctx context.Context, err error) error {
 // input stops reading when the context ends. The decoder may read much input without
 // producing output.
 type input struct {
-	ctx context.Context //nolint:containedctx // lives as long as one call
+	ctx context.Context //nolint:containedctx // the context has the lifetime of one call
 	io.Reader
 }
 

@@ -32,7 +32,7 @@ func TestRedirectNearer(t *testing.T) {
 		first := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+from+"/?to="+to, nil)
 		first.RequestURI = ""
 		var resp *http.Response
-		if proxy != "" { // the proxy answers for from
+		if proxy != "" { // the proxy responds in place of from
 			resp, err = (&http.Client{Transport: tr}).Do(first)
 		} else {
 			second := httptest.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)

@@ -161,7 +161,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // watch cancels a request that makes no progress.
 type watch struct {
-	ctx    context.Context //nolint:containedctx // lives as long as the request
+	ctx    context.Context //nolint:containedctx // the context has the lifetime of the request
 	cancel context.CancelCauseFunc
 	o      Options
 	timer  *time.Timer

@@ -96,13 +96,13 @@ func TestRetryAfter(t *testing.T) {
 // context error of the caller takes precedence.
 func TestFailed(t *testing.T) {
 	t.Parallel()
-	_, err := http.Get("http://127.0.0.1:1/?sig=hush") //nolint:bodyclose // it fails
+	_, err := http.Get("http://127.0.0.1:1/?sig=hush") //nolint:bodyclose // the request fails, so it has no response
 	if err == nil || strings.Contains(web.RequestError(t.Context(), err).Error(), "hush") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := web.RequestError(ctx, err); got != context.Canceled { //nolint:errorlint // it must be bare
+	if got := web.RequestError(ctx, err); got != context.Canceled { //nolint:errorlint // the contract is to return the identical error
 		t.Errorf("got %v", got)
 	}
 	known := ncerr.Errorf(ncerr.ErrLimit, "", "", "too much")

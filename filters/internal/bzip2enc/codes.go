@@ -160,7 +160,7 @@ func (q *queue) Less(i, j int) bool {
 	return a.depth < b.depth || a.depth == b.depth && q.ids[i] < q.ids[j]
 }
 func (q *queue) Swap(i, j int) { q.ids[i], q.ids[j] = q.ids[j], q.ids[i] }
-func (q *queue) Push(x any)    { q.ids = append(q.ids, x.(int)) } //nolint:forcetypeassert // only ints are pushed
+func (q *queue) Push(x any)    { q.ids = append(q.ids, x.(int)) } //nolint:forcetypeassert // the value is always an int
 func (q *queue) Pop() any {
 	x := q.ids[len(q.ids)-1]
 	q.ids = q.ids[:len(q.ids)-1]
@@ -178,7 +178,7 @@ func huffman(lengths []uint8, freq []int32) {
 		}
 		heap.Init(q)
 		for q.Len() > 1 {
-			a, b := heap.Pop(q).(int), heap.Pop(q).(int) //nolint:forcetypeassert // see Push
+			a, b := heap.Pop(q).(int), heap.Pop(q).(int) //nolint:forcetypeassert // the value is always an int
 			x, y := q.nodes[a], q.nodes[b]
 			q.nodes = append(q.nodes, node{x.weight + y.weight, max(x.depth, y.depth) + 1, a, b})
 			heap.Push(q, len(q.nodes)-1)

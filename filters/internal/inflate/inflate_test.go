@@ -170,7 +170,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestPoolAllocatesNothing(t *testing.T) { //nolint:paralleltest // it counts allocations
+func TestPoolAllocatesNothing(t *testing.T) { //nolint:paralleltest // the test counts allocations
 	if raceOn {
 		t.Skip("allocations are not counted under the race detector")
 	}

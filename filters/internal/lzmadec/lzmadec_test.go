@@ -137,7 +137,7 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	src := unhex(t, xzSizes)
 	dst := make([]byte, 64)
-	const head = 12 // of the stream; the first block follows
+	const head = 12 // length of the stream header
 	first := int(src[head]+1) * 4
 	index := len(src) - 12 - int(binary.LittleEndian.Uint32(src[len(src)-8:])+1)*4
 	sum := func(b []byte) { // the last four bytes of a part are its checksum
@@ -181,7 +181,7 @@ func TestOtherFilters(t *testing.T) {
 
 // TestBombs decodes tiny inputs that declare, or contain, much data. They must allocate
 // no more memory than the model, besides the given output.
-func TestBombs(t *testing.T) { //nolint:paralleltest // it measures memory
+func TestBombs(t *testing.T) { //nolint:paralleltest // the test measures memory
 	huge := unhex(t, xzRepeats)
 	huge[16] = 40 // the largest dictionary, 4 GiB
 	binary.LittleEndian.PutUint32(huge[20:], crc32.ChecksumIEEE(huge[12:20]))
@@ -218,7 +218,7 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // it measures memory
 // 1 MiB in all.
 func bomb(t testing.TB) []byte {
 	t.Helper()
-	const head, chunk = 24, 16 // of xzRepeats
+	const head, chunk = 24, 16 // offset of the chunks in xzRepeats, and length of one
 	one := unhex(t, xzRepeats)
 	out := bytes.Clone(one[:head])
 	for range 1 << 20 / 240 {
