@@ -44,7 +44,7 @@ type Check[S any] struct {
 	// Effort is the minimum effort at which the check runs; 0 means that it always
 	// runs.
 	Effort Effort
-	// Limit is the maximum time between two calls of T.Doing; 0 means [Options.Limit].
+	// Limit is the maximum time between two calls to T.Doing; 0 means [Options.Limit].
 	Limit time.Duration
 	// Run performs the check. It runs in its own goroutine and must not leave other
 	// goroutines running.

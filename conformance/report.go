@@ -36,9 +36,9 @@ type Result struct {
 // Subject identifies exactly what was checked, as far as known. A name alone is not
 // sufficient for a certificate.
 type Subject struct {
-	Path    string `json:"path,omitempty"`    // of the executable
+	Path    string `json:"path,omitempty"`    // path of the executable
 	Version string `json:"version,omitempty"` // reported by the executable
-	SHA256  string `json:"sha256,omitempty"`  // of the executable
+	SHA256  string `json:"sha256,omitempty"`  // checksum of the executable
 }
 
 // Totals counts the results by status.
@@ -53,7 +53,7 @@ type Totals struct {
 
 // Report is the outcome of a run. It is complete enough to be published unmodified.
 type Report struct {
-	Schema       int      `json:"schema"` // version of the report format, 2
+	Schema       int      `json:"schema"` // version of the report format; currently 2
 	Tool         string   `json:"tool,omitempty"`
 	Suite        string   `json:"suite"`
 	SuiteVersion string   `json:"suite_version"`
@@ -128,8 +128,7 @@ func (r *Report) reached() Level {
 	return Extended
 }
 
-// OK reports whether all checks of the run were performed without a failure, and at
-// least one passed.
+// OK reports whether at least one check passed and none failed.
 func (r *Report) OK() bool {
 	return r.Totals.Fail == 0 && r.Totals.Error == 0 && r.Totals.Pass > 0
 }

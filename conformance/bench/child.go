@@ -205,7 +205,7 @@ func readInto(name string, buf []byte) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // only read
+	defer f.Close() // opened for reading
 	info, err := f.Stat()
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ var compared = map[string]struct {
 
 const levels = 9
 
-// arrayBytes returns the maximum size of an array in bytes, which is that of a float32
+// arrayBytes returns the maximum size of an array in bytes, which is the size of a float32
 // chunk.
 func (s *settings) arrayBytes() int { return int(s.chunk * s.chunk * 4) }
 
@@ -183,7 +183,7 @@ func (s *settings) unpacked(p *peer, dir string) ([]sample.Array, error) {
 	return arrays, nil
 }
 
-// documents returns the documentation of this project as one text, truncated to size.
+// documents returns the concatenated documentation of this project, truncated to size.
 func documents(size int) ([]byte, error) {
 	var all []byte
 	err := filepath.WalkDir("docs", func(path string, d os.DirEntry, err error) error {
@@ -234,7 +234,7 @@ func (s *settings) turns(ctx context.Context, p *peer, to *comparison, a sample.
 		best.peer.least(r)
 		return err
 	}
-	runtime.GC() // so that it does not run during a measurement
+	runtime.GC() // the collector must not run during a measurement
 	// The first run initializes the tables of the encoder.
 	order := []func() error{own, own, peers}
 	for range s.runs {

@@ -67,7 +67,7 @@ func main() {
 // job describes one measurement for a child process.
 type job struct {
 	Op        string // read, write or baseline
-	URL       string // of the dataset
+	URL       string // URL of the dataset
 	Isolation string
 	Codecs    string // JSON list
 	Rows      int64
@@ -77,9 +77,9 @@ type job struct {
 
 // result is the outcome of one measurement.
 type result struct {
-	Seconds float64 `json:"seconds"` // of reads: into untouched memory
-	Touch   float64 `json:"touch"`   // of reads: time to touch as much new memory as the array takes
-	Peak    int64   `json:"peak"`    // bytes, of the measuring process
+	Seconds float64 `json:"seconds"` // for reads, the time to read into untouched memory
+	Touch   float64 `json:"touch"`   // for reads, the time to touch as much new memory as the array takes
+	Peak    int64   `json:"peak"`    // peak memory of the measuring process in bytes
 	Size    int64   `json:"size"`    // size of the store in bytes
 	Sum     string  `json:"sum"`     // SHA-256 of the array that was read
 }

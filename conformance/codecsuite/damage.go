@@ -57,7 +57,7 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 	return dst[:n:n]
 }
 
-// wellFormed checks that a decoded value holds the number of valid UTF-8 texts that c.in
+// wellFormed checks that a decoded value holds the number of valid UTF-8 strings that c.in
 // declares.
 func (c *opened) wellFormed(t conformance.T, what string, value []byte) {
 	n, err := c.in.Elements()
@@ -71,7 +71,7 @@ func (c *opened) wellFormed(t conformance.T, what string, value []byte) {
 	}
 	for i := range n {
 		if text := v.At(i); !utf8.Valid(text) {
-			t.Errorf("%s: text %d is not UTF-8: % x", what, i, text)
+			t.Errorf("%s: string %d is not UTF-8: % x", what, i, text)
 			return
 		}
 	}
@@ -180,7 +180,7 @@ func largeInput(t conformance.T, e *Env) {
 		}
 		c.large = true
 		enc := c.encode(t, c.data(n, pattern, t.Seed()))
-		for range 5 { // a parallel decoder may lose the errors of some parts
+		for range 5 { // a parallel decoder may drop the errors from some parts
 			c.flip(t, enc, r.IntN(8*len(enc)))
 		}
 		cut := r.IntN(len(enc))
@@ -466,7 +466,7 @@ func (e *Env) released(t conformance.T, n, types int) {
 	})
 }
 
-// scrawl is the byte that memory is overwritten with.
+// scrawl is the byte that overwrites memory.
 const scrawl = "#"
 
 // release encodes src from memory[0] into memory[1], decodes that into memory[2], which

@@ -204,7 +204,7 @@ func (c *opened) encode(t conformance.T, src []byte) []byte {
 	return enc
 }
 
-// tryEncode is like encode but returns the error of Encode.
+// tryEncode is like encode but returns the error from Encode.
 func (c *opened) tryEncode(t conformance.T, src []byte) ([]byte, error) {
 	t.Step("encode", strconv.Itoa(len(src)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(int(c.out.MaxBytes))

@@ -473,9 +473,9 @@ func TestConcurrentParams(t *testing.T) {
 	}, "codec.concurrent")
 }
 
-// TestParamsApart checks that a process that uses the parameters of the first or the
+// TestParamsAreSeparate checks that a process that uses the parameters of the first or the
 // latest opened codec for all codecs is found.
-func TestParamsApart(t *testing.T) {
+func TestParamsAreSeparate(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage
 	sticky := stickyProvider{builtin.Provider(), &first, 0}

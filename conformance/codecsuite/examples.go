@@ -125,7 +125,7 @@ func (j exampleJSON) spec(x Example) (driver.Spec, error) {
 	case "F":
 		in.Order = driver.F
 	default:
-		return in, fmt.Errorf("order is %q, want C or F", j.Order)
+		return in, fmt.Errorf("order must be C or F, not %q", j.Order)
 	}
 	if in.DType, err = dtype.Parse(j.DType); err != nil {
 		return in, err
@@ -149,7 +149,7 @@ func (j exampleJSON) spec(x Example) (driver.Spec, error) {
 	return in, nil
 }
 
-// content returns bytes given as hexadecimal text or as the name of a file.
+// content returns bytes given as a hexadecimal string or as the name of a file.
 func content(dir, name string, text *string, file string) ([]byte, error) {
 	switch {
 	case (text == nil) == (file == ""):
@@ -218,7 +218,7 @@ func examplesKnown(t conformance.T, e *Env) {
 	}
 }
 
-// example checks one example. It returns the error of Open as refused, and any other
+// example checks one example. It returns the error from Open as refused, and any other
 // error as wrong.
 func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 	d := e.target.description()

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// describing changes the parameters with which codecs are opened and the descriptions.
+// describing changes the parameters passed to Open and the descriptions.
 type describing struct {
 	driver.Provider
 	describe func(d *driver.Description)
@@ -121,7 +121,7 @@ func TestFoundDefectsAreCaught(t *testing.T) {
 			n, err := c.Decode(ctx, dst, src)
 			if whole := 4 + (len(src)-4)&^7; err != nil && len(src) > 4096 && len(src)-4 <= len(dst) {
 				good := make([]byte, len(src))
-				for tail := range 1 << 8 { // accept it if only the last byte is wrong
+				for tail := range 1 << 8 { // accept the input if only the last byte is wrong
 					body := append(bytes.Clone(src[4:len(src)-1]), byte(tail))
 					if _, e := c.Encode(ctx, good, body); e == nil && whole < len(src) && bytes.Equal(good[:4], src[:4]) {
 						return copy(dst, src[4:]), nil
@@ -174,7 +174,7 @@ func TestFoundDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// bytesForTexts decodes texts as if they were bytes, without checking UTF-8.
+// bytesForTexts decodes strings as if they were bytes, without checking UTF-8.
 type bytesForTexts struct{ driver.Provider }
 
 func (p bytesForTexts) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
@@ -189,14 +189,14 @@ func (p bytesForTexts) Open(id string, params json.RawMessage, in driver.Spec) (
 	}}, out, err
 }
 
-func TestTextsAreUTF8(t *testing.T) {
+func TestStringsAreUTF8(t *testing.T) {
 	t.Parallel()
 	mustFail(t, &codecsuite.Target{Provider: bytesForTexts{builtin.Provider()}, ID: "vlen-utf8"}, "codec.input.flipped")
 }
 
-// TestLeaksOfDamagedHeads measures a process that leaks a little memory for each input
+// TestLeaksForDamagedHeaders measures a process that leaks a little memory for each input
 // that is shorter than a header.
-func TestLeaksOfDamagedHeads(t *testing.T) {
+func TestLeaksForDamagedHeaders(t *testing.T) {
 	t.Parallel()
 	var kept atomic.Int64
 	mustFail(t, &codecsuite.Target{
@@ -229,9 +229,9 @@ func later(large int) wrong {
 	}}
 }
 
-// TestExactTypesAreNotAll checks that a list of exact types does not exclude the other
-// types from the checks.
-func TestExactTypesAreNotAll(t *testing.T) {
+// TestExactTypesDoNotExcludeOthers checks that a list of exact types does not exclude
+// the other types from the checks.
+func TestExactTypesDoNotExcludeOthers(t *testing.T) {
 	t.Parallel()
 	exact := []dtype.Type{{Kind: dtype.Int, Size: 4, Order: dtype.Little}}
 	float := func(_ json.RawMessage, in driver.Spec) bool { return in.DType.Kind == dtype.Float }

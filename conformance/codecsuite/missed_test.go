@@ -21,7 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// someProvider opens defective codecs where some reports true.
+// someProvider opens defective codecs for the parameters and types that some selects.
 type someProvider struct {
 	driver.Provider
 	some  func(params json.RawMessage, in driver.Spec) bool
@@ -198,7 +198,7 @@ func (p lastOrder) Open(id string, params json.RawMessage, in driver.Spec) (driv
 	}}, out, err
 }
 
-// TestClaimsInAnotherProcess measures a process that allocates whatever size the input
+// TestClaimsInAnotherProcess measures a process that allocates any size that the input
 // claims.
 func TestClaimsInAnotherProcess(t *testing.T) {
 	t.Parallel()
@@ -236,9 +236,9 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestParamsApartWide tests a process that uses the first parameters for all codecs of
-// elements of at least 4 bytes.
-func TestParamsApartWide(t *testing.T) {
+// TestParamsAreSeparateForWideTypes tests a process that uses the first parameters for
+// all codecs of elements of at least 4 bytes.
+func TestParamsAreSeparateForWideTypes(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage
 	p := stickyProvider{builtin.Provider(), &first, 4}
@@ -248,9 +248,9 @@ func TestParamsApartWide(t *testing.T) {
 	}, "codec.params.apart")
 }
 
-// TestLeaksOfShortCalls measures processes that leak a little memory for each call that
+// TestLeaksForShortBuffers measures processes that leak a little memory for each call that
 // fails with ErrShortBuffer, or for each shape.
-func TestLeaksOfShortCalls(t *testing.T) {
+func TestLeaksForShortBuffers(t *testing.T) {
 	t.Parallel()
 	for name, each := range map[string]int64{"short": 4000, "shape": 64 << 10} {
 		var mu sync.Mutex

@@ -93,7 +93,7 @@ func kinds(t conformance.T, e *Env) {
 				switch kind := ncerr.KindOf(err); {
 				case err == nil:
 					taken = true
-				case kind == ncerr.ErrInvalid && !taken: // the parameters may not fit the type
+				case kind == ncerr.ErrInvalid && !taken: // the parameters might not fit the type
 				case kind != ncerr.ErrUnsupported:
 					t.Errorf("open %s for %s: want a codec or ErrUnsupported, got %v", p, describeSpec(in), err)
 				}

@@ -65,7 +65,7 @@ func paramsDescribed(t conformance.T, e *Env) {
 			case err == nil:
 				taken = true
 				(&opened{Codec: codec, in: c.in, out: out, params: params, lossy: c.lossy}).survives(t, src)
-			case kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported: // it may not fit the other parameters
+			case kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported: // the value might not fit the other parameters
 				t.Errorf("open with %s: %v", params, err)
 			}
 		}
@@ -115,7 +115,7 @@ func described(p *driver.Param) (inside, outside []string) {
 	return inside, outside
 }
 
-// same checks that the parameters a and b open codecs that encode src alike.
+// same checks that the parameters a and b open codecs that encode src identically.
 func (e *Env) same(t conformance.T, in driver.Spec, src []byte, a, b json.RawMessage) {
 	c, outC, errC := e.target.Provider.Open(e.target.ID, a, in)
 	d, outD, errD := e.target.Provider.Open(e.target.ID, b, in)

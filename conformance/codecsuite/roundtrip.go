@@ -113,7 +113,8 @@ func roundTripEdges(t conformance.T, e *Env) {
 	}
 }
 
-// longTexts tries texts of lengths just below and above the limits of 7, 8, 14 and 16 bits.
+// longTexts tries strings of lengths just below and above the limits of 7, 8, 14 and 16
+// bits.
 func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type) {
 	lengths := []int{127, 128, 255, 256, 257, 1<<14 - 1, 1 << 14, 1<<16 - 1, 1 << 16, 1<<16 + 1, 0}
 	size := driver.ValuesSize(len(lengths), 300_000)
@@ -139,8 +140,8 @@ func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type)
 	switch {
 	case err == nil:
 		c.back(t, enc, src[:n], n)
-	case ncerr.KindOf(err) != ncerr.ErrConvert && ncerr.KindOf(err) != ncerr.ErrInvalid: // the codec may accept only listed texts
-		t.Errorf("encode texts of up to %d bytes with %s: %v", slices.Max(lengths), params, err)
+	case ncerr.KindOf(err) != ncerr.ErrConvert && ncerr.KindOf(err) != ncerr.ErrInvalid: // the codec may accept only listed strings
+		t.Errorf("encode strings of up to %d bytes with %s: %v", slices.Max(lengths), params, err)
 	}
 }
 

@@ -104,7 +104,7 @@ func paramsApart(t conformance.T, e *Env) {
 }
 
 // paramsApart compares the results of all sets of parameters opened in one process with
-// those of each set in a fresh process.
+// the results of each set in a fresh process.
 func (e *Env) paramsApart(t conformance.T, typ dtype.Type) {
 	src := data(typ, 500, "smooth", t.Seed())
 	codecs, encoded := make([]*opened, len(e.params)), make([][]byte, len(e.params))

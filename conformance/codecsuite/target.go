@@ -56,7 +56,7 @@ type Target struct {
 	// that it is lossy for others, as a difference of floats is. The default types are
 	// then checked too.
 	Exact bool
-	// Detects declares that the encoded form has a checksum with which decoding detects
+	// Detects declares that the encoded form has a checksum that lets decoding detect
 	// every flipped bit of a value. It need not be set for the codecs of numcodecs.
 	Detects bool
 	// Usage measures the resources of the filter's process, if it has its own.
@@ -209,7 +209,7 @@ type opened struct {
 	lossy   bool
 	text    bool               // decoded values are UTF-8
 	nth     int                // index of its type among the supported ones
-	tries   int                // calls of bad
+	tries   int                // number of calls to bad
 	large   bool               // bad checks every call, not only one in five
 	bads    map[ncerr.Kind]int // errors for damaged input, by kind
 }
@@ -248,7 +248,7 @@ func (e *Env) refused(t conformance.T, typ dtype.Type, err error) {
 	}
 }
 
-// outcome returns the text of err, or "no error".
+// outcome returns the message of err, or "no error".
 func outcome(err error) string {
 	if err == nil {
 		return "no error"

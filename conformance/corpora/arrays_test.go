@@ -126,7 +126,7 @@ func arraysV3() []row {
 		{"3d.contiguous.compressed.sharded.i2", "short", cube},
 		{"3d.contiguous.delta.i4.mixed", "int", cube},
 		{"3d.contiguous.i2", "short", cube},
-		{"1d.i2", "short", "10, 20, 30, 40"}, // in a group with consolidated metadata
+		{"1d.i2", "short", "10, 20, 30, 40"}, // an array in a group with consolidated metadata
 	} {
 		has = append(has, a.kind+` \`+a.name+"(", fmt.Sprintf(" \\%s =%s ;\n", a.name, spaced(a.values)))
 	}

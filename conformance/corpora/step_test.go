@@ -18,7 +18,7 @@ import (
 //
 //	config TEXT      write a configuration file for the row
 //	untar FILE       unpack an archive in the row's directory
-//	edit NEW FILE    copy a CDL text and truncate its over-long string
+//	edit NEW FILE    copy a CDL file and truncate its overlong string
 //	rebuild DIR FILE create a store with exactly the objects of a listing
 //
 // Anything else is an nczctl command that must succeed.

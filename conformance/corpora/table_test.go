@@ -4,7 +4,7 @@ package corpora_test
 // may contain $C, the directory of the corpora. Commands run in a directory of the row.
 type row struct {
 	files []string // files that the row covers, relative to the corpora; a directory covers all files below it
-	setup []string // run first: nczctl commands, and the steps of step
+	setup []string // commands to run first: nczctl commands, and the steps of step
 	run   string   // arguments of nczctl
 	exit  int
 	same  string   // standard output equals this reference file, after edits
@@ -12,8 +12,8 @@ type row struct {
 	has   []string // parts of standard output, if neither same nor text is set
 	says  string   // part of standard error
 	drop  []string // lines of the output that contain one of these are ignored
-	edits []string // old and new texts in turn, replaced in the reference where nczctl differs on purpose
-	mask  bool     // for listings: ignore lengths and the content of chunks
+	edits []string // old and new strings in turn, replaced in the reference where nczctl differs on purpose
+	mask  bool     // whether to ignore lengths and the content of chunks in listings
 }
 
 // volatile lists the lines that the reference's own scripts filter out before they
@@ -128,7 +128,7 @@ variables:
 	{files: f("ref_ut_map_writemeta2.cdl"), setup: []string{"rebuild x $C/nczarr/ref_ut_map_writemeta2.cdl"}, run: "zmap x", same: "nczarr/ref_ut_map_writemeta2.cdl"},
 	read("ref_ut_map_readmeta.txt", "meta1"), read("ref_ut_map_readmeta_nz4.txt", "meta1"), read("ref_ut_map_readmeta_nzf.txt", "meta1"), read("ref_ut_map_readmeta2.txt", "meta2"),
 	search("ref_ut_map_search.txt"), search("ref_ut_map_search_nz4.txt"), search("ref_ut_map_search_nzf.txt"),
-	search("ref_ut_mapapi_search.txt"), search("ref_ut_mapapi_search_nz4.txt"), search("ref_ut_mapapi_search_nzf.txt"), search("ref_ut_mapapi_search_s3.txt", "/meta1/.zarray", "/meta1\n/meta1/.zarray"), // it leaves out the prefix
+	search("ref_ut_mapapi_search.txt"), search("ref_ut_mapapi_search_nz4.txt"), search("ref_ut_mapapi_search_nzf.txt"), search("ref_ut_mapapi_search_s3.txt", "/meta1/.zarray", "/meta1\n/meta1/.zarray"), // the reference omits the prefix
 }
 
 const untar = "untar $C/nczarr/ref_notzarr.tar.gz"

@@ -61,7 +61,7 @@ func TestImplicitGroups(t *testing.T) {
 	if err != nil || removed == 0 {
 		t.Fatalf("removed %d groups: %v", removed, err)
 	}
-	same(t, want, encode(t, describe(t, path, false)), "", "/empty: missing") // the group contains nothing
+	same(t, want, encode(t, describe(t, path, false)), "", "/empty: missing") // the group is empty
 }
 
 // TestAttributesAreUnchanged checks that zarr-python reads unchanged attributes from
@@ -214,10 +214,10 @@ func TestPeersRead(t *testing.T) {
 	}
 }
 
-// TestReal converts netCDF files of Debian's ferret-datasets with a peer, reads them,
-// and copies them with other chunks and codecs from a directory to an archive and back.
-// All values must stay equal to the original.
-func TestReal(t *testing.T) {
+// TestRealDatasets converts netCDF files of Debian's ferret-datasets with a peer, reads
+// them, and copies them with other chunks and codecs from a directory to an archive and
+// back. All values must stay equal to the original.
+func TestRealDatasets(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"etopo60", "etopo20", "coads_climatology", "levitus_climatology"} {
 		for _, how := range []string{"xarray zarr none", "xarray zarr blosc", "netcdf4 nczarr zlib", "netcdf4 zarr zstd"} {

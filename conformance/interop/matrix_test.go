@@ -184,7 +184,7 @@ func copyLabel(layout, options string) string {
 }
 
 // readResults lets a peer read a store and returns the result for every variable. If
-// the peer refuses the whole store, every variable is refused.
+// the peer rejects the whole store, every variable counts as refused.
 func readResults(t *testing.T, want []byte, reader, format, options, path string) []result {
 	t.Helper()
 	args := []string{"--with", reader, "--format", format}
@@ -299,5 +299,5 @@ func firstDifference(a, b string) string {
 			return "page:  " + x[i] + "\nfound: " + y[i]
 		}
 	}
-	return "one text ends earlier"
+	return "one dump ends earlier"
 }

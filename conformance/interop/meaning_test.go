@@ -86,7 +86,7 @@ func TestUnpacked(t *testing.T) {
 			spec.Fill = list[3]
 		}
 		attr := func(name string, value any) { spec.Attrs = append(spec.Attrs, nczarr.Attr{Name: name, Value: value}) }
-		packed := func(x ...float64) any { // in the type of the variable, as CF requires
+		packed := func(x ...float64) any { // converts to the type of the variable, as CF requires
 			switch c.typ {
 			case nczarr.Int8:
 				return convert[int8](x)
@@ -250,7 +250,7 @@ func TestSelection(t *testing.T) {
 			q.Nearest = append(q.Nearest, low)
 			q.Between = append(q.Between, [2]float64{low, low + r.Float64()*60})
 		}
-		q.Between = append(q.Between, [2]float64{min(q.Coord[0], q.Coord[len(q.Coord)-1]), max(q.Coord[0], q.Coord[len(q.Coord)-1])}) // both ends are included
+		q.Between = append(q.Between, [2]float64{min(q.Coord[0], q.Coord[len(q.Coord)-1]), max(q.Coord[0], q.Coord[len(q.Coord)-1])}) // the range includes both ends
 		queries = append(queries, q)
 	}
 	in := filepath.Join(t.TempDir(), "queries.json")

@@ -28,8 +28,8 @@ func hardValues() []float64 {
 	return list
 }
 
-// TestQuantize checks that quantized values have the same bits as those of libnetcdf,
-// in all modes and numbers of digits.
+// TestQuantize checks that quantized values have the same bits as the values that
+// libnetcdf writes, in all modes and numbers of digits.
 func TestQuantize(t *testing.T) {
 	t.Parallel()
 	need(t, packages["netcdf4"]...)

@@ -26,7 +26,7 @@ func TestRandomArrays(t *testing.T) {
 			got := describe(t, src, false)
 			for path, v := range got.Variables {
 				if strings.Contains(path, "M8") || strings.Contains(path, "m8") {
-					v.Attrs = map[string]attr{} // the attributes that describe times are not in the store
+					v.Attrs = map[string]attr{} // the store does not contain the attributes that describe times
 				}
 			}
 			same(t, want, encode(t, got), "type,fill")
@@ -60,7 +60,7 @@ func TestRandomV3(t *testing.T) {
 					t.Errorf("%s: %s", path, v.Error)
 				}
 				if strings.Contains(path, "M8") || strings.Contains(path, "m8") {
-					v.Attrs = map[string]attr{} // the attributes that describe times are not in the store
+					v.Attrs = map[string]attr{} // the store does not contain the attributes that describe times
 				}
 			}
 			same(t, want, encode(t, got), "type,fill")

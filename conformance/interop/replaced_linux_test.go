@@ -134,7 +134,7 @@ type arena struct {
 	tmp   string
 	gate  *s3server.Gate // nil for local stores
 	known map[string]contents
-	dumps map[string]string // names of the datasets by the text of their dumps
+	dumps map[string]string // names of the datasets by their dumps
 	calls int               // number of calls or requests of an undisturbed copy
 
 	before map[string]string // initial description of everything except the dataset
@@ -170,7 +170,7 @@ func newArena(t *testing.T, kind, src string) *arena {
 	for _, name := range []string{
 		"notes.txt", ".hidden", a.name + ".bak/keep", a.name + "2", ".nczarr-stage-ABCDEFGHIJ/keep", a.name + ".nczstage-abcdefghij/keep", "a/0.0",
 	} {
-		writeFile(t, filepath.Join(a.place, name), "somebody's "+name)
+		writeFile(t, filepath.Join(a.place, name), "other "+name)
 	}
 	for _, name := range []string{"old", "new", "other"} {
 		var err error
@@ -290,7 +290,7 @@ func (a *arena) points(t *testing.T, where []int) []int {
 		}
 		return out
 	}
-	for at := 1 + int(testseed.New(t)%uint64(every)); at <= a.calls; at += every { // a small number
+	for at := 1 + int(testseed.New(t)%uint64(every)); at <= a.calls; at += every { // a small positive number
 		out = append(out, at)
 	}
 	return out
@@ -431,7 +431,7 @@ func (k *killRun) kill(t *testing.T) ending {
 	started := make(chan struct{})
 	k.gate.Arm(k.at, func() {
 		<-started
-		_ = c.Process.Kill() // its plugins end with it
+		_ = c.Process.Kill() // the plugins of the command end too
 	})
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -653,7 +653,7 @@ func (k *killRun) dump() (wrong string, err error) {
 	case err == nil && k.dumps[text] == "":
 		return "neither the old dataset nor the new one: " + text, nil
 	case err != nil && strings.Contains(err.Error(), "permission denied"):
-		return "", nil // the driver process may only read the files that existed when it started
+		return "", nil // the driver process can read only the files that existed when it started
 	}
 	return "", err
 }
@@ -670,7 +670,7 @@ func (a *arena) text() (string, error) {
 
 // view is the output of replaced.py for a place.
 type view struct {
-	Stores map[string]found  // by name
+	Stores map[string]found  // the datasets by name
 	Files  map[string]string // descriptions of all other files
 }
 

@@ -65,7 +65,7 @@ const (
 // task describes the work of the tracing process.
 type task struct {
 	Plan   Plan     `json:"plan"`
-	Path   string   `json:"path"` // of the program
+	Path   string   `json:"path"` // path of the program
 	Args   []string `json:"args"`
 	Report string   `json:"report"` // file for the outcome
 }
@@ -162,7 +162,7 @@ func launch(do task) error {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	prog := filter()
-	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]} // a short program
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]} // the program is short
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
 		return fmt.Errorf("install the filter: %w", errno)
 	}

@@ -18,7 +18,7 @@ func cancelChecks() []Check {
 		{ID: "map.cancel.before", Doc: "A call with an ended context returns the context's error or completes, and never does half of its work.", Needs: w, Run: cancelBefore},
 		{ID: "map.cancel.get", Doc: "A Get whose context ends during the call returns the object or the context's error, never ErrNotFound. Bytes returned with the error are a prefix of the object.", Needs: []string{Content}, Run: cancelGet},
 		{ID: "map.cancel.put", Doc: "A Put whose context ends during the call stores all or nothing.", Needs: w, Run: cancelPut},
-		{ID: "map.cancel.put.late", Doc: "Nothing is stored after Put has returned, whatever happened to its context.", Needs: w, Run: latePut},
+		{ID: "map.cancel.put.late", Doc: "Nothing is stored after Put has returned, even if its context has ended.", Needs: w, Run: latePut},
 		{ID: "map.cancel.list", Doc: "A listing stops soon after its context ends.", Needs: []string{Write, List}, Run: cancelList},
 		{ID: "map.cancel.usable", Doc: "A store remains usable after canceled calls.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -157,11 +157,11 @@ func latePut(t conformance.T, e *Env) {
 		ctx, cancel := context.WithCancel(t.Context())
 		body := driver.Body(driver.Bytes(fresh))
 		switch i % 3 {
-		case 0: // when the body has been read
+		case 0: // cancel when the body has been read
 			body = cancelingBody{driver.Bytes(fresh), int64(len(fresh)) - 1, cancel}
-		case 1: // during the call
+		case 1: // cancel during the call
 			time.AfterFunc(took*time.Duration(i)/time.Duration(n), cancel)
-		default: // when reading of the body starts
+		default: // cancel when Put starts to read the body
 			body = cancelingBody{driver.Bytes(fresh), 0, cancel}
 		}
 		t.Step("put", key(i))

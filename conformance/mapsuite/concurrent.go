@@ -20,7 +20,7 @@ func concurrencyChecks() []Check {
 		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not affect each other.", Needs: w, Run: distinctKeys},
 		{ID: "map.concurrent.crowd", Doc: "Sixteen concurrent puts of different objects, and concurrent reads of others, all succeed; a busy store waits.", Needs: w, Run: crowd},
 		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old or the new content, never a mixture and never ErrNotFound.", Needs: w, Run: sameKey},
-		{ID: "map.concurrent.versions", Doc: "The version that Put returns, and on a local medium the one that Get returns, belongs to the content of that call, whatever others do meanwhile.", Needs: w, Run: versions},
+		{ID: "map.concurrent.versions", Doc: "The version that Put returns, and on a local medium the one that Get returns, belongs to the content of that call, even during calls by other handles.", Needs: w, Run: versions},
 		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees ErrNotFound or the whole object.", Needs: w, Run: firstPut},
 		{ID: "map.concurrent.parents", Doc: "The first objects below a new prefix can be stored concurrently.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -36,7 +36,7 @@ func concurrencyChecks() []Check {
 		}},
 		{ID: "map.concurrent.open", Doc: "Opening and closing other handles, for reading and for writing, does not affect concurrent puts.", Needs: w, Run: openWhilePutting},
 		{ID: "map.concurrent.delete", Doc: "Concurrent puts and deletes of neighboring keys all succeed.", Needs: []string{Write, Delete}, Run: putAndDelete},
-		{ID: "map.concurrent.list", Doc: "Objects that exist all the time are listed exactly once while others are added and deleted.", Needs: []string{Write, Delete, List}, Run: listWhileChanging},
+		{ID: "map.concurrent.list", Doc: "Objects that exist throughout a listing are listed exactly once while others are added and deleted.", Needs: []string{Write, Delete, List}, Run: listWhileChanging},
 	}
 }
 
@@ -129,10 +129,10 @@ func crowd(t conformance.T, e *Env) {
 		look := readerGroup{t: t, handles: readers, keys: old}
 		bodies, end := r.bodies(contents)
 		var puts sync.WaitGroup
-		t.Step("put", strconv.Itoa(writers), "objects at once")
+		t.Step("put", strconv.Itoa(writers), "objects concurrently")
 		for i, body := range bodies {
 			body := &gatedBody{Bytes: driver.Bytes(contents[i]), pass: func() {
-				_, _ = body.ReadAt(make([]byte, 1), 0) // waits for the other puts
+				_, _ = body.ReadAt(make([]byte, 1), 0) // the read waits for the other puts
 				look.once()
 			}}
 			puts.Go(func() {
@@ -247,7 +247,7 @@ func (c keyRace) absent(t conformance.T, op string, err error) bool {
 		t.Errorf("%s %q: %v", op, c.key, err)
 		return false
 	case c.exists:
-		t.Errorf("%s %q: not found while it is overwritten, which readers take for fill values", op, c.key)
+		t.Errorf("%s %q: not found during an overwrite; readers would return fill values", op, c.key)
 	}
 	return !c.exists
 }

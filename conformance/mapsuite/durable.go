@@ -85,7 +85,7 @@ func flushedForOthers(t conformance.T, e *Env) {
 	again.wantOwn(slices.Sorted(maps.Keys(many))...)
 }
 
-// die kills the driver's process. Errors of the handle are ignored from then on.
+// die kills the driver's process. It ignores errors from the handle.
 func (s *store) die(e *Env) {
 	s.t.Step("kill the process of the driver")
 	if err := e.crash(); err != nil {
@@ -93,7 +93,7 @@ func (s *store) die(e *Env) {
 	}
 	m := s.m
 	s.m = nil
-	_ = m.Close(s.t.Context()) // its process is gone
+	_ = m.Close(s.t.Context()) // the process of the driver is gone
 }
 
 func flushedBeforeCrash(t conformance.T, e *Env) {
@@ -141,14 +141,14 @@ func crashInPuts(t conformance.T, e *Env) {
 			defer close(done)
 			_, _ = m.Put(t.Context(), "large", driver.Bytes(fresh), &driver.PutOptions{}) // fails when the process dies
 		}()
-		t.Step("put", "large", "and kill the process of the driver meanwhile")
+		t.Step("put", "large", "and kill the process of the driver concurrently")
 		time.Sleep(took * time.Duration(i) / n)
 		err := e.crash()
 		<-done
 		if s.m = nil; err != nil {
 			t.Fatalf("kill the process of the driver: %v", err)
 		}
-		_ = m.Close(t.Context()) // its process is gone
+		_ = m.Close(t.Context()) // the process of the driver is gone
 		again := e.mustOpen(t, driver.Read)
 		again.wantOwn("beside")
 		if got, _, err := again.tryGet("large", driver.GetOptions{}); err != nil || string(got) != old && string(got) != fresh {

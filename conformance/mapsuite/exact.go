@@ -22,8 +22,8 @@ func exactChecks() []Check {
 	}
 }
 
-// alike are pairs of keys that careless media confuse.
-var alike = [...][2]string{ // constant
+// similar are pairs of keys that careless media confuse.
+var similar = [...][2]string{ // constant
 	{"Dir/Temp", "Dir/temp"},
 	{"Top/k", "top/k"},
 	{"UPPER", "upper"},
@@ -43,7 +43,7 @@ func keyOperations(t conformance.T, e *Env) {
 	if t.Effort() == conformance.Brief || s.m.Capabilities().Latency == driver.Remote {
 		turns = 1
 	}
-	for _, pair := range alike {
+	for _, pair := range similar {
 		for i, one := range pair[:turns] {
 			other := pair[1-i]
 			s.put(one, "the one")
@@ -199,7 +199,7 @@ func openCase(t conformance.T, e *Env) {
 	upper.spec.Path += ".Case"
 	lower.spec.Path += ".case"
 	for _, one := range []*Env{&upper, &lower} {
-		t.Cleanup(func() { _ = one.opener.Remove(context.WithoutCancel(t.Context()), one.spec) }) // it may not exist any more
+		t.Cleanup(func() { _ = one.opener.Remove(context.WithoutCancel(t.Context()), one.spec) }) // the store might no longer exist
 	}
 	s := upper.create(t)
 	s.putAll("k")

@@ -98,9 +98,9 @@ func TestLeakOfContent(t *testing.T) {
 	mustFail(t, target, 10*time.Minute, "map.lasting.open")
 }
 
-// TestLeaksOfWhatEndsEarly measures a process that leaks a descriptor for each canceled
+// TestLeaksOfAbandonedCalls measures a process that leaks a descriptor for each canceled
 // read and for each abandoned listing.
-func TestLeaksOfWhatEndsEarly(t *testing.T) {
+func TestLeaksOfAbandonedCalls(t *testing.T) {
 	t.Parallel()
 	var reads, listings atomic.Int64
 	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {

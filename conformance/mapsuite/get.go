@@ -77,7 +77,7 @@ func getChecks() []Check {
 		{ID: "map.get.if-match", Doc: "A read with IfMatch succeeds only if the object has that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
 		{ID: "map.get.failure", Doc: "Objects do not appear missing when the medium cannot be read: reads fail with another error than ErrNotFound and return no zeros, and listings fail or are complete.", Needs: []string{Content, Breaks}, Run: getFailure},
 		{ID: "map.get.many", Doc: "GetMany answers every request exactly once, with the result that Get returns.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
-		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show the current object, however often it was read before.", Needs: []string{Write, Delete}, Run: statFresh},
+		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show the current object, even after many earlier reads.", Needs: []string{Write, Delete}, Run: statFresh},
 		{ID: "map.stat.size", Doc: "Stat returns the size without reading the content.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for _, n := range []int{0, 1, 70000} {
@@ -138,7 +138,7 @@ func getVersion(t conformance.T, e *Env) {
 	for _, content := range []string{"one", "two", "six", "three", long + "1", long + "2", "1" + long, "2" + long} {
 		put(content)
 	}
-	if s.m.Capabilities().IfMatch { // without IfMatch a repeated version loses no write, and an archive may use its checksums
+	if s.m.Capabilities().IfMatch { // without IfMatch a repeated version cannot lose a write, and an archive may use its checksums
 		for _, two := range sameSums {
 			put(two[0])
 			put(two[1])
@@ -253,7 +253,7 @@ func getIfMatch(t conformance.T, e *Env) {
 	got, _, err := s.tryGet("k", driver.GetOptions{IfMatch: first})
 	wantKind(t, "get of an old version", err, ncerr.ErrConflict)
 	if len(got) > 0 {
-		t.Errorf("get of an old version returns content: %q", got)
+		t.Errorf("get of an old version returns the content %q", got)
 	}
 	if s.m.Capabilities().Ranges {
 		for _, r := range []driver.Range{{Offset: 1, Length: 2}, {Offset: 2, Length: -1}, {Offset: -2, Length: -1}} {
@@ -389,7 +389,7 @@ func (s *store) getMany(versions []string) {
 		case 4:
 			r.Opts.Range = &driver.Range{Offset: 90, Length: 10_000}
 			content = ncerr.ErrRange.Name()
-		case 7: // half of them: another part of the object of the previous request
+		case 7: // every second request: another part of the previous object
 			if i%16 == 7 {
 				break
 			}
@@ -411,7 +411,7 @@ func (s *store) getMany(versions []string) {
 	s.t.Step("get many", strconv.Itoa(len(reqs)))
 	err := many.GetMany(s.t.Context(), reqs, func(i int, data []byte, info driver.Info, err error) {
 		if inside.Add(1) > 1 {
-			s.t.Errorf("the sink is called again before it has returned")
+			s.t.Errorf("the sink is called again before the previous call has returned")
 		}
 		runtime.Gosched()
 		got[i] = string(data)
@@ -505,7 +505,7 @@ func rangeChecks() []Check {
 			_, _, err = s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 4}, Limit: 3})
 			wantKind(t, "4 bytes with a limit of 3", err, ncerr.ErrLimit)
 		}},
-		{ID: "map.get.range.rounded", Doc: "Ranges that start or end at block boundaries or at the end of the object follow the rules, whatever the object's size.", Needs: needs, Run: rangeRounded},
+		{ID: "map.get.range.rounded", Doc: "Ranges that start or end at block boundaries or at the end of the object follow the rules for objects of any size.", Needs: needs, Run: rangeRounded},
 		{ID: "map.get.range.large", Doc: "Ranges anywhere in a large object return the correct bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			const n = 3<<20 + 7
@@ -577,7 +577,7 @@ func allocChecks() []Check {
 	w := []string{Content}
 	return []Check{
 		{ID: "map.get.alloc.exact", Doc: "Get calls alloc once with the exact length, fills that memory and returns it.", Needs: w, Run: allocExact},
-		{ID: "map.get.alloc.error", Doc: "Get returns an error of alloc.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.alloc.error", Doc: "Get returns an error from alloc.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "12345")
 			_, _, err := s.m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Into(make([]byte, 4)))

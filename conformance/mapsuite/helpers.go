@@ -218,7 +218,8 @@ func (s *store) keys(prefix string, opts driver.ListOptions) []string {
 	return keys
 }
 
-// wantList checks a listing. The order matters only if the driver declares OrderedList.
+// wantList compares a listing with want. It ignores the order unless the driver declares
+// OrderedList.
 func (s *store) wantList(prefix string, opts driver.ListOptions, want ...string) {
 	got := s.keys(prefix, opts)
 	if !s.m.Capabilities().OrderedList {
@@ -240,7 +241,7 @@ func (s *store) wantMany(prefix string, opts driver.ListOptions, want []string) 
 	s.differ(prefix, opts, want, got)
 }
 
-// differ reports the first difference between two long listings.
+// differ fails the check if two long listings differ, and reports the first difference.
 func (s *store) differ(prefix string, opts driver.ListOptions, want, got []string) {
 	at := func(list []string, i int) string {
 		if i < len(list) {
@@ -260,7 +261,7 @@ func (s *store) differ(prefix string, opts driver.ListOptions, want, got []strin
 // resource that each of them leaks.
 const abandoned = 70
 
-// abandonListings abandons that many listings.
+// abandonListings starts so many listings and abandons each at its first entry.
 func (s *store) abandonListings(prefix string) {
 	for range abandoned {
 		s.t.Step("list", prefix)

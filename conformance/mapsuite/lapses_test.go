@@ -696,7 +696,7 @@ func lazily(flushes bool) opening {
 		if spec.Mode != driver.Create || err != nil {
 			return o.Open(ctx, spec)
 		}
-		h := &hooked{Map: plain{memmap.New()}} // an empty Map until then
+		h := &hooked{Map: plain{memmap.New()}} // an empty Map until the first change
 		empty := sync.OnceValue(func() error {
 			h.Map = plain{m}
 			return deleteIf(ctx, m, func(string) bool { return true })
@@ -714,9 +714,9 @@ func lazily(flushes bool) opening {
 	}}
 }
 
-// TestEmptiedLate checks that a driver may keep a replaced store until the new one is
-// flushed.
-func TestEmptiedLate(t *testing.T) {
+// TestDelayedReplacement checks that a driver may keep a replaced store until the new
+// one is flushed.
+func TestDelayedReplacement(t *testing.T) {
 	t.Parallel()
 	late := lazily(true)
 	late.Opener = memmap.NewOpener()
@@ -726,9 +726,9 @@ func TestEmptiedLate(t *testing.T) {
 	}
 }
 
-// TestFirstStore checks the report if the store opened to read the capabilities cannot be
-// closed.
-func TestFirstStore(t *testing.T) {
+// TestFirstStoreFailsToClose checks the report if the store opened to read the
+// capabilities cannot be closed.
+func TestFirstStoreFailsToClose(t *testing.T) {
 	t.Parallel()
 	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
 		return &hooked{Map: m, close: func(context.Context) error { return errBusy }}
@@ -786,7 +786,7 @@ func TestOpenersAreCaught(t *testing.T) {
 					Map: plain{m}, close: func(context.Context) error { closed.Store(spec.Path, true); return nil },
 					get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 						if is, _ := closed.Load(spec.Path); is == true {
-							return nil, driver.Info{}, errors.New("it is closed")
+							return nil, driver.Info{}, errors.New("the store is closed")
 						}
 						return m.Get(ctx, key, o, alloc)
 					},
@@ -827,9 +827,9 @@ func TestOpenersAreCaught(t *testing.T) {
 			}}, nil
 		}}, "map.open.handles"},
 		"removes the sibling store with a longer name": {opening{remove: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
-			beside := spec
-			beside.Path += ".nczstage-x"
-			_ = o.Remove(ctx, beside)
+			sibling := spec
+			sibling.Path += ".nczstage-x"
+			_ = o.Remove(ctx, sibling)
 			return o.Remove(ctx, spec)
 		}}, "map.open.siblings"},
 		"removes the store with its last object": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {

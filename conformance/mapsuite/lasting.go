@@ -171,13 +171,13 @@ func leaks(t conformance.T, e *Env) {
 func leaksOpen(t conformance.T, e *Env) {
 	s := e.create(t)
 	s.putAll("a/l")
-	content := pattern(7, 100_000) // leaks of the content show sooner
+	content := pattern(7, 100_000) // leaks of large content show sooner
 	s.put("a/k", content)
 	s.flush()
 	calls := 2000 // a leaked goroutine takes 2 KiB
 	switch u, err := e.usage(); {
 	case err != nil || u.Memory < 0:
-		calls = 100 // descriptors show sooner
+		calls = 100 // leaked descriptors show sooner
 	case t.Effort() == conformance.Thorough && s.m.Capabilities().Latency != driver.Remote:
 		calls = 20_000 // to find leaked keys
 	}

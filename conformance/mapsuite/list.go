@@ -90,7 +90,7 @@ func listChecks() []Check {
 			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "A"}, "a/.zarray", "a/0/0", "a/0/1", "a/1/0")
 			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "b"})
 		})},
-		{ID: "map.list.sizes", Doc: "In a listing, a size is correct or -1, and a version or time is that of Stat or unset.", Needs: deep, Run: on(func(s *store) {
+		{ID: "map.list.sizes", Doc: "In a listing, a size is correct or -1, and a version or time is unset or equal to the one from Stat.", Needs: deep, Run: on(func(s *store) {
 			long := map[string]int{"long/a": 5000, "long/b": 300_000}
 			for key, n := range long {
 				s.put(key, pattern(1, n))
@@ -162,7 +162,7 @@ func listLiteral(t conformance.T, e *Env) {
 }
 
 // besideListing stops more nested listings at their first entry than a pool of
-// connections holds, and makes all other calls meanwhile. A driver that holds a lock or a
+// connections holds, and makes all other calls during them. A driver that holds a lock or a
 // transaction until a listing ends deadlocks here.
 func besideListing(t conformance.T, e *Env) {
 	s := e.create(t)
@@ -248,7 +248,7 @@ func listMany(t conformance.T, e *Env) {
 func listRefused(t conformance.T, e *Env) {
 	m, err := e.fresh(t.Context(), driver.Create)
 	if err != nil {
-		return // objects cannot be stored here
+		return // this Map cannot store objects
 	}
 	s := &store{t: t, m: m}
 	t.Cleanup(s.close)

@@ -132,7 +132,7 @@ func openChecks() []Check {
 			for _, mode := range []driver.Mode{driver.Read, driver.Update, driver.Read} {
 				again := e.mustOpen(t, mode)
 				again.wantAbsent("k")
-				if mode == driver.Update && again.m.Capabilities().Delete { // make it empty again
+				if mode == driver.Update && again.m.Capabilities().Delete { // remove the objects again
 					again.put("k", "v")
 					again.flush()
 					again.delete("k")
@@ -165,7 +165,7 @@ func createRace(t conformance.T, e *Env) {
 	s := e.create(t)
 	remote := s.m.Capabilities().Latency == driver.Remote
 	s.close()
-	if _ = e.opener.Remove(t.Context(), e.spec); remote { // it may not exist without a flush
+	if _ = e.opener.Remove(t.Context(), e.spec); remote { // the store might not exist without a flush
 		return
 	}
 	for round := 0; round < raceRounds(t)/5 && !t.Failed(); round++ {
@@ -192,7 +192,7 @@ func createRace(t conformance.T, e *Env) {
 				}
 			})
 		}
-		t.Step("open in mode create-exclusive several times at once")
+		t.Step("open in mode create-exclusive several times concurrently")
 		close(start)
 		wg.Wait()
 		winner, winners := 0, 0
@@ -245,7 +245,7 @@ func handles(t conformance.T, e *Env) {
 	one, two, there := e.mustOpen(t, driver.Read), e.mustOpen(t, driver.Read), other.mustOpen(t, driver.Read)
 	a, _ := one.stat("k")
 	if b, _ := two.stat("k"); a.Version != b.Version || !a.ModTime.Equal(b.ModTime) {
-		t.Errorf("two handles return different facts of the same object: version %q of %v, and %q of %v", a.Version, a.ModTime, b.Version, b.ModTime)
+		t.Errorf("two handles return different versions or times of the same object: version %q of %v, and %q of %v", a.Version, a.ModTime, b.Version, b.ModTime)
 	}
 	two.close() // close the second before the first, then the first before the third
 	look(one, "this one")
@@ -285,7 +285,7 @@ func openSiblings(t conformance.T, e *Env) {
 	}
 	sibling := *e
 	sibling.spec.Path += ".nczstage-x"
-	t.Cleanup(func() { _ = sibling.opener.Remove(context.WithoutCancel(t.Context()), sibling.spec) }) // it may not exist any more
+	t.Cleanup(func() { _ = sibling.opener.Remove(context.WithoutCancel(t.Context()), sibling.spec) }) // the store might no longer exist
 	a := e.create(t)
 	a.putAll("a/b", "c")
 	a.flush()
@@ -298,7 +298,7 @@ func openSiblings(t conformance.T, e *Env) {
 	a.wantList("", driver.ListOptions{Recursive: true}, "a/b", "c")
 	a.close()
 	b.close()
-	a = e.create(t) // this empties the store, at the latest when it is flushed
+	a = e.create(t) // a flush at the latest empties the store
 	a.flush()
 	a.close()
 	b = sibling.mustOpen(t, driver.Read)
@@ -386,7 +386,7 @@ func openUpdate(t conformance.T, e *Env) {
 	up.put("added", "y")
 	up.delete("a/deleted")
 	for _, s := range []*store{up, nil} {
-		if s == nil { // the same must hold after reopening
+		if s == nil { // the same rule applies after reopening
 			up.flush()
 			up.close()
 			s = e.mustOpen(t, driver.Read)
@@ -398,10 +398,10 @@ func openUpdate(t conformance.T, e *Env) {
 	}
 }
 
-// secretInError sets each secret option to a distinctive text and searches for it in the
-// errors of failing calls of Open, Stat and Remove.
+// secretInError sets each secret option to a distinctive string and searches for it in
+// the errors from failing calls to Open, Stat and Remove.
 func secretInError(t conformance.T, e *Env) {
-	const secret = "a-text-that-stands-nowhere-else"
+	const secret = "a-string-that-occurs-nowhere-else"
 	for _, o := range e.opener.Describe().Options {
 		if !o.Secret || o.Type != "string" {
 			continue

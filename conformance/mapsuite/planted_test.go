@@ -46,10 +46,10 @@ func (m inPlace) Put(ctx context.Context, key string, body driver.Body, o *drive
 	return info, err
 }
 
-// hopeful returns ErrNotFound for every failed Get.
-type hopeful struct{ driver.Map }
+// absentOnError returns ErrNotFound for every failed Get.
+type absentOnError struct{ driver.Map }
 
-func (m hopeful) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+func (m absentOnError) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	data, info, err := m.Map.Get(ctx, key, o, alloc)
 	if err != nil {
 		err = ncerr.ErrNotFound
@@ -127,7 +127,7 @@ func lateCheck(m driver.Map) driver.Map {
 type plain struct{ driver.Map }
 
 // TestPlantedDefects checks that each defect fails exactly the checks written for it.
-// Checks of concurrent calls may or may not fail too.
+// The checks of concurrent and canceled calls may fail too.
 func TestPlantedDefects(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -138,7 +138,7 @@ func TestPlantedDefects(t *testing.T) {
 		"overwrites without truncating": {func(m driver.Map) driver.Map { return inPlace{m} }, []string{
 			"map.put.shorter", "map.put.to-empty", "map.model.random", "map.concurrent.same-key", "map.open.update", "map.stat.fresh",
 		}},
-		"reports failures as absence": {func(m driver.Map) driver.Map { return hopeful{m} }, []string{
+		"reports failures as absence": {func(m driver.Map) driver.Map { return absentOnError{m} }, []string{
 			"map.get.limit", "map.get.if-match", "map.get.range.past-end", "map.get.range.rounded", "map.get.range.beyond-end", "map.get.range.huge",
 			"map.get.range.empty-past-end", "map.get.range.limit", "map.get.alloc.error", "map.get.alloc.absent",
 			"map.get.range.overflow", "map.cancel.before", "map.model.random", "map.put.if-match.others",

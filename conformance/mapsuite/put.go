@@ -34,7 +34,7 @@ func putChecks() []Check {
 		{ID: "map.put.refused", Doc: "A store that cannot write refuses a put.", Needs: w, Run: overwrite("x", "y"), Refuse: putRefused},
 		{ID: "map.put.shorter", Doc: "Overwriting with shorter content leaves no old bytes.", Needs: w, Run: overwrite(pattern(1, 5000), "short")},
 		{ID: "map.put.longer", Doc: "Overwriting with longer content stores all of it.", Needs: w, Run: overwrite("short", pattern(2, 5000))},
-		{ID: "map.put.same-length", Doc: "Overwriting with content of the same length replaces it, however little differs.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.same-length", Doc: "Overwriting with content of the same length replaces it, even if only one byte differs.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for _, at := range []int{0, 1, 2500, 4999} {
 				content := []byte(pattern(1, 5000))
@@ -45,7 +45,7 @@ func putChecks() []Check {
 			}
 			overwrite(pattern(1, 5000), pattern(2, 5000))(t, e)
 		}},
-		{ID: "map.put.contents", Doc: "Content is opaque: any bytes are kept unchanged, whatever they look like.", Needs: []string{Content}, Run: contents},
+		{ID: "map.put.contents", Doc: "Content is opaque: Get returns exactly the bytes that Put stored.", Needs: []string{Content}, Run: contents},
 		{ID: "map.put.to-empty", Doc: "Overwriting with empty content leaves an empty object.", Needs: w, Run: overwrite("something", "")},
 		{ID: "map.put.from-empty", Doc: "An empty object can be overwritten.", Needs: w, Run: overwrite("", "something")},
 		{ID: "map.put.reader", Doc: "A body that is only an io.ReaderAt is stored whole.", Needs: w, Run: func(t conformance.T, e *Env) {
@@ -69,7 +69,7 @@ func putChecks() []Check {
 				t.Errorf("put changes its body to %q", p)
 			}
 			copy(p, "scrawled")
-			for i := range 5 { // the body's memory may be reused for these
+			for i := range 5 { // these puts may reuse the body's memory
 				s.put(fmt.Sprint("other", i), "scrawled")
 			}
 			s.want("k", "original")
@@ -233,7 +233,7 @@ func conditionRefused(o driver.PutOptions) func(conformance.T, *Env) {
 	return func(t conformance.T, e *Env) {
 		m, err := e.open(t.Context(), driver.Create)
 		if err != nil {
-			return // objects cannot be stored here
+			return // this Map cannot store objects
 		}
 		s := &store{t: t, m: m}
 		t.Cleanup(s.close)
@@ -332,7 +332,7 @@ func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []st
 			}
 		})
 	}
-	t.Step("put", keys[0], "several times at once")
+	t.Step("put", keys[0], "several times concurrently")
 	close(start)
 	wg.Wait()
 	var winners []int
@@ -443,7 +443,7 @@ func deleteChecks() []Check {
 				s.delete(key)
 				s.wantAbsent(key)
 			}
-			for i := range 50 { // shows work that continues after Delete returns
+			for i := range 50 { // detects work that continues after Delete returns
 				s.delete("a/b")
 				s.wantAbsent("a/b")
 				s.put("a/b", strconv.Itoa(i))
@@ -452,7 +452,7 @@ func deleteChecks() []Check {
 		}, Refuse: func(t conformance.T, e *Env) {
 			m, err := e.open(t.Context(), driver.Create)
 			if err != nil {
-				return // objects cannot be stored here
+				return // this Map cannot store objects
 			}
 			s := &store{t: t, m: m}
 			t.Cleanup(s.close)

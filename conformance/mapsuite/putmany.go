@@ -163,7 +163,7 @@ func (s *store) wantWritten(w write, info driver.Info, err error) {
 	}
 }
 
-// wantPrefix checks that the objects below prefix are exactly those of writes.
+// wantPrefix checks that the objects below prefix are exactly the ones in writes.
 func (s *store) wantPrefix(prefix string, writes []write) {
 	if !s.m.Capabilities().RecursiveList {
 		return

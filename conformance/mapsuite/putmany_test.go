@@ -225,8 +225,8 @@ func hosted(t *testing.T, o host.Options) func(name string) *mapsuite.Target {
 	}
 }
 
-// TestCarelessPutMany tests defects that show only in the caller's own process.
-func TestCarelessPutMany(t *testing.T) {
+// TestPutManyDefectsInProcess tests defects that show only in the caller's own process.
+func TestPutManyDefectsInProcess(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		want string

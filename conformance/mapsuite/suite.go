@@ -13,9 +13,9 @@
 //
 // The checks call the driver directly and keep what core/zmap/driver lists under "Callers
 // guarantee": keys are valid, option pointers are not nil, and conditions are set only
-// when declared, except where a check tests that an undeclared one is refused.
+// when declared, except where a check tests that an undeclared condition is refused.
 //
-// The semantics are those of netcdf-c libnczarr/zmap.h, made precise where its drivers
+// The semantics follow netcdf-c libnczarr/zmap.h, made precise where its drivers
 // differ from each other.
 package mapsuite
 
@@ -74,13 +74,13 @@ type Target struct {
 	// Opener is the driver.
 	Opener driver.Opener
 	// NewSpec returns the location of a store that does not exist yet, a different one at
-	// each call. The checks set the Mode. cleanup removes whatever exists there
-	// afterwards; it may be nil.
+	// each call. The checks set the Mode. cleanup removes everything at that
+	// location; it may be nil.
 	NewSpec func() (spec driver.OpenSpec, cleanup func(), err error)
-	// OpenWriter opens an empty store for writing at the location of spec, for a driver that
-	// cannot write, such as the directory that a web server serves. The checks store
-	// their objects there and read them through the driver. It is nil for a driver that
-	// writes.
+	// OpenWriter opens an empty store for writing at the location of spec, for a driver
+	// that cannot write, such as the directory that a web server serves. The checks
+	// store their objects there and read them through the driver. It is nil for a driver
+	// that writes.
 	OpenWriter func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error)
 	// Blind declares that Open does not check whether a store exists, because that would
 	// cost a request. The first read fails instead.

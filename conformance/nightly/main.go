@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) (failed bool, err error) {
 	dir := flags.String("dir", "", "directory for output and reports (default a folder in the user's cache, named after the sources)")
 	fresh := flags.Bool("fresh", false, "discard the results of an interrupted run")
 	list := flags.Bool("list", false, "only list the campaigns and their steps")
-	_ = flags.Parse(args) // ends the program on an error
+	_ = flags.Parse(args) // Parse exits on an error
 	sources, err := sourcesID(ctx)
 	if err != nil {
 		return false, err

@@ -39,7 +39,7 @@ func TestResume(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := fake(log, "true", "exit 7", `echo >"$LOG.up"; while :; do sleep 1; done`, "true")
-	go func() { // interrupts the third step
+	go func() { // interrupt the third step
 		for {
 			if _, err := os.Stat(log + ".up"); err == nil || ctx.Err() != nil {
 				cancel()
@@ -82,8 +82,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestAtOnce runs a step that ends only after the next step has started.
-func TestAtOnce(t *testing.T) {
+// TestConcurrentSteps runs a step that ends only after the next step has started.
+func TestConcurrentSteps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := fake(filepath.Join(dir, "log"), `i=0; until [ -e "$LOG.b" ]; do i=$((i+1)); [ $i -lt 10000 ] || exit 1; sleep 0.01; done`, `: >"$LOG.b"`)
@@ -157,7 +157,7 @@ func TestFuzzTargets(t *testing.T) {
 	}
 }
 
-func TestOnlyOutOfTime(t *testing.T) {
+func TestOnlyTimedOut(t *testing.T) {
 	t.Parallel()
 	const end = "--- FAIL: FuzzX (10.05s)\n    context deadline exceeded\nFAIL\nexit status 1\n"
 	for output, want := range map[string]bool{

@@ -22,7 +22,7 @@ type state struct {
 	Sources string             `json:"sources"` // commit, and a checksum of uncommitted changes
 	Seed    uint64             `json:"seed"`
 	Started time.Time          `json:"started"`
-	Results map[string]*result `json:"results"` // by CAMPAIGN/STEP
+	Results map[string]*result `json:"results"` // results by CAMPAIGN/STEP
 
 	mu  sync.Mutex // guards Results
 	dir string
@@ -56,7 +56,7 @@ func openState(dir, sources string, seed uint64, fresh bool) (*state, error) {
 		return nil, fmt.Errorf("continue the run in %s: %w (-fresh starts a new run)", dir, err)
 	case err != nil || fresh || s.Sources != sources || seed != 0 && s.Seed != seed:
 		if seed == 0 {
-			seed = uint64(time.Now().Unix()) // after 1970
+			seed = uint64(time.Now().Unix()) // the time is after 1970
 		}
 		s = &state{Sources: sources, Seed: seed, Started: time.Now().UTC().Truncate(time.Second), Results: map[string]*result{}}
 	}

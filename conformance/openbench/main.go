@@ -49,7 +49,7 @@ func main() {
 type store struct {
 	storage, mode string // file or zip; nczarr or zarr
 	consolidated  bool
-	netcdf        bool // netCDF4 can open it
+	netcdf        bool // whether netCDF4 can open the store
 }
 
 func (s *settings) run(ctx context.Context) error {

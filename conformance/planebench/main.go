@@ -50,7 +50,7 @@ func main() {
 type work struct {
 	name  string
 	op    func(ctx context.Context, caller int) (chunks int, err error)
-	cpu   func() time.Duration // of all its processes
+	cpu   func() time.Duration // CPU time of all processes of the plane
 	close func()
 }
 

@@ -32,7 +32,7 @@ func (r registry) Filters() []codecdriver.Description             { return r.fil
 type plane struct {
 	name             string
 	drivers, filters host.Isolation
-	inline, keep     bool // use only level 0; do not lend files
+	inline, keep     bool // use only level 0; do not pass file descriptors
 }
 
 // planesOf returns the planes for a kind of work. The first one is in process.

@@ -38,7 +38,7 @@ func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
 }
 
 // TestCancelStopsAllRequests checks that the end of a context ends an operation and all
-// its requests at once, and leaves no goroutine or descriptor behind.
+// its requests immediately, and leaves no goroutine or descriptor behind.
 func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the test counts goroutines
 	base := measure()
 	t.Run("run", func(t *testing.T) {

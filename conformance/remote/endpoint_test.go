@@ -44,9 +44,9 @@ dynamodb =
   endpoint_url = http://dynamodb.test
 `
 
-// TestEndpointAsTheSDK compares the choice of the server with that of the AWS SDK, and
+// TestEndpointMatchesSDK checks that the driver and the AWS SDK choose the same server, and
 // checks the explanation of the choice.
-func TestEndpointAsTheSDK(t *testing.T) { // sets variables
+func TestEndpointMatchesSDK(t *testing.T) { // not parallel, because it sets environment variables
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte(endpointConfig), 0o600); err != nil {
 		t.Fatal(err)

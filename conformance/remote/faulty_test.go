@@ -71,7 +71,7 @@ func reset() { panic(http.ErrAbortHandler) }
 // faulty is a proxy that spoils some of the exchanges with a server.
 type faulty struct {
 	target *url.URL
-	root   string // the path of the store: its bucket and key
+	root   string // path of the store: its bucket and key
 	part   float64
 	list   []fault
 	client *http.Client
@@ -178,7 +178,7 @@ func gone(ctx context.Context) bool {
 }
 
 // send forwards a request with its original Host header, which is signed. It completes
-// a change once it has started, and meanwhile delays other requests to the same path: a
+// a change once it has started, and delays concurrent requests to the same path: a
 // write whose client has disconnected must not take effect after its repetition.
 func (f *faulty) send(r *http.Request, body []byte) answer {
 	ctx := r.Context()
@@ -206,7 +206,7 @@ func (f *faulty) send(r *http.Request, body []byte) answer {
 	if err != nil {
 		reset()
 	}
-	defer resp.Body.Close() // only read
+	defer resp.Body.Close() // the body is only read
 	a := answer{status: resp.StatusCode, header: resp.Header.Clone()}
 	if a.body, err = io.ReadAll(resp.Body); err != nil {
 		reset()
@@ -240,7 +240,7 @@ func (f *faulty) report() string {
 // count.
 func waitFor(base int, count func() int) int {
 	n := count()
-	for i := 0; i < 1200 && n > base; i++ { // a minute
+	for i := 0; i < 1200 && n > base; i++ { // wait for at most a minute
 		time.Sleep(50 * time.Millisecond)
 		n = count()
 	}

@@ -19,7 +19,7 @@ import (
 
 // TestCacheIdentity checks that data that one identity has read is not served from the
 // cache to another identity without a request to the store, which may refuse it.
-func TestCacheIdentity(t *testing.T) { // sets variables
+func TestCacheIdentity(t *testing.T) { // not parallel, because it sets environment variables
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/.zmetadata") {

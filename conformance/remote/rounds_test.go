@@ -22,9 +22,9 @@ import (
 type rounds struct {
 	mu      sync.Mutex
 	waiting []chan struct{}
-	flying  int         // released requests that are not answered yet
+	flying  int         // released requests without a response so far
 	still   int         // ticks since the last request arrived or was answered
-	ticking bool        // watch is running
+	ticking bool        // whether watch is running
 	quiet   int         // number of ticks that end a round
 	busy    func() bool // whether to ignore a tick
 	depth   int
@@ -105,7 +105,7 @@ func working() bool {
 	return s[0].Value.Uint64() > 0 || s[1].Value.Uint64() > 1
 }
 
-// take returns the counts since the last call of take.
+// take returns the counts since the last call to take.
 func (r *rounds) take() (kinds map[string]int, depth int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +154,7 @@ func (f remoteMap) Delete(ctx context.Context, key string, o *driver.DeleteOptio
 func (f remoteMap) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		f.r.wait("list")
-		f.r.answered() // before the entries are used
+		f.r.answered() // count the response before the entries are used
 		f.Map.List(ctx, prefix, o)(yield)
 	}
 }

@@ -135,7 +135,7 @@ func stored(srv *s3server.Server) func(r *http.Request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		defer out.Body.Close() // only read
+		defer out.Body.Close() // the body is only read
 		body, err := io.ReadAll(out.Body)
 		return answer{http.StatusOK, http.Header{"Etag": {*out.ETag}, "Content-Length": {strconv.Itoa(len(body))}}, body}, err
 	}

@@ -168,7 +168,7 @@ func (w *soaker) putIf(ctx context.Context, key string) error {
 	case err == nil:
 		w.model[key] = body
 		return nil
-	case kind == ncerr.ErrAmbiguous: // the write may or may not have been done
+	case kind == ncerr.ErrAmbiguous: // the outcome of the write is unknown
 		if wrong := w.doneOrNot(ctx, key, body); wrong != nil {
 			return wrong
 		}

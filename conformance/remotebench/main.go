@@ -37,8 +37,8 @@ import (
 
 // settings holds the flags of a run. The measuring processes receive them too.
 type settings struct {
-	MiB     int64         // of the array
-	Latency time.Duration // of each request
+	MiB     int64         // size of the array
+	Latency time.Duration // delay of each request
 	Runs    int
 	Flying  int // concurrent requests of the plain measurement
 
@@ -52,7 +52,7 @@ type settings struct {
 type result struct {
 	Seconds float64 `json:"seconds"`
 	CPU     float64 `json:"cpu"`  // user and system CPU time of the work in seconds
-	Peak    int64   `json:"peak"` // bytes
+	Peak    int64   `json:"peak"` // peak memory in bytes
 	Sum     string  `json:"sum"`  // SHA-256 of the values read
 }
 

@@ -16,7 +16,7 @@ type Gate struct {
 	// Endpoint replaces the endpoint of the server.
 	Endpoint string
 
-	work sync.RWMutex // held shared by requests
+	work sync.RWMutex // read lock for requests
 
 	mu   sync.Mutex
 	seen int
@@ -32,7 +32,7 @@ func (s *Server) NewGate(t testing.TB) *Gate {
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // the program has ended
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // ignore errors, because the program has ended
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
 		},

@@ -35,11 +35,11 @@ const binaryVar = "NCZARR_VERSITYGW"
 // Server is a running server. Its fields are constant.
 type Server struct {
 	Endpoint  string // http://127.0.0.1:PORT
-	Region    string // the only region that it accepts
+	Region    string // only region that the server accepts
 	AccessKey string
 	SecretKey string
-	Bucket    string // exists and is empty at the start
-	Root      string // the directory that contains the buckets as directories
+	Bucket    string // bucket that exists and is empty at the start
+	Root      string // directory that contains the buckets as directories
 	PID       int
 }
 
@@ -145,13 +145,13 @@ func run(ctx context.Context, binary, dir string) (*Server, func() error, error)
 		err = s.own(ctx)
 	}
 	if err != nil {
-		_ = cmd.Process.Kill() // it may have ended already
+		_ = cmd.Process.Kill() // the process may have ended already
 		return nil, nil, fmt.Errorf("%w: %s", errors.Join(err, <-ended), out.Bytes())
 	}
 	return s, func() error { return end(cmd.Process, ended) }, nil
 }
 
-// start starts the server. The channel ended receives the error with which the server
+// start starts the server. The channel ended receives the error returned when the server
 // ends, and is then closed. The server ends with the thread that started it, see
 // withParent, so start dedicates a thread to waiting for it. Other threads may end
 // while tests run, for example when a goroutine that is locked to its thread ends.
@@ -217,7 +217,7 @@ func (s *Server) ready(ctx context.Context, ended chan error) error {
 // end asks the server to stop, and kills it if it does not.
 func end(p *os.Process, ended chan error) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
-		_ = p.Kill() // for systems without this signal
+		_ = p.Kill() // Kill works on systems without SIGTERM
 	}
 	select {
 	case err := <-ended:

@@ -44,7 +44,7 @@ func parse(text string) (uint64, error) {
 	}
 	seed, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || seed == 0 {
-		return 0, fmt.Errorf("%s is %q: it must be a decimal number from 1 to 18446744073709551615", Var, text)
+		return 0, fmt.Errorf("%s must be a decimal number from 1 to 18446744073709551615, not %q", Var, text)
 	}
 	return seed, nil
 }

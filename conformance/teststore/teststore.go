@@ -53,7 +53,7 @@ func Run(m Tests) int {
 		return m.Run()
 	case "s3":
 	default:
-		fmt.Fprintf(os.Stderr, "%s is %q: must be mem or s3\n", storeVar, at)
+		fmt.Fprintf(os.Stderr, "%s must be mem or s3, not %q\n", storeVar, at)
 		return 2
 	}
 	code, err := runOnS3(m)

@@ -11,17 +11,17 @@
 // returns, so that it survives a power failure.
 //
 // The names of temporary files begin with ".nczarr.tmp.", in any case. They are never
-// listed, and keys with such a segment are refused as bad names. The rest of the name
+// listed, and keys with such a segment fail with ncerr.ErrBadName. The rest of the name
 // is derived from the key, and the file stays locked (flock) until it becomes the
 // object. A Put that finds a file of that name removes it if it can lock it, because
 // its writer is dead then; otherwise the Put uses a random name. The next Put of the
-// same key thus removes what a killed writer left. Files left under other keys, or on a
+// same key thus removes the file of a killed writer. Files left under other keys, or on a
 // file system without locks, are garbage and may be removed; mode Create removes them.
 //
 // A version consists of the size, the modification time and the file number. Put sets
 // the time itself, so that two contents of one key differ in version even within one
-// tick of the file system's clock. The time is later than that of the object that Put
-// replaces, whichever program wrote that object. Where times have a resolution of one
+// tick of the file system's clock. The time is later than the time of the object that Put
+// replaces, even if another program wrote that object. Where times have a resolution of one
 // second, an object that is removed and written again within a second may get its old
 // version back.
 //
@@ -46,10 +46,10 @@
 // Every process that may read an object can lock it, and a stopped process keeps its
 // lock: Put and Delete of that object wait until their context ends.
 //
-// Mode Create empties an existing directory. It first moves everything into one hidden
+// Mode Create empties an existing directory. It first moves everything into one temporary
 // directory and then deletes that directory, so that a killed process is unlikely to
 // leave half a store. It never deletes outside the root, never follows a link while
-// deleting, and refuses a path that is not a directory. If the directory contains
+// deleting, and fails for a path that is not a directory. If the directory contains
 // anything that cannot be an object (a name that is not UTF-8, a pipe, a mount point),
 // Create and Remove delete nothing and fail with ncerr.ErrUnsupported.
 //
@@ -60,7 +60,7 @@
 // not exist, the driver checks that the root is still the directory that it opened. A
 // removed or replaced root, or a vanished mount, is reported as ncerr.ErrIO and never
 // as a missing object; so is a dangling link. Anything that is neither a file nor a
-// directory is refused without waiting.
+// directory fails immediately.
 //
 // Listings are in byte order and do not stat the files, so their sizes are -1. They
 // omit directories without objects, names that are not valid segments of keys, and
@@ -71,7 +71,7 @@
 //
 // Opening a store for writing detects file systems that ignore case or rewrite Unicode
 // (macOS, Windows, removable media). There, a key whose spelling collides with an
-// existing one is refused as a bad name. The file system limits the length of segments,
+// existing one fails with ncerr.ErrBadName. The file system limits the length of segments,
 // usually to 255 bytes.
 //
 // The package implements core/zmap/driver; plugins serve the same package.

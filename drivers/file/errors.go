@@ -30,8 +30,7 @@ func classify(err error) error {
 	return ncerr.New(kind, "", "", plain(err, ""))
 }
 
-// isEscape reports whether err comes from os.Root itself, and not from the operating
-// system.
+// isEscape reports whether err comes from os.Root rather than from the operating system.
 func isEscape(err error) bool {
 	var p *fs.PathError
 	var l *os.LinkError
@@ -39,7 +38,7 @@ func isEscape(err error) bool {
 }
 
 // plain strips the path from an error of package os. If err is nil, it returns a new
-// error with the given text.
+// error with the given message.
 func plain(err error, text string) error {
 	if err == nil {
 		return errors.New(text)

@@ -32,7 +32,7 @@ func (l Lockless) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, e
 }
 
 // OtherSpelling exports otherSpelling.
-var OtherSpelling = otherSpelling // for tests
+var OtherSpelling = otherSpelling
 
 // Folds returns the detected properties of the file system of a Map.
 func Folds(m driver.Map) (folds, rewrites bool) {
@@ -41,4 +41,4 @@ func Folds(m driver.Map) (folds, rewrites bool) {
 }
 
 // TemporaryFor exports temporaryFor.
-var TemporaryFor = temporaryFor // for tests
+var TemporaryFor = temporaryFor

@@ -100,7 +100,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-func TestRootThatGoesAway(t *testing.T) {
+func TestRemovedRoot(t *testing.T) {
 	t.Parallel()
 	for name, vanish := range map[string]func(path string) error{
 		"removed":  os.RemoveAll,
@@ -232,7 +232,7 @@ func TestReservedNames(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestNoLeftoverFiles(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	m := open(t, store, driver.Create)
@@ -273,7 +273,7 @@ func (b failing) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-func TestEmptyDirectoriesDoNotCount(t *testing.T) {
+func TestEmptyDirectoriesAreIgnored(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	m := open(t, store, driver.Create)
@@ -348,7 +348,7 @@ func TestOtherSpelling(t *testing.T) {
 	}
 }
 
-func TestFoldingIsRecognised(t *testing.T) {
+func TestFoldingIsDetected(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	m := open(t, store, driver.Create)

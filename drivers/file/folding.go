@@ -30,7 +30,7 @@ func (m *Map) checkNew(key string) error {
 func (m *Map) checkSpelling(key string) error {
 	exists := func(path string) bool {
 		_, err := m.root.Lstat(path)
-		return err == nil // other failures appear when the key is written
+		return err == nil // writing the key reports other failures
 	}
 	path, err := otherSpelling(key, exists, m.dirNames)
 	switch {
@@ -90,7 +90,7 @@ func (m *Map) probe() error {
 	return err
 }
 
-// maxTried is the number of files on which recognize tries a lock. This process may
+// maxTried is the number of files on which recognize tries a lock. This process might
 // lack the permission to read some of them.
 const maxTried = 16
 

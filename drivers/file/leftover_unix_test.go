@@ -26,9 +26,9 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// Put removes the temporary file of a dead writer of the same key, and keeps that of a
-// living one.
-func TestPutSweepsDeadWriters(t *testing.T) {
+// TestPutRemovesStaleFiles checks that Put removes the temporary file of a dead writer of
+// the same key, and keeps the temporary file of a living one.
+func TestPutRemovesStaleFiles(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	m := open(t, store, driver.Create)
@@ -59,8 +59,9 @@ func TestPutSweepsDeadWriters(t *testing.T) {
 	}
 }
 
-// Put removes only a regular file of that name, not a link or its target.
-func TestPutSweepsNoLinks(t *testing.T) {
+// TestPutKeepsLinks checks that Put removes only a regular file of that name, not a link
+// or its target.
+func TestPutKeepsLinks(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	m := open(t, store, driver.Create)
@@ -102,9 +103,10 @@ func (s sweeper) ReadAt(p []byte, off int64) (int, error) {
 	return s.Bytes.ReadAt(p, off)
 }
 
-// A writer whose temporary file was removed starts again, and does not publish the file
+// TestWriterRestartsAfterRemoval checks that a writer whose temporary file was removed
+// starts again, and does not publish the file
 // that now has the name.
-func TestSweptWriterBeginsAnew(t *testing.T) {
+func TestWriterRestartsAfterRemoval(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	m := open(t, store, driver.Create)

@@ -18,8 +18,8 @@ import (
 // does not exist.
 type step struct {
 	op      byte   // 'g'et, 'p'ut, 'n'ew (put if absent), 'd'elete
-	content string // put or read
-	refused bool   // a 'n' that found an object
+	content string // content that was put or read
+	refused bool   // whether an 'n' found an object
 }
 
 // register is the model of one key.

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// TestManyPathsToNothing lists directories without objects that links connect by an
+// TestLinkedEmptyDirectories lists directories without objects that links connect by an
 // exponential number of paths. The listings must be empty and end soon.
-func TestManyPathsToNothing(t *testing.T) {
+func TestLinkedEmptyDirectories(t *testing.T) {
 	t.Parallel()
 	for name, up := range map[string]bool{"a maze": false, "with ways back": true} {
 		store := t.TempDir()

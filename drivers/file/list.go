@@ -54,7 +54,7 @@ func (l *lister) list(dir, prefix string, linked bool) bool {
 	}
 	for i := range entries {
 		if entries[i].dir {
-			entries[i].name += "/" // part of the sort order
+			entries[i].name += "/" // the slash is part of the sort order
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
@@ -165,8 +165,8 @@ func (m *Map) linkOf(dir, name string) (entry, bool) {
 // errFound ends a search at the first object.
 var errFound = errors.New("found")
 
-// search looks for objects below directories. It visits each directory once, however
-// many links lead there: the number of paths may be exponential.
+// search looks for objects below directories. It visits each directory once, because
+// the number of paths through links may be exponential.
 type search struct {
 	m    *Map
 	ctx  context.Context          //nolint:containedctx // the context has the lifetime of the listing
@@ -222,7 +222,7 @@ func (f *finder) below(dir string, linked bool) (bool, error) {
 func (s *search) visited(dir string) bool {
 	info, err := s.m.root.Stat(dir)
 	if err != nil {
-		return false // opening it reports the cause
+		return false // a later open reports the cause
 	}
 	n := fileNumber(info)
 	if slices.ContainsFunc(s.seen[n], func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {

@@ -86,7 +86,7 @@ func (m *Map) lockable(name string) (locks, known bool) {
 	return err == nil || errors.Is(err, errLocked), true
 }
 
-// scarce reports whether err is unrelated to the file itself: the process ran out of
+// scarce reports whether err is unrelated to the file: the process ran out of
 // descriptors or memory, or the disk failed.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EIO)
@@ -98,5 +98,5 @@ func matches(info driver.Info, want string) error {
 	if want == "" || info.Version == want {
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "", "", "version %q, expected %q", info.Version, want)
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "the object has version %q, not %q", info.Version, want)
 }

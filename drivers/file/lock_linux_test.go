@@ -56,9 +56,9 @@ func child(t *testing.T, store string) *exec.Cmd {
 	return cmd
 }
 
-// TestProcessesCount increments one object from several processes. No increment may be
+// TestConcurrentProcesses increments one object from several processes. No increment may be
 // lost.
-func TestProcessesCount(t *testing.T) { //nolint:paralleltest // the test starts child processes
+func TestConcurrentProcesses(t *testing.T) { //nolint:paralleltest // the test starts child processes
 	const processes, each = 4, 200
 	if store := os.Getenv("NCZARR_TEST_WRITER"); store != "" {
 		m := open(t, store, driver.Update)
@@ -156,9 +156,9 @@ func TestLockedObject(t *testing.T) {
 	}
 }
 
-// A put sets a later time than the object it replaces has, so that versions do not
-// repeat if clocks differ.
-func TestVersionsGoOn(t *testing.T) {
+// TestVersionsIncrease checks that a put sets a later time than the replaced object has,
+// so that versions do not repeat if clocks differ.
+func TestVersionsIncrease(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]string{"rename": "", "fsync": `{"durability":"fsync"}`} {
 		store := filepath.Join(t.TempDir(), "store")
@@ -184,8 +184,8 @@ func TestVersionsGoOn(t *testing.T) {
 	}
 }
 
-// A put replaces a dangling link and a link to an object. A condition applies to the
-// target of the link.
+// TestPutOverLinks checks that a put replaces a dangling link and a link to an object. A
+// condition applies to the target of the link.
 func TestPutOverLinks(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -208,8 +208,9 @@ func TestPutOverLinks(t *testing.T) {
 	}
 }
 
-// Opening a store detects locks with an existing file, or with a temporary one.
-func TestLocksAreFound(t *testing.T) {
+// TestLockDetection checks that opening a store detects locks with an existing file, or
+// with a temporary one.
+func TestLockDetection(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
 	must(t, os.Chmod(filepath.Dir(store), 0o755), os.Mkdir(filepath.Join(store, "v"), 0o777), os.Chmod(filepath.Join(store, "v"), 0o777), os.Chmod(store, 0o755))
@@ -225,13 +226,13 @@ func TestLocksAreFound(t *testing.T) {
 	if left := names(t, store); !slices.Equal(left, []string{"v"}) {
 		t.Errorf("left: %q", left)
 	}
-	asNobody(func() {
+	unprivileged(func() {
 		if os.Getuid() == 0 && has(driver.Update) {
 			t.Error("locks without a file")
 		}
 	})
 	must(t, os.WriteFile(filepath.Join(store, ".zgroup"), nil, 0o644))
-	asNobody(func() {
+	unprivileged(func() {
 		if !has(driver.Update) {
 			t.Error("no locks with a file")
 		}

@@ -11,9 +11,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// The driver does not follow a link that replaces a newly created directory, because it
+// TestLinkReplacesNewRoot checks that the driver does not follow a link that replaces a
+// newly created directory, because it
 // would write into another store.
-func TestLinkInPlaceOfANewRoot(t *testing.T) {
+func TestLinkReplacesNewRoot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	made, link := filepath.Join(dir, "made"), filepath.Join(dir, "link")

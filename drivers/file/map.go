@@ -20,11 +20,11 @@ const maxKey = 4095
 // Map is one open directory tree.
 type Map struct {
 	root     *os.Root
-	dir      *os.File // the root again, for calls that need a descriptor
+	dir      *os.File // descriptor of the root
 	path     string   // absolute path of the root
 	identity fs.FileInfo
 	readOnly bool
-	sync     bool // durability=fsync
+	sync     bool // whether the option durability is fsync
 
 	folds    bool // the file system does not distinguish some spellings
 	rewrites bool // the file system changes names that are not ASCII
@@ -48,7 +48,7 @@ func (m *Map) Capabilities() driver.Capabilities {
 }
 
 // Flush implements driver.Map. Every Put has already written its object. Flush fails if
-// the root has been replaced, because others would not find the objects that were put.
+// the root has been replaced, because other processes would not find the new objects.
 func (m *Map) Flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || m.readOnly {
 		return err

@@ -39,7 +39,7 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 		}
 	}
 	if opts.Limit > 0 && n > opts.Limit {
-		return nil, info, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
+		return nil, info, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes, more than the limit of %d", n, opts.Limit)
 	}
 	dst, err := alloc(n)
 	if err != nil {

@@ -21,7 +21,7 @@ type handle struct {
 // openFast opens a path below the root for reading, with one system call that refuses
 // links out of the root. flags may contain nonblock and directory.
 func (m *Map) openFast(key string, flags int) (handle, error) {
-	fd, err := m.openat2(key, unix.O_RDONLY|unix.O_NOCTTY|uint64(flags)) // flags are bits
+	fd, err := m.openat2(key, unix.O_RDONLY|unix.O_NOCTTY|uint64(flags)) // the flags are bits
 	return handle{fd: fd}, err
 }
 
@@ -231,9 +231,9 @@ func parseDirent(p []byte) (name string, t uint8, size int) {
 func typeOf(fd int, name string) uint8 {
 	var st unix.Stat_t
 	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return unix.DT_REG // the file is gone, or reading it reports the cause
+		return unix.DT_REG // the file is gone, or a later read reports the cause
 	}
-	return uint8(st.Mode & unix.S_IFMT >> 12) // the types of dirent are those of stat, shifted
+	return uint8(st.Mode & unix.S_IFMT >> 12) // dirent has the type bits of stat, shifted
 }
 
 func direntMode(t uint8) fs.FileMode { return modeOf(uint32(t) << 12) }

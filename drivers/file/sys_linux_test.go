@@ -44,8 +44,8 @@ func TestSpecialFiles(t *testing.T) {
 	wantKind(t, "open a pipe as a store", err, ncerr.ErrNoDataset)
 }
 
-// asNobody runs f in a thread without root's rights to files.
-func asNobody(f func()) {
+// unprivileged runs f in a thread without root's rights to files.
+func unprivileged(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -73,7 +73,7 @@ func TestPermissions(t *testing.T) {
 		_ = os.Chmod(store+"/a", 0o700)
 		_ = os.Chmod(store+"/shut", 0o700)
 	})
-	asNobody(func() {
+	unprivileged(func() {
 		_, err := get(t, m, "a/k")
 		wantKind(t, "get of an unreadable file", err, ncerr.ErrPermission)
 		_, err = get(t, m, "shut/absent")

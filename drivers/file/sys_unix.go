@@ -13,13 +13,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// nonblock makes opening a pipe or a device return at once.
+// nonblock makes opening a pipe or a device return immediately.
 const nonblock = syscall.O_NONBLOCK
 
 // directory makes opening fail unless the path is a directory.
 const directory = syscall.O_DIRECTORY
 
-// missing reports whether err says that a path does not exist.
+// missing reports whether err means that a path does not exist.
 func missing(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR)
 }
@@ -51,7 +51,7 @@ func systemFlaw(string) string { return "" }
 func (m *Map) otherDevice(dir string) bool {
 	info, err := m.root.Lstat(dir)
 	if err != nil {
-		return false // removing it also fails
+		return false // a later removal fails too
 	}
 	a, okA := info.Sys().(*syscall.Stat_t)
 	b, okB := m.identity.Sys().(*syscall.Stat_t)
@@ -61,7 +61,7 @@ func (m *Map) otherDevice(dir string) bool {
 // lock locks a file through a duplicate descriptor, which it returns. The lock lasts
 // until both descriptors are closed. The file can thus be closed, which reports
 // failures on some network file systems, while the lock is still held. lock returns the
-// errors of flock.
+// errors from flock.
 func lock(f *os.File) (held int, err error) {
 	held, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -19,7 +19,7 @@ const nonblock = 0
 // directory is 0: reading names from a file fails later.
 const directory = 0
 
-// missing reports whether err says that a path does not exist.
+// missing reports whether err means that a path does not exist.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// endsAfter is a context that ends after n calls of Err.
+// endsAfter is a context that ends after n calls to Err.
 type endsAfter struct {
 	context.Context
 	n atomic.Int64
@@ -54,9 +54,9 @@ func TestCanceledCreate(t *testing.T) {
 	}
 }
 
-// Create and Remove delete nothing if the directory contains something that cannot be
-// an object.
-func TestStrangersAreKept(t *testing.T) {
+// TestForeignFilesAreKept checks that Create and Remove delete nothing if the directory
+// contains something that cannot be an object.
+func TestForeignFilesAreKept(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	if err := os.MkdirAll(filepath.Join(dir, "a/b"), 0o777); err != nil {

@@ -18,7 +18,7 @@ import (
 
 const (
 	copyBuffer = 1 << 20 // size of the buffer for bodies that are not in memory
-	attempts   = 100     // tries if other processes remove directories or files meanwhile
+	attempts   = 100     // number of tries if other processes remove directories or files concurrently
 )
 
 // Put implements driver.Map.
@@ -69,7 +69,7 @@ func (m *Map) put(ctx context.Context, key string, body driver.Body, opts *drive
 	return x, err
 }
 
-// putError returns the error of a failed write with its kind.
+// putError adds the kind to the error from a failed write.
 func (m *Map) putError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -85,7 +85,7 @@ func (m *Map) putError(err error) error {
 }
 
 // tick returns the modification time for a new file: the current time, but later than
-// that of every earlier Put.
+// the time of every earlier Put.
 func (m *Map) tick() time.Time {
 	for {
 		last, now := m.clock.Load(), time.Now().UnixNano()/100*100 // most file systems have a resolution of 100 ns or better
@@ -101,9 +101,9 @@ type temporary struct {
 	dir  *os.Root // the directory of the object
 	name string
 	f    *os.File
-	held int // descriptor that holds the lock of the file, or noLock
+	held int // descriptor that holds the lock on the file, or noLock
 	sync bool
-	made bool // directories were created for it
+	made bool // whether directories were created for the object
 }
 
 // noLock is the value of held for a file that is not locked.
@@ -115,7 +115,7 @@ var errSwept = errors.New("another process removed the temporary file")
 
 func temporaryName() string {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // the call never fails
 	return reserved + hex.EncodeToString(b[:])
 }
 
@@ -123,7 +123,7 @@ func temporaryName() string {
 // so that the next writer of the object finds the file of a killed one.
 func temporaryFor(object string) string {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, object) // never fails
+	_, _ = io.WriteString(h, object) // the call never fails
 	return reserved + hex.EncodeToString(h.Sum(nil))
 }
 
@@ -141,7 +141,7 @@ func (m *Map) temporary(dirName, object string) (*temporary, error) {
 		if !errors.Is(err, fs.ErrNotExist) || dirName == "." {
 			return nil, err
 		}
-		err := m.root.MkdirAll(dirName, 0o777) // fails with either error if another process removes a directory meanwhile
+		err := m.root.MkdirAll(dirName, 0o777) // fails with either error if another process removes a directory concurrently
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
@@ -200,7 +200,7 @@ func sweep(dir *os.Root, name string) {
 	defer unlock(held)
 	is, err := f.Stat()
 	named, nameErr := dir.Lstat(name)
-	if err == nil && nameErr == nil && os.SameFile(is, named) { // otherwise its writer renamed it meanwhile
+	if err == nil && nameErr == nil && os.SameFile(is, named) { // otherwise its writer has renamed the file
 		_ = dir.Remove(name)
 	}
 }
@@ -263,7 +263,7 @@ func (t *temporary) write(ctx context.Context, body driver.Body) error {
 func (t *temporary) commit(ctx context.Context, m *Map, key, name string, opts *driver.PutOptions, x *meta) error {
 	err := t.move(ctx, m, key, name, opts, x)
 	if err != nil && occupied(err) && m.prune(key) {
-		err = t.move(ctx, m, key, name, opts, x) // directories without objects do not count
+		err = t.move(ctx, m, key, name, opts, x) // prune removed the directories in the way, which had no objects
 	}
 	if err != nil {
 		return err
@@ -295,7 +295,7 @@ func (t *temporary) move(ctx context.Context, m *Map, key, name string, opts *dr
 			return err
 		case !errors.As(err, new(unopened)):
 			return err
-		case !missing(err): // a directory, or a file that this process may not read
+		case !missing(err): // a directory, or a file that this process cannot read
 			return t.dir.Rename(t.name, name)
 		}
 		if err = t.renameNew(m, key); err == nil || scarce(err) {
@@ -327,7 +327,7 @@ func (t *temporary) replace(ctx context.Context, m *Map, key, name, version stri
 	return t.dir.Rename(t.name, name)
 }
 
-// setLater sets a modification time later than that of the file to be replaced, so that
+// setLater sets a modification time later than the time of the file to be replaced, so that
 // no version is used twice: another process or another clock may have set the old time.
 // It tries larger and larger steps, because file systems differ in their time
 // resolution.
@@ -486,7 +486,7 @@ func (m *Map) prune(dir string) bool {
 }
 
 // wipe removes everything below the root, without following links. It moves everything
-// into a hidden directory before it deletes the first file. It removes nothing if the
+// into a temporary directory before it deletes the first file. It removes nothing if the
 // store contains something that cannot be an object.
 func (m *Map) wipe(ctx context.Context) error {
 	entries, err := m.dirNames(".")

@@ -31,8 +31,8 @@ func check(resp *http.Response) error {
 	return web.StatusError(resp, time.Now())
 }
 
-// checkEncoding refuses a body with a content encoding, because its length, ranges and
-// bytes differ from those of the object.
+// checkEncoding rejects a body with a content encoding, because its length, ranges and
+// bytes differ from the object's.
 func checkEncoding(resp *http.Response) error {
 	enc := strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ","))
 	if enc == "" || strings.EqualFold(enc, "identity") {

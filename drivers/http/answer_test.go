@@ -45,7 +45,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// part returns a handler that sends a 206 response.
+// part returns a handler that sends the status 206 and the given range and content.
 func part(contentRange, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Range", contentRange)
@@ -72,9 +72,9 @@ func cut(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// TestAnswers checks the errors for responses of all kinds: a wrong response is never
-// returned as a value, and only a clear statement of the server counts as absence.
-func TestAnswers(t *testing.T) {
+// TestResponses checks the errors for responses of all kinds: a wrong response is never
+// returned as a value, and only an unambiguous response means that an object is missing.
+func TestResponses(t *testing.T) {
 	t.Parallel()
 	mid := &driver.Range{Offset: 2, Length: 3}
 	for name, tc := range map[string]struct {
@@ -102,7 +102,7 @@ func TestAnswers(t *testing.T) {
 		"too many requests":      {answer: status(429, "Retry-After", "x"), kind: ncerr.ErrIO, again: true},
 		"multiple choices":       {answer: status(300), kind: ncerr.ErrIO},
 		"redirect to nowhere":    {answer: status(302), kind: ncerr.ErrIO},
-		"packed":                 {answer: status(200, "Content-Encoding", "gzip"), kind: ncerr.ErrUnsupported, text: "gzip"},
+		"encoded":                {answer: status(200, "Content-Encoding", "gzip"), kind: ncerr.ErrUnsupported, text: "gzip"},
 		"identity":               {answer: status(200, "Content-Encoding", "identity"), want: "some page"},
 		"cut":                    {answer: cut, want: "0123", kind: ncerr.ErrIO, again: true, text: "4 of 10"},
 		"part of no range":       {answer: part("bytes 0-1/2", "ab"), kind: ncerr.ErrIO, again: true},
@@ -117,7 +117,7 @@ func TestAnswers(t *testing.T) {
 		"416":                    {answer: status(416, "Content-Range", "bytes */2"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrRange},
 		"416 inside":             {answer: status(416, "Content-Range", "bytes */9"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
 		"whole for a range":      {answer: status(200, "Content-Length", "9"), opts: driver.GetOptions{Range: mid}, want: "me "},
-		"whole for a far range": {
+		"whole for a distant range": {
 			answer: status(200, "Content-Length", "9"), opts: driver.GetOptions{Range: mid}, options: `{"max_skip": 1}`,
 			kind: ncerr.ErrUnsupported, text: "does not support ranges",
 		},
@@ -182,9 +182,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestBlindRange checks that reading a range of an object without a length returns the
-// right bytes and buffers only the range.
-func TestBlindRange(t *testing.T) { //nolint:paralleltest // the test measures memory
+// TestRangeWithoutLength checks that reading a range of an object without a length
+// returns the right bytes and buffers only the range.
+func TestRangeWithoutLength(t *testing.T) { //nolint:paralleltest // the test measures memory
 	const size = 32 << 20
 	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<12)
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -221,8 +221,8 @@ func TestBlindRange(t *testing.T) { //nolint:paralleltest // the test measures m
 	}
 }
 
-// TestBlindTogether checks that all responses without a length share max_blind.
-func TestBlindTogether(t *testing.T) {
+// TestSharedBlindLimit checks that all responses without a length share max_blind.
+func TestSharedBlindLimit(t *testing.T) {
 	t.Parallel()
 	body := bytes.Repeat([]byte("x"), 80<<10)
 	asked, goOn := make(chan struct{}), make(chan struct{})
@@ -289,8 +289,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// slowly sends ten bytes, one per unit of time. If stops is set, it sends four bytes at
-// once and then stops.
+// slowly sends ten bytes, one per unit of time. If stops is set, it sends four bytes
+// immediately and then stops.
 func slowly(unit time.Duration, stops bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if stops {
@@ -504,9 +504,9 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestClearLogin checks that a login is not sent unencrypted to another machine. The
+// TestUnencryptedLogin checks that a login is not sent unencrypted to another machine. The
 // proxy represents the network.
-func TestClearLogin(t *testing.T) {
+func TestUnencryptedLogin(t *testing.T) {
 	t.Parallel()
 	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) })
 	netrc := filepath.Join(t.TempDir(), "netrc")
@@ -520,9 +520,9 @@ func TestClearLogin(t *testing.T) {
 	}
 }
 
-// TestOpenNetrc checks that a netrc file readable by others is not used, and causes an
+// TestReadableNetrc checks that a netrc file readable by others is not used, and causes an
 // error only if it contains a login for the server.
-func TestOpenNetrc(t *testing.T) {
+func TestReadableNetrc(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such permissions")
 	}

@@ -9,16 +9,16 @@
 // size, and a body must have the length that its header announces. If a server ignores
 // ranges and returns the whole object, the driver skips to the range, provided that it
 // begins within the first max_skip bytes. Otherwise it reports that the server does not
-// support ranges. Responses with a content encoding such as gzip are refused, because
+// support ranges. Responses with a content encoding such as gzip are errors, because
 // the driver does not request any.
 //
 // 404 and 410 mean that the object does not exist, and so does a redirect that only
 // adds a slash, which indicates a directory. Every other status is an error. An HTML
 // page in place of an object is also an error: some servers of web applications return
 // such a page with status 200 for every missing path. A metadata document
-// (driver.OpenSpec.Documents) whose Content-Type is HTML is always refused. Any other
-// object of that type is refused only if its first bytes are HTML; Stat does not read
-// these and accepts the object.
+// (driver.OpenSpec.Documents) whose Content-Type is HTML is always rejected. Any other
+// object of that type is rejected only if its first bytes are HTML; Stat does not read
+// these bytes and accepts the object.
 //
 // The driver does not support listing. Datasets with consolidated metadata or NCZarr's
 // own lists do not need it.

@@ -15,8 +15,8 @@ import (
 
 // Stat implements driver.Map. It sends a HEAD, or a GET of one byte if the server
 // refuses HEAD or omits the length. A refused HEAD says nothing about the object: URLs
-// that are signed for GET answer it with 403, and servers without support for HEAD
-// answer 404.
+// that are signed for GET return 403 for HEAD, and servers without support for HEAD
+// return 404.
 func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	req, err := m.request(ctx, http.MethodHead, key)
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 	case m.isDocument(key) && isHTML(resp.Header) && !empty:
 		return driver.Info{}, errPage()
 	case resp.StatusCode == http.StatusPartialContent && (!ok || first != 0 || last != 0 || size < 0), empty && ok && size != 0:
-		return driver.Info{}, broken("the server answered %d with Content-Range %q to a request for the first byte", resp.StatusCode, text)
+		return driver.Info{}, broken("the server returned status %d with Content-Range %q to a request for the first byte", resp.StatusCode, text)
 	case empty && ok && version(resp.Header, 0) != "", resp.StatusCode == http.StatusPartialContent:
 		return info(resp.Header, size), nil
 	case resp.StatusCode == http.StatusOK && resp.ContentLength >= 0:

@@ -30,9 +30,9 @@ func hostile(t *testing.T, handle http.HandlerFunc) driver.Map {
 	return m
 }
 
-// TestKeysOnTheWire checks that keys arrive unchanged, even on servers that read a plus
+// TestKeyEncoding checks that keys arrive unchanged, even on servers that read a plus
 // sign as a space, like S3, or support parameters in a path.
-func TestKeysOnTheWire(t *testing.T) {
+func TestKeyEncoding(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
 		"a+b/0":     "/d/a%2Bb/0",

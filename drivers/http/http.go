@@ -50,7 +50,7 @@ func defaults() options {
 	}
 }
 
-// duration is a time.Duration that is written as text, such as "30s".
+// duration is a time.Duration that is written as a string, such as "30s".
 type duration time.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -97,7 +97,7 @@ func (Opener) Describe() driver.Description {
 
 // Open implements driver.Opener. Endpoint is scheme://host[:port], and Path is the
 // percent-encoded path of the dataset. Open sends no request, so a missing dataset
-// shows at the first read. It returns ncerr.ErrReadOnly for modes other than Read.
+// is detected at the first read. Open returns ncerr.ErrReadOnly for modes other than Read.
 func (o Opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	m, err := o.open(ctx, spec)
 	if err != nil {
@@ -146,7 +146,7 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 func baseURL(spec driver.OpenSpec, query string) (*url.URL, error) {
 	u, err := url.Parse(spec.Endpoint + "/" + strings.Trim(spec.Path, "/"))
 	switch {
-	case err != nil: // the text of err would reveal the URL
+	case err != nil: // the message of err would reveal the URL
 		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint and path do not form a valid URL")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint must be http://HOST or https://HOST, the path percent-encoded")

@@ -18,7 +18,7 @@ import (
 // Map is a dataset on a web server.
 type Map struct {
 	driver.Base
-	base      *url.URL // ends in a slash
+	base      *url.URL // URL of the dataset, with a trailing slash
 	o         options
 	client    *http.Client
 	transport *web.Transport
@@ -81,7 +81,7 @@ func escapeKey(key string) string {
 // an object.
 var errDirectory = errors.New("redirected to a directory")
 
-// redirect checks a redirect. It replaces the credentials by those of the new host.
+// redirect checks a redirect. It replaces the credentials with the ones for the new host.
 func (m *Map) redirect(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	switch {
@@ -90,12 +90,12 @@ func (m *Map) redirect(req *http.Request, via []*http.Request) error {
 	case req.URL.Path == last.Path+"/" && strings.EqualFold(req.URL.Hostname(), last.Hostname()):
 		return errDirectory
 	case last.Scheme == "https" && req.URL.Scheme == "http":
-		return ncerr.Errorf(ncerr.ErrPermission, "", "", "refused a redirect from https to http on %q", req.URL.Host)
+		return ncerr.Errorf(ncerr.ErrPermission, "", "", "redirect from https to http on %q", req.URL.Host)
 	case len(via) > m.o.Redirects:
 		return ncerr.Errorf(ncerr.ErrIO, "", "", "more than %d redirects", m.o.Redirects)
 	}
 	req.Header.Del("Authorization")
-	req.Header.Del("Referer") // it would reveal the query, which may contain a secret
+	req.Header.Del("Referer") // the Referer header would reveal the query, which may contain a secret
 	m.keys.authorize(req)
 	return nil
 }
@@ -106,7 +106,7 @@ func (m *Map) send(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		return resp, nil
 	}
-	if resp != nil { // a refused redirect; its body is already closed
+	if resp != nil { // the redirect was refused and its body is already closed
 		_ = resp.Body.Close()
 	}
 	if errors.Is(err, errDirectory) {

@@ -22,15 +22,15 @@ type login struct{ user, password string }
 // credentials holds the logins of servers. Each login belongs to one scheme, host and
 // port.
 type credentials struct {
-	own    *login // from the options
-	origin string // where own is sent
+	own    *login // login from the options
+	origin string // origin that receives own
 	hosts  map[string]login
 	proxy  bool // all requests go through a proxy of the options, http requests unencrypted
 }
 
 // readCredentials reads the login from the options and the logins from the netrc file. A
 // netrc file named by the options or by NETRC must exist; the default file may be
-// missing. A file that other users can access is refused if it is named or has a login
+// missing. A file that other users can access is rejected if it is named or has a login
 // for base, and ignored otherwise.
 func readCredentials(base *url.URL, o options) (credentials, error) {
 	c := credentials{proxy: o.Proxy != ""}
@@ -70,7 +70,7 @@ func readCredentials(base *url.URL, o options) (credentials, error) {
 	return c, nil
 }
 
-// readNetrc returns the text of a netrc file, and whether other users may read or write
+// readNetrc returns the content of a netrc file, and whether other users may read or write
 // it.
 func readNetrc(name string) (text string, open bool, err error) {
 	info, err := os.Stat(name)

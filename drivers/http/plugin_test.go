@@ -14,7 +14,7 @@ import (
 )
 
 // self allows the host to run the driver in processes of this program.
-var self plugin.Self // set by TestMain only
+var self plugin.Self // set only by TestMain
 
 func TestMain(m *testing.M) {
 	self = plugin.Main(plugin.Builtin{Openers: []driver.Opener{httpdriver.New()}})

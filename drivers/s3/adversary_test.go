@@ -45,13 +45,13 @@ func answer(status int, body string, headers ...string) http.HandlerFunc {
 			}
 		}
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body)) // fails if the test closes the connection
+		_, _ = w.Write([]byte(body)) // the write fails if the test closes the connection
 	}
 }
 
-// TestAnswers checks the errors for wrong responses and refusals. None of them returns
+// TestResponses checks the errors for wrong responses and refusals. None of them returns
 // a value.
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	t.Parallel()
 	part := &driver.Range{Offset: 2, Length: 3}
 	for name, tc := range map[string]struct {
@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 		"gateway":             {handle: answer(502, "<html>"), want: ncerr.ErrIO, again: true},
 		"too many":            {handle: answer(429, ""), want: ncerr.ErrIO, again: true},
 		"other region":        {handle: refusal(301, "PermanentRedirect", "x-amz-bucket-region", "eu-north-1"), want: ncerr.ErrS3, text: "aws.region=eu-north-1"},
-		"moved elsewhere":     {handle: refusal(307, "TemporaryRedirect", "Location", "http://127.0.0.1:1/"), want: ncerr.ErrS3, text: "answered 307"}, // not followed
+		"moved elsewhere":     {handle: refusal(307, "TemporaryRedirect", "Location", "http://127.0.0.1:1/"), want: ncerr.ErrS3, text: "answered 307"}, // the redirect must not be followed
 		"moved for a while":   {handle: refusal(307, "TemporaryRedirect", "x-amz-request-id", "r"), want: ncerr.ErrS3, text: "another region"},
 		"login elsewhere":     {handle: answer(302, "", "Location", "/login"), want: ncerr.ErrS3, text: "is it an S3 server"},
 		"proxy":               {handle: answer(407, ""), want: ncerr.ErrAuth, text: "the proxy requires"},
@@ -124,9 +124,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOldAnswer checks that a response with an old date, such as a cached one, does not
+// TestOldDate checks that a response with an old date, such as a cached one, does not
 // affect the date of the next signature.
-func TestOldAnswer(t *testing.T) {
+func TestOldDate(t *testing.T) {
 	t.Parallel()
 	var dates []string
 	m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +182,8 @@ func noLength(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("345"))
 }
 
-// TestWholeForRange accepts the whole object if it equals the requested range.
+// TestWholeForRange checks that a whole object is accepted if it equals the requested
+// range.
 func TestWholeForRange(t *testing.T) {
 	t.Parallel()
 	m := against(t, driver.Read, nil, answer(200, "0123456789"))
@@ -203,7 +204,7 @@ type page struct {
 	Silent         bool   // omits IsTruncated
 }
 
-// write writes the page with one Contents or CommonPrefixes element per entry.
+// write sends the page with one Contents or CommonPrefixes element per entry.
 func (p page) write(w http.ResponseWriter) {
 	fmt.Fprint(w, "<ListBucketResult>")
 	for _, k := range p.Keys {
@@ -265,7 +266,7 @@ func TestListings(t *testing.T) {
 		"no token":         {handle: pages(page{Keys: []string{"p/a"}, Trunc: true}), want: "a", err: "does not advance"},
 		"out of order":     {handle: pages(page{Keys: []string{"p/b"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "b", err: "not sorted"},
 		"foreign key":      {handle: pages(page{Keys: []string{"q/b"}}), err: `"q/b"`},
-		"long key":         {handle: pages(page{Keys: []string{"p/" + strings.Repeat("k", 1024)}}), err: "a key of 1026 bytes"},
+		"long key":         {handle: pages(page{Keys: []string{"p/" + strings.Repeat("k", 1024)}}), err: "a listed key has 1026 bytes"},
 		"tokens for ever":  {handle: forEver, err: "does not advance"},
 		"start is ignored": {handle: pages(page{Keys: []string{"p/a", "p/b", "p/c"}}), after: "b", want: "c"},
 		"no such key":      {handle: refusal(404, "NoSuchKey"), err: "NoSuchKey"},
@@ -299,8 +300,8 @@ func forEver(w http.ResponseWriter, r *http.Request) {
 	page{Trunc: true, Token: strconv.Itoa(n + 1)}.write(w)
 }
 
-// TestRefusedBefore checks calls that must fail before a request is sent.
-func TestRefusedBefore(t *testing.T) {
+// TestFailureBeforeRequest checks calls that must fail before a request is sent.
+func TestFailureBeforeRequest(t *testing.T) {
 	t.Parallel()
 	sent := func(_ http.ResponseWriter, r *http.Request) { t.Errorf("sent %s %s", r.Method, r.URL) }
 	m := against(t, driver.Update, map[string]any{"conditional_writes": false}, sent)

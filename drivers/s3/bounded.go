@@ -34,7 +34,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	case !content && req.Method != http.MethodHead:
 		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument, root: rootOf(req)}
 	case foreign(resp.Header):
-		_ = resp.Body.Close() // its content does not matter
+		_ = resp.Body.Close() // the rest of the body is not needed
 		return nil, answerError("the response has no ETag")
 	}
 	return resp, nil
@@ -78,7 +78,7 @@ type document struct {
 	left int
 	any  bool         // every document is accepted, or the check is done
 	root string       // the required root element; "" if the body must be empty
-	head bytes.Buffer // bytes read by the check
+	head bytes.Buffer // bytes that the check has read
 }
 
 // Read implements io.Reader.

@@ -20,8 +20,8 @@ import (
 )
 
 // patient wraps the driver with the retries that all its users have: while a
-// neighboring object is deleted, the server's directories may cause errors for a
-// moment.
+// neighboring object is deleted, the server's directories may cause temporary
+// errors.
 type patient struct{ driver.Opener }
 
 func (p patient) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
@@ -32,7 +32,7 @@ func (p patient) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return layer.Retry(steady{m}, &layer.RetryOptions{Base: time.Millisecond, Attempts: 20}), nil
 }
 
-// steady also repeats conditional writes that certainly failed: the server may answer
+// steady also repeats conditional writes that certainly failed: the server may return
 // 500 if many uploads of one key complete at the same time.
 type steady struct{ driver.Map }
 
@@ -62,7 +62,7 @@ func TestConformance(t *testing.T) {
 		process bool // run the driver in a separate process
 		whole   bool // the store is a whole bucket
 		many    bool // run the checks with thousands of objects or calls
-		full    bool // only with NCZARR_FULL
+		full    bool // run only if NCZARR_FULL is set
 		options map[string]any
 		disable map[string]string
 	}{

@@ -1,7 +1,7 @@
 package s3_test
 
 import (
-	"crypto/sha1" // names a file of the SSO cache
+	"crypto/sha1" // the SSO cache uses SHA-1 in file names
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -21,9 +21,9 @@ import (
 // The credentials that all sources return. Their values describe them.
 const (
 	keyID   = "AKIDFROMSOURCE"
-	secret  = "secret-of-the-source"  // fake
-	session = "session-of-the-source" // fake
-	bearer  = "bearer-of-the-user"    // fake
+	secret  = "secret-of-the-source"  // a fake value
+	session = "session-of-the-source" // a fake value
+	bearer  = "bearer-of-the-user"    // a fake value
 )
 
 // givers is a server that provides credentials in all supported ways: STS, SSO,
@@ -105,7 +105,7 @@ type source struct {
 }
 
 func sources() map[string]source {
-	sum := sha1.Sum([]byte("my-sso")) // names a file
+	sum := sha1.Sum([]byte("my-sso")) // the name of the cache file
 	static := "[%s]\naws_access_key_id = " + keyID + "\naws_secret_access_key = " + secret + "\n"
 	return map[string]source{
 		"environment":        {env: map[string]string{"AWS_ACCESS_KEY_ID": keyID, "AWS_SECRET_ACCESS_KEY": secret}, want: "signed"},
@@ -153,7 +153,7 @@ func (s source) set(t *testing.T, url string) string {
 	home := t.TempDir()
 	for _, line := range os.Environ() {
 		if name, _, _ := cut(line); strings.HasPrefix(name, "AWS_") {
-			t.Setenv(name, "") // restores it after the test
+			t.Setenv(name, "") // makes the test restore the variable
 			os.Unsetenv(name)
 		}
 	}
@@ -191,7 +191,7 @@ func readWith(t *testing.T, o driver.Opener, endpoint string, options map[string
 
 // TestCredentialSources gets credentials from every source of the SDK, in this process
 // and in a separate one with the driver's grants.
-func TestCredentialSources(t *testing.T) { // sets variables
+func TestCredentialSources(t *testing.T) { // not parallel, because it sets environment variables
 	giver, srv := givers(t), bucketFor(t)
 	for name, src := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestCredentialSources(t *testing.T) { // sets variables
 
 // TestNoSecretInErrors uses every source with a server that refuses the credentials,
 // and with a failing source. The errors must not contain a secret.
-func TestNoSecretInErrors(t *testing.T) { // sets variables
+func TestNoSecretInErrors(t *testing.T) { // not parallel, because it sets environment variables
 	giver := givers(t)
 	refusing := httptest.NewServer(refusal(http.StatusForbidden, "InvalidAccessKeyId"))
 	defer refusing.Close()
@@ -237,7 +237,7 @@ func TestNoSecretInErrors(t *testing.T) { // sets variables
 
 // TestCredentialsNotGranted checks that the driver in a separate process cannot start a
 // program or read a file that no AWS variable names.
-func TestCredentialsNotGranted(t *testing.T) { // sets variables
+func TestCredentialsNotGranted(t *testing.T) { // not parallel, because it sets environment variables
 	giver, srv := givers(t), bucketFor(t)
 	for name, config := range map[string]string{
 		"process": "credential_process = /bin/echo '{\"Version\": 1, \"AccessKeyId\": \"" + keyID + "\", \"SecretAccessKey\": \"" + secret + "\"}'\n",
@@ -256,7 +256,7 @@ func TestCredentialsNotGranted(t *testing.T) { // sets variables
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer h.Close(t.Context()) // the test is over
+			defer h.Close(t.Context()) // Close runs at the end of the test
 			o, err := h.Driver("s3")
 			if err != nil {
 				t.Fatal(err)

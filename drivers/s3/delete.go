@@ -137,7 +137,7 @@ func batchError(prefix string, e types.Error) error {
 		kind = ncerr.ErrS3
 	}
 	err := ncerr.New(kind, "delete", strings.TrimPrefix(text(e.Key), prefix),
-		errors.New(web.Sanitize("the server answered "+text(e.Code)+": "+text(e.Message))))
+		errors.New(web.Sanitize("the server returned "+text(e.Code)+": "+text(e.Message))))
 	err.Retryable = again(text(e.Code)) || text(e.Code) == "InternalError"
 	return err
 }

@@ -56,9 +56,9 @@ func TestNamesOutsideXML(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreNotListed checks that Remove fails if the server lists objects under
+// TestWronglyListedNames checks that Remove fails if the server lists objects under
 // wrong names.
-func TestNamesThatAreNotListed(t *testing.T) {
+func TestWronglyListedNames(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
 	m, spec := open(t, srv, nil)

@@ -17,7 +17,7 @@ import (
 
 var errNoSource = errors.New("no source of credentials is configured")
 
-// plain is an error with the text of an SDK error. It does not unwrap, so that
+// plain is an error with the message of an SDK error. It does not unwrap, so that
 // errors.Is does not mistake a context or file error inside the SDK for one of the
 // caller.
 type plain struct{ text string }
@@ -43,7 +43,7 @@ func codeKind(code string) ncerr.Kind {
 		return ncerr.ErrAuth
 	case "PreconditionFailed", "ConditionalRequestConflict", "OperationAborted":
 		return ncerr.ErrConflict
-	case "ObjectParentIsFile", "ExistingObjectIsDirectory", "XMinioParentIsObject": // from gateways to file systems
+	case "ObjectParentIsFile", "ExistingObjectIsDirectory", "XMinioParentIsObject": // codes from gateways to file systems
 		return ncerr.ErrObjectExists
 	case "KeyTooLongError", "KeyTooLong", "InvalidURI":
 		return ncerr.ErrBadName
@@ -76,7 +76,7 @@ func again(code string) bool {
 	return false
 }
 
-// fail converts the error of a request: it sets the kind, whether a retry may succeed
+// fail converts the error from a request: it sets the kind, whether a retry may succeed
 // and how long the server asks to wait. The context error of the caller passes
 // unchanged.
 func fail(ctx context.Context, err error) error {
@@ -156,7 +156,7 @@ func kindOf(code string, status int) ncerr.Kind {
 	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
 		return ncerr.ErrIO
 	case status == http.StatusNotFound:
-		return ncerr.ErrIO // does not mean that the object is missing
+		return ncerr.ErrIO // the status does not mean that the object is missing
 	}
 	return ncerr.ErrS3
 }
@@ -191,7 +191,7 @@ func describe(code, message string, status int, header http.Header) string {
 	return web.Sanitize(text)
 }
 
-// reason returns the text of the innermost error, without the SDK's long chain of
+// reason returns the message of the innermost error, without the SDK's long chain of
 // prefixes.
 func reason(err error) string {
 	var op *net.OpError

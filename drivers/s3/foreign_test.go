@@ -16,9 +16,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestSomeoneElse checks that a page that a proxy sends with status 200 for every
+// TestProxyPageIsRejected checks that a page that a proxy sends with status 200 for every
 // request is never accepted as an object, a write or a deletion.
-func TestSomeoneElse(t *testing.T) {
+func TestProxyPageIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, headers := range map[string][]string{
 		"page":          {"ETag", "", "Content-Type", "text/html"},
@@ -48,8 +48,8 @@ func TestSomeoneElse(t *testing.T) {
 	}
 }
 
-// TestDeleted checks the responses that confirm a deletion.
-func TestDeleted(t *testing.T) {
+// TestDeleteConfirmation checks the responses that confirm a deletion.
+func TestDeleteConfirmation(t *testing.T) {
 	t.Parallel()
 	for name, handle := range map[string]http.HandlerFunc{
 		"no content": answer(204, ""), "nothing": answer(200, ""), "blanks": answer(200, "\r\n"), "not there": refusal(404, "NoSuchKey"),
@@ -61,10 +61,10 @@ func TestDeleted(t *testing.T) {
 	}
 }
 
-// TestUploadsOfNobody checks that the driver sends no further request if a server
+// TestUploadWithoutID checks that the driver sends no further request if a server
 // starts an upload without an id, because an abort without an id would delete the
-// object. An upload whose abort a proxy answers has an unknown outcome.
-func TestUploadsOfNobody(t *testing.T) {
+// object. If a proxy responds to the abort, the outcome of the upload is unknown.
+func TestUploadWithoutID(t *testing.T) {
 	t.Parallel()
 	for _, doc := range []string{"<UploadId></UploadId>", ""} {
 		var mu sync.Mutex
@@ -100,9 +100,9 @@ func TestUploadsOfNobody(t *testing.T) {
 	}
 }
 
-// TestEmptyOrNot checks that an object without a first byte is empty, or its size is
-// unknown.
-func TestEmptyOrNot(t *testing.T) {
+// TestEmptyObject checks Stat of an object without a first byte: the object is empty, or
+// its size is unknown.
+func TestEmptyObject(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[string]ncerr.Kind{"0": 0, "3": ncerr.ErrIO} {
 		m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -118,10 +118,10 @@ func TestEmptyOrNot(t *testing.T) {
 	}
 }
 
-// TestCanceledWritesAreWaitedFor uses a server that completes a request after the
+// TestCanceledWriteCompletes uses a server that completes a request after the
 // caller has canceled it. The call must end only then, so that it cannot undo a later
 // call.
-func TestCanceledWritesAreWaitedFor(t *testing.T) {
+func TestCanceledWriteCompletes(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {
 		var done atomic.Bool
@@ -150,9 +150,9 @@ func TestCanceledWritesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAbortThatHangs checks that a canceled upload ends although the server no longer
-// answers, and that the abort is not repeated.
-func TestAbortThatHangs(t *testing.T) {
+// TestHangingAbort checks that a canceled upload ends although the server no longer
+// responds, and that the abort is not repeated.
+func TestHangingAbort(t *testing.T) {
 	t.Parallel()
 	var aborts atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())

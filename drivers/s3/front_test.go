@@ -13,7 +13,7 @@ import (
 // host to its server.
 type front struct {
 	mu      sync.Mutex
-	servers map[string]*url.URL // by bucket
+	servers map[string]*url.URL // the server of each bucket
 }
 
 func newFront() *front { return &front{servers: make(map[string]*url.URL)} }

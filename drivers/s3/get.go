@@ -106,7 +106,7 @@ func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info,
 		info.ModTime = *out.LastModified
 	}
 	if out.ContentLength == nil || *out.ContentLength < 0 {
-		return info, 0, answerError("it sent no Content-Length")
+		return info, 0, answerError("the response has no Content-Length")
 	}
 	n := *out.ContentLength
 	start, err := extent(out, opts.Range, n, &info)
@@ -115,7 +115,7 @@ func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info,
 	}
 	if opts.IfMatch != "" && info.Version != opts.IfMatch {
 		if info.Version == "" {
-			return info, 0, answerError("it sent no ETag")
+			return info, 0, answerError("the response has no ETag")
 		}
 		return info, 0, otherVersion(info.Version, opts.IfMatch)
 	}
@@ -125,11 +125,11 @@ func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info,
 			return info, 0, err
 		}
 		if wantStart != start || want != n {
-			return info, 0, answerError("it sent offset %d and length %d of %d bytes, want offset %d and length %d", start, n, info.Size, wantStart, want)
+			return info, 0, answerError("the response has offset %d and length %d of %d bytes, not offset %d and length %d", start, n, info.Size, wantStart, want)
 		}
 	}
 	if opts.Range == nil && n != info.Size {
-		return info, 0, answerError("it sent offset %d and length %d of %d bytes instead of the whole object", start, n, info.Size)
+		return info, 0, answerError("the response has offset %d and length %d of %d bytes instead of the whole object", start, n, info.Size)
 	}
 	if opts.Limit > 0 && n > opts.Limit {
 		return info, 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
@@ -142,26 +142,26 @@ func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info,
 func extent(out *s3.GetObjectOutput, asked *driver.Range, n int64, info *driver.Info) (start int64, err error) {
 	status := statusOf(out)
 	if status != http.StatusOK && status != http.StatusPartialContent {
-		return 0, answerError("it answered %d to a GET", status)
+		return 0, answerError("status %d in response to a GET", status)
 	}
 	if out.ContentRange == nil {
 		if status == http.StatusPartialContent {
-			return 0, answerError("it sent a part of the object without Content-Range")
+			return 0, answerError("a partial response without Content-Range")
 		}
 		info.Size = n
 		if asked != nil {
 			if at, want, err := asked.Resolve(n); err == nil && (at != 0 || want != n) {
-				return 0, answerError("it ignored the range and sent the whole object")
+				return 0, answerError("the response ignored the range and contains the whole object")
 			}
 		}
 		return 0, nil
 	}
 	if status != http.StatusPartialContent {
-		return 0, answerError("it answered %d with Content-Range %q", status, *out.ContentRange)
+		return 0, answerError("status %d with Content-Range %q", status, *out.ContentRange)
 	}
 	start, end, size, ok := parseContentRange(*out.ContentRange)
 	if !ok || end-start+1 != n {
-		return 0, answerError("it sent %d bytes with Content-Range %q", n, *out.ContentRange)
+		return 0, answerError("%d bytes with Content-Range %q", n, *out.ContentRange)
 	}
 	info.Size = size
 	return start, nil
@@ -203,7 +203,7 @@ func (m *bucketMap) fill(ctx context.Context, mem []byte, body io.Reader, info d
 			err = nil
 		}
 		if extra > 0 {
-			return nil, info, answerError("it sent more than the announced %d bytes", len(mem))
+			return nil, info, answerError("the response exceeds the announced length of %d bytes", len(mem))
 		}
 		if err == nil {
 			return mem, info, nil
@@ -247,7 +247,7 @@ func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, 
 	}
 	ask := driver.GetOptions{Range: &driver.Range{Length: 1}}
 	if out.ContentRange == nil {
-		ask.Range = nil // the server ignores ranges: this is the whole object
+		ask.Range = nil // the server ignored the range and sent the whole object
 	}
 	info, _, err := checkAnswer(out, &ask)
 	return info, out.Metadata[WriteID], err
@@ -275,9 +275,9 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 	return info, out.Metadata[WriteID], nil
 }
 
-// readError is fail for requests about one object. With the option missing=403, the S3
-// code AccessDenied means that the object does not exist; a refusal by a proxy or for a
-// whole account does not.
+// readError is like fail, for requests about one object. With the option missing=403,
+// the S3 code AccessDenied means that the object does not exist; a refusal by a proxy or
+// for a whole account does not mean that.
 func (m *bucketMap) readError(ctx context.Context, err error) error {
 	e := fail(ctx, err)
 	if m.cfg.Missing == "403" && ncerr.KindOf(e) == ncerr.ErrPermission {

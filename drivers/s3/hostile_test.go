@@ -39,8 +39,8 @@ func TestRefusalIsNotAbsence(t *testing.T) {
 	}
 }
 
-// TestOtherSuccess checks that only statuses 200 and 206 return an object.
-func TestOtherSuccess(t *testing.T) {
+// TestOtherSuccessStatus checks that only statuses 200 and 206 return an object.
+func TestOtherSuccessStatus(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{202, 203, 204, 205} {
 		m := against(t, driver.Read, nil, answer(status, ""))
@@ -65,7 +65,7 @@ func endless(w io.Writer, text string, sent *atomic.Int64) {
 // document or of a page of a listing.
 func TestEndlessDocuments(t *testing.T) {
 	t.Parallel()
-	const most = 64 << 20 // including the buffers of the connection
+	const most = 64 << 20 // limit in bytes, including the buffers of the connection
 	for name, tc := range map[string]struct {
 		status     int
 		head, body string
@@ -142,8 +142,8 @@ func TestHostileMessage(t *testing.T) {
 }
 
 // TestReplayedByProxy checks that a conditional write that a proxy sent twice succeeds
-// although the second response refuses it, and that a server that accepts every abort
-// does not make a completed upload fail.
+// although the second response reports a conflict, and that a server that accepts every
+// abort does not make a completed upload fail.
 func TestReplayedByProxy(t *testing.T) {
 	t.Parallel()
 	for _, parts := range []bool{false, true} {
@@ -168,7 +168,8 @@ func TestReplayedByProxy(t *testing.T) {
 	}
 }
 
-// replaying is a server that stores one object, and refuses the request that stored it.
+// replaying is a server that stores one object, and refuses a repetition of the request
+// that stored it.
 type replaying struct {
 	second string
 	id     atomic.Value
@@ -203,9 +204,10 @@ func (s *replaying) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestAnotherTry checks that temporary failures are retryable: a listing that is
-// truncated or breaks the protocol, and a part of an upload whose ETag was lost.
-func TestAnotherTry(t *testing.T) {
+// TestTemporaryFailuresAreRetryable checks that temporary failures are retryable: a
+// listing that is truncated or breaks the protocol, and a part of an upload whose ETag
+// was lost.
+func TestTemporaryFailuresAreRetryable(t *testing.T) {
 	t.Parallel()
 	page := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
@@ -249,9 +251,9 @@ func TestAnotherTry(t *testing.T) {
 	})
 }
 
-// TestNoDocument checks that a response without the expected document, such as one from
-// a proxy, is not accepted as an empty listing or a successful deletion.
-func TestNoDocument(t *testing.T) {
+// TestUnexpectedDocument checks that a response without the expected document, such as
+// one from a proxy, is not accepted as an empty listing or a successful deletion.
+func TestUnexpectedDocument(t *testing.T) {
 	t.Parallel()
 	const list = "<ListBucketResult><Contents><Key>p/a</Key></Contents></ListBucketResult>"
 	for name, said := range map[string]string{
@@ -285,9 +287,9 @@ func TestNoDocument(t *testing.T) {
 	}
 }
 
-// TestNotStored checks that a response from a proxy is not accepted as a successful
+// TestUnconfirmedWrite checks that a response from a proxy is not accepted as a successful
 // write.
-func TestNotStored(t *testing.T) {
+func TestUnconfirmedWrite(t *testing.T) {
 	t.Parallel()
 	m := against(t, driver.Update, nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>log in</html>") })
 	for name, o := range map[string]driver.PutOptions{"plain": {}, "if absent": {IfAbsent: true}} {
@@ -299,10 +301,10 @@ func TestNotStored(t *testing.T) {
 	}
 }
 
-// TestCutNamesTheChecksum checks that a truncated read of a whole object returns the
-// checksum of the whole, which the caller needs after reading the rest, and not a
-// checksum of parts.
-func TestCutNamesTheChecksum(t *testing.T) {
+// TestTruncatedReadReturnsChecksum checks that a truncated read of a whole object
+// returns the checksum of the whole, which the caller needs after reading the rest, and
+// not a checksum of parts.
+func TestTruncatedReadReturnsChecksum(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		sum  string

@@ -14,9 +14,9 @@ var lateTime = 10 * time.Second // constant
 // outlasting returns a context for a request that changes an object. A server that has
 // received such a request carries it out even if the connection closes, possibly after
 // the caller has started to write the object again. If ctx is canceled, the request
-// therefore gets lateTime to complete. A deadline of ctx ends the request at once,
-// because a server that missed it may take long to answer. The caller calls stop when
-// the request is done.
+// therefore gets lateTime to complete. A deadline of ctx ends the request immediately,
+// because a server that missed the request may take long to respond. The caller calls
+// stop when the request is done.
 func outlasting(ctx context.Context) (late context.Context, stop func()) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() {

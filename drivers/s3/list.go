@@ -57,18 +57,18 @@ const errStop = ncerr.ErrInternal
 func yieldPage(page []driver.Entry, prefix string, o *driver.ListOptions, last string, yield func(driver.Entry, error) bool) (string, error) {
 	for _, e := range page {
 		if o.Recursive && e.Prefix {
-			return last, answerError("it listed the prefix %q in a recursive listing", e.Key)
+			return last, answerError("a recursive listing contains the prefix %q", e.Key)
 		}
 		if !o.Recursive && !e.Prefix {
 			e = segment(e, prefix)
 		}
 		switch {
 		case !strings.HasPrefix(e.Key, prefix):
-			return last, answerError("it listed %q for the prefix %q", e.Key, prefix)
+			return last, answerError("the listing contains %q for the prefix %q", e.Key, prefix)
 		case e.Key <= o.StartAfter || e.Key == last:
 			continue
 		case e.Key < last:
-			return last, answerError("its listing is not sorted: %q follows %q", e.Key, last)
+			return last, answerError("the listing is not sorted: %q follows %q", e.Key, last)
 		}
 		last = e.Key
 		if !validKey(strings.TrimSuffix(e.Key, "/")) || !e.Prefix && strings.HasSuffix(e.Key, "/") {
@@ -101,18 +101,18 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 			out, err := m.api.ListObjectsV2(ctx, in)
 			if err != nil {
 				if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
-					err = answerError("it answered NoSuchKey to a listing")
+					err = answerError("NoSuchKey in response to a listing")
 				}
 				yield(nil, err)
 				return
 			}
 			page, err := m.entries(out)
 			if err == nil && len(page) == 0 {
-				err = sameQuestion(out, *in.Prefix)
+				err = sameRequest(out, *in.Prefix)
 			}
 			if n := len(page); err == nil && n > 0 {
 				if page[n-1].Key < last {
-					page, err = nil, answerError("its listing is not sorted: %q follows %q", page[n-1].Key, last)
+					page, err = nil, answerError("the listing is not sorted: %q follows %q", page[n-1].Key, last)
 				} else if page[n-1].Key > last {
 					last, empty = page[n-1].Key, 0
 				}
@@ -129,7 +129,7 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 				return
 			}
 			if token == "" || token == seen || empty >= emptyPages {
-				yield(nil, answerError("its listing does not advance"))
+				yield(nil, answerError("the listing does not advance"))
 				return
 			}
 			empty++
@@ -147,11 +147,11 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 			return err
 		}
 		if len(key) > maxKey+1 { // a prefix ends in an extra slash
-			return answerError("it listed a key of %d bytes; the maximum in S3 is %d", len(key), maxKey)
+			return answerError("a listed key has %d bytes, more than the limit of %d", len(key), maxKey)
 		}
 		var ok bool
 		if e.Key, ok = strings.CutPrefix(key, m.at.prefix); !ok {
-			return answerError("it listed %q for the prefix %q", key, m.at.prefix)
+			return answerError("the listing contains %q for the prefix %q", key, m.at.prefix)
 		}
 		if e.Key != "" { // the empty object that a console creates for the store
 			list = append(list, e)
@@ -187,32 +187,32 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 func listed(out *s3.ListObjectsV2Output, raw *string) (string, error) {
 	switch {
 	case raw == nil:
-		return "", answerError("it listed an entry without a name")
+		return "", answerError("the listing contains an entry without a name")
 	case out.EncodingType != types.EncodingTypeUrl:
 		return *raw, nil
 	}
 	name, err := url.QueryUnescape(*raw)
 	if err != nil {
-		return "", answerError("it listed the name %q, which is not URL-encoded", *raw)
+		return "", answerError("the listing contains the name %q, which is not URL-encoded", *raw)
 	}
 	return name, nil
 }
 
-// sameQuestion checks that a page without entries belongs to this request, and is not a
-// cached response to another one.
-func sameQuestion(out *s3.ListObjectsV2Output, prefix string) error {
+// sameRequest checks that a page without entries belongs to this request, and is not a
+// cached response to another request.
+func sameRequest(out *s3.ListObjectsV2Output, prefix string) error {
 	if out.Prefix == nil || *out.Prefix == prefix {
 		return nil
 	}
 	if got, err := listed(out, out.Prefix); err != nil || got != prefix {
-		return answerError("it listed the prefix %q instead of %q", *out.Prefix, prefix)
+		return answerError("the listing has the prefix %q instead of %q", *out.Prefix, prefix)
 	}
 	return nil
 }
 
 // any reports whether the store contains an object.
 func (m *bucketMap) any(ctx context.Context) (bool, error) {
-	two := int32(2) // one may be the empty object of a console
+	two := int32(2) // one of them may be the empty object that a console creates
 	in := &s3.ListObjectsV2Input{Bucket: &m.at.bucket, Prefix: &m.at.prefix, MaxKeys: &two}
 	for page, err := range m.pages(ctx, in) {
 		if err != nil || len(page) > 0 {

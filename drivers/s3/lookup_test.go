@@ -26,7 +26,7 @@ func inRenewed() int {
 
 // TestSlowLookup checks that a call whose context has ended does not wait for a search
 // for credentials by another call, and that waiting calls share one search.
-func TestSlowLookup(t *testing.T) { // sets variables
+func TestSlowLookup(t *testing.T) { // not parallel, because it sets environment variables
 	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		t.Setenv(v, "")
 	}
@@ -37,7 +37,7 @@ func TestSlowLookup(t *testing.T) { // sets variables
 		if looked.Add(1) > 1 {
 			begun <- struct{}{}
 			<-goOn
-			hold() // until all calls that share the search have arrived
+			hold() // returns when all calls that share the search have arrived
 		}
 		_, _ = io.WriteString(w, `{"AccessKeyId":"one","SecretAccessKey":"s","Token":"t","Expiration":"2099-01-01T00:00:00Z"}`)
 	}))
@@ -68,7 +68,7 @@ func TestSlowLookup(t *testing.T) { // sets variables
 			t.Errorf("want the caller's context, got %v", err)
 		}
 		close(goOn)
-	case <-time.After(time.Minute): // do not wait forever
+	case <-time.After(time.Minute):
 		t.Error("a canceled call waits for another call")
 		close(goOn)
 		<-second
@@ -77,7 +77,7 @@ func TestSlowLookup(t *testing.T) { // sets variables
 	const calls = 20
 	before, refused := looked.Load(), s.asked.Load()
 	hold = sync.OnceFunc(func() {
-		for range 12_000 { // two minutes: do not wait forever
+		for range 12_000 { // wait for at most two minutes
 			if s.asked.Load() >= refused+calls && inRenewed() >= calls {
 				return
 			}

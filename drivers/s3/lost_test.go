@@ -23,14 +23,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// fault is what a faulty proxy does to a request.
+// fault selects how a faulty proxy treats a request.
 type fault int
 
 const (
 	none      fault = iota
 	before          // the connection breaks before the server receives the request
 	after           // the connection breaks after the server has answered
-	slowDown        // refused
+	slowDown        // the server refuses the request
 	internal        // an error response; the server does not receive the request
 	afterFail       // an error response after the server has carried out the request
 )
@@ -91,8 +91,8 @@ func (s *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestLostAnswer checks the result of a conditional Put whose response is lost.
-func TestLostAnswer(t *testing.T) {
+// TestLostResponse checks the result of a conditional Put whose response is lost.
+func TestLostResponse(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
 	for name, tc := range map[string]struct {
@@ -100,11 +100,11 @@ func TestLostAnswer(t *testing.T) {
 		want  ncerr.Kind
 		there bool
 	}{
-		"answer lost":   {after, 0, true},
-		"answer wrong":  {afterFail, 0, true},
-		"request lost":  {before, ncerr.ErrAmbiguous, false},
-		"server failed": {internal, ncerr.ErrAmbiguous, false},
-		"slow down":     {slowDown, ncerr.ErrIO, false},
+		"response lost":  {after, 0, true},
+		"response wrong": {afterFail, 0, true},
+		"request lost":   {before, ncerr.ErrAmbiguous, false},
+		"server failed":  {internal, ncerr.ErrAmbiguous, false},
+		"slow down":      {slowDown, ncerr.ErrIO, false},
 	} {
 		for _, parts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/parts=%v", name, parts), func(t *testing.T) {
@@ -140,9 +140,9 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestUploadLeavesNothing checks that a failed upload in parts is aborted, and that the
+// TestFailedUploadIsAborted checks that a failed upload in parts is aborted, and that the
 // object stays invisible until it is complete.
-func TestUploadLeavesNothing(t *testing.T) {
+func TestFailedUploadIsAborted(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
 	bad := faulty(t, srv, func(r *http.Request) fault {
@@ -165,9 +165,9 @@ func TestUploadLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedOnTheWay checks that the server refuses content that was damaged in
+// TestDamageInTransit checks that the server rejects content that was damaged in
 // transit and does not store the object.
-func TestDamagedOnTheWay(t *testing.T) {
+func TestDamageInTransit(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
 	bad := faulty(t, srv, func(r *http.Request) fault {
@@ -201,7 +201,7 @@ type call struct {
 
 type outcome struct {
 	content string // the content read; empty if the object does not exist
-	refused bool   // the condition did not hold
+	refused bool   // the condition was false
 	unknown bool   // the call failed and may take effect at any time
 }
 
@@ -293,7 +293,7 @@ func recordCalls(t *testing.T, m driver.Map) (history []porcupine.Operation, unk
 				out := doCall(t, m, in, &o)
 				end := now.Add(1)
 				if out.unknown {
-					end = 1 << 59 // it may take effect at any later time
+					end = 1 << 59 // the call may take effect at any later time
 				}
 				mu.Lock()
 				// A call that may still be in progress is the last one of its client.

@@ -26,7 +26,7 @@ var proxies = newFront()
 // unset.
 var users = map[string]string{} // set by TestMain only
 
-// runID distinguishes the objects of this run from those of other runs.
+// runID distinguishes the objects of this run from the objects of other runs.
 var runID = rand.Text() // constant
 
 // self allows the host to run the driver in processes of this program.
@@ -36,7 +36,7 @@ var self plugin.Self // set by TestMain only
 // loopback addresses to a proxy. It keeps HOME, because the S3 server is cached below
 // it and would be built again.
 func TestMain(m *testing.M) {
-	s3.HaveTime() // also in plugin processes
+	s3.HaveTime() // this code also runs in plugin processes
 	self = plugin.Main(plugin.Builtin{Openers: []driver.Opener{s3.New()}})
 	dir, err := os.MkdirTemp("", "s3")
 	if err != nil {

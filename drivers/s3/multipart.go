@@ -38,7 +38,7 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 		return driver.Info{}, &abortedError{err: err} // an upload without a known id is never completed
 	}
 	if up.UploadId == nil || *up.UploadId == "" { // requests without an id would affect the object itself
-		return driver.Info{}, &abortedError{err: answerError("it started an upload without an id")}
+		return driver.Info{}, &abortedError{err: answerError("the new upload has no id")}
 	}
 	parts, err := w.uploadParts(ctx, up.UploadId)
 	if err != nil {

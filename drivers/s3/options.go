@@ -12,14 +12,14 @@ import (
 // Limits of the protocol.
 // Source: Amazon S3 User Guide, "Multipart upload limits", "Object keys".
 const (
-	maxKey     = 1024        // bytes of a key
-	maxObject  = 5 << 40     // bytes of an object
-	minPart    = 5 << 20     // bytes of every part but the last
-	maxPart    = 5 << 30     // bytes of a part, and of a plain put
-	maxParts   = 10000       // parts of an object
-	maxBatch   = 1000        // keys of one batched delete
+	maxKey     = 1024        // largest key, in bytes
+	maxObject  = 5 << 40     // largest object, in bytes
+	minPart    = 5 << 20     // smallest part except the last, in bytes
+	maxPart    = 5 << 30     // largest part, and largest object without parts, in bytes
+	maxParts   = 10000       // largest number of parts of an object
+	maxBatch   = 1000        // largest number of keys in one batched delete
 	partsRound = 1 << 20     // part sizes above the configured one are multiples of this
-	anyRegion  = "us-east-1" // for servers without regions
+	anyRegion  = "us-east-1" // region for servers without regions
 )
 
 // config holds the decoded options.
@@ -47,7 +47,7 @@ func options() []driver.Option {
 		{Name: "profile", Type: "string", Doc: "AWS profile for credentials; empty: the SDK's own order, environment variables first"},
 		{Name: "unsigned", Type: "bool", Default: "false", Doc: "send requests without a signature, for public buckets"},
 		{Name: "addressing", Type: "string", Default: "path", Doc: "path: https://host/bucket/key; virtual: https://bucket.host/key"},
-		{Name: "missing", Type: "string", Doc: "403: a refused read means that the object does not exist, as in buckets that may not be listed; empty: it is an error"},
+		{Name: "missing", Type: "string", Doc: "403: status 403 for a read means that the object does not exist, as in buckets that cannot be listed; empty: status 403 is an error"},
 		{Name: "conditional_writes", Type: "bool", Default: "true, false on storage.googleapis.com", Doc: "the server honours If-None-Match and If-Match on writes; false for servers that ignore them"},
 		{Name: "checksums", Type: "bool", Default: "true", Doc: "send a CRC32C with each write and verify it when a whole object is read"},
 		{Name: "multipart_threshold", Type: "size", Default: "64MiB", Doc: "size above which objects are uploaded in parts; at most 5GiB"},

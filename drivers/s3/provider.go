@@ -18,7 +18,7 @@ type provider struct {
 	key       clientKey
 	searching chan struct{} // holds an element during a search for new credentials
 
-	mu    sync.Mutex // never held during a call of inner
+	mu    sync.Mutex // never held during a call to inner
 	inner aws.CredentialsProvider
 	times int // number of times that new credentials were found
 	begun int // number of searches started

@@ -30,7 +30,7 @@ func (m *bucketMap) Put(ctx context.Context, key string, body driver.Body, opts 
 	}
 	name := m.name(key)
 	if len(*name) > maxKey {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "", "", "the key, including that of the store, has %d bytes; the maximum in S3 is %d", len(*name), maxKey)
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "", "", "the key, including the prefix of the store, has %d bytes, more than the limit of %d", len(*name), maxKey)
 	}
 	if n := body.Size(); n > maxObject {
 		return driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes; the maximum size of an object in S3 is 5 TiB", n)
@@ -56,7 +56,7 @@ type write struct {
 	name *string
 	body driver.Body
 	opts driver.PutOptions
-	id   string // set for a write with a condition
+	id   string // unique id of a conditional write
 }
 
 // bodyError is a failure to read the content to be written.
@@ -69,7 +69,7 @@ func (e *bodyError) Unwrap() error { return e.err }
 // complete.
 type abortedError struct {
 	err   error
-	asked bool // the server was asked to complete it earlier
+	asked bool // whether the server was asked to complete the write earlier
 }
 
 func (e *abortedError) Error() string { return e.err.Error() }
@@ -97,7 +97,7 @@ func over(err error) bool {
 	return errors.As(err, &aborted) || unsent(err)
 }
 
-// fail returns the error of a failed write.
+// fail returns the error from a failed write.
 func (w *write) fail(ctx context.Context, err error) error {
 	var body *bodyError
 	if errors.As(err, &body) {
@@ -114,7 +114,7 @@ func (w *write) fail(ctx context.Context, err error) error {
 	case w.opts.IfMatch != "" && ncerr.KindOf(e) == ncerr.ErrNotFound:
 		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the object no longer exists")
 	case ncerr.KindOf(e) == ncerr.ErrNotFound:
-		return ncerr.New(ncerr.ErrS3, "", "", &plain{e.Error()}) // a missing key is not an answer to a write
+		return ncerr.New(ncerr.ErrS3, "", "", &plain{e.Error()}) // a write cannot fail because the key is missing
 	}
 	return e
 }
@@ -171,7 +171,7 @@ func (w *write) send(ctx context.Context) (driver.Info, error) {
 
 // errNoETag returns the error for a response to a write without an ETag, such as the
 // page of a proxy. Every S3 server sends the ETag of the object that it stored.
-func errNoETag() error { return answerError("it sent no ETag in response to a write") }
+func errNoETag() error { return answerError("the response to a write has no ETag") }
 
 func written(n int64, etag *string) driver.Info {
 	info := driver.Info{Size: n}

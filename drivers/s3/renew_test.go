@@ -24,7 +24,7 @@ type expiring struct {
 	key   atomic.Value // string
 	asked atomic.Int64
 	mu    sync.Mutex
-	held  []byte // the content of the last put
+	held  []byte // content of the last put
 }
 
 func (s *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func (s *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestExpiredCredentials checks that a store continues with new credentials that
 // another program writes after the server rejects the old ones, and that without new
 // ones a refused request is not repeated.
-func TestExpiredCredentials(t *testing.T) { // sets variables
+func TestExpiredCredentials(t *testing.T) { // not parallel, because it sets environment variables
 	home := t.TempDir()
 	name := filepath.Join(home, "credentials")
 	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
@@ -117,7 +117,7 @@ func TestExpiredCredentials(t *testing.T) { // sets variables
 	}
 	s.key.Store("four")
 	give("four")
-	if m, err = o.Open(t.Context(), spec); err != nil { // with the client of the first Open
+	if m, err = o.Open(t.Context(), spec); err != nil { // shares the client with the first Open
 		t.Fatal(err)
 	}
 	if _, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); err != nil {

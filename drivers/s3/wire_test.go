@@ -89,10 +89,10 @@ func (s *wire) dialed() int {
 	return s.dials
 }
 
-// TestOnTheWire checks the cost of transfers: one request each, without waiting for
+// TestRequestCost checks the cost of transfers: one request each, without waiting for
 // 100-continue and without a trailing checksum, and a single connection for sequential
 // requests, whether the object exists or not.
-func TestOnTheWire(t *testing.T) {
+func TestRequestCost(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("nczarr"), 700_000)
 	var s *wire
@@ -144,9 +144,9 @@ func use(t *testing.T, m driver.Map, content []byte) {
 	}
 }
 
-// TestOnTheWireTLS checks that bodies are not hashed for the signature under TLS.
+// TestRequestCostTLS checks that bodies are not hashed for the signature under TLS.
 // CRC32C detects damage.
-func TestOnTheWireTLS(t *testing.T) { // sets a variable
+func TestRequestCostTLS(t *testing.T) { // not parallel, because it sets an environment variable
 	var s wire
 	srv := s.start(t, true)
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
@@ -178,9 +178,9 @@ func TestOnTheWireTLS(t *testing.T) { // sets a variable
 	}
 }
 
-// TestEncodingChangedOnTheWay checks that requests remain valid if an intermediate
+// TestChangedAcceptEncoding checks that requests remain valid if an intermediate
 // server changes Accept-Encoding, as Google's does.
-func TestEncodingChangedOnTheWay(t *testing.T) {
+func TestChangedAcceptEncoding(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
 	target, err := url.Parse(srv.Endpoint)

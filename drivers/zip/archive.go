@@ -26,8 +26,8 @@ import (
 type archive struct {
 	src        source
 	dir        *directory
-	prefix     string // "" or ending in a slash
-	found      string // prefix suggested by the names
+	prefix     string // prefix of the dataset; empty or with a trailing slash
+	found      string // prefix that the names suggest
 	sure       bool   // a reader that knows the documents finds the same prefix
 	count      int    // number of objects
 	hasSkipped bool   // there are members, other than directories, whose names are not keys
@@ -35,7 +35,7 @@ type archive struct {
 	seed  maphash.Seed
 	mask  uint64
 	table []uint64
-	heads []atomic.Uint32 // per entry, length of the verified local header
+	heads []atomic.Uint32 // length of the verified local header of each entry
 
 	inOrder  bool // records are in the order of their members, which do not overlap
 	offsets  func() []int64
@@ -44,7 +44,7 @@ type archive struct {
 	intended func() map[string]int
 	unread   func() []pendingKey
 
-	use sync.RWMutex // held shared by readers of a Map that may replace the archive
+	use sync.RWMutex // read lock for readers of a Map that may replace the archive
 }
 
 // newArchive checks and indexes a directory. fixed, if not nil, is the prefix to use
@@ -229,7 +229,7 @@ func (a *archive) absent(op, key string) error {
 	if !ok {
 		return ncerr.ErrNotFound
 	}
-	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the archive contains it as %s", a.whyNot(pos))
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the archive contains the object as %s", a.whyNot(pos))
 }
 
 // whyNot describes a member that is not an object: its name and the reason.
@@ -238,7 +238,7 @@ func (a *archive) whyNot(pos int) string {
 	return fmt.Sprintf("%.200q, which cannot be read: %s", recordName(d), reasonText[classifyRecord(d)])
 }
 
-// foreign refuses an archive that has members but no objects, because it would appear
+// foreign rejects an archive that has members but no objects, because it would appear
 // to be an empty store.
 func (a *archive) foreign() error {
 	if a.count > 0 || !a.hasSkipped {

@@ -42,7 +42,7 @@ func TestBzip2(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer m.Close(t.Context()) // only read
+		defer m.Close(t.Context())
 		got, _, err := m.Get(t.Context(), key, &o, driver.Heap)
 		return got, err
 	}
@@ -100,7 +100,7 @@ func TestBzip2OfZeros(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close(t.Context()) // only read
+	defer m.Close(t.Context())
 	ctx, cancel := context.WithCancel(t.Context())
 	part := driver.GetOptions{Range: &driver.Range{Offset: 999_999_999, Length: 1}}
 	_, _, err = m.Get(ctx, "zeros", &part, func(n int64) ([]byte, error) {

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			var n atomic.Int64
-			effort := conformance.Brief // checks that the options may affect
+			effort := conformance.Brief // runs only the checks that the options may affect
 			if name == "default" {
 				effort = conformance.Normal
 			}

@@ -17,9 +17,9 @@ const tailSize = 128 << 10
 
 // directory is the central directory of an archive as stored in the file.
 type directory struct {
-	raw     []byte // its records, one after the other
-	start   int64  // position in the file
-	base    int64  // added to the offsets in the records
+	raw     []byte // concatenated records
+	start   int64  // offset of the first record in the file
+	base    int64  // number to add to the offsets in the records
 	count   uint64 // number of records according to the end record
 	wide    bool   // count is exact; otherwise only its low 16 bits are known
 	comment []byte // comment of the archive
@@ -158,7 +158,7 @@ func (d *directory) place(ctx context.Context, src source, t tail, size, offset 
 	}
 	n := int64(size)
 	if n > maxDirectory {
-		return ncerr.Errorf(ncerr.ErrLimit, "open", "", "the directory of the archive has %d bytes, the limit is %d", n, maxDirectory)
+		return ncerr.Errorf(ncerr.ErrLimit, "open", "", "the directory of the archive has %d bytes, more than the limit of %d", n, maxDirectory)
 	}
 	if d.wide && d.count > size/lenCentral || !d.wide && d.count*lenCentral > size {
 		return notZip("%d members do not fit in a directory of %d bytes", d.count, size)
@@ -181,7 +181,7 @@ func (d *directory) load(ctx context.Context, src source, t tail, n int64) error
 		return err
 	}
 	d.raw = raw
-	if cap(raw) > len(raw) { // part of the tail: release the rest
+	if cap(raw) > len(raw) { // raw is part of the tail: release the rest
 		d.raw = bytes.Clone(raw)
 	}
 	return nil

@@ -5,11 +5,11 @@
 // and Flush writes them into one new archive, which replaces the old one by a rename.
 // Readers thus see either the old archive or the new one, even if the writer was
 // killed. Close without Flush leaves the archive unchanged. Each Flush copies the whole
-// archive, however little has changed: collect writes and flush once.
+// archive, even after a small change: collect writes and flush once.
 //
 //	m, err := zip.New().Open(ctx, driver.OpenSpec{Path: "ocean.zarr.zip"})
 //
-// # What is read
+// # Reading
 //
 // The driver reads members that are stored or compressed with deflate or bzip2, and
 // supports zip64, data descriptors, archive comments and bytes before the archive. If

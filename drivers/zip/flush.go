@@ -128,7 +128,7 @@ func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, sn
 		closed = true
 		return m.arch.src.close()
 	})
-	if !closed { // the archive did not have to be closed
+	if !closed { // the archive is still open
 		if err != nil {
 			return leftover{}, err
 		}
@@ -214,7 +214,7 @@ func (m *Map) plan(snap map[string]*change) []member {
 			list = append(list, member{key: key, c: c})
 		}
 	}
-	n := 0 // documents
+	n := 0 // number of documents
 	for i := range list {
 		if key := list[i].key; slices.Contains(m.docs, key[strings.LastIndexByte(key, '/')+1:]) {
 			list[i], list[n] = list[n], list[i]

@@ -26,7 +26,7 @@ const (
 
 	methodStored   = 0
 	methodDeflated = 8
-	methodBzip2    = 12 // read only
+	methodBzip2    = 12 // supported only for reading
 
 	flagEncrypted = 1 << 0
 	flagPatch     = 1 << 5
@@ -56,13 +56,13 @@ func corrupt(op, key, format string, args ...any) error {
 
 // notZip returns the error for a file that is not a zip archive.
 func notZip(format string, args ...any) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "not a zip archive: "+format, args...)
+	return ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "the file is not a zip archive: "+format, args...)
 }
 
 // A record is one record of the central directory. Its offset is relative to the start
 // of the file, including bytes before the archive.
 type record struct {
-	name    []byte // as stored, including the prefix; aliases the directory
+	name    []byte // stored name, including the prefix; aliases the directory
 	comment []byte // aliases the directory
 	method  uint16
 	flags   uint16
@@ -70,10 +70,10 @@ type record struct {
 	attrs   uint32 // external attributes
 	stamp   uint32 // time in the low half, date in the high half
 	crc     uint32
-	csize   int64 // bytes in the archive
-	size    int64 // bytes of content
-	offset  int64 // of the local header
-	pos     int   // of the record in the directory; set by archive.recordAt
+	csize   int64 // compressed size in bytes
+	size    int64 // size of the content in bytes
+	offset  int64 // offset of the local header
+	pos     int   // offset of the record in the directory; set by archive.recordAt
 }
 
 // recordLen returns the length of the record at the start of d, or 0 if d does not

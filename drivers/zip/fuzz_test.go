@@ -66,7 +66,7 @@ func FuzzDirectory(f *testing.F) {
 	})
 }
 
-// wantRefusal accepts the kinds of errors for a faulty archive.
+// wantRefusal checks that err has one of the kinds for a faulty archive.
 func wantRefusal(t *testing.T, err error) {
 	t.Helper()
 	switch ncerr.KindOf(err) {
@@ -103,8 +103,9 @@ func readAny(t *testing.T, m driver.Map, archive int) (sizes map[string]int64, r
 	return sizes, readable
 }
 
-// compareStd compares the members with those that the standard library finds. It skips
-// archives with a preamble, whose start the standard library determines differently.
+// compareStd compares the members with the members that the standard library finds. It
+// skips archives with a preamble, whose start the standard library determines
+// differently.
 func compareStd(t *testing.T, archive []byte, sizes map[string]int64) {
 	t.Helper()
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))

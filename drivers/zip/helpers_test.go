@@ -79,7 +79,7 @@ func get(t testing.TB, m driver.Map, key string) string {
 }
 
 // content reads everything that a Map lists, except the keys of unreadable members: see
-// TestMeantForAKey.
+// TestUnreadableMemberIsNotMissing.
 func content(t testing.TB, m driver.Map) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -119,7 +119,7 @@ func wantKind(t testing.TB, what string, err error, want ncerr.Kind) {
 	}
 }
 
-// wantText also checks that the message contains the given words.
+// wantText is like wantKind, and also checks that the message contains the given words.
 func wantText(t testing.TB, what string, err error, want ncerr.Kind, words ...string) {
 	t.Helper()
 	wantKind(t, what, err, want)

@@ -40,9 +40,9 @@ type home interface {
 
 // fileHome is a home in the file system.
 type fileHome struct {
-	path string      // final symbolic links resolved
-	sync bool        // whether to sync
-	was  os.FileInfo // state of the archive; nil if it did not exist
+	path string      // path of the archive, with final symbolic links resolved
+	sync bool        // whether to sync files and directories
+	was  os.FileInfo // state of the archive when it was opened; nil if it did not exist
 }
 
 func newFileHome(path string, sync bool) (*fileHome, error) {
@@ -178,7 +178,7 @@ func (h *fileHome) swap(tmp *os.File, closeOld func() error) (source, error) {
 		return nil, err
 	}
 	h.was = is
-	unlock(tmp) // the temporary file is the archive now
+	unlock(tmp) // the temporary file has become the archive
 	return &fileSource{f: tmp, n: is.Size()}, h.syncDir()
 }
 

@@ -136,7 +136,7 @@ func hexOf(s string) string {
 }
 
 // TestCorpora reads archives created by other systems and compares the content with
-// that found by the standard library.
+// the members that the standard library finds.
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	for name, prefix := range map[string]string{
@@ -177,8 +177,8 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
-// TestBig writes and reads a member of more than 4 GiB, and members after it.
-func TestBig(t *testing.T) { //nolint:paralleltest // the test needs much memory
+// TestLargeMember writes and reads a member of more than 4 GiB, and members after it.
+func TestLargeMember(t *testing.T) { //nolint:paralleltest // the test needs much memory
 	if os.Getenv("NCZARR_BIG") == "" {
 		t.Skip("needs 10 GiB of disk; set NCZARR_BIG")
 	}

@@ -71,7 +71,7 @@ func TestKilledOpener(t *testing.T) {
 		if err != nil || len(left) > 0 {
 			t.Fatalf("killed at call %d, %s: %v is left, %v", at, out.Point, left, err)
 		}
-		if out.Code == 0 { // it was not killed
+		if out.Code == 0 { // the program was not killed
 			if at < 3 {
 				t.Fatalf("only %d calls", at-1)
 			}

@@ -16,22 +16,22 @@ type Map struct {
 	home          home
 	cfg           config
 	mode          driver.Mode
-	name          string   // for messages
-	prefix        string   // of the dataset in the archive, with its slash
-	docs          []string // OpenSpec.Documents
+	name          string   // name of the archive in messages
+	prefix        string   // prefix of the dataset in the archive, with a trailing slash
+	docs          []string // value of OpenSpec.Documents
 	pools         *pools
 	closeToRename bool
 
-	flushing sync.Mutex // held by Flush
+	flushing sync.Mutex // locked during Flush
 
 	mu      sync.RWMutex // protects the following fields in writable modes
-	arch    *archive     // the archive as it was last read or written
+	arch    *archive     // latest state of the archive that was read or written
 	fresh   bool         // the archive is new and replaces any existing one
 	pending map[string]*change
 	sorted  []pendingKey   // pending, sorted; nil if out of date
 	dirs    map[string]int // number of objects below each directory; nil until the first write
 	inMem   int64          // bytes of pending content in memory
-	spill   *spillFile     // nil until needed
+	spill   *spillFile     // created when needed
 }
 
 var _ driver.Map = (*Map)(nil)
@@ -59,7 +59,7 @@ func (m *Map) Prefix() string { return m.prefix }
 
 // Skipped describes a member of an archive that is not an object of the store.
 type Skipped struct {
-	Name   string // as stored in the archive, not necessarily UTF-8
+	Name   string // name stored in the archive, not necessarily UTF-8
 	Reason string
 }
 

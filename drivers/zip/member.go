@@ -55,7 +55,7 @@ func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts
 // and the limit.
 func resolveRange(key string, opts *driver.GetOptions, info driver.Info) (off, n int64, err error) {
 	if opts.IfMatch != "" && opts.IfMatch != info.Version {
-		return 0, 0, ncerr.Errorf(ncerr.ErrConflict, "get", key, "version %q, expected %q", info.Version, opts.IfMatch)
+		return 0, 0, ncerr.Errorf(ncerr.ErrConflict, "get", key, "the object has version %q, not %q", info.Version, opts.IfMatch)
 	}
 	n = info.Size
 	if opts.Range != nil {
@@ -64,14 +64,14 @@ func resolveRange(key string, opts *driver.GetOptions, info driver.Info) (off, n
 		}
 	}
 	if opts.Limit > 0 && n > opts.Limit {
-		return 0, 0, ncerr.Errorf(ncerr.ErrLimit, "get", key, "%d bytes, the limit is %d", n, opts.Limit)
+		return 0, 0, ncerr.Errorf(ncerr.ErrLimit, "get", key, "the object has %d bytes, more than the limit of %d", n, opts.Limit)
 	}
 	return off, n, nil
 }
 
 func checkSum(op, key string, got, want uint32) error {
 	if got != want {
-		return corrupt(op, key, "checksum is %08x instead of %08x", got, want)
+		return corrupt(op, key, "the checksum is %08x, not %08x", got, want)
 	}
 	return nil
 }
@@ -167,8 +167,8 @@ func (a *archive) verify(b []byte, r record, end int64, key string) (int64, erro
 
 // pools holds buffers and decoders for reuse.
 type pools struct {
-	heads     sync.Pool // *[]byte
-	inflaters sync.Pool // *inflater
+	heads     sync.Pool // values of type *[]byte
+	inflaters sync.Pool // values of type *inflater
 }
 
 // scratch returns a slice of n bytes. The caller returns it to heads.
@@ -186,7 +186,7 @@ func (p *pools) scratch(n int) *[]byte {
 type inflater struct {
 	in    *bufio.Reader
 	flate io.ReadCloser
-	out   io.Reader // flate, or the decoder of another method
+	out   io.Reader // output of flate or of the decoder of another method
 	skip  [32 << 10]byte
 }
 
@@ -204,7 +204,7 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 		z.flate = flate.NewReader(z.in)
 	}
 	defer func() {
-		z.in.Reset(nil) // release the context
+		z.in.Reset(nil) // drop the reference to the context
 		z.out = nil
 		p.inflaters.Put(z)
 	}()

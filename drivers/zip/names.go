@@ -178,8 +178,8 @@ func classifyUnicode(name []byte) reason {
 type prefixFinder struct {
 	docs    []string // last segments of the keys of metadata documents; empty if unknown
 	top     []byte   // the only top-level directory so far, without slash
-	none    bool     // there is certainly no prefix
-	hasRoot bool     // top directly contains a metadata document
+	none    bool     // whether the names exclude a prefix
+	hasRoot bool     // whether top directly contains a metadata document
 }
 
 func (f *prefixFinder) add(name []byte) {

@@ -370,9 +370,9 @@ func TestSymbolicLinkIsSkipped(t *testing.T) {
 	wantText(t, "stat of the link", err, ncerr.ErrUnsupported, "link", "symbolic link")
 }
 
-// Names that cannot suggest a key, because they are empty or too long, are omitted from
-// a listing and do not end it.
-func TestNamesOfNoKey(t *testing.T) {
+// TestInvalidNamesAreOmitted checks that names that cannot suggest a key, because they
+// are empty or too long, are omitted from a listing, which continues after them.
+func TestInvalidNamesAreOmitted(t *testing.T) {
 	t.Parallel()
 	for _, h := range []*zip.FileHeader{{Name: "", ExternalAttrs: 0o120777 << 16, CreatorVersion: 3 << 8}, {Name: strings.Repeat("\x01", 40_000)}} {
 		var b bytes.Buffer
@@ -392,10 +392,10 @@ func TestNamesOfNoKey(t *testing.T) {
 	}
 }
 
-// A key that the name of an unreadable member suggests is not reported as missing,
-// because a missing chunk would read as fill. It is listed, so that the array is
-// noticed.
-func TestMeantForAKey(t *testing.T) {
+// TestUnreadableMemberIsNotMissing checks that a key suggested by the name of an
+// unreadable member is not reported as missing, because a missing chunk reads as the
+// fill value. The key is listed, so that readers find the array.
+func TestUnreadableMemberIsNotMissing(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{
 		"/v/0": "v/0", "./v/0": "v/0", "v//0": "v/0", `v\0`: "v/0", `.\v/./0`: "v/0", "../v/0": "", "v/../0": "", `v\0\`: "", "v/0/": "",
@@ -436,8 +436,9 @@ func TestMeantForAKey(t *testing.T) {
 	}
 }
 
-// An archive without a readable member is not an empty store.
-func TestNothingButForeignNames(t *testing.T) {
+// TestNoReadableMember checks that an archive without a readable member is not opened as
+// an empty store.
+func TestNoReadableMember(t *testing.T) {
 	t.Parallel()
 	path := saved(t, stdZip(t, "", entry{name: `t\.zgroup`, content: "{}"}, entry{name: `t\v\0`, content: "x"}))
 	_, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: driver.Read})
@@ -500,8 +501,8 @@ func patched(b []byte, off int, with ...byte) []byte {
 	return b
 }
 
-// Info.NoRanges is set for a deflated member, because each range costs decoding all of
-// it, and not for a stored one.
+// TestNoRangesOfDeflated checks that Info.NoRanges is set for a deflated member, which
+// must be decoded completely for each range, and not for a stored member.
 func TestNoRangesOfDeflated(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("zarr", 3000)
@@ -692,9 +693,9 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestBytesThatLanded checks that an error after alloc comes with the bytes read so
-// far.
-func TestBytesThatLanded(t *testing.T) {
+// TestPartialReadReturnsBytes checks that an error after alloc comes with the bytes read
+// so far.
+func TestPartialReadReturnsBytes(t *testing.T) {
 	t.Parallel()
 	m := opened(t, saved(t, damage(t, func(_ []byte, c, _ func(string) []byte) { c("z")[16] ^= 1 })), driver.Read, "")
 	got, _, err := m.Get(t.Context(), "z", &driver.GetOptions{}, driver.Heap)

@@ -68,8 +68,8 @@ func readFile(ctx context.Context, f io.ReaderAt, p []byte, off int64) (int, err
 type mapSource struct {
 	m        driver.Map
 	key      string
-	info     driver.Info // when the archive was opened
-	match    bool        // m supports IfMatch
+	info     driver.Info // state of the object when the archive was opened
+	match    bool        // whether m supports IfMatch
 	isRemote bool
 }
 

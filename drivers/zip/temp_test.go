@@ -31,10 +31,10 @@ func TestLargeContentIsNotKeptInMemory(t *testing.T) {
 	}
 }
 
-// TestStaleFilesAreSwept checks that files left by a killed writer are deleted, that
+// TestStaleFilesAreRemoved checks that files left by a killed writer are deleted, that
 // files which are in use, new or named differently are kept, and that readers delete
 // nothing.
-func TestStaleFilesAreSwept(t *testing.T) {
+func TestStaleFilesAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.zip")
@@ -42,7 +42,7 @@ func TestStaleFilesAreSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-time.Hour)
-	files := map[string]bool{ // whether the file stays
+	files := map[string]bool{ // the value reports whether the file stays
 		".x.zip.0123456789abcdef.tmp":  false,
 		".x.zip.fedcba9876543210.tmp":  true, // new
 		".x.zip.0123456789abcdeg.tmp":  true,

@@ -16,8 +16,8 @@ import (
 // change is a Put or Delete that waits for the next Flush. It is immutable.
 type change struct {
 	deleted bool
-	mem     []byte     // the content, unless spill is set
-	spill   *spillFile // the file with the content
+	mem     []byte     // content, if spill is nil
+	spill   *spillFile // file with the content, or nil
 	off     int64      // position of the content in spill
 	size    int64
 	crc     uint32
@@ -27,7 +27,7 @@ type change struct {
 type spillFile struct {
 	f    *os.File
 	end  int64        // position for the next content; protected by Map.mu
-	busy int          // number of Puts that write to it; protected by Map.mu
+	busy int          // number of Puts that write to the file; protected by Map.mu
 	use  sync.RWMutex // held shared by readers
 }
 
@@ -70,7 +70,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key, "%s", reasonText[why])
 	}
 	if n := len(m.prefix) + len(key); n > max16 {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key[:64]+"...", "the name has %d bytes, the limit of a zip archive is %d", n, max16)
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key[:64]+"...", "the name has %d bytes, more than the limit of %d in a zip archive", n, max16)
 	}
 	m.mu.Lock()
 	err := m.admit(key, opts)
@@ -130,7 +130,7 @@ func (m *Map) admit(key string, opts *driver.PutOptions) error {
 	live := m.live(key)
 	switch {
 	case opts.IfAbsent && live:
-		return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "the object exists")
+		return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "the object already exists")
 	case opts.IfMatch != "":
 		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "a zip archive does not support IfMatch: its checksums are too short to identify content")
 	case live:
@@ -140,7 +140,7 @@ func (m *Map) admit(key string, opts *driver.PutOptions) error {
 	}
 	for dir := range parents(key) {
 		if m.live(dir) {
-			return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "its prefix %q is an object", dir)
+			return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "the prefix %q of the key is an object", dir)
 		}
 	}
 	return nil

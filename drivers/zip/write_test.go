@@ -137,7 +137,7 @@ func TestUnchangedMembersAreCopied(t *testing.T) {
 	}
 }
 
-func TestNothingChanged(t *testing.T) {
+func TestFlushWithoutChanges(t *testing.T) {
 	t.Parallel()
 	path := saved(t, stdZip(t, "", entry{name: "a", content: "1"}, entry{name: "a", content: "2"}))
 	before, _ := os.Stat(path)
@@ -279,7 +279,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1"})
 }
 
-func TestRemoveIsCareful(t *testing.T) {
+func TestRemoveKeepsForeignFiles(t *testing.T) {
 	t.Parallel()
 	for text, gone := range map[string]bool{
 		"": true, "PK\x03\x04 truncated": true, string(stdZip(t, "")): true, "junk" + string(stdZip(t, "", entry{name: "a"})): true,
@@ -312,7 +312,7 @@ func TestCanceledFlush(t *testing.T) {
 	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1", "b": strings.Repeat("b", 5<<20)})
 }
 
-// late is a context that ends after left calls of Err.
+// late is a context that ends after left calls to Err.
 type late struct {
 	context.Context
 	left int
@@ -431,7 +431,7 @@ func TestPropertyAgainstOracle(t *testing.T) {
 	})
 }
 
-// stepPut puts a key and expects a refusal exactly if one key would become a prefix of
+// stepPut puts a key and expects an error exactly if one key would become a prefix of
 // another.
 func stepPut(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, key, content string) {
 	refused := false

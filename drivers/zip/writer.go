@@ -28,8 +28,8 @@ type writer struct {
 	off   int64 // position after the last byte written
 	dir   []byte
 	count uint64
-	buf   []byte        // copySize bytes
-	def   *flate.Writer // nil until needed
+	buf   []byte        // buffer of copySize bytes
+	def   *flate.Writer // created when needed
 	level int           // compression level of deflate, 0 to store
 }
 
@@ -220,7 +220,7 @@ func appendCentral(b []byte, h record) []byte {
 		extra = le.AppendUint64(extra, uint64(v))
 		return max32
 	}
-	size := narrow(h.size) // the zip64 field has this order
+	size := narrow(h.size) // the zip64 field stores size, csize and offset in this order
 	csize := narrow(h.csize)
 	offset := narrow(h.offset)
 	wide := len(extra) > 0
@@ -240,7 +240,7 @@ func appendCentral(b []byte, h record) []byte {
 	b = le.AppendUint16(b, uint16(len(h.name)))
 	b = le.AppendUint16(b, uint16(len(extra)))
 	b = le.AppendUint16(b, uint16(len(h.comment)))
-	b = le.AppendUint32(b, 0) // disk, internal attributes
+	b = le.AppendUint32(b, 0) // disk number and internal attributes
 	b = le.AppendUint32(b, h.attrs)
 	b = le.AppendUint32(b, offset)
 	b = append(b, h.name...)
@@ -258,7 +258,7 @@ func appendEnd(b []byte, d *directory, end int64) []byte {
 		b = le.AppendUint64(b, lenEnd64-12)
 		b = le.AppendUint16(b, newMadeBy)
 		b = le.AppendUint16(b, 45)
-		b = le.AppendUint64(b, 0) // disks
+		b = le.AppendUint64(b, 0) // disk numbers
 		b = le.AppendUint64(b, d.count)
 		b = le.AppendUint64(b, d.count)
 		b = le.AppendUint64(b, uint64(size))

@@ -2,7 +2,7 @@
 // type. It imports core/codec/driver, core/dtype and the helpers in filters/internal;
 // core/codec calls it.
 //
-// Unlike numcodecs it refuses values that the other type cannot hold, in both directions,
+// Unlike numcodecs, it rejects values that the other type cannot hold, in both directions,
 // instead of storing a different value.
 package astype
 

@@ -70,7 +70,7 @@ func decodeTight(dst, src []byte) (int, error) {
 			continue
 		}
 		if ended {
-			return 0, filter.Corrupt("text after the end")
+			return 0, filter.Corrupt("data after the end")
 		}
 		quad[k] = c
 		if k++; k < 4 {
@@ -88,7 +88,7 @@ func decodeTight(dst, src []byte) (int, error) {
 		ended = n < 3
 	}
 	if k != 0 {
-		return 0, filter.Corrupt("the text ends inside a group of four characters")
+		return 0, filter.Corrupt("the input ends inside a group of four characters")
 	}
 	return at, nil
 }

@@ -2,8 +2,8 @@
 // mantissa of floats so that a later codec compresses them better. It imports
 // core/codec/driver, core/dtype and filters/internal/filter; core/codec calls it.
 //
-// Unlike numcodecs it leaves NaN unchanged and never rounds a finite value to infinity.
-// It also leaves integers unchanged; numcodecs decodes such chunks but refuses to encode
+// Unlike numcodecs, it leaves NaN unchanged and never rounds a finite value to infinity.
+// It also leaves integers unchanged; numcodecs decodes such chunks but does not encode
 // them.
 package bitround
 

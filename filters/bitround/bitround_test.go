@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/bitround"
 )
 
-// TestIntegersStay checks that integers are accepted and not rounded.
-func TestIntegersStay(t *testing.T) {
+// TestIntegersAreUnchanged checks that integers are accepted and not rounded.
+func TestIntegersAreUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"<i4", ">i8", "|u1", "<u2"} {
 		typ, err := dtype.Parse(text)

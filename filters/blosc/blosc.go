@@ -58,7 +58,7 @@ type Codec struct {
 	params   Params
 	typesize int
 	shuffle  int
-	pool     sync.Pool // of *scratch
+	pool     sync.Pool // values of type *scratch
 	inflate  inflate.Pool
 	deflate  *deflate.Encoder
 	zstd     zframe.Decoder
@@ -95,7 +95,7 @@ func New(p Params) (*Codec, error) {
 	return c, err
 }
 
-// zstdLevel maps a level to one of zstd as c-blosc does.
+// zstdLevel maps a level of blosc to a level of zstd as c-blosc does.
 func zstdLevel(level int) int {
 	switch {
 	case level == 9:
@@ -143,12 +143,12 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 		// The names of Zarr v3, then those that GDAL writes into v2.
 		i := slices.Index([]string{"noshuffle", "shuffle", "bitshuffle", "NONE", "BYTE", "BIT"}, text)
 		if prm.Shuffle = i % 3; i < 0 {
-			p.Fail("shuffle", "unknown shuffle %q", text)
+			p.Fail("shuffle", "unknown value %q", text)
 		}
 	} else if prm.Shuffle = p.IntIn("shuffle", AutoShuffle, auto); prm.Shuffle == auto {
 		prm.Shuffle = AutoShuffle
 	} else if prm.Shuffle > BitShuffle {
-		p.Fail("shuffle", "unknown shuffle %d", prm.Shuffle)
+		p.Fail("shuffle", "unknown value %d", prm.Shuffle)
 	}
 	if err := p.Err(); err != nil {
 		return nil, driver.Spec{}, err
@@ -163,5 +163,5 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, filter.Blob(in, in.MaxBytes+headerSize), nil
 }
 
-// elementSize returns the element size that numcodecs sees, that of the NumPy type.
+// elementSize returns the element size that numcodecs sees: the size of the NumPy type.
 func elementSize(t dtype.Type) int { return max(t.Size, 1) }

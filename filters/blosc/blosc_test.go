@@ -47,7 +47,7 @@ func TestIncompressibleIsStored(t *testing.T) {
 	}
 }
 
-// TestHeader checks that each invalid member of the header is refused before decoding.
+// TestHeader checks that each invalid member of the header is rejected before decoding.
 func TestHeader(t *testing.T) {
 	t.Parallel()
 	c, enc := encode(t, blosc.Params{CName: "lz4", CLevel: 5, Shuffle: 1, TypeSize: 4}, ramp(10_000))
@@ -95,7 +95,7 @@ func TestBloscLZ(t *testing.T) {
 	}
 }
 
-// TestSnappyOnly checks that a copy of distance 0, which only S2 allows, is refused.
+// TestSnappyOnly checks that a copy of distance 0, which only S2 allows, is rejected.
 func TestSnappyOnly(t *testing.T) {
 	t.Parallel()
 	c, err := blosc.New(blosc.Params{CName: "snappy", CLevel: 5, TypeSize: 4})

@@ -12,10 +12,10 @@ const maxShort = 8191
 // of one more byte than its value. In other bytes, the upper three bits are the match
 // length minus 2; 7 means that bytes are added to it up to and including the first one
 // that is not 255. The lower five bits and the next byte are the distance minus 1; all
-// ones mean that two more bytes are added. The first byte is a literal run whatever its
-// upper bits are.
+// ones mean that two more bytes are added. The first byte is a literal run regardless of
+// its upper bits are.
 //
-// Source: c-blosc 1.21, blosclz.c (the format is that of FastLZ level 2).
+// Source: c-blosc 1.21, blosclz.c (the format is FastLZ level 2).
 func blosclz(dst, src []byte) error {
 	if len(src) == 0 {
 		return filter.Corrupt("empty stream")

@@ -7,7 +7,7 @@ import (
 
 // Parameters of the search for matches.
 const (
-	lzBits    = 14 // bits of the hash
+	lzBits    = 14 // size of the hash in bits
 	lzMin     = 4  // shortest match
 	lzMaxDist = maxShort + 65534
 	lzRun     = 32 // longest literal run
@@ -49,7 +49,8 @@ func blosclzEncode(dst, src []byte, t *lzTable, level int) int {
 	return w.at
 }
 
-// same returns the number of equal bytes at the start of a and b. a is the shorter one.
+// same returns the number of equal bytes at the start of a and b. a must not be longer
+// than b.
 func same(a, b []byte) int {
 	n := 0
 	for n+8 <= len(a) {

@@ -77,7 +77,7 @@ func (c *Codec) block(s *scratch, h *header, i int, out, src []byte) error {
 	if h.shuffled() || h.bitShuffled() {
 		into = grow(&s.a, len(out))
 	}
-	at := int(int32(binary.LittleEndian.Uint32(src[headerSize+4*i:]))) // signed in the format
+	at := int(int32(binary.LittleEndian.Uint32(src[headerSize+4*i:]))) // the format stores signed integers
 	if at < headerSize+4*h.blocks() || at > len(src) {
 		return filter.Corrupt("block %d has the invalid offset %d", i, at)
 	}
@@ -91,7 +91,7 @@ func (c *Codec) block(s *scratch, h *header, i int, out, src []byte) error {
 		if len(rest) < 4 {
 			return filter.Corrupt("block %d is truncated", i)
 		}
-		n := int(int32(binary.LittleEndian.Uint32(rest))) // signed in the format
+		n := int(int32(binary.LittleEndian.Uint32(rest))) // the format stores signed integers
 		rest = rest[4:]
 		if n < 0 || n > len(rest) {
 			return filter.Corrupt("block %d has a stream of %d bytes, but only %d are left", i, n, len(rest))
@@ -158,8 +158,9 @@ func snappy(dst, src []byte) error {
 	return nil
 }
 
-// extended reports whether a Snappy stream has a copy of distance 0. In Snappy that is
-// invalid, but the decoder also accepts S2, where it repeats the previous distance.
+// extended reports whether a Snappy stream has a copy of distance 0. Snappy
+// does not allow it, but the decoder also accepts S2, in which such a copy repeats the
+// previous distance.
 func extended(src []byte) bool {
 	_, at := binary.Uvarint(src)
 	for at >= 0 && at < len(src) {

@@ -17,8 +17,8 @@ const l1 = 32 << 10
 // slow reports whether an inner codec compresses better with large blocks.
 func slow(name string) bool { return name == "lz4hc" || name == "zlib" || name == "zstd" }
 
-// blockSize returns the size of blocks in bytes. The size is close to the one in c-blosc 1.21, so
-// that the sizes of frames are comparable.
+// blockSize returns the size of blocks in bytes. The size is close to the one in c-blosc
+// 1.21, so that the sizes of frames are comparable.
 func (p Params) blockSize(typesize, total int) int {
 	if total < typesize {
 		return 1
@@ -141,7 +141,7 @@ func (c *Codec) encodeBlock(s *scratch, h *header, i int, dst, src []byte) (int,
 		if err != nil {
 			return 0, err
 		}
-		if n == 0 { // store it, because it does not get smaller
+		if n == 0 { // the stream does not get smaller, so it is stored
 			if n = len(part); n > len(room) {
 				return 0, nil
 			}

@@ -13,7 +13,7 @@ const headerSize = 16
 // The flags of a frame.
 const (
 	flagShuffle    = 1 << 0
-	flagCopied     = 1 << 1 // not compressed
+	flagCopied     = 1 << 1 // the blocks are not compressed
 	flagBitShuffle = 1 << 2
 	flagReserved   = 1 << 3
 	flagWhole      = 1 << 4 // blocks are not split into streams
@@ -34,7 +34,7 @@ const (
 	minStream  = 128 // smallest stream of a split block
 	maxBytes   = math.MaxInt32 - headerSize
 	formatVers = 2
-	innerVers  = 1 // of all inner codecs
+	innerVers  = 1 // format version of every inner codec
 )
 
 // header is the header of a frame.
@@ -54,7 +54,7 @@ func parseHeader(src []byte) (header, error) {
 	if len(src) < headerSize {
 		return header{}, filter.Corrupt("a frame of %d bytes is too short for a header", len(src))
 	}
-	num := func(at int) int { return int(int32(binary.LittleEndian.Uint32(src[at:]))) } // signed in the format
+	num := func(at int) int { return int(int32(binary.LittleEndian.Uint32(src[at:]))) } // the format stores signed integers
 	h := header{
 		version: src[0], inner: src[1], flags: src[2], typesize: int(src[3]),
 		size: num(4), block: num(8), total: num(12),
@@ -65,7 +65,7 @@ func parseHeader(src []byte) (header, error) {
 	case !h.copied() && h.inner != innerVers:
 		return h, filter.Corrupt("unknown inner codec version %d", h.inner)
 	case h.size < 0 || h.size > maxBytes:
-		return h, filter.Corrupt("invalid decoded size of %d bytes", h.size)
+		return h, filter.Corrupt("the decoded size of %d bytes is invalid", h.size)
 	case h.total < headerSize || h.total > len(src):
 		return h, filter.Corrupt("the frame has %d bytes, but the input only %d", h.total, len(src))
 	case h.typesize == 0:

@@ -34,7 +34,7 @@ import (
 // provider opens filters by id.
 type provider struct {
 	list []driver.Description
-	byID map[string]driver.Provider // also by V3 name and alias
+	byID map[string]driver.Provider // providers by id, V3 name and alias
 }
 
 var _ driver.Provider = (*provider)(nil)

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// TestListsBehindFilters compares with the output of numcodecs 0.17.1 for chunks of
+// TestListsAfterFilters compares with the output of numcodecs 0.17.1 for chunks of
 // several dimensions and scalars with a filter before json2 or msgpack2. Filters that
 // flatten the chunk leave a list of one dimension.
-func TestListsBehindFilters(t *testing.T) {
+func TestListsAfterFilters(t *testing.T) {
 	t.Parallel()
 	const (
 		rows    = "\x00\x00\x00\x00\xe8\x03\x00\x00\x07\x00\x00\x00\xb8\x0b\x00\x00\xa0\x0f\x00\x00\xfb\xff\xff\xff" // 0, 1000, 7; 3000, 4000, -5

@@ -49,7 +49,7 @@ func fuzzAs(f *testing.F, elements, id string, params ...string) {
 			f.Add(enc[:m])
 		}
 	}
-	exactHere := id == "delta" || id == "json2" // for the types used here
+	exactHere := id == "delta" || id == "json2" // these codecs are exact for the types used here
 	lossy := !exactHere && slices.ContainsFunc(builtin.Provider().Describe(), func(d driver.Description) bool { return d.ID == id && d.Lossy })
 	c, out := filtertest.Open(f, builtin.Provider(), id, params[0], in)
 	f.Fuzz(func(t *testing.T, src []byte) {

@@ -30,7 +30,7 @@ func (e *endsLater) Err() error {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<18)
-	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ { // not for secrets
+	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ { // the numbers need not be secret
 		noise[i] = byte(r.Uint32()) // truncation is intended
 	}
 	typ, err := dtype.Parse("|u1")
@@ -57,7 +57,7 @@ func TestInterrupted(t *testing.T) {
 			if _, err := codec.Encode(&endsLater{t.Context(), 2}, src, noise); err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
 				t.Errorf("%s, encoding: got %v", name, err)
 			}
-			n, err := codec.Encode(t.Context(), src, noise) // after an interrupted call
+			n, err := codec.Encode(t.Context(), src, noise) // the codec still works after an interrupted call
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -153,7 +153,7 @@ func TestPeer(t *testing.T) {
 			t.Errorf("{%s} of %d %s: cannot decode the output of numcodecs: %v", j.config, len(j.raw), j.dtype, err)
 			continue
 		}
-		// Sums of floats lose bits, but ours must lose the same ones.
+		// Sums of floats lose bits, but our sums must lose the same bits.
 		if string(dst) != string(out) {
 			t.Errorf("{%s} of %d %s: numcodecs decodes different bytes", j.config, len(j.raw), j.dtype)
 		}

@@ -2,6 +2,6 @@
 
 package builtin_test
 
-// raceOn reports whether the race detector is on, with which sync.Pool drops items at
-// random.
+// raceOn reports whether the race detector is on. The detector makes sync.Pool drop items
+// at random.
 const raceOn = true

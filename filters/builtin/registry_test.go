@@ -94,7 +94,7 @@ func TestDescriptions(t *testing.T) {
 }
 
 // TestRegistry tests every id of numcodecs' registry. We must decode its output to the
-// same values, and it must decode ours, or the id is refused with a reason.
+// same values, and it must decode ours, or the id is unsupported for a stated reason.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	var ids []string
@@ -109,7 +109,7 @@ func TestRegistry(t *testing.T) {
 		reason, refused := codec.Refused(id)
 		switch {
 		case known < 0 && !refused:
-			t.Errorf("%q of numcodecs is neither built in nor refused with a reason", id)
+			t.Errorf("%q of numcodecs is neither built in nor unsupported for a stated reason", id)
 		case known >= 0 && refused:
 			t.Errorf("%q is built in and refused: %s", id, reason)
 		case refused:

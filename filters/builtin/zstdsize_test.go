@@ -39,7 +39,7 @@ type zstdCase struct {
 	name  string
 	array sample.Array
 	spec  driver.Spec
-	steps []driver.Step // before zstd
+	steps []driver.Step // filters before zstd
 	data  []byte        // the input of zstd
 }
 
@@ -98,7 +98,7 @@ var outliers = map[string]struct {
 	"integers times, shuffled": {3, 1.18},
 }
 
-// TestZstdSizes compares sizes with those of the reference implementation for levels 1 to
+// TestZstdSizes compares sizes with the reference implementation for levels 1 to
 // 9 and all kinds of data. In the mean, ours are at most 3 percent larger at levels 1 to
 // 3 and 6 percent above. For a single array other than the outliers the limit is 10
 // percent.
@@ -150,7 +150,7 @@ func recordedSizes(t *testing.T) (p peerSizes) {
 	return p
 }
 
-// TestZstdPeerSizes compares the recorded sizes with those of the installed numcodecs if
+// TestZstdPeerSizes compares the recorded sizes with the installed numcodecs if
 // it has the recorded version.
 func TestZstdPeerSizes(t *testing.T) {
 	t.Parallel()

@@ -124,8 +124,8 @@ func (in *input) Read(p []byte) (int, error) {
 }
 
 // reader returns a reader that decodes src. The decoder allocates memory for the block
-// size in the header. reader lowers that size, and reports so, if n bytes of output
-// cannot need it.
+// size in the header. reader lowers that size if n bytes of output cannot need it,
+// and reports whether it did.
 func reader(ctx context.Context, src []byte, n int) (r io.Reader, less bool) {
 	const head, unit = 4, 100_000    // "BZh" and the block size in units
 	blocks := min((n+n/4)/unit+1, 9) // five bytes of a block decode to at least four
@@ -137,7 +137,7 @@ func reader(ctx context.Context, src []byte, n int) (r io.Reader, less bool) {
 	return bzip2.NewReader(&input{ctx, io.MultiReader(bytes.NewReader(claim), bytes.NewReader(src[head:]))}), true
 }
 
-// tooLong reports whether err says that a block exceeds its size.
+// tooLong reports whether err means that a block exceeds its size.
 func tooLong(err error) bool {
 	return errors.Is(err, bzip2.StructuralError("data exceeds block size")) || errors.Is(err, bzip2.StructuralError("repeats past end of block"))
 }

@@ -1,8 +1,8 @@
-// Package categorize implements the filter "categorize", which replaces each text by its
-// number in a list of labels, counted from 1. 0 is the empty text. It imports
+// Package categorize implements the filter "categorize", which replaces each string with
+// its number in a list of labels, counted from 1. 0 is the empty string. It imports
 // core/codec/driver, core/dtype and the helpers in filters/internal; core/codec calls it.
 //
-// Unlike numcodecs it refuses a text that is not in the list instead of storing 0.
+// Unlike numcodecs, it rejects a string that is not in the list instead of storing 0.
 package categorize
 
 import (
@@ -17,11 +17,11 @@ import (
 // ID is the numcodecs id.
 const ID = "categorize"
 
-// Codec encodes and decodes texts. It is safe for concurrent use. Encode fails with
-// ncerr.ErrConvert if a text is not a label; Decode fails with ncerr.ErrCorrupt or
+// Codec encodes and decodes strings. It is safe for concurrent use. Encode fails with
+// ncerr.ErrConvert if a string is not a label; Decode fails with ncerr.ErrCorrupt or
 // ncerr.ErrShortBuffer.
 type Codec struct {
-	labels  [][]byte // in the form of the array's elements
+	labels  [][]byte // labels in the form of the array's elements
 	numbers map[string]uint64
 	plain   dtype.Type
 	coded   dtype.Type
@@ -35,10 +35,10 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, Encode: true, Decode: true,
-			Summary: "texts as numbers in a list of labels", Transform: driver.ArrayToArray, Objects: driver.Text,
+			Summary: "strings as numbers in a list of labels", Transform: driver.ArrayToArray, Objects: driver.Text,
 			Params: []driver.Param{
-				{Name: "labels", Type: driver.ListParam, Required: true, Doc: "all texts that occur"},
-				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the texts; default: the type of the array"},
+				{Name: "labels", Type: driver.ListParam, Required: true, Doc: "all strings that occur"},
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the strings; default: the type of the array"},
 				{Name: "astype", Type: driver.DTypeParam, Default: "|u1", Doc: "type of the numbers, an integer"},
 			},
 		},
@@ -95,7 +95,7 @@ func (c *Codec) list(labels []string) error {
 	return nil
 }
 
-// Encode replaces texts by numbers.
+// Encode replaces strings with numbers.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -130,13 +130,13 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// Decode replaces numbers by texts.
+// Decode replaces numbers with strings.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(src) != c.count*c.coded.Size {
-		return 0, filter.Corrupt("%d bytes for %d numbers of %v", len(src), c.count, c.coded)
+		return 0, filter.Corrupt("the input has %d bytes, the wrong size for %d numbers of type %v", len(src), c.count, c.coded)
 	}
 	if c.plain.Fixed() {
 		return c.decodeFixed(dst, src)
@@ -172,7 +172,7 @@ func (c *Codec) decodeFixed(dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// label returns the text of element i.
+// label returns the string of element i.
 func (c *Codec) label(src []byte, i int) ([]byte, error) {
 	k := c.coded.Bits(src[i*c.coded.Size:])
 	if k >= uint64(len(c.labels)) {

@@ -96,7 +96,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	n := len(src) - size
 	if n < 0 {
-		return 0, filter.Corrupt("%d bytes are too short for a checksum", len(src))
+		return 0, filter.Corrupt("the input has %d bytes, too few for a checksum", len(src))
 	}
 	if len(dst) < n {
 		return 0, filter.Short(dst)
@@ -109,7 +109,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	copy(dst, data)
 	want, got := binary.LittleEndian.Uint32(sum), c.sum(dst[:n])
 	if want != got && !(c.swapped && want == bits.RotateLeft32(bits.ReverseBytes32(got), 16)) {
-		return 0, filter.Corrupt("checksum is %08x, not %08x", got, want)
+		return 0, filter.Corrupt("the checksum is %08x, not %08x", got, want)
 	}
 	return n, nil
 }

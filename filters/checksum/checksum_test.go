@@ -72,8 +72,8 @@ func TestNumcodecs(t *testing.T) {
 	}
 }
 
-// swap swaps the bytes within each half of the checksum at the end, as old HDF5 releases
-// wrote it on big-endian machines.
+// swap swaps the bytes within each half of the checksum at the end, because old HDF5
+// releases wrote checksums so on big-endian machines.
 func swap(b []byte) []byte {
 	b = bytes.Clone(b)
 	sum := b[len(b)-4:]
@@ -111,9 +111,9 @@ func TestFletcherOrders(t *testing.T) {
 	}
 }
 
-// TestFletcherPlaces puts the checksum at each position of a pipeline: first, as netCDF-C
-// does, between other filters, and last. Damage must be detected.
-func TestFletcherPlaces(t *testing.T) {
+// TestFletcherPositions puts the checksum at each position of a pipeline: first, as
+// netCDF-C does, between other filters, and last. Damage must be detected.
+func TestFletcherPositions(t *testing.T) {
 	t.Parallel()
 	providers := map[string]driver.Provider{"fletcher32": checksum.Provider(), "shuffle": shuffle.Provider(), "zlib": zlib.Provider()}
 	sum, sh, zl := driver.Step{ID: "fletcher32"}, driver.Step{ID: "shuffle"}, driver.Step{ID: "zlib"}

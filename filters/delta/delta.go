@@ -1,5 +1,5 @@
-// Package delta implements the filter "delta", which replaces every element by its
-// difference to the previous one. It imports core/codec/driver, core/dtype and the
+// Package delta implements the filter "delta", which replaces every element with its
+// difference from the previous element. It imports core/codec/driver, core/dtype and the
 // helpers in filters/internal; core/codec calls it.
 //
 // Integers wrap around, so they are restored exactly. Floats are summed in their own
@@ -47,7 +47,7 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.delta", Encode: true, Decode: true, Lossy: true, // sums of floats are rounded
-			Summary: "differences of neighboring elements", LossNote: "low bits of floats", Transform: driver.ArrayToArray,
+			Summary: "differences between neighboring elements", LossNote: "low bits of floats", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
 				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
 				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: dtype"},

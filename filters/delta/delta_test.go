@@ -16,8 +16,8 @@ import (
 
 var integers = []string{"|b1", "|i1", "|u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8", "<M8[s]", ">m8[ns]"}
 
-// TestIntegersComeBack checks that any bits survive, in every type and byte order.
-func TestIntegersComeBack(t *testing.T) {
+// TestIntegersRoundTrip checks that any bits survive, in every type and byte order.
+func TestIntegersRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(r *rapid.T) {
 		name := rapid.SampledFrom(integers).Draw(r, "type")
@@ -41,8 +41,8 @@ func TestIntegersComeBack(t *testing.T) {
 	})
 }
 
-// TestAgainstNumbers compares with differences computed by hand.
-func TestAgainstNumbers(t *testing.T) {
+// TestKnownDifferences compares with differences computed by hand.
+func TestKnownDifferences(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		params     string
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // TestSumsInTheWiderType checks that the sum keeps bits that an element cannot hold. The
-// expected values are those of numcodecs 0.17.
+// expected values come from numcodecs 0.17.
 func TestSumsInTheWiderType(t *testing.T) {
 	t.Parallel()
 	in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.Int, Size: 4, Order: dtype.Little}, Shape: []int{3}, MaxBytes: 12}

@@ -3,7 +3,7 @@
 // another type. It imports core/codec/driver, core/dtype and the helpers in
 // filters/internal; core/codec calls it.
 //
-// Unlike numcodecs it refuses values that the stored type cannot hold instead of storing
+// Unlike numcodecs, it rejects values that the stored type cannot hold instead of storing
 // a different value.
 package fixedscaleoffset
 

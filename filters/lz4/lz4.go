@@ -30,7 +30,7 @@ type Params struct {
 // ncerr.ErrCorrupt or ncerr.ErrShortBuffer.
 type Codec struct {
 	acceleration int
-	pool         sync.Pool // of *lz4.CompressorCCompat
+	pool         sync.Pool // values of type *lz4.CompressorCCompat
 }
 
 var (
@@ -79,7 +79,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	defer c.pool.Put(enc)
 	n, err := enc.CompressBlock(src, dst[4:])
-	if err != nil || n == 0 { // it fails only if the output does not fit
+	if err != nil || n == 0 { // the encoder fails only if the output does not fit
 		return literals(dst, src)
 	}
 	return 4 + n, nil
@@ -111,7 +111,7 @@ func literals(dst, src []byte) (int, error) {
 // DecodedSize returns the size in the header of src.
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	if len(src) < 4 {
-		return 0, filter.Corrupt("%d bytes are too short for a header", len(src))
+		return 0, filter.Corrupt("the input has %d bytes, too few for a header", len(src))
 	}
 	n := binary.LittleEndian.Uint32(src)
 	if n > math.MaxInt32 {

@@ -19,8 +19,8 @@ const (
 	checkSHA256 = 10
 )
 
-// container writes src as xz with one block, or without blocks if src is empty. The check
-// is that of plain, which is src before the delta filters.
+// container writes src as xz with one block, or without blocks if src is empty. The
+// checksum covers plain, which is src before the delta filters.
 //
 // Source: The .xz File Format 1.2.1, sections 2 to 4.
 func (c *Codec) container(ctx context.Context, w *window, src, plain []byte) error {

@@ -120,14 +120,14 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			p.Fail("filters", "xz requires LZMA2 after at most three other filters")
 		}
 		if prm.Delta != 0 {
-			p.Fail("delta", "cannot be combined with filters")
+			p.Fail("delta", "delta cannot be combined with filters")
 			prm.Delta = 0
 		}
 	}
 	switch {
 	case prm.Delta == 0:
 	case prm.Format == Alone || prm.Format == Raw:
-		p.Fail("delta", "only xz supports it")
+		p.Fail("delta", "only xz supports delta")
 	default:
 		c.deltas = []int{prm.Delta}
 	}
@@ -142,7 +142,7 @@ func maxEncoded(n int64) int64 { return n + n/8 + 4096 }
 // that cannot be decoded.
 func (c *Codec) chain(p *filter.Params) error {
 	if len(c.params.Filters) == 0 {
-		p.Fail("filters", "required for a raw stream")
+		p.Fail("filters", "a raw stream requires filters")
 		return nil
 	}
 	n := len(c.params.Filters) - 1
@@ -180,8 +180,8 @@ func (c *Codec) literals(p *filter.Params, f Filter) {
 	}
 }
 
-// dictionary returns the size of the dictionary in bytes: that of the preset, limited to
-// what n bytes of data need.
+// dictionary returns the size of the dictionary in bytes: the size of the preset,
+// limited to what n bytes of data need.
 func (c *Codec) dictionary(n int) int {
 	size := [10]int{1 << 18, 1 << 20, 1 << 21, 1 << 22, 1 << 22, 1 << 23, 1 << 23, 1 << 24, 1 << 25, 1 << 26}[c.params.Preset]
 	return min(size, max(n, lzma.MinDictCap))
@@ -311,7 +311,7 @@ func (c *Codec) decode(ctx context.Context, dst, src []byte) (n int, err error) 
 	case c.params.Format == Alone || c.params.Format == Auto && !lzmadec.IsXZ(src):
 		return lzmadec.Alone(ctx, dst, src)
 	default:
-		return lzmadec.XZ(ctx, dst, src) // with the filters in its header
+		return lzmadec.XZ(ctx, dst, src) // uses the filters in the header of src
 	}
 	if err != nil {
 		return 0, err

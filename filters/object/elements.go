@@ -87,7 +87,7 @@ func (c *Codec) sink(dst []byte) (*sink, error) {
 	return s, nil
 }
 
-// put stores the next element. b is its text.
+// put stores the next element. b is its string.
 func (s *sink) put(v value, b []byte) error {
 	i := s.at
 	s.at++
@@ -103,7 +103,7 @@ func (s *sink) put(v value, b []byte) error {
 		}
 		return nil
 	case isText:
-		return filter.Corrupt("element %d is %s, not a text", i, show(v, b))
+		return filter.Corrupt("element %d is %s, not a string", i, show(v, b))
 	}
 	if !s.number(s.dst[i*s.typ.Size:][:s.typ.Size], v) {
 		return filter.Corrupt("element %d is %s, which %v cannot hold", i, show(v, b), s.typ)

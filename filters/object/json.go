@@ -21,7 +21,8 @@ type style struct {
 	indent, apart int64
 }
 
-// maxSpace is the most white space, in bytes, that indent and separators may request.
+// maxSpace is the largest amount of white space, in bytes, that indent and separators
+// may request.
 const maxSpace = 1 << 10
 
 // spaces returns the most white space that n elements in so many lists may have.
@@ -34,9 +35,9 @@ func jsonDescription() []driver.Param {
 	list := []driver.Param{
 		{Name: "encoding", Type: driver.TextParam, Default: "utf-8", Doc: "utf-8 or ascii"},
 		{Name: "ensure_ascii", Type: driver.BoolParam, Default: "true", Doc: "escape other characters"},
-		{Name: "strict", Type: driver.BoolParam, Default: "true", Doc: "refuse control characters in texts"},
-		{Name: "indent", Type: driver.IntParam, Min: math.MinInt32, Max: maxSpace, Doc: "number of spaces, or a text; only for reading"},
-		{Name: "separators", Type: driver.ListParam, Doc: "texts between elements; only for reading"},
+		{Name: "strict", Type: driver.BoolParam, Default: "true", Doc: "reject control characters in strings"},
+		{Name: "indent", Type: driver.IntParam, Min: math.MinInt32, Max: maxSpace, Doc: "number of spaces, or a string; only for reading"},
+		{Name: "separators", Type: driver.ListParam, Doc: "strings between elements; only for reading"},
 	}
 	for _, name := range pythonParams {
 		list = append(list, driver.Param{Name: name, Type: driver.BoolParam, Default: "true", Doc: "only used by Python"})
@@ -48,7 +49,7 @@ func jsonDescription() []driver.Param {
 var pythonParams = [...]string{"skipkeys", "check_circular", "allow_nan", "sort_keys"}
 
 // jsonParams reads the parameters, most of which matter only to Python. The encoder
-// always writes one line, whatever indent is. The decoder reads what other writers wrote
+// always writes one line and ignores indent. The decoder reads what other writers wrote
 // with these parameters.
 func jsonParams(p *filter.Params) style {
 	switch enc := strings.ToLower(p.Text("encoding")); enc {
@@ -75,10 +76,10 @@ func jsonParams(p *filter.Params) style {
 	return s
 }
 
-// space returns the length of a text to be written between elements.
+// space returns the length of a string to be written between elements.
 func space(p *filter.Params, name, text string) int64 {
 	if len(text) > maxSpace {
-		p.Fail(name, "the text is longer than %d bytes", maxSpace)
+		p.Fail(name, "the string is longer than %d bytes", maxSpace)
 	}
 	return int64(len(text))
 }
@@ -89,7 +90,7 @@ type jsonReader struct {
 	at    int
 	depth int
 	fresh bool // just after the start of a list
-	loose bool // style.loose
+	loose bool // copy of style.loose
 	bad   error
 }
 
@@ -213,7 +214,7 @@ func digits(word []byte) (value, bool) {
 func (r *jsonReader) number(word string) value {
 	switch word {
 	case "NaN":
-		return value{kind: float, f: math.Float64frombits(0x7FF8 << 48)} // as in NumPy, without a payload
+		return value{kind: float, f: math.Float64frombits(0x7FF8 << 48)} // NumPy's NaN, without a payload
 	case "Infinity":
 		return value{kind: float, f: math.Inf(1)}
 	case "-Infinity":
@@ -270,7 +271,7 @@ func figures(word string) int {
 	return n
 }
 
-// string appends the text of a string to buf.
+// string appends the content of a string to buf.
 func (r *jsonReader) string(buf []byte) []byte {
 	for r.at++; r.at < len(r.src); {
 		c := r.src[r.at]

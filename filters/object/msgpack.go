@@ -126,8 +126,8 @@ func (r *packReader) text(buf []byte, n uint64) (value, []byte) {
 type packWriter struct {
 	dst    []byte
 	at     int
-	old    bool // without the str8 form, which was added with the bin type
-	single bool // floats of 32 bits
+	old    bool // whether to omit the str8 form, which was added with the bin type
+	single bool // whether floats have 32 bits
 	full   bool
 }
 

@@ -5,7 +5,7 @@
 //
 // Elements are text (of variable or fixed length), numbers and bool. A list may hold
 // anything in Python. Values of another type than the array's, such as an object among
-// texts or a null, are refused, not converted.
+// strings or a null, are rejected, not converted.
 //
 // Source: numcodecs, json.py and msgpacks.py.
 package object
@@ -38,8 +38,8 @@ type Codec struct {
 	count int
 	open  func(src []byte) reader
 	write func(dst []byte) writer
-	// spaces returns the most white space of a list, see style. It is nil for a format
-	// without white space.
+	// spaces returns the most white space of a list (see style). The field is nil for a
+	// format without white space.
 	spaces func(n, lists int64, rank int) int64
 }
 
@@ -66,12 +66,12 @@ const (
 	other kind = iota // null, an object, ...
 	text
 	boolean
-	integer  // in i
-	unsigned // in u, larger than any int64
-	float    // in f
+	integer  // value in i
+	unsigned // value in u, larger than any int64
+	float    // value in f
 )
 
-// value is a scalar. A text is in the buffer to which the reader appended it.
+// value is a scalar. The reader appends a string to a buffer instead.
 type value struct {
 	kind kind
 	i    int64
@@ -98,7 +98,7 @@ func Provider() driver.Provider {
 			c.write = func(dst []byte) writer { return &jsonWriter{dst: dst, style: style} }
 		}),
 		single(driver.Description{ID: MsgPack, Summary: "elements as a list of MessagePack", Params: []driver.Param{
-			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "write texts in the forms of 2013"},
+			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "write strings in the forms of 2013"},
 			{Name: "use_single_float", Type: driver.BoolParam, Default: "false", Doc: "write floats with 4 bytes"},
 			{Name: "raw", Type: driver.BoolParam, Default: "false", Doc: "only used by Python"},
 		}}, func(p *filter.Params, c *Codec) {
@@ -126,7 +126,8 @@ func single(desc driver.Description, setup func(p *filter.Params, c *Codec)) *fi
 	}
 }
 
-// check refuses arrays that cannot be stored as a list, and returns the largest encoded size.
+// check rejects arrays that cannot be stored as a list, and returns the largest encoded
+// size.
 func (c *Codec) check(in driver.Spec) (int64, error) {
 	switch t := in.DType; {
 	case in.Kind != driver.Array || len(in.Shape) > maxRank:
@@ -286,7 +287,7 @@ func (c *Codec) tail(r reader) error {
 		return c.fault(r, "the type is missing")
 	}
 	if v, b := r.scalar(nil); v.kind != text {
-		return c.fault(r, "the type is not a text")
+		return c.fault(r, "the type is not a string")
 	} else if t, err := dtype.Parse(string(b)); r.err() == nil && (err != nil || !c.takes(t)) {
 		return filter.Corrupt("the list has elements of type %.20q, but the array has %v", b, c.typ)
 	}
@@ -328,7 +329,7 @@ func (c *Codec) takes(t dtype.Type) bool {
 func show(v value, b []byte) string {
 	switch v.kind {
 	case text:
-		return fmt.Sprintf("the text %.40q", b)
+		return fmt.Sprintf("the string %.40q", b)
 	case boolean:
 		return "true or false"
 	case integer, unsigned, float:

@@ -71,20 +71,20 @@ func (c Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	for i := range whole {
 		v := binary.LittleEndian.Uint64(src[8*i:])
 		if v&^0x0101_0101_0101_0101 != 0 {
-			v = truths(v)
+			v = toBools(v)
 		}
 		bits[i] = byte(v * gather >> 56)
 	}
 	if rest := src[8*whole:]; len(rest) > 0 {
 		var e [8]byte
 		copy(e[:], rest)
-		bits[whole] = byte(truths(binary.LittleEndian.Uint64(e[:])) * gather >> 56)
+		bits[whole] = byte(toBools(binary.LittleEndian.Uint64(e[:])) * gather >> 56)
 	}
 	return n, nil
 }
 
-// truths replaces each byte that is not zero by 1.
-func truths(v uint64) uint64 {
+// toBools replaces each nonzero byte with 1.
+func toBools(v uint64) uint64 {
 	const low = 0x7F7F_7F7F_7F7F_7F7F
 	return ((v&low + low) | v) >> 7 & 0x0101_0101_0101_0101
 }
@@ -118,7 +118,7 @@ func (Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 }
 
 // spread returns a byte for each bit of b, the highest bit first. It masks one bit in
-// each of eight copies of b and replaces it by 1.
+// each of eight copies of b and replaces the bit with 1.
 func spread(b byte) uint64 {
-	return truths(uint64(b) * 0x0101_0101_0101_0101 & 0x0102_0408_1020_4080)
+	return toBools(uint64(b) * 0x0101_0101_0101_0101 & 0x0102_0408_1020_4080)
 }

@@ -57,7 +57,7 @@ func Provider() driver.Provider {
 			ID: ID, HDF5: 4, Encode: true, Decode: true,
 			Summary: "szip compression as in HDF5", Transform: driver.BytesToBytes,
 			Params: []driver.Param{
-				{Name: "mask", Type: driver.IntParam, Max: math.MaxUint32, Default: "4", HDF5: 1, Doc: "options; 32 selects nearest neighbor"},
+				{Name: "mask", Type: driver.IntParam, Max: math.MaxUint32, Default: "4", HDF5: 1, Doc: "options; 32 selects nearest-neighbor coding"},
 				{Name: "pixels-per-block", Type: driver.IntParam, Min: 2, Max: maxBlock, Required: true, HDF5: 2, Doc: "even number"},
 				{Name: "bits-per-pixel", Type: driver.IntParam, Max: 64, HDF5: 3, Doc: "0 or absent: computed as in HDF5"},
 				{Name: "pixels-per-scanline", Type: driver.IntParam, Max: maxScanline, HDF5: 4, Doc: "0 or absent: computed as in HDF5"},
@@ -98,7 +98,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	if c.line = line; line == 0 {
 		c.line = scanline(in, block, c.size*c.planes)
 	}
-	if c.line < block { // it would be mostly padding
+	if c.line < block { // a scanline would be mostly padding
 		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a chunk of %d bytes is smaller than a block of %d pixels", in.MaxBytes, block)
 	}
 	c.rice = rice.Params{Bits: uint(bits), Block: block, Interval: (c.line + block - 1) / block, Predict: mask&maskPredict != 0}
@@ -138,7 +138,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	switch {
 	case len(src)%(c.size*c.planes) != 0:
-		return 0, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bytes are not a whole number of pixels of %d bytes", len(src), c.size*c.planes)
+		return 0, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the chunk size of %d bytes is not a multiple of the pixel size of %d bytes", len(src), c.size*c.planes)
 	case uint64(len(src)) > math.MaxUint32:
 		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk holds at most 4 GiB")
 	case len(dst) < headerLength:
@@ -155,14 +155,14 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		e.Next(v)
 	}
 	n, err := e.End()
-	if err != nil { // it fails only if the output does not fit
+	if err != nil { // the encoder fails only if the output does not fit
 		return 0, filter.Short(dst)
 	}
 	return headerLength + n, nil
 }
 
-// pad fills a scanline after its first n samples, with the last one if samples are
-// predicted, so that the differences are 0, and otherwise with zeros.
+// pad fills a scanline after its first n samples. If samples are predicted, it repeats the
+// last sample, so that the differences are 0. Otherwise it writes zeros.
 func (c *Codec) pad(v []uint32, n int) {
 	fill := uint32(0)
 	if c.rice.Predict {
@@ -176,7 +176,7 @@ func (c *Codec) pad(v []uint32, n int) {
 // DecodedSize returns the size in the header of src.
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	if len(src) < headerLength {
-		return 0, filter.Corrupt("%d bytes are too short for a header", len(src))
+		return 0, filter.Corrupt("the input has %d bytes, too few for a header", len(src))
 	}
 	return int64(binary.LittleEndian.Uint32(src)), nil
 }
@@ -193,7 +193,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	case size > int64(len(dst)):
 		return 0, filter.Short(dst)
 	case size%int64(c.size*c.planes) != 0:
-		return 0, filter.Corrupt("%d bytes are not a whole number of pixels of %d bytes", size, c.size*c.planes)
+		return 0, filter.Corrupt("the decoded size of %d bytes is not a multiple of the pixel size of %d bytes", size, c.size*c.planes)
 	}
 	dst = dst[:size]
 	d := rice.NewDecoder(src[headerLength:], c.rice)

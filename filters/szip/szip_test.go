@@ -109,13 +109,13 @@ func TestOpen(t *testing.T) {
 		in     driver.Spec
 		kind   ncerr.Kind
 	}{
-		"common":          {`{"mask":141,"pixels-per-block":32}`, in(dtype.Float, 4, 100), 0},
-		"numbers as text": {`{"mask":"4","pixels-per-block":"8"}`, in(dtype.Int, 2, 100), 0},
-		"no block":        {`{"mask":4}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
-		"odd block":       {`{"pixels-per-block":7}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
-		"large block":     {`{"pixels-per-block":34}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
-		"small chunk":     {`{"pixels-per-block":32}`, in(dtype.Int, 2, 10), ncerr.ErrUnsupported},
-		"complex":         {`{"pixels-per-block":8}`, in(dtype.Complex, 16, 100), ncerr.ErrUnsupported},
+		"common":             {`{"mask":141,"pixels-per-block":32}`, in(dtype.Float, 4, 100), 0},
+		"numbers as strings": {`{"mask":"4","pixels-per-block":"8"}`, in(dtype.Int, 2, 100), 0},
+		"no block":           {`{"mask":4}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
+		"odd block":          {`{"pixels-per-block":7}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
+		"large block":        {`{"pixels-per-block":34}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
+		"small chunk":        {`{"pixels-per-block":32}`, in(dtype.Int, 2, 10), ncerr.ErrUnsupported},
+		"complex":            {`{"pixels-per-block":8}`, in(dtype.Complex, 16, 100), ncerr.ErrUnsupported},
 	} {
 		if _, _, err := szip.Provider().Open(szip.ID, json.RawMessage(c.params), c.in); ncerr.KindOf(err) != c.kind {
 			t.Errorf("%s: want %v, got %v", name, c.kind, err)

@@ -116,7 +116,7 @@ func (c *Codec) check(i int, e []byte) error {
 	case c.text && !utf8.Valid(e):
 		return filter.Corrupt("element %d is not valid UTF-8", i)
 	case len(e)%c.unit != 0:
-		return filter.Corrupt("element %d of %d bytes is not a whole number of items of %d bytes", i, len(e), c.unit)
+		return filter.Corrupt("element %d has %d bytes, not a multiple of the item size of %d bytes", i, len(e), c.unit)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 		return 0, err
 	}
 	if len(src) < 4 {
-		return 0, filter.Corrupt("%d bytes are too short for the number of elements", len(src))
+		return 0, filter.Corrupt("the input has %d bytes, too few for the number of elements", len(src))
 	}
 	if n := binary.LittleEndian.Uint32(src); int64(n) != int64(c.count) {
 		return 0, filter.Corrupt("the chunk has %d elements, not %d", n, c.count)
@@ -162,7 +162,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 		src = src[4+n:]
 	}
 	if len(src) > 0 {
-		return 0, filter.Corrupt("%d bytes after the last element", len(src))
+		return 0, filter.Corrupt("the input has %d bytes after the last element", len(src))
 	}
 	return w.Done()
 }

@@ -28,7 +28,7 @@ func TestStoredForm(t *testing.T) {
 	}
 	v, err := driver.ParseValues(dst[:n], 3)
 	if err != nil || string(v.At(0)) != "ab" || len(v.At(1)) != 0 || string(v.At(2)) != "é" {
-		t.Errorf("want ab, an empty text and é, got %q, %v", dst[:n], err)
+		t.Errorf("want ab, an empty string and é, got %q, %v", dst[:n], err)
 	}
 	enc := make([]byte, 1<<12)
 	if k, err := c.Encode(t.Context(), enc, dst[:n]); err != nil || string(enc[:k]) != stored {
@@ -64,10 +64,10 @@ func TestOpen(t *testing.T) {
 		in         driver.Spec
 		kind       ncerr.Kind
 	}{
-		"text":             {vlen.UTF8, `{}`, spec(dtype.String, 3), 0},
-		"text as bytes":    {vlen.Bytes, `{}`, spec(dtype.String, 3), 0},
+		"string":           {vlen.UTF8, `{}`, spec(dtype.String, 3), 0},
+		"string as bytes":  {vlen.Bytes, `{}`, spec(dtype.String, 3), 0},
 		"bytes":            {vlen.Bytes, `{}`, spec(dtype.VlenBytes, 3), 0},
-		"bytes as text":    {vlen.UTF8, `{}`, spec(dtype.VlenBytes, 3), ncerr.ErrUnsupported},
+		"bytes as string":  {vlen.UTF8, `{}`, spec(dtype.VlenBytes, 3), ncerr.ErrUnsupported},
 		"numbers":          {vlen.UTF8, `{}`, driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 4, Order: dtype.Little}, Shape: []int{3}, MaxBytes: 12}, ncerr.ErrUnsupported},
 		"huge":             {vlen.UTF8, `{}`, driver.Spec{DType: dtype.Type{Kind: dtype.String}, Shape: []int{1 << 40, 1 << 40}, MaxBytes: 12}, ncerr.ErrLimit},
 		"arrays":           {vlen.Array, `{"dtype":"<f8"}`, spec(dtype.VlenBytes, 3), 0},

@@ -10,9 +10,10 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// TestRedirectNearer checks that a redirect to a more local address than that of the
-// redirecting server is refused, by name and by address, with and without a proxy.
-func TestRedirectNearer(t *testing.T) {
+// TestRedirectToLocalAddress checks that a redirect to a more local address than the
+// address of the redirecting server is refused, by name and by address, with and without
+// a proxy.
+func TestRedirectToLocalAddress(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

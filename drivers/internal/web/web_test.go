@@ -36,9 +36,9 @@ func (d *dripping) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// TestSending checks that a request with a slow body succeeds, and that a request with
+// TestStalledBody checks that a request with a slow body succeeds, and that a request with
 // a stalled body fails with an error that is not a context error.
-func TestSending(t *testing.T) {
+func TestStalledBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dial := webtest.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -92,9 +92,9 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestFailed checks that the text of an error does not contain the URL, and that the
-// context error of the caller takes precedence.
-func TestFailed(t *testing.T) {
+// TestRequestError checks that the message of an error does not contain the URL, and
+// that the context error of the caller takes precedence.
+func TestRequestError(t *testing.T) {
 	t.Parallel()
 	_, err := http.Get("http://127.0.0.1:1/?sig=hush") //nolint:bodyclose // the request fails, so it has no response
 	if err == nil || strings.Contains(web.RequestError(t.Context(), err).Error(), "hush") {

@@ -21,7 +21,7 @@ const slack = 19
 // Encoder holds memory for blocks. It is not safe for concurrent use.
 type Encoder struct {
 	level int
-	block []byte // after the first run-length step
+	block []byte // block after the first run-length step
 	order sorter
 	syms  []uint16 // symbols of the second run-length step
 	freq  [258]int32
@@ -80,7 +80,7 @@ func (e *Encoder) runs(src []byte) int {
 	return i
 }
 
-// blockSum returns the CRC-32 of bzip2, which is that of IEEE with reversed bits.
+// blockSum returns the CRC-32 of bzip2, which is the IEEE CRC-32 with reversed bits.
 func blockSum(src []byte) uint32 {
 	var buf [512]byte
 	crc := uint32(0)

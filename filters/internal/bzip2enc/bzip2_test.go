@@ -71,7 +71,7 @@ func TestDecoder(t *testing.T) {
 }
 
 // TestPython compares sizes and checksums with the output of Python's bz2 module. The
-// coding tables may differ, the checksums may not.
+// coding tables may differ, but the checksums must not.
 func TestPython(t *testing.T) {
 	t.Parallel()
 	text := make([]byte, 40)

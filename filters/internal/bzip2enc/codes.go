@@ -7,7 +7,7 @@ import (
 
 // Parameters of the Huffman coding of a block.
 const (
-	groupSize = 50 // symbols that share one table
+	groupSize = 50 // number of symbols that share one table
 	maxTables = 6
 	maxLength = 17 // longest code in bits; decoders accept up to 20
 	rounds    = 4  // rounds of assigning tables to groups

@@ -33,9 +33,9 @@ func MaxEncoded(n int64) int64 { return n + n>>10 + 64 }
 type Encoder struct {
 	format Format
 	level  int
-	fast   sync.Pool // of *stream
-	second sync.Pool // of *stream with the writers of the standard library
-	spare  sync.Pool // of *[]byte
+	fast   sync.Pool // values of type *stream
+	second sync.Pool // values of type *stream with the writers of the standard library
+	spare  sync.Pool // values of type *[]byte
 }
 
 // New returns an encoder. level is -1 (the same as 6), 0 (stored) or 1 to 9.
@@ -111,16 +111,16 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	case err != nil || !gaveUp(n, len(src)):
 		return n, err
 	}
-	m, better := e.again(dst, src, n)
+	m, better := e.encodeSecond(dst, src, n)
 	if better == nil {
 		return m, nil
 	}
 	return n, err
 }
 
-// again tries the standard library's encoder. It stores the result in dst if it has fewer
-// than n bytes. Otherwise it leaves dst unchanged and returns an error.
-func (e *Encoder) again(dst, src []byte, n int) (int, error) {
+// encodeSecond tries the standard library's encoder. It stores the result in dst if it
+// has fewer than n bytes. Otherwise it leaves dst unchanged and returns an error.
+func (e *Encoder) encodeSecond(dst, src []byte, n int) (int, error) {
 	s, ok := e.second.Get().(*stream)
 	if !ok {
 		s = new(stream)

@@ -7,19 +7,20 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// EncodeError returns an ErrConvert for encoding element i of src, which has type from and does
-// not fit type to.
+// EncodeError returns an ErrConvert for encoding element i of src, which has type from
+// and does not fit type to.
 func EncodeError(src []byte, from dtype.Type, i int, to dtype.Type) error {
 	return ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
 }
 
-// DecodeError returns an ErrCorrupt for decoding element i of src, which does not fit type to.
+// DecodeError returns an ErrCorrupt for decoding element i of src, which does not fit
+// type to.
 func DecodeError(src []byte, from dtype.Type, i int, to dtype.Type) error {
 	return Corrupt("stored element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
 }
 
 // Convert converts the elements of src to another type in dst and returns the length. For
-// the first element that does not fit, it returns the error of bad.
+// the first element that does not fit, it returns the error from bad.
 func Convert(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dtype.Type, bad func([]byte, dtype.Type, int, dtype.Type) error) (int, error) {
 	n, err := Counts(ctx, dst, src, to.Size, from.Size)
 	if err != nil {

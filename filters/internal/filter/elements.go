@@ -24,7 +24,7 @@ func DType(p *Params, name string, def dtype.Type) dtype.Type {
 }
 
 // Elements returns the spec of in with each element of type from replaced by one of type
-// to. It treats the bytes of in as elements of type from, whatever their type in the
+// to. It treats the bytes of in as elements of type from, regardless of their type in the
 // spec.
 func Elements(in driver.Spec, from, to dtype.Type) (driver.Spec, error) {
 	if in.MaxBytes%int64(from.Size) != 0 {
@@ -60,7 +60,7 @@ func Counts(ctx context.Context, dst, src []byte, to, from int) (int, error) {
 		return 0, err
 	}
 	if len(src)%from != 0 {
-		return 0, Corrupt("%d bytes are not a whole number of elements of %d bytes", len(src), from)
+		return 0, Corrupt("the input has %d bytes, not a multiple of the element size of %d bytes", len(src), from)
 	}
 	n := len(src) / from
 	if len(dst)/to < n {

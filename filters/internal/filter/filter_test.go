@@ -30,26 +30,26 @@ func TestParams(t *testing.T) {
 		want   got
 		fault  string
 	}{
-		"nothing":          {"", def, ""},
-		"empty":            {"{}", def, ""},
-		"null":             {`{"n":null,"s":null}`, def, ""},
-		"all":              {`{"id":"x","n":3,"f":2,"b":false,"s":"t"}`, got{3, 2, false, "t"}, ""},
-		"numbers as text":  {`{"n":"3","f":" 2.5 ","b":"0"}`, got{3, 2.5, false, "d"}, ""},
-		"whole float":      {`{"n":3.0}`, got{3, 1.5, true, "d"}, ""},
-		"fraction":         {`{"n":3.5}`, got{}, `"n": 3.5 is not an integer`},
-		"too large":        {`{"n":11}`, got{}, "not in the range 0 to 10"},
-		"far too large":    {`{"n":1e300}`, got{}, "not in the range"},
-		"word":             {`{"n":"much"}`, got{}, "not a number"},
-		"infinite":         {`{"f":"inf"}`, got{}, "not a number"},
-		"list":             {`{"n":[1]}`, got{}, "not a number"},
-		"number as string": {`{"s":3}`, got{}, "not a string"},
-		"truth of GDAL":    {`{"b":"NO"}`, got{7, 1.5, false, "d"}, ""},
-		"no truth":         {`{"b":"perhaps"}`, got{}, "not true or false"},
-		"unknown":          {`{"z":1,"a":2}`, got{}, `unknown parameter "a", "z"`},
-		"far from known":   {`{"zzz":1}`, got{}, `unknown parameter "zzz"; parameters are n, f, b, s`},
-		"nearly known":     {`{"nn":1}`, got{}, `unknown parameter "nn"; did you mean "n"?`},
-		"no choice":        {`{"s":"te"}`, got{}, `"te" is not one of d, t, tea; did you mean "t`},
-		"no object":        {`[1]`, got{}, "not a JSON object"},
+		"nothing":            {"", def, ""},
+		"empty":              {"{}", def, ""},
+		"null":               {`{"n":null,"s":null}`, def, ""},
+		"all":                {`{"id":"x","n":3,"f":2,"b":false,"s":"t"}`, got{3, 2, false, "t"}, ""},
+		"numbers as strings": {`{"n":"3","f":" 2.5 ","b":"0"}`, got{3, 2.5, false, "d"}, ""},
+		"whole float":        {`{"n":3.0}`, got{3, 1.5, true, "d"}, ""},
+		"fraction":           {`{"n":3.5}`, got{}, `"n": 3.5 is not an integer`},
+		"too large":          {`{"n":11}`, got{}, "not in the range 0 to 10"},
+		"far too large":      {`{"n":1e300}`, got{}, "not in the range"},
+		"word":               {`{"n":"much"}`, got{}, "not a number"},
+		"infinite":           {`{"f":"inf"}`, got{}, "not a number"},
+		"list":               {`{"n":[1]}`, got{}, "not a number"},
+		"number as string":   {`{"s":3}`, got{}, "not a string"},
+		"truth of GDAL":      {`{"b":"NO"}`, got{7, 1.5, false, "d"}, ""},
+		"no truth":           {`{"b":"perhaps"}`, got{}, "not true or false"},
+		"unknown":            {`{"z":1,"a":2}`, got{}, `unknown parameter "a", "z"`},
+		"far from known":     {`{"zzz":1}`, got{}, `unknown parameter "zzz"; parameters are n, f, b, s`},
+		"nearly known":       {`{"nn":1}`, got{}, `unknown parameter "nn"; did you mean "n"?`},
+		"no choice":          {`{"s":"te"}`, got{}, `"te" is not one of d, t, tea; did you mean "t`},
+		"no object":          {`[1]`, got{}, "not a JSON object"},
 	}
 	for name, c := range cases {
 		var v got
@@ -67,7 +67,7 @@ func TestParams(t *testing.T) {
 	}
 	desc.Params[0].Required, desc.Params[0].Default = true, ""
 	s := filter.Single{Desc: desc, OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) { return nil, in, nil }}
-	if _, _, err := s.Open("x", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), `"n": required, but missing`) {
+	if _, _, err := s.Open("x", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), `"n": a value is required`) {
 		t.Errorf("a required parameter: want ErrInvalid, got %v", err)
 	}
 	if _, _, err := s.Open("", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrNoFilter {

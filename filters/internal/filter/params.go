@@ -44,7 +44,7 @@ func (p *Params) Err() error {
 	for _, d := range p.desc.Params {
 		known = append(known, d.Name)
 		if d.Required && !p.Has(d.Name) {
-			p.Fail(d.Name, "required, but missing")
+			p.Fail(d.Name, "a value is required")
 		}
 	}
 	if p.err != nil {

@@ -39,7 +39,7 @@ func (d *Decoder) Zlib(ctx context.Context, dst, src []byte) (int, error) {
 		return 0, errTruncated
 	}
 	if want, got := binary.BigEndian.Uint32(tail), kernel.Adler32(dst[:n]); want != got {
-		return 0, corrupt("checksum is %08x, not %08x", got, want)
+		return 0, corrupt("the checksum is %08x, not %08x", got, want)
 	}
 	return n, nil
 }
@@ -63,7 +63,7 @@ func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 			return 0, errTruncated
 		}
 		if want, got := binary.LittleEndian.Uint32(src), crc32.ChecksumIEEE(out); want != got {
-			return 0, corrupt("checksum is %08x, not %08x", got, want)
+			return 0, corrupt("the checksum is %08x, not %08x", got, want)
 		}
 		if want := binary.LittleEndian.Uint32(src[4:]); want != uint32(n) { // gzip stores the length modulo 2^32
 			return 0, corrupt("length is %d, not %d", n, want)

@@ -250,7 +250,7 @@ func FuzzFrames(f *testing.F) {
 		}
 		r, err := zlib.NewReader(bytes.NewReader(src))
 		if err != nil {
-			t.Fatalf("compress/zlib refuses what we decode: %v", err)
+			t.Fatalf("compress/zlib rejects input that we decode: %v", err)
 		}
 		if want, err := io.ReadAll(r); err != nil || !bytes.Equal(want, got) {
 			t.Fatalf("compress/zlib returns %d bytes, %v; we return %d", len(want), err, len(got))

@@ -13,8 +13,8 @@ import "math/bits"
 //	            start of the second table
 //	bit 31      literal
 //
-// An entry of a second table counts only the bits after those of the first table. For a
-// link to a second table, bits 8-11 are the number of its index bits.
+// An entry of a second table counts only the bits that the first table does not consume.
+// For a link to a second table, bits 8-11 are the number of its index bits.
 const (
 	flagEnd     = 1 << 13
 	flagLink    = 1 << 14
@@ -69,8 +69,8 @@ func distSymbol(s int) uint32 {
 func preSymbol(s int) uint32 { return uint32(s) << 16 }
 
 // build fills a table from the lengths of the codes. It returns false if the lengths are
-// not those of a prefix code: too many codes, or too few. Zero codes and a single code of
-// length 1 are valid.
+// not the lengths of a prefix code: too many codes, or too few. Zero codes and a single
+// code of length 1 are valid.
 func build(table []uint32, first int, lengths []uint8, symbol func(int) uint32) bool {
 	var count [maxCode + 1]int
 	for _, n := range lengths {
@@ -101,7 +101,7 @@ func build(table []uint32, first int, lengths []uint8, symbol func(int) uint32) 
 	var next [maxCode + 1]uint16
 	for n, code := 1, 0; n <= maxCode; n++ {
 		code = (code + count[n-1]) << 1
-		next[n] = uint16(code) // below 1<<16, as the check of left ensures
+		next[n] = uint16(code) // the check of left ensures that code is below 1<<16
 	}
 	return fill(table, first, lengths, symbol, &next, longest)
 }

@@ -64,7 +64,7 @@ type decoder struct {
 	state      int
 	rep        [4]uint32
 	lc, lp, pb uint
-	over       bool         // the input is truncated
+	over       bool         // whether the input is truncated
 	stop       func() error // returns an error to stop decoding
 }
 
@@ -256,7 +256,7 @@ func (d *decoder) literalByte() {
 // errEnd is returned at the end mark of a stream.
 var errEnd = errors.New("end of stream")
 
-// between is the number of symbols decoded between two calls of stop.
+// between is the number of symbols decoded between two calls to stop.
 const between = 1 << 14
 
 // run decodes until the output reaches end, or, if marked, until the end mark.

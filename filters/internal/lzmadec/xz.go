@@ -110,7 +110,7 @@ func (r *records) add(unpadded, size uint64) {
 	r.sum = crc64.Update(r.sum, ecma, b[:])
 }
 
-// index reads the index, whose records must match those of the blocks, and returns its
+// index reads the index, whose records must match the blocks, and returns its
 // length.
 func index(src []byte, want records) (int, error) {
 	if len(src) == 0 {
@@ -148,7 +148,7 @@ func number(src []byte) (v uint64, rest []byte, err error) {
 	return v, src[n:], nil
 }
 
-// block decodes one block. It returns the length of the output, and that of the input
+// block decodes one block. It returns the length of the output, and the length of the input
 // without the padding between the data and the check.
 func block(ctx context.Context, dst, src []byte, check byte) (n, unpadded int, err error) {
 	head := (int(src[0]) + 1) * 4

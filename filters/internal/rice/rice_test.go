@@ -90,7 +90,7 @@ func TestLibaec(t *testing.T) {
 }
 
 // TestTooLarge tests codes for samples with too many bits, and for pairs that the
-// reference decoder refuses.
+// reference decoder rejects.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

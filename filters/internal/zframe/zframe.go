@@ -39,7 +39,7 @@ func Size(src []byte) (int64, error) {
 type Encoder struct {
 	level    int
 	checksum bool
-	pools    [large + 1]sync.Pool // of appender, by the class of the content
+	pools    [large + 1]sync.Pool // values of type appender, by the class of the content
 }
 
 // appender appends src as one frame to dst. It is not safe for concurrent use.
@@ -79,7 +79,7 @@ func (e *Encoder) own(c class) bool {
 
 func (e *Encoder) classOf(n int) class {
 	switch {
-	case e.own(large): // then zstdenc encodes the other classes too
+	case e.own(large): // at these levels zstdenc encodes the other classes too
 		return large
 	case n <= maxTiny:
 		return tiny
@@ -160,7 +160,7 @@ func intoDst(dst, out []byte) (int, error) {
 }
 
 // Decoder decodes frames. The zero Decoder is ready. It is safe for concurrent use.
-type Decoder struct{ pool sync.Pool } // of *zstd.Decoder
+type Decoder struct{ pool sync.Pool } // values of type *zstd.Decoder
 
 // maxWindow is the largest accepted window in bytes. No window is allocated; the limit
 // also applies to single-segment frames.

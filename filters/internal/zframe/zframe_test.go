@@ -13,7 +13,7 @@ import (
 var levels = []int{-3, 1, 3, 4, 6, 7, 9, 10}
 
 // TestFramesStateTheirSize checks that every frame states the size of its content.
-// libnetcdf refuses others.
+// libnetcdf rejects others.
 func TestFramesStateTheirSize(t *testing.T) {
 	t.Parallel()
 	for _, level := range levels {
@@ -62,7 +62,7 @@ func TestFramesAreDeterministic(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := make([]byte, zframe.MaxEncoded(70_000))
-			for j := range i { // fills the tables of the encoder
+			for j := range i { // fill the tables of the encoder
 				if _, err := e.Encode(got, nibbles(uint64(j), 70_000)); err != nil {
 					t.Fatal(err)
 				}

@@ -18,7 +18,7 @@ const (
 	maxBlock  = 128 << 10
 	windowLog = 22
 	minMatch  = 4
-	// margin is the number of bytes loaded at once.
+	// margin is the number of bytes loaded in one instruction.
 	margin = 8
 )
 
@@ -79,7 +79,7 @@ const (
 func New(level int, checksum bool) *Encoder {
 	e := &Encoder{effort: efforts[level-Lowest], checksum: checksum}
 	e.finder.rows = make([]row, e.effort.rows)
-	e.huff.WantLogLess = 6 // as in the reference implementation
+	e.huff.WantLogLess = 6 // value of the reference implementation
 	return e
 }
 
@@ -161,7 +161,7 @@ func (e *Encoder) appendBlock(dst, src []byte, at, end int) []byte {
 func (e *Encoder) parse(src []byte, at, end int) {
 	f := &e.finder
 	done := at                                  // everything before it is in sequences
-	limit := min(end-minMatch, len(src)-margin) // of start positions of matches
+	limit := min(end-minMatch, len(src)-margin) // last start position of a match
 	for i := at; i < limit; {
 		// The best match so far, and the number of bits of its offset.
 		start, length, offset, cost := i, minMatch-1, 0, 0

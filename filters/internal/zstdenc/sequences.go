@@ -10,7 +10,7 @@ import (
 type sequence struct {
 	literals uint32 // number of literals
 	match    uint32 // length minus 3
-	offset   uint32 // as in the format: 1 to 3 refer to recent offsets
+	offset   uint32 // value in the format: 1 to 3 refer to recent offsets
 }
 
 // Numbers of extra bits of the codes of literals and matches. The code of an offset is
@@ -65,7 +65,7 @@ type coder struct {
 	counts  [64]uint32 // counts of the codes of a block
 	tables  [2]table
 	current int    // index of the table that was described last
-	known   bool   // the decoder has that table
+	known   bool   // whether the decoder has that table
 	use     *table // the selected table
 }
 

@@ -15,7 +15,7 @@ type table struct {
 	// norm is the number of states of each code, of 1<<log in total. -1 means one of the
 	// last states.
 	norm [64]int16
-	// states holds the states of code 0, then those of code 1, and so on.
+	// states holds the states of code 0, then the states of code 1, and so on.
 	states [1 << maxTableLog]uint16
 	codes  [64]struct {
 		bits uint32 // the high half of state+bits is the number of bits to write
@@ -36,7 +36,7 @@ func newTable(log uint, norm ...int16) *table {
 // build computes states and codes from norm.
 func (t *table) build() {
 	size := 1 << t.log
-	var owner [1 << maxTableLog]uint8 // code of each state
+	var owner [1 << maxTableLog]uint8 // owner of each state: a code
 	var index [64]int                 // next index in states of each code
 	last, sum := size-1, 0
 	for code, n := range t.norm {
