@@ -19,7 +19,7 @@ const (
 	Experimental Level = "experimental" // may still change
 )
 
-// Effort is how thorough a run is. Checks read it with T.Effort.
+// Effort is the thoroughness of a run. Checks get it from T.Effort.
 type Effort int
 
 // The efforts.
@@ -96,8 +96,8 @@ type Target[S any] interface {
 	New(t T) (S, error)
 }
 
-// T is the interface through which a check reports its result. Methods that testing.TB
-// has too behave in the same way. All methods except Fatalf may be called from any
+// T is the interface through which a check reports its result. Methods of testing.TB
+// behave as they do there. All methods except Fatalf may be called from any
 // goroutine.
 type T interface {
 	// Name returns the id of the check.
@@ -105,7 +105,7 @@ type T interface {
 	// Context returns a context that ends if the check hangs, and before cleanup
 	// functions run.
 	Context() context.Context
-	// Step records what the check does next, in words that a report joins with
+	// Step records the next action of the check as words, which a report joins with
 	// spaces. It restarts the time limit of the check.
 	Step(what ...string)
 	// Effort returns the effort of the run, at least Brief.

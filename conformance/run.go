@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// grace is how long a check may continue after its context has ended.
+// grace is the time that a check may take to end after its context has ended.
 const grace = 3 * time.Second
 
 // patience is the number of checks that may hang before the run is aborted.
@@ -236,7 +236,7 @@ func (t *tester) lastly() string {
 }
 
 // hang records that the check exceeded limit without a call to Doing, and ends its
-// context. Later failures are consequences of that.
+// context. Later failures are consequences of the hang.
 func (t *tester) hang(limit time.Duration) {
 	text := fmt.Sprintf("the check hangs: no call in %v", limit) + t.lastly()
 	t.mu.Lock()

@@ -9,7 +9,7 @@ import (
 )
 
 // testLimit is the default time limit of a check in a test. A machine that tests many
-// packages at once may be slow. go test itself ends a package after ten minutes, and a
+// packages concurrently may be slow. go test itself ends a package after ten minutes, and a
 // check that hangs must be reported before.
 const testLimit = 5 * time.Minute
 

@@ -49,7 +49,7 @@ type (
 	}
 )
 
-// unread marks variables that nczarr refuses to read, as opposed to wrong values.
+// unread marks variables that nczarr cannot read, as opposed to wrong values.
 const unread = "nczarr refuses: "
 
 // describe reads a dataset with the library. If typed is false, the store is pure Zarr,

@@ -10,7 +10,7 @@ import (
 )
 
 // TestWeRead reads datasets written by peers. Every variable must be equal, or be
-// refused with a reason; it must never have a wrong value.
+// reported as unsupported with a reason; it must never have a wrong value.
 func TestWeRead(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, args, known string }{
@@ -65,7 +65,7 @@ func TestImplicitGroups(t *testing.T) {
 }
 
 // TestAttributesAreUnchanged checks that zarr-python reads unchanged attributes from
-// copies, including those that netCDF cannot represent.
+// copies, including attributes that netCDF cannot represent.
 func TestAttributesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)

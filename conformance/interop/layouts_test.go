@@ -139,7 +139,7 @@ func TestOldBigEndian(t *testing.T) {
 
 // TestConsolidated checks that consolidated metadata of zarr-python and xarray is
 // current, and that they read datasets consolidated by nczctl after all other documents
-// except those of the root, which zarr-python reads first, are removed.
+// are removed, except the root's, which zarr-python reads first.
 func TestConsolidated(t *testing.T) {
 	t.Parallel()
 	for _, peer := range []string{"zarr", "xarray"} {

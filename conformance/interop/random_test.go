@@ -11,8 +11,8 @@ import (
 
 // TestRandomArrays reads sixty random arrays written by zarr-python, of any type, byte
 // order, shape, chunk shape, storage order, codecs and fill value, with some chunks
-// missing. All bits must be equal, and zarr-python must read the same from copies as
-// from its own store.
+// missing. All bits must be equal, and zarr-python must read equal values from copies
+// and from its own store.
 func TestRandomArrays(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)

@@ -35,8 +35,8 @@ import (
 // everyVar makes [TestReplaced] kill at every Nth call instead of a few calls.
 const everyVar = "NCZARR_REPLACED_EVERY"
 
-// killPoints lists the kills of a regular run, by kind of store and by what runs
-// concurrently, in thousandths of the calls of a copy.
+// killPoints lists the kills of a regular run, by kind of store and by
+// concurrent activity, in thousandths of the calls of a copy.
 var killPoints = map[string]map[string][]int{
 	"file": {"alone": {985}, "reader": {400}, "writer": {960}, "contained": {990}},
 	"zip":  {"alone": {970}, "holder": {900}, "contained": {900}},
@@ -275,8 +275,8 @@ func (a *arena) campaign(t *testing.T, concurrent string) {
 	t.Logf("%d calls, %d kills: %v", a.calls, len(points), tally)
 }
 
-// points returns the calls at which this run kills: those at the given thousandths of
-// all calls, or every nth.
+// points returns the calls at which this run kills: the calls at the given thousandths of
+// all calls, or every nth call.
 func (a *arena) points(t *testing.T, where []int) []int {
 	t.Helper()
 	every, err := strconv.Atoi(cmp.Or(os.Getenv(everyVar), "0"))
@@ -347,7 +347,7 @@ type ending struct {
 	others bool // another copy may have replaced the dataset
 }
 
-// examine checks what a copy has left, and lets the next commands finish.
+// examine checks the files that a copy has left, and lets the next commands finish.
 func (a *arena) examine(t *testing.T, o ending, errorf func(string, ...any)) string {
 	t.Helper()
 	is, files := a.look(t)
@@ -490,8 +490,8 @@ func (k *killRun) startConcurrent(t *testing.T) (end func() bool) {
 }
 
 // holder opens the dataset and repeatedly writes the first chunk with its current
-// content, until end is called or a write fails because the dataset is gone. None of it
-// may end up in the new dataset.
+// content, until end is called or a write fails because the dataset is gone. The new
+// dataset must not contain any of these writes.
 func (k *killRun) holder(t *testing.T) (end func() bool) {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), k.aside, &nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider()), Update: true})
@@ -539,7 +539,7 @@ func (k *killRun) holder(t *testing.T) (end func() bool) {
 var allowedErrors = regexp.MustCompile(`replaced|was replacing|is gone|another process|changed|something other than a dataset exists there`)
 
 // readers repeatedly reads the dataset until end is called. once reads it once and
-// returns a description of what is wrong with it.
+// returns a description of the error, if any.
 func (k *killRun) readers(t *testing.T, once func() (wrong string, err error)) (end func() bool) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -617,7 +617,7 @@ func (c contents) add(ctx context.Context, g *nczarr.Group) error {
 
 // library reads the dataset with the library. The result must be the old or the new
 // dataset. In a bucket, a reader that has the dataset open may get chunks of both
-// (decision 28), but never fill for a chunk that either dataset has.
+// (decision 28), but never the fill value for a chunk that either dataset has.
 func (k *killRun) library() (wrong string, err error) {
 	got, err := read(k.aside)
 	if err != nil {
@@ -707,7 +707,7 @@ func look(t *testing.T, storage, place string, names ...string) view {
 var remains = regexp.MustCompile(`^(\.nczarr-stage-[A-Z2-7]{10}|\.d\.zip\.[0-9a-f]{16}\.tmp|d\.zarr\.nczstage-[a-z2-7]{10})(/|$)`)
 
 // checkOthers checks that all other files are unchanged, and that no new files exist,
-// except those that may remain until they are cleaned.
+// except files that may remain until another command removes them.
 func (a *arena) checkOthers(now map[string]string, cleaned bool, errorf func(string, ...any)) {
 	for name, was := range a.before {
 		if now[name] != was {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 )
 
-// TestBuckets reads from a bucket what zarr-python writes with obstore, and lets
-// zarr-python read what nczctl copies into the bucket.
+// TestBuckets reads a store that zarr-python writes to a bucket with obstore, and lets
+// zarr-python read a store that nczctl copies into the bucket.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	need(t, "zarr", "numcodecs", "obstore")

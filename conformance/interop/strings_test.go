@@ -10,7 +10,7 @@ import (
 )
 
 // TestStrings creates strings of fixed and variable length with nczctl gen, and lets
-// peers read them. No string may be truncated, and text must stay text where possible.
+// peers read them. No string may be truncated, and a string must stay a string where possible.
 func TestStrings(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)

@@ -119,7 +119,7 @@ func rowOf(t *testing.T, path, name string, types bool) (section, row string) {
 	}, func(s string) bool { return s == "" }), ", ")
 }
 
-// rowOfV3 is rowOf for an array of Zarr v3, whose document is data.
+// rowOfV3 is like rowOf, for an array of Zarr v3 with the document data.
 func rowOfV3(t *testing.T, data []byte, name string, types bool) (section, row string) {
 	t.Helper()
 	var doc struct {
@@ -200,7 +200,7 @@ func codecLabel(filters []map[string]any, compressor map[string]any) string {
 
 var number = regexp.MustCompile(`\d+$`)
 
-// typeLabel names a dtype without its byte order and, for text, its length.
+// typeLabel names a dtype without its byte order and, for strings, without the length.
 func typeLabel(dtype any) string {
 	name, ok := dtype.(string)
 	if !ok {
@@ -274,7 +274,7 @@ func byLabel(a, b string) int {
 	return cmp.Or(cmp.Compare(number.ReplaceAllString(a, ""), number.ReplaceAllString(b, "")), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// show returns the text of an entry, with the number of its note.
+// show formats an entry, with the number of its note.
 func (m *matrix) show(at entry, notes *[]string) string {
 	word := map[outcome]string{0: "", equal: "equal", refused: "refused", wrong: "**wrong**"}[m.outcomes[at]]
 	if m.outcomes[at] <= equal {

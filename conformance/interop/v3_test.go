@@ -21,7 +21,7 @@ import (
 )
 
 // TestWriteV3 copies random arrays of zarr-python, of Zarr v2 and v3, to Zarr v3.
-// zarr-python must read the same from the copies, and tensorstore must read equal
+// zarr-python must read equal values from the copies, and tensorstore must read equal
 // values from the arrays that it supports. The arrays must still be equal after copying
 // them back to Zarr v2.
 func TestWriteV3(t *testing.T) {
@@ -75,7 +75,7 @@ func TestWriteV3(t *testing.T) {
 }
 
 // TestEveryCodecInV3 copies one array per codec and per type to Zarr v3. zarr-python
-// and xarray must read all of them, and tensorstore those that it supports.
+// and xarray must read all of them, and tensorstore the ones that it supports.
 func TestEveryCodecInV3(t *testing.T) {
 	t.Parallel()
 	need(t, append(packages["xarray"], "tensorstore", "numcodecs")...)

@@ -285,7 +285,7 @@ func (t *tracer) stopped(tid int, status unix.WaitStatus) {
 			t.out.Calls++
 			if t.out.Calls == t.plan.At {
 				t.out.Point = point
-				t.strike(tid)
+				t.sendSignal(tid)
 			}
 		}
 	case unix.PTRACE_EVENT_CLONE, unix.PTRACE_EVENT_FORK, unix.PTRACE_EVENT_VFORK:
@@ -296,9 +296,9 @@ func (t *tracer) stopped(tid int, status unix.WaitStatus) {
 	t.resume(tid, 0)
 }
 
-// strike sends the signal. A thread that is stopped before its call does not make the
+// sendSignal sends the signal. A thread that is stopped before its call does not make the
 // call if its process is killed.
-func (t *tracer) strike(tid int) {
+func (t *tracer) sendSignal(tid int) {
 	var pids []int
 	if t.plan.Victim != Caller {
 		pids = append(pids, t.root)

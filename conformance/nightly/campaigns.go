@@ -49,8 +49,8 @@ var shares = map[string]float64{
 	"defences": 0.14, "kills": 0.15, "replaced": 0.04, "random": 0.05, "soak": 0.08, "fuzz": 0.15, "race": 0.22, "matrices": 0.04, "bench": 0.13,
 }
 
-// pairs lists the campaigns that run two steps at a time, because a step mostly waits
-// for processes or a time limit, or links. Fuzzing and soaks use all processors, and
+// pairs lists the campaigns that run two steps at a time. Their steps mostly wait for
+// processes or a time limit, or link programs. Fuzzing and soaks use all processors, and
 // benchmarks run alone.
 var pairs = []string{"defences", "kills", "replaced", "random", "race"}
 

@@ -74,8 +74,8 @@ func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the tes
 	wantBase(t, base)
 }
 
-// TestAdversaries checks that permanent faults of a server result in an error that
-// names the chunk, and never in data.
+// TestAdversaries checks that permanent faults of a server cause an error that names
+// the chunk, and that no data is returned.
 func TestAdversaries(t *testing.T) {
 	t.Parallel()
 	ones := make([]byte, 16*16*4)

@@ -122,7 +122,7 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// draw chooses whether r meets a fault, and which one.
+// draw chooses the fault for r, if any.
 func (f *faulty) draw(r *http.Request) (x fault, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +163,7 @@ func (f *faulty) lied(subject string) int {
 type connection struct{}
 
 // gone reports whether the client has closed the connection of a request. The context
-// alone is only canceled when the server notices.
+// alone is canceled only when the server notices the disconnection.
 func gone(ctx context.Context) bool {
 	raw, err := ctx.Value(connection{}).(*net.TCPConn).SyscallConn()
 	if err != nil {

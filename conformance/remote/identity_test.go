@@ -18,7 +18,7 @@ import (
 )
 
 // TestCacheIdentity checks that data that one identity has read is not served from the
-// cache to another identity without a request to the store, which may refuse it.
+// cache to another identity without a request to the store, which may deny access.
 func TestCacheIdentity(t *testing.T) { // not parallel, because it sets environment variables
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// rounds delays requests until no more of them arrive, and then releases them all at
-// once. The number of releases is the number of sequential round trips of an operation,
+// rounds delays requests until no more of them arrive, and then releases them all
+// together. The number of releases is the number of sequential round trips of an operation,
 // regardless of the speed of the machine. A round ends after many short waits during
 // which no request was in flight and no goroutine was runnable: a machine that pauses
 // affects only one of the waits, and a slow machine makes all of them longer.
@@ -62,7 +62,7 @@ func (r *rounds) wait(kind string) {
 	<-turn
 }
 
-// answered records that a released request was answered.
+// answered records the response to a released request.
 func (r *rounds) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,9 +5,9 @@
 //	url := srv.Endpoint + "/" + srv.Bucket + "/data#mode=nczarr,s3"
 //
 // The server checks signatures, conditions and checksums. It keeps objects as files: it
-// refuses an object whose key is a prefix of another key (409), and limits path
-// segments to 255 bytes. For faults that no server offers (truncated bodies, lost
-// responses, wrong headers) tests have servers of their own.
+// rejects an object whose key is a prefix of another key (409), and limits path
+// segments to 255 bytes. Tests of faults (truncated bodies, lost responses,
+// wrong headers) have servers of their own.
 //
 // Only tests import this package.
 package s3server

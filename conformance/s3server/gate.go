@@ -58,7 +58,7 @@ func (s *Server) NewGate(t testing.TB) *Gate {
 
 // Arm returns the count so far, resets it to 0, and arranges for act to be called at
 // the request with the number at. If at is 0, act is not called. Requests that arrive
-// meanwhile wait for act.
+// during the call wait for its end.
 func (g *Gate) Arm(at int, act func()) (seen int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,7 +67,7 @@ func (g *Gate) Arm(at int, act func()) (seen int) {
 	return seen
 }
 
-// Wait waits until the server has answered all requests. The programs that send
+// Wait waits until the server has responded to all requests. The programs that send
 // requests must have ended.
 func (g *Gate) Wait() {
 	g.work.Lock()

@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// Proxy starts an HTTP proxy that forwards every request to the server, whatever its
-// host, and keeps the Host header. With HTTP_PROXY set to its URL,
+// Proxy starts an HTTP proxy that forwards requests for all hosts to the server, and
+// keeps the Host header. With HTTP_PROXY set to its URL,
 // http://BUCKET.s3.test reaches the bucket in virtual-host style. The caller closes the
 // proxy.
 func (s *Server) Proxy() *httptest.Server {

@@ -172,7 +172,7 @@ func start(cmd *exec.Cmd) (ended chan error, err error) {
 }
 
 // own creates the bucket and checks that it exists in this server's directory: the
-// server of another test may have taken the port and answered.
+// server of another test may have taken the port and responded.
 func (s *Server) own(ctx context.Context) error {
 	if err := s.MakeBucket(ctx, s.Bucket); err != nil {
 		return err
@@ -189,7 +189,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// ready waits until the server answers.
+// ready waits until the server responds.
 func (s *Server) ready(ctx context.Context, ended chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 )
 
 // TestServer stores and reads an object in both addressing styles, and checks that a
-// wrong secret key is refused.
+// wrong secret key is rejected.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	s := s3server.Start(t)

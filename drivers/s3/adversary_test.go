@@ -248,7 +248,7 @@ func TestListings(t *testing.T) {
 		err    string
 	}{
 		"no delimiters":    {handle: pages(page{Keys: []string{"p/a/b", "p/a/c"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a/d", "p/e"}}), want: "a/ e"},
-		"unasked prefixes": {handle: pages(page{Prefixes: []string{"p/a/"}, Keys: []string{"p/b"}}), deep: true, err: "in a recursive listing"},
+		"unasked prefixes": {handle: pages(page{Prefixes: []string{"p/a/"}, Keys: []string{"p/b"}}), deep: true, err: "a recursive listing contains"},
 		"only a token":     {handle: pages(page{Keys: []string{"p/a"}, Silent: true, Token: "1"}, page{Keys: []string{"p/b"}}), want: "a b"},
 		"other question":   {handle: pages(page{Prefix: "q/"}), err: `"q/"`},
 		"this question":    {handle: pages(page{Prefix: "p/"})},
