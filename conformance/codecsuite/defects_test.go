@@ -185,7 +185,7 @@ func TestDefectsAreCaught(t *testing.T) {
 		"corrupts values of 168 bytes":                      {changing(40 + 128), "codec.roundtrip.runs"},
 		"corrupts repetitions after 32 KiB":                 {changing(1<<15 + 700), "codec.roundtrip.distances"},
 		"corrupts values of more than 16 MiB":               {changing(1<<24 + 5), "codec.roundtrip.large"},
-		"reuses a table for values with the same beginning": {wrong{encode: afterBeginning()}, "codec.stateless.tables"},
+		"reuses a table for values with the same beginning": {wrong{encode: reusingTable()}, "codec.stateless.tables"},
 		"includes an unwritten byte in its output": {wrong{
 			encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 				n, err := c.Encode(ctx, dst, src)
@@ -247,7 +247,7 @@ func TestDefectsAreCaught(t *testing.T) {
 			}
 			return c.Encode(ctx, dst, src)
 		}}, "codec.cancel"},
-		"caches values by length and first 1000 bytes": {wrong{decode: remembering()}, "codec.stateless"},
+		"caches values by length and first 1000 bytes": {wrong{decode: caching()}, "codec.stateless"},
 		"shares one buffer between calls":              {wrong{decode: sharing()}, "codec.concurrent"},
 		"encodes half a value after cancellation": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if ctx.Err() != nil {
@@ -394,9 +394,9 @@ func changing(n int) wrong {
 	}}
 }
 
-// afterBeginning returns an Encode that corrupts values starting with the same 1000 bytes
-// as the previous one.
-func afterBeginning() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
+// reusingTable returns an Encode that corrupts values that start with the same 1000 bytes
+// as the previous value.
+func reusingTable() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
 	var mu sync.Mutex
 	var before []byte
 	return func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
@@ -411,7 +411,7 @@ func afterBeginning() func(driver.Codec, context.Context, []byte, []byte) (int, 
 	}
 }
 
-// TestNumbersAsStrings checks that a filter must accept numbers in strings.
+// TestNumbersAsStrings checks that a filter that rejects numbers in strings fails.
 func TestNumbersAsStrings(t *testing.T) {
 	t.Parallel()
 	mustFail(t, &codecsuite.Target{
@@ -425,9 +425,9 @@ func TestNumbersAsStrings(t *testing.T) {
 	}, "codec.open.forms")
 }
 
-// remembering returns a Decode that returns an earlier value of the same length and with
-// the same first 1000 bytes.
-func remembering() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
+// caching returns a Decode that returns an earlier value with the same length and the same
+// first 1000 bytes.
+func caching() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
 	var mu sync.Mutex
 	seen := map[string][]byte{}
 	return func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {

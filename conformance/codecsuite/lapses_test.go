@@ -115,7 +115,7 @@ func mirrored() wrong {
 	}
 }
 
-// keeping returns codecs that keep memory of their callers.
+// keeping returns codecs that keep references to memory of their callers.
 func keeping() map[string]wrong {
 	var mu sync.Mutex
 	locked := func(f call) call {

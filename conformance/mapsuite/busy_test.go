@@ -16,7 +16,7 @@ import (
 
 var errBusy = errors.New("database is busy")
 
-// busy are Maps that fail where they should wait.
+// busy are Maps that fail with errBusy instead of waiting.
 var busy = map[string]func(m driver.Map) *hooked{ // constant
 	"fails if another transaction is open": func(m driver.Map) *hooked {
 		var mu sync.Mutex

@@ -676,7 +676,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestLeaks tests drivers that leak descriptors and memory.
+// TestLeaks checks that drivers that leak descriptors or memory are found.
 func TestLeaks(t *testing.T) { //nolint:paralleltest // the test counts the descriptors of the process
 	if _, err := os.ReadDir("/proc/self/fd"); err != nil {
 		t.Skip("descriptors cannot be counted here")

@@ -15,12 +15,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// TestFailureAsAbsence breaks the store below Maps that change or return the failure.
+// TestFailureAsAbsence breaks the store of Maps that return the failure or replace it with
+// absence, zeros or success.
 func TestFailureAsAbsence(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		get, stat error
-		list      bool // a listing ends without an error where it fails
+		list      bool // List returns an empty listing instead of the failure
 		zeros     bool // Get returns partial content padded with zeros
 		deletes   bool // Delete still succeeds
 		passes    bool

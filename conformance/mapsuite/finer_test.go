@@ -39,7 +39,8 @@ func relisting(change func(e *driver.Entry) (keep bool)) func(driver.Map) driver
 	}
 }
 
-// TestFinerDefects tests defects that show only in some calls or through another handle.
+// TestFinerDefects checks that defects that affect only some calls or another handle are
+// found.
 func TestFinerDefects(t *testing.T) {
 	t.Parallel()
 	const piece = 128 << 10

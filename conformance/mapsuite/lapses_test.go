@@ -739,7 +739,8 @@ func TestFirstStoreFailsToClose(t *testing.T) {
 	}
 }
 
-// TestOpenersAreCaught tests defects in opening, closing and removing stores.
+// TestOpenersAreCaught checks that defects in opening, closing and removing stores are
+// found.
 func TestOpenersAreCaught(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
@@ -913,7 +914,7 @@ func TestOpenersAreCaught(t *testing.T) {
 	}
 }
 
-// TestSmallLeaks measures processes that leak a little memory per call.
+// TestSmallLeaks checks that a process that leaks a little memory per call is found.
 func TestSmallLeaks(t *testing.T) {
 	t.Parallel()
 	var held atomic.Int64
@@ -970,7 +971,7 @@ func (o talkative) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 	return m, nil
 }
 
-// TestSecretInError checks that a secret in an error is found.
+// TestSecretInError checks that the suite finds a secret in an error.
 func TestSecretInError(t *testing.T) {
 	t.Parallel()
 	mustFail(t, inMemory(talkative{memmap.NewOpener()}), 10*time.Minute, "map.open.secret")

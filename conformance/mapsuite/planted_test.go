@@ -91,7 +91,7 @@ func (m stringPrefix) List(ctx context.Context, prefix string, o *driver.ListOpt
 	}
 }
 
-// torn stores a part of an object before all of it.
+// torn stores half of an object before the whole object.
 func torn(m driver.Map) driver.Map {
 	h := &hooked{Map: m}
 	h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -175,7 +175,7 @@ func TestPlantedDefects(t *testing.T) {
 	}
 }
 
-// poor declares no capabilities and implements only what is required.
+// poor declares no capabilities and implements only the required methods.
 type poor struct {
 	driver.Base
 	m driver.Map
@@ -190,7 +190,7 @@ func (p poor) Get(ctx context.Context, key string, o *driver.GetOptions, alloc d
 
 func (p poor) Stat(ctx context.Context, key string) (driver.Info, error) { return p.m.Stat(ctx, key) }
 
-// cut treats a path and the same path with letters appended as one store.
+// cut treats a path and the same path with the suffix ".ncz..." as one store.
 type cut struct{ driver.Opener }
 
 func (c cut) spec(spec driver.OpenSpec) driver.OpenSpec {
