@@ -54,12 +54,13 @@ func concurrent(t conformance.T, e *Env) {
 		if more {
 			wide = string(c.params)
 		}
-		e.crowd(t, c)
+		e.callConcurrently(t, c)
 	})
 }
 
-// crowd encodes and decodes with c from eight goroutines. Some also decode damaged input.
-func (e *Env) crowd(t conformance.T, c *opened) {
+// callConcurrently encodes and decodes with c from eight goroutines. Some also decode
+// damaged input.
+func (e *Env) callConcurrently(t conformance.T, c *opened) {
 	var sources, wants [8][len(patterns)][]byte
 	for g := range sources {
 		for k, pattern := range patterns {

@@ -81,13 +81,13 @@ func ceilingDecode(t conformance.T, e *Env) {
 	})
 }
 
-func roomy(t conformance.T, e *Env) {
+func largerBuffer(t conformance.T, e *Env) {
 	for _, n := range []int{300, 0} {
-		e.roomy(t, n)
+		e.largerBuffer(t, n)
 	}
 }
 
-func (e *Env) roomy(t conformance.T, n int) {
+func (e *Env) largerBuffer(t conformance.T, n int) {
 	e.each(t, n, func(c *opened) {
 		src := data(c.in.DType, n, "smooth", t.Seed())
 		enc := c.encode(t, src)

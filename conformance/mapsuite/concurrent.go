@@ -18,7 +18,7 @@ func concurrencyChecks() []Check {
 	w := []string{Write}
 	return []Check{
 		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not affect each other.", Needs: w, Run: distinctKeys},
-		{ID: "map.concurrent.crowd", Doc: "Sixteen concurrent puts of different objects, and concurrent reads of others, all succeed; a busy store waits.", Needs: w, Run: crowd},
+		{ID: "map.concurrent.crowd", Doc: "Sixteen concurrent puts of different objects, and concurrent reads of others, all succeed; a busy store waits.", Needs: w, Run: concurrentPuts},
 		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old or the new content, never a mixture and never ErrNotFound.", Needs: w, Run: sameKey},
 		{ID: "map.concurrent.versions", Doc: "The version that Put returns, and on a local medium the one that Get returns, belongs to the content of that call, even during calls by other handles.", Needs: w, Run: versions},
 		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees ErrNotFound or the whole object.", Needs: w, Run: firstPut},
@@ -98,11 +98,11 @@ func distinctKeys(t conformance.T, e *Env) {
 	wg.Wait()
 }
 
-// crowd puts objects whose bodies wait until all puts have started, or until a timeout if
-// the driver serializes them, and until other objects have been read once. Reads continue
-// until the puts end. Like several programs, it reads through two handles, and puts
-// through two handles in every second round.
-func crowd(t conformance.T, e *Env) {
+// concurrentPuts puts objects whose bodies wait until all puts have started, or until a
+// timeout if the driver serializes them, and until other objects have been read once.
+// Reads continue until the puts end. Like several programs, it reads through two
+// handles, and puts through two handles in every second round.
+func concurrentPuts(t conformance.T, e *Env) {
 	const writers = 16
 	s := e.create(t)
 	var old []string
@@ -201,8 +201,8 @@ func (o *readerGroup) end() {
 	o.reading.Wait()
 }
 
-// minOverlaps is the number of rounds of a race that must overlap with a read, and most the
-// maximum number of rounds.
+// minOverlaps is the number of rounds of a race that must overlap with a read, and most
+// the maximum number of rounds.
 const minOverlaps, most = 100, 20_000
 
 // keyRace is a race between a writer of one key and readers.

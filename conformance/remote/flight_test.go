@@ -13,9 +13,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// crowd is a remote store that answers requests for chunks only when enough of them are
-// in progress. It stores no chunks; they are all zeros.
-type crowd struct {
+// meetingStore is a remote store that answers requests for chunks only when enough of
+// them are in progress. It stores no chunks; they are all zeros.
+type meetingStore struct {
 	driver.Map
 	want int64
 	now  *atomic.Int64 // requests that have arrived
@@ -23,14 +23,14 @@ type crowd struct {
 	size int64
 }
 
-func (c *crowd) Capabilities() driver.Capabilities {
+func (c *meetingStore) Capabilities() driver.Capabilities {
 	caps := c.Map.Capabilities()
 	caps.Latency = driver.Remote
 	return caps
 }
 
 // wait blocks until enough requests have arrived.
-func (c *crowd) wait(ctx context.Context) error {
+func (c *meetingStore) wait(ctx context.Context) error {
 	if c.now.Add(1) == c.want {
 		close(c.open)
 	}
@@ -44,7 +44,7 @@ func (c *crowd) wait(ctx context.Context) error {
 
 func isChunk(key string) bool { return strings.HasPrefix(key, "data/") && !strings.Contains(key, "/.") }
 
-func (c *crowd) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+func (c *meetingStore) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	if !isChunk(key) {
 		return c.Map.Get(ctx, key, o, alloc)
 	}
@@ -55,7 +55,7 @@ func (c *crowd) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 	return mem, driver.Info{Size: c.size, Version: "1"}, err
 }
 
-func (c *crowd) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
+func (c *meetingStore) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	if !isChunk(key) {
 		return c.Map.Put(ctx, key, b, o)
 	}
@@ -71,7 +71,7 @@ func TestInFlight(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
-	c := &crowd{size: side * side}
+	c := &meetingStore{size: side * side}
 	o := nczarr.Options{Registry: reg, SingleWriter: true, Wrap: func(m driver.Map) driver.Map {
 		clone := *c
 		clone.Map = m

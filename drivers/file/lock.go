@@ -28,7 +28,7 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 		if err = ctx.Err(); err != nil {
 			return handle{}, meta{}, err
 		}
-		if h, err = m.openAs(key, nonblock); scarce(err) {
+		if h, err = m.openAs(key, nonblock); outOfResources(err) {
 			return handle{}, meta{}, err
 		} else if err != nil {
 			return handle{}, meta{}, unopened{err}
@@ -39,7 +39,7 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 		}
 		if err != nil {
 			h.close()
-			if scarce(err) {
+			if outOfResources(err) {
 				return handle{}, meta{}, err
 			}
 			return handle{}, meta{}, unopened{err}
@@ -49,7 +49,7 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 			if now, err = m.stat(key); err == nil && now.info().Version == x.info().Version {
 				return h, x, nil
 			}
-		} else if !ncerr.IsContext(err) && !scarce(err) {
+		} else if !ncerr.IsContext(err) && !outOfResources(err) {
 			err = unopened{err}
 		}
 		h.close()
@@ -86,9 +86,9 @@ func (m *Map) lockable(name string) (locks, known bool) {
 	return err == nil || errors.Is(err, errLocked), true
 }
 
-// scarce reports whether err is unrelated to the file: the process ran out of
+// outOfResources reports whether err is unrelated to the file: the process ran out of
 // descriptors or memory, or the disk failed.
-func scarce(err error) bool {
+func outOfResources(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EIO)
 }
 

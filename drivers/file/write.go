@@ -298,7 +298,7 @@ func (t *temporary) move(ctx context.Context, m *Map, key, name string, opts *dr
 		case !missing(err): // a directory, or a file that this process cannot read
 			return t.dir.Rename(t.name, name)
 		}
-		if err = t.renameNew(m, key); err == nil || scarce(err) {
+		if err = t.renameNew(m, key); err == nil || outOfResources(err) {
 			return err
 		}
 		if info, e := t.dir.Lstat(name); !errors.Is(err, fs.ErrExist) || e == nil && !info.Mode().IsRegular() {

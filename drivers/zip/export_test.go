@@ -10,8 +10,8 @@ import (
 // neither renamed nor replaced.
 func NewClosing() driver.Opener { return &opener{closeToRename: true} }
 
-// JudgeName returns the reason why name is not a valid key, or "".
-func JudgeName(name string) string { return reasonText[classifyName([]byte(name))] }
+// NameFlaw returns the reason why name is not a valid key, or "".
+func NameFlaw(name string) string { return reasonText[classifyName([]byte(name))] }
 
 // MakeTemp creates a temporary file of an archive, which is in use until it is closed.
 func MakeTemp(dir, base string) (*os.File, error) { return makeTemp(dir, base) }
