@@ -36,7 +36,7 @@ type app struct {
 	env      *config.Env  // replaces the environment of the process in tests
 	self     plugin.Self  // permits processes that serve the built-in drivers and filters
 
-	onlyPlugin string // path of the only plugin that may run; empty for all
+	onlyPlugin string // path of the only plugin that may run; empty means all plugins
 
 	flags   globals
 	session *session.Session // nil until start
@@ -86,7 +86,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 		return ncerr.ExitOther
 	}
 	if ctx.Err() != nil && ncerr.IsContext(err) {
-		fmt.Fprintln(a.err, "nczctl: cancelled")
+		fmt.Fprintln(a.err, "nczctl: canceled")
 		return ncerr.ExitCancelled
 	}
 	var reported *reportedError
@@ -96,8 +96,8 @@ func (a *app) main(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// sanitise wraps both outputs in a [printable] and sets a.flush, which returns the
-// first error of writing to standard output.
+// sanitize wraps both outputs in a [printable] and sets a.flush, which returns the first
+// error from writing to standard output.
 func (a *app) sanitise() {
 	a.bars = terminal(a.err)
 	a.err = &printable{w: a.err}
@@ -159,8 +159,8 @@ type outputError struct{ err error }
 func (e *outputError) Error() string { return "write to standard output: " + cause(e.err).Error() }
 func (e *outputError) Unwrap() error { return e.err }
 
-// reportedError is an error that the command has already printed. It only
-// determines the exit code.
+// reportedError is an error that the command has already printed. The error determines
+// only the exit code.
 type reportedError struct{ err error }
 
 func (e *reportedError) Error() string { return e.err.Error() }
@@ -211,7 +211,7 @@ Storage drivers and filters run in separate plugin processes unless
 		a.newURL(), a.newInfo(), a.newClean(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
-	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's own prints the help for an unknown shell
+	if c, _, err := root.Find([]string{"completion"}); err == nil { // the command of cobra prints the help for an unknown shell
 		c.Args, c.RunE = args(onlySubcommands), func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	completeHelp(root)
@@ -236,7 +236,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// onlySubcommands refuses the arguments of a command that has only subcommands. An
+// onlySubcommands rejects the arguments of a command that has only subcommands. An
 // argument there is always an unknown subcommand.
 func onlySubcommands(c *cobra.Command, list []string) error {
 	if len(list) == 0 {
@@ -297,12 +297,12 @@ func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Host().StartFilters() // start the filters early: nearly every array has codecs
+	s.Host().StartFilters() // nearly every array has codecs, so the filters are started early
 	return nczarr.Open(ctx, url, a.options())
 }
 
-// problems prints the parts of a dataset that were skipped. It returns the first of
-// their errors as a reportedError, or nil if list is empty.
+// problems prints the parts of a dataset that were skipped. It returns the first error as
+// a reportedError, or nil if list is empty.
 func (a *app) problems(list []nczarr.Problem) error {
 	if len(list) == 0 {
 		return nil

@@ -19,7 +19,7 @@ func (a *app) newCat() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer m.Close(c.Context()) //nolint:errcheck // only read
+			defer m.Close(c.Context()) //nolint:errcheck // the store is only read, so Close cannot lose data
 			if key == "" {
 				return ncerr.Errorf(ncerr.ErrInvalid, "cat", ncurl.Masked(list[0]), "the argument is a store, not a key in one")
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// leftover describes something that an interrupted command left behind.
+// leftover describes an object or directory that an interrupted command left behind.
 type leftover struct {
 	Path  string     `json:"path"`
 	What  string     `json:"what"`
@@ -97,7 +97,7 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 		add(cleanStages(loc.Path, remove))
 	} else {
 		claim, err := a.cleanClaim(ctx, url, loc.Path, remove, resume)
-		claimed = len(claim) > 0 && claim[0].Next != "" // another process owns it
+		claimed = len(claim) > 0 && claim[0].Next != "" // another process owns the claim
 		add(claim, err)
 		add(a.cleanSiblings(ctx, url, remove))
 	}
@@ -126,8 +126,8 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 	return failed
 }
 
-// cleanStages lists the stages in the directory path and the stages beside path that
-// were made to replace it. If remove is set it removes those that are not in use.
+// cleanStages lists the stages in the directory path and the stages next to path that
+// were made to replace it. If remove is set it removes the stages that are not in use.
 func cleanStages(path string, remove bool) (list []leftover, failed error) {
 	path, err := filepath.Abs(filepath.FromSlash(path))
 	if err != nil {
@@ -222,14 +222,14 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 		}
 		l.State, l.Next = "removed", ""
 		if len(others) > 0 {
-			l.State = fmt.Sprintf("removed, except %s that may not belong to it, such as %q", countOf(len(others), "object"), others[0])
+			l.State = fmt.Sprintf("removed, except %s that might not belong to the dataset, such as %q", countOf(len(others), "object"), others[0])
 		}
 	}
 	return []leftover{l}, nil
 }
 
-// cleanSiblings lists the stages beside the store at url, which cannot be renamed. If
-// remove is set it removes those that are not claimed.
+// cleanSiblings lists the stages next to the store at url, which cannot be renamed. If
+// remove is set it removes the stages that are not claimed.
 func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]leftover, error) {
 	found, err := nczarr.Stages(ctx, url, a.options(), remove)
 	list := make([]leftover, 0, len(found))

@@ -169,20 +169,20 @@ func (f *conformanceFlags) check() error {
 		return &usageError{fmt.Errorf("conformance run needs exactly one of --driver, --filter and --plugin")}
 	}
 	if f.report != "text" && f.report != "json" {
-		return &usageError{fmt.Errorf("--report %s: want text or json", f.report)}
+		return &usageError{fmt.Errorf("--report must be text or json, not %s", f.report)}
 	}
 	if efforts[f.effort] == 0 {
-		return &usageError{fmt.Errorf("--effort %s: want brief, normal or thorough", f.effort)}
+		return &usageError{fmt.Errorf("--effort must be brief, normal or thorough, not %s", f.effort)}
 	}
 	if f.timeout <= 0 {
-		return &usageError{fmt.Errorf("--timeout %v: want a positive duration", f.timeout)}
+		return &usageError{fmt.Errorf("--timeout must be a positive duration, not %v", f.timeout)}
 	}
 	for _, text := range f.exact {
 		if _, err := dtype.Parse(text); err != nil {
 			return &usageError{fmt.Errorf("--exact-types %s: %w", text, err)}
 		}
 	}
-	if f.options != "" && !json.Valid([]byte(f.options)) { // not quoted: it may contain a password
+	if f.options != "" && !json.Valid([]byte(f.options)) { // the value is not quoted, because it may contain a password
 		return &usageError{errors.New("--options is not JSON")}
 	}
 	for _, text := range slices.Concat(f.params, f.invalid) {
@@ -193,8 +193,8 @@ func (f *conformanceFlags) check() error {
 	return f.checkRun()
 }
 
-// checkRun refuses globs that match no check id, because a run without checks would
-// count as a failure of the subject.
+// checkRun rejects globs that match no check id, because a run without checks would count
+// as a failure of the subject.
 func (f *conformanceFlags) checkRun() error {
 	var ids []string
 	if f.filter == "" {
@@ -243,7 +243,7 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 		if p.Path != path {
 			continue
 		}
-		if !p.Described { // it never ran; its file name alone does not tell what it serves
+		if !p.Described { // the plugin did not run, and its file name alone does not show what it serves
 			if failed == nil {
 				failed = ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "the plugin did not report what it serves: %s", p.Failed)
 			}
@@ -296,7 +296,7 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, name string)
 		if err != nil {
 			return false, err
 		}
-		defer os.RemoveAll(dir) //nolint:errcheck // temporary
+		defer os.RemoveAll(dir) //nolint:errcheck // the directory is temporary, so its removal is only attempted
 		place = dir + string(filepath.Separator)
 	}
 	place += "nczarr-conformance-" + strings.ToLower(rand.Text()) + "-" // no existing store has this name
@@ -335,15 +335,15 @@ func (f *conformanceFlags) breakStore() func(context.Context, driver.OpenSpec) e
 func requireFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
 	raw, err := o.Open(ctx, spec) // mode Read
 	if err != nil {
-		return nil // nothing exists there, or the checks will fail
+		return nil // no store exists at the path, or the checks will fail
 	}
 	m := zmap.New(raw, &zmap.Options{ReadOnly: true})
-	defer m.Close(ctx) //nolint:errcheck // only read
+	defer m.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	for _, err := range m.List(ctx, "", nil) {
 		if err == nil {
 			return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "the path exists and the checks would delete it")
 		}
-		return nil // as above
+		return nil // the checks report other failures
 	}
 	if raw.Capabilities().Latency == driver.Remote { // a remote store without objects does not exist
 		return nil

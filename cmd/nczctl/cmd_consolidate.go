@@ -83,7 +83,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer ds.Close(ctx) //nolint:errcheck // only read
+	defer ds.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	key := "/" + ds.Layout().ConsolidatedDoc()
 	if !ds.Consolidated() {
 		return ncerr.Errorf(ncerr.ErrNotFound, "check", key, "the dataset has no consolidated metadata")
@@ -123,11 +123,11 @@ func (f *consolidatedFlag) Set(word string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("want one of %q", consolidatedWords)
+	return fmt.Errorf("the value must be one of %q", consolidatedWords)
 }
 
 // String returns the word.
 func (f *consolidatedFlag) String() string { return consolidatedWords[f.use] }
 
-// Type returns the name of the value in help texts.
+// Type returns the name of the value for the help.
 func (f *consolidatedFlag) Type() string { return "how" }

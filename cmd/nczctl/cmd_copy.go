@@ -12,7 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// copyFlags holds the flags of copy: those of nccopy and those that only Zarr needs.
+// copyFlags holds the flags of copy, which are the flags of nccopy and additional flags
+// for Zarr.
 type copyFlags struct {
 	create  createFlags
 	chunks  string
@@ -108,7 +109,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err != nil {
 		return err
 	}
-	defer src.Close(ctx) //nolint:errcheck // only read
+	defer src.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	if err := checkVarNames(src, f.vars); err != nil {
 		return err
 	}
@@ -244,7 +245,7 @@ func (f *copyFlags) chain() ([]zarr.CodecSpec, bool, error) {
 	case f.deflate < 0:
 		return nil, false, nil
 	case f.deflate > 9:
-		return nil, false, fmt.Errorf("-d %d: want a level from 0 to 9", f.deflate)
+		return nil, false, fmt.Errorf("-d must be a level from 0 to 9, not %d", f.deflate)
 	case f.deflate == 0:
 		return nil, true, nil
 	}

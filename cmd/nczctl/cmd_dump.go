@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// dumpFlags holds the flags of dump, which are those of ncdump.
+// dumpFlags holds the flags of dump, which are the same as in ncdump.
 type dumpFlags struct {
 	header, coords, special, filters bool
 	kind, ncml, dates, isoDates      bool
@@ -75,7 +75,7 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 	if err != nil {
 		return err
 	}
-	defer ds.Close(ctx) //nolint:errcheck // only read
+	defer ds.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	if err := opts.Check(ds); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (f *dumpFlags) options() (*cdl.WriteOptions, error) {
 	case f.brief != "" && f.full != "":
 		return nil, &usageError{fmt.Errorf("-b and -f cannot be combined")}
 	case f.line < 10:
-		return nil, &usageError{fmt.Errorf("-l %d: the minimum is 10", f.line)}
+		return nil, &usageError{fmt.Errorf("-l is %d, less than the minimum of 10", f.line)}
 	case f.isoDates:
 		opts.Times = cdl.TimesISO
 	case f.dates:
@@ -147,12 +147,12 @@ func (f *dumpFlags) options() (*cdl.WriteOptions, error) {
 	if f.full != "" {
 		flag, language, opts.Notes = "-f", f.full, cdl.NotesFull
 	}
-	switch strings.ToLower(language + " ")[0] { // like ncdump, accept any word with this first letter, such as "-b fortran"
+	switch strings.ToLower(language + " ")[0] { // like ncdump, dump accepts any word with this first letter, such as "-b fortran"
 	case 'f':
 		opts.Index = cdl.IndexFortran
 	case 'c', ' ':
 	default:
-		return nil, &usageError{fmt.Errorf("%s %s: want c or f (Fortran)", flag, language)}
+		return nil, &usageError{fmt.Errorf("%s must be c or f (Fortran), not %s", flag, language)}
 	}
 	return opts, f.digits(opts)
 }

@@ -82,7 +82,7 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 		if err != nil {
 			return &inputError{"read", file, err}
 		}
-		defer h.Close() // only read
+		defer h.Close() // opened for reading
 		in, name = h, file
 	} else {
 		spooled, done, err := spool(in)
@@ -139,9 +139,9 @@ func (a *app) outside(ctx context.Context, file, url string) error {
 // maxInMemory is the number of bytes of standard input that spool keeps in memory.
 const maxInMemory = 16 << 20
 
-// spool returns a reader that can read the text of in twice. It returns a seekable
-// file as it is. It keeps shorter text in memory and writes longer text to a
-// temporary file, which done removes.
+// spool returns a reader that can read the content of in twice. It returns a seekable
+// file unchanged. It keeps short content in memory and writes long content to a temporary
+// file, which done removes.
 func spool(in io.Reader) (r io.Reader, done func(), err error) {
 	if h, ok := in.(*os.File); ok {
 		if _, err := h.Seek(0, io.SeekCurrent); err == nil {
@@ -157,8 +157,8 @@ func spool(in io.Reader) (r io.Reader, done func(), err error) {
 		return nil, nil, err
 	}
 	done = func() {
-		_ = h.Close()           // only read
-		_ = os.Remove(h.Name()) // for systems that do not remove open files
+		_ = h.Close()           // opened for reading
+		_ = os.Remove(h.Name()) // some systems do not remove open files
 	}
 	_ = os.Remove(h.Name()) // done tries again
 	if _, err = h.Write(head); err == nil {

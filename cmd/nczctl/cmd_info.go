@@ -29,7 +29,7 @@ type datasetInfo struct {
 	Problems     []problemInfo  `json:"problems"`
 	Plugins      []pluginOfInfo `json:"plugins"`
 
-	failed error // the error of the first part that cannot be read
+	failed error // the error from reading the first part that cannot be read
 	sizes  bool  // show stored sizes, which lists the chunks
 }
 
@@ -79,8 +79,8 @@ func (a *app) newInfo() *cobra.Command {
 	sizes := false
 	c := &cobra.Command{
 		Use:   "info URL",
-		Short: "Summarise a dataset: format, dimensions, variables, codecs, problems",
-		Long: `Summarise a dataset: its location and format, its dimensions and variables,
+		Short: "Summarize a dataset: format, dimensions, variables, codecs, problems",
+		Long: `Summarize a dataset: its location and format, its dimensions and variables,
 whether the codecs of each variable are available, and the parts that cannot be
 read. No array data is read. If a part cannot be read, the exit code tells why.
 
@@ -98,7 +98,7 @@ func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 	if err != nil {
 		return err
 	}
-	defer ds.Close(ctx) //nolint:errcheck // only read
+	defer ds.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	if err := a.warnUnlisted(ctx, ds); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func storageOf(ctx context.Context, v *nczarr.Var) (*storage, error) {
 	return out, nil
 }
 
-// String returns s as text.
+// String returns a description of s.
 func (s *storage) String() string {
 	text := fmt.Sprintf("stored %s in %d of %d chunks", sizeText(s.Bytes), s.Chunks, s.Grid)
 	if s.Raw > 0 {

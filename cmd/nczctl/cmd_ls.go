@@ -44,7 +44,7 @@ func (a *app) runLs(ctx context.Context, arg string, long, recursive bool) error
 	if err != nil {
 		return err
 	}
-	defer m.Close(ctx) //nolint:errcheck // only read
+	defer m.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	prefix := key
 	if prefix != "" {
 		prefix += "/"
@@ -78,14 +78,14 @@ func (a *app) lsObject(ctx context.Context, m *zmap.Map, key string, long bool) 
 	return a.printListing([]listing{row}, long)
 }
 
-// fillLong adds the size and time of e to row. It asks the store for them if the
+// fillLong adds the size and time of e to row. It requests them from the store if the
 // listing does not include them.
 func fillLong(ctx context.Context, m *zmap.Map, e zmap.Entry, row *listing) error {
 	info := e.Info
 	if info.Size < 0 {
 		var err error
 		if info, err = m.Stat(ctx, e.Key); ncerr.KindOf(err) == ncerr.ErrNotFound {
-			return nil // deleted after the listing
+			return nil // the object was deleted after the listing
 		} else if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (a *app) runSearch(ctx context.Context, arg, pattern string) error {
 	if err != nil {
 		return err
 	}
-	defer m.Close(ctx) //nolint:errcheck // only read
+	defer m.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	pattern = strings.Trim(pattern, "/")
 	if key != "" {
 		pattern = strings.Trim(key+"/"+pattern, "/")

@@ -181,7 +181,7 @@ func limits(l host.Limits) string {
 	}
 	silence := "no call timeout"
 	if l.CallTimeout > 0 {
-		silence = fmt.Sprintf("%v without an answer", l.CallTimeout)
+		silence = fmt.Sprintf("%v without a response", l.CallTimeout)
 	}
 	return fmt.Sprintf("%v per object, %s, %v to start, %v to stop, %s", config.Size(l.MaxObject), silence, l.StartTimeout, l.StopTimeout, restarts)
 }

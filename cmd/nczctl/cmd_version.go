@@ -86,6 +86,6 @@ func newExitCodes() *cobra.Command {
 			}
 		}
 	}
-	text += fmt.Sprintf("  %3d  cancelled by a signal\n", ncerr.ExitCancelled)
+	text += fmt.Sprintf("  %3d  canceled by a signal\n", ncerr.ExitCancelled)
 	return &cobra.Command{Use: "exit-codes", Short: "Meaning of the exit codes", Long: text}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// zmapFlags holds the flags of zmap, which are those of zmapio.
+// zmapFlags holds the flags of zmap, which are the same as in zmapio.
 type zmapFlags struct {
 	header bool
 	typ    string
@@ -52,13 +52,13 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 		}
 	}
 	if nc == dtype.NCNone {
-		return &usageError{fmt.Errorf("-t %s: want a fixed-size netCDF type", f.typ)}
+		return &usageError{fmt.Errorf("-t must be a fixed-size netCDF type, not %s", f.typ)}
 	}
 	m, key, err := a.openStore(ctx, url, false)
 	if err != nil {
 		return err
 	}
-	defer m.Close(ctx) //nolint:errcheck // only read
+	defer m.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	limits := a.session.Config().Limits
 	z := zmapper{
 		ctx: ctx, m: m, w: bufio.NewWriter(a.data), nc: nc, header: f.header, json: a.flags.json,
@@ -74,7 +74,7 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 //
 // Source: netcdf-c nczarr_test/zmapio.c (output format).
 type zmapper struct {
-	ctx     context.Context //nolint:containedctx // lives as long as the command
+	ctx     context.Context //nolint:containedctx // the context has the lifetime of the command
 	m       *zmap.Map
 	w       *bufio.Writer // Flush returns its first error
 	nc      dtype.NC
@@ -82,9 +82,9 @@ type zmapper struct {
 	json    bool
 	maxSize int64  // maximum size of one object in bytes
 	room    int64  // bytes of names that walk may still hold
-	prefix  string // of the keys to print
+	prefix  string // prefix of the keys to print
 	n       int    // the next index
-	open    string // the text before the next JSON row
+	open    string // the delimiter before the next JSON row
 }
 
 // run prints the store.
@@ -102,7 +102,7 @@ func (z *zmapper) run() error {
 	return z.w.Flush()
 }
 
-// zmapRow is an object in the JSON output, with the text of a document or the bytes
+// zmapRow is an object in the JSON output, with the content of a document or the numbers
 // of a chunk.
 type zmapRow struct {
 	Index   int    `json:"index"`
@@ -149,7 +149,7 @@ func (z *zmapper) walk(prefix string, depth int) error {
 // checkDepth fails if depth exceeds the maximum depth of a listing.
 func checkDepth(prefix string, depth int) error {
 	if depth > zmap.MaxDepth {
-		return ncerr.Errorf(ncerr.ErrLimit, "search", fmt.Sprintf("%.100s", prefix), "the store has more than %d levels", zmap.MaxDepth)
+		return ncerr.Errorf(ncerr.ErrLimit, "search", fmt.Sprintf("%.100s", prefix), "the store has more than the limit of %d levels", zmap.MaxDepth)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (z *zmapper) object(index int, key string) error {
 	doc := zarr.IsZarrDoc(path.Base(key))
 	body, _, err := z.m.ReadAll(z.ctx, key, z.maxSize)
 	switch {
-	case ncerr.KindOf(err) == ncerr.ErrNotFound: // only a prefix
+	case ncerr.KindOf(err) == ncerr.ErrNotFound: // key is only a prefix
 		return nil
 	case err != nil:
 		return err
@@ -184,10 +184,10 @@ func (z *zmapper) object(index int, key string) error {
 	return nil
 }
 
-// numbersAtOnce is how many numbers are formatted at once.
+// numbersAtOnce is the number of numbers that are formatted in one call.
 const numbersAtOnce = 4096
 
-// numbers prints the content of a chunk in pieces, because its text is many times
+// numbers prints the content of a chunk in pieces, because the output is many times
 // larger than the chunk.
 func (z *zmapper) numbers(body []byte, t dtype.Type) error {
 	values := dtype.MakeSlice(t.NC(), min(len(body)/t.Size, numbersAtOnce))

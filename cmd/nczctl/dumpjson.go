@@ -21,10 +21,10 @@ import (
 // order. NaN and the infinities are the strings "NaN", "Infinity" and "-Infinity".
 // The data of a char variable is one string.
 type jsonDumper struct {
-	ctx  context.Context //nolint:containedctx // lives as long as the command
+	ctx  context.Context //nolint:containedctx // the context has the lifetime of the command
 	w    *bufio.Writer
 	opts *cdl.WriteOptions
-	err  error // the error of the first part that could not be read
+	err  error // the error from reading the first part that could not be read
 }
 
 func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, opts *cdl.WriteOptions) error {
@@ -59,10 +59,10 @@ func (d *jsonDumper) problem(p nczarr.Problem) {
 	d.opts.OnProblem(p)
 }
 
-// raw writes text. Flush returns the first error of the writer.
+// raw writes text unchanged. Flush returns the first error from the writer.
 func (d *jsonDumper) raw(text string) { _, _ = d.w.WriteString(text) }
 
-// broken returns the first error of the writer.
+// broken returns the first error from the writer.
 func (d *jsonDumper) broken() error {
 	_, err := d.w.Write(nil)
 	return err
@@ -172,7 +172,7 @@ func (d *jsonDumper) slabs(v *nczarr.Var) error {
 	first := true
 	print := func(_ chunk.Selection, part any) error {
 		if v.Type() == dtype.NCChar {
-			text := quoted(string(part.([]uint8))) //nolint:forcetypeassert // char data is read as bytes
+			text := quoted(string(part.([]uint8))) //nolint:forcetypeassert // the value is always []byte
 			d.raw(text[1 : len(text)-1])
 			return d.broken()
 		}
@@ -209,7 +209,7 @@ func element(slice any, i int) string {
 		return floatText(s[i], 64)
 	case []string:
 		return quoted(s[i])
-	case []uint8: // fmt would print bytes differently
+	case []uint8: // fmt prints bytes differently
 		return strconv.Itoa(int(s[i]))
 	}
 	one := dtype.Slice(slice, i, i+1)

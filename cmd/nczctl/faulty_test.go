@@ -76,7 +76,7 @@ type faultyMap struct {
 	closed chan struct{}
 }
 
-// latePut is a cancelled put that takes effect after some reads of its key.
+// latePut is a canceled put that takes effect after some reads of its key.
 type latePut struct {
 	content []byte
 	reads   int
@@ -120,7 +120,7 @@ func (m *faultyMap) Put(ctx context.Context, key string, body driver.Body, o *dr
 	}
 }
 
-// storeLate stores the content of a cancelled put at the third read of its key. The
+// storeLate stores the content of a canceled put at the third read of its key. The
 // check makes the first read as soon as the put has returned.
 func (m *faultyMap) storeLate(ctx context.Context, key string) error {
 	m.mu.Lock()

@@ -18,7 +18,7 @@ func globSearch(ctx context.Context, m *zmap.Map, pattern string, limits config.
 	segments := slices.CompactFunc(strings.Split(pattern, "/"), func(a, b string) bool { return a == "**" && b == "**" })
 	for _, s := range segments {
 		if _, err := path.Match(s, ""); err != nil {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "search", pattern, "bad pattern %q", s)
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "search", pattern, "the pattern %q is malformed", s)
 		}
 	}
 	g := &globber{m: m, seen: make(map[string]bool), limits: limits}
@@ -59,7 +59,7 @@ func (g *globber) walk(ctx context.Context, prefix string, rest []string, depth 
 	if err := checkDepth(prefix, depth); err != nil {
 		return err
 	}
-	if len(rest) > 1 && rest[0] == "**" { // matches no names too
+	if len(rest) > 1 && rest[0] == "**" { // ** also matches no names
 		if err := g.walk(ctx, prefix, rest[1:], depth); err != nil {
 			return err
 		}

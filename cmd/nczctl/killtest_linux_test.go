@@ -95,7 +95,7 @@ type arena struct {
 	bucket   string              // URL of the bucket behind the gate
 	want     string              // dump of a complete copy
 	files    map[string][]string // files of a complete copy, by extension
-	calls    map[string]int      // number of calls of a copy, by kind and old
+	calls    map[string]int      // number of calls to a copy, by kind and old
 }
 
 func newArena(t *testing.T) *arena {

@@ -55,13 +55,13 @@ func (f *layoutFlag) Set(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("want one of %s", layoutNames())
+	return fmt.Errorf("the value must be one of %s", layoutNames())
 }
 
 // String returns the name.
 func (f *layoutFlag) String() string { return f.name }
 
-// Type returns the name of the value in help texts.
+// Type returns the name of the value for the help.
 func (f *layoutFlag) Type() string { return "layout" }
 
 // warnFixed warns about unlimited dimensions of a new dataset if its layout cannot

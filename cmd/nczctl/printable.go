@@ -26,7 +26,7 @@ func (p *printable) Write(text []byte) (int, error) {
 	if len(p.part) == 0 && isPlain(text) {
 		return p.w.Write(text)
 	}
-	rest := append(p.part, text...) //nolint:gocritic // part is replaced below
+	rest := append(p.part, text...) //nolint:gocritic // part is replaced before it is used again
 	p.buf = p.buf[:0]
 	for len(rest) > 0 && (utf8.FullRune(rest) || len(rest) >= utf8.UTFMax) {
 		r, n := utf8.DecodeRune(rest)

@@ -25,7 +25,7 @@ func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 		Trace: a.flags.trace, LogFile: a.flags.logFile, URL: url, LogOutput: a.err, Logger: slog.New(&warnings{a: a}),
 		Warn: func(err error) { a.warn("%v", err) }, Env: a.env,
 	})
-	if file, ok := err.(*fs.PathError); ok { //nolint:errorlint // only a bare PathError lacks a kind
+	if file, ok := err.(*fs.PathError); ok { //nolint:errorlint // only a PathError without a wrapper lacks a kind
 		err = &inputError{file.Op, file.Path, file.Err}
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func (w *warnings) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(add)
 	if r.Level >= host.LevelAlert {
-		fmt.Fprintln(w.a.err, "nczctl: "+text) // even with --quiet
+		fmt.Fprintln(w.a.err, "nczctl: "+text) // printed even with --quiet
 		return nil
 	}
 	w.a.warn("%s", text)

@@ -156,9 +156,9 @@ func parseCodecs(text string) ([]zarr.CodecSpec, error) {
 		params := map[string]any{"id": parts[0]}
 		switch {
 		case parts[0] == "":
-			return nil, fmt.Errorf("--codec %s: empty codec name", text)
+			return nil, fmt.Errorf("--codec %s: the codec name is empty", text)
 		case strings.Contains(parts[0], "="):
-			return nil, fmt.Errorf("--codec %s: write a colon before the parameter %q", text, parts[0])
+			return nil, fmt.Errorf("--codec %s: the parameter %q must follow a colon", text, parts[0])
 		}
 		for _, p := range parts[1:] {
 			key, value, ok := strings.Cut(p, "=")
@@ -215,7 +215,7 @@ func parseQuantize(text string) (dtype.Quantization, error) {
 	modes := map[string]dtype.QuantizeMode{"bitgroom": dtype.BitGroom, "granular": dtype.GranularBitRound, "bitround": dtype.BitRound}
 	n, err := strconv.Atoi(digits)
 	if err != nil || n < 1 || modes[mode] == dtype.QuantizeNone {
-		return dtype.Quantization{}, fmt.Errorf("--quantize %s: want bitgroom=N, granular=N or bitround=N", text)
+		return dtype.Quantization{}, fmt.Errorf("--quantize must be bitgroom=N, granular=N or bitround=N, not %s", text)
 	}
 	return dtype.Quantization{Mode: modes[mode], Digits: n}, nil
 }

@@ -31,7 +31,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 		return nil, "", err
 	}
 	if err != nil {
-		return a.openSplit(ctx, arg) // a key need not be a valid URL
+		return a.openSplit(ctx, arg) // the key in arg need not be valid in a URL
 	}
 	switch loc.Driver {
 	case ncurl.DriverFile, ncurl.DriverZip:
@@ -168,9 +168,8 @@ func listsOnly(m *zmap.Map, keys []string) *zmap.Map {
 	return zmap.New(&named{Map: m.Unwrap(), keys: keys}, &zmap.Options{Name: m.Name(), ReadOnly: true})
 }
 
-// documentKeys returns the sorted keys of the metadata documents of a dataset. It
-// takes them from consolidated metadata, or else from the nodes that NCZarr's lists
-// name.
+// documentKeys returns the sorted keys of the metadata documents of a dataset. The keys
+// come from consolidated metadata, or else from the nodes that NCZarr's lists name.
 func (a *app) documentKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, error) {
 	const consolidated = zarr.ConsolidatedDoc
 	var keys []string
@@ -204,7 +203,7 @@ func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	defer ds.Close(ctx) //nolint:errcheck // only read
+	defer ds.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	nodes := []string{""}
 	var walk func(g *nczarr.Group)
 	walk = func(g *nczarr.Group) {
@@ -235,7 +234,7 @@ func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, 
 // named is a Map whose listings contain only keys.
 type named struct {
 	driver.Map
-	keys []string // sorted
+	keys []string // keys in sorted order
 }
 
 // Capabilities returns the capabilities of the store and listing.

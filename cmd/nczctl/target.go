@@ -13,7 +13,7 @@ import (
 func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.Dataset, error) {
 	strs, ok := stringStorages[f.strings]
 	if !ok {
-		return nil, &usageError{fmt.Errorf("--strings %s: want auto, fixed or vlen", f.strings)}
+		return nil, &usageError{fmt.Errorf("--strings must be auto, fixed or vlen, not %s", f.strings)}
 	}
 	if _, err := a.start(ctx, url); err != nil {
 		return nil, err

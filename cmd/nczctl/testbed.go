@@ -24,9 +24,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// testBed runs the checks of one driver or filter, the subject. Each check has its
-// own host and thus its own processes. A check therefore does not affect others, and
-// a process that hangs ends with its check.
+// testBed runs the checks of one driver or filter, the subject. Each check has its own
+// host and thus its own processes. A check therefore does not affect other checks, and a
+// process that hangs ends with its check.
 type testBed struct {
 	a       *app
 	name    string
@@ -35,7 +35,7 @@ type testBed struct {
 	builtin bool
 	subject conformance.Subject
 	timeout time.Duration
-	failed  error // errors of writing the report
+	failed  error // errors from writing the report
 }
 
 // newTestBed returns a testBed for the driver or filter name. It starts the subject
@@ -74,7 +74,7 @@ func ownSubject() (conformance.Subject, error) {
 	if err != nil {
 		return conformance.Subject{}, err
 	}
-	defer f.Close() // only read
+	defer f.Close() // opened for reading
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return conformance.Subject{}, err
@@ -112,7 +112,7 @@ func (b *testBed) begin(t conformance.T) (*host.Host, error) {
 		return nil, err
 	}
 	t.Cleanup(func() {
-		b.stop(t.Context(), h) // after this Deaths is complete
+		b.stop(t.Context(), h) // Deaths is complete once the host is closed
 		for _, death := range h.Deaths() {
 			t.Errorf("a process died during this check: %v", death)
 		}
@@ -124,7 +124,7 @@ func (b *testBed) begin(t conformance.T) (*host.Host, error) {
 func (b *testBed) remove(ctx context.Context, o driver.Opener, spec driver.OpenSpec) {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout)
 	defer cancel()
-	_ = o.Remove(end, spec) // most checks remove their stores
+	_ = o.Remove(end, spec) // most checks have removed their store
 }
 
 // usage returns a function that measures the processes of a host.
@@ -142,7 +142,7 @@ func usage(h *host.Host) func() (conformance.Usage, error) {
 			open, err := os.ReadDir(filepath.Join(dir, "fd"))
 			statm, e := os.ReadFile(filepath.Join(dir, "statm"))
 			if err = errors.Join(err, e); errors.Is(err, os.ErrNotExist) {
-				continue // the process has just ended
+				continue // the process has ended
 			} else if err != nil {
 				return u, err
 			}

@@ -54,15 +54,15 @@ data:
 `},
 	{files: f("ref_noshape.file.zip"), run: "dump $C/nczarr/ref_noshape.file.zip", exit: 13, has: []string{"data:\n}\n"}, says: `skipped "/v"`},
 
-	{files: f("ref_notzarr.tar.gz"), run: "dump $C/nczarr/ref_notzarr.tar.gz", exit: 13, text: "", says: "not Zarr: this is a file of another kind"},
+	{files: f("ref_notzarr.tar.gz"), run: "dump $C/nczarr/ref_notzarr.tar.gz", exit: 13, text: "", says: "not Zarr: the path is a file of another kind"},
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump empty.file", exit: 13, says: "not Zarr: the store is empty"},
-	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump empty.txt", exit: 13, says: "not Zarr: this is a file of another kind"},
+	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump empty.txt", exit: 13, says: "not Zarr: the path is a file of another kind"},
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump empty.zip", exit: 13, says: "not Zarr: the store is empty"},
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.file", exit: 13, says: `not Zarr: none of the documents .zgroup`},
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.zip", exit: 13, says: `not Zarr: none of the documents .zgroup`},
 
 	// Text that is too long is refused where the reference cuts it.
-	{files: f("ref_string.cdl"), run: "gen -o x.zarr $C/nczarr/ref_string.cdl", exit: 13, says: `a string of 10 bytes exceeds the size of "truncated", 4 bytes`},
+	{files: f("ref_string.cdl"), run: "gen -o x.zarr $C/nczarr/ref_string.cdl", exit: 13, says: `the string has 10 bytes, more than the string size of "truncated", 4 bytes`},
 	{
 		files: f("ref_string.cdl", "ref_string_nczarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr s.cdl"},
 		run: "dump -n ref_string x.zarr#mode=nczarr,file", same: "nczarr/ref_string_nczarr.baseline",

@@ -8,13 +8,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// Pos is a position in a CDL text. Line and Col count from 1; Col counts bytes.
+// Pos is a position in a CDL file. Line and Col count from 1; Col counts bytes.
 type Pos struct{ Line, Col int32 }
 
-// File is a parsed CDL text. It is not safe for concurrent modification. It does not
-// contain the values of variables, which are read from the text again: see [Parse].
+// File is a parsed CDL file. It is not safe for concurrent modification. It does not
+// contain the values of variables, which are read again from the input: see [Parse].
 type File struct {
-	// Name is the name of the text passed to Parse; errors begin with it.
+	// Name is the name of the input passed to Parse. Errors begin with this name.
 	Name string
 	// Dataset is the name after the word netcdf.
 	Dataset string
@@ -60,7 +60,7 @@ type Var struct {
 	Type  dtype.NC
 	Dims  []DimRef
 	Attrs []*Attr
-	// Enum is the user-defined type that Type replaces; nil if Type is as written.
+	// Enum is the user-defined type that Type replaces, or nil.
 	Enum *Enum
 	// HasData is set if the data section lists values for the variable, at DataPos.
 	// File.Values returns them.
@@ -87,20 +87,21 @@ type Member struct {
 	Bits uint64
 }
 
-// extent records where the values of a variable are in the text, and facts about them.
+// extent records the position of the values of a variable in the input, their number and
+// the length of the longest string.
 type extent struct {
 	pos     Pos
-	offset  int64 // of the byte at pos
+	offset  int64 // offset of the byte at pos
 	count   int64 // number of values, excluding lists
 	longest int   // length of the longest string in bytes
 }
 
-// Attr is an attribute as written. Type is dtype.NCNone if it follows from the values.
+// Attr is an attribute as written. Type is dtype.NCNone if the values determine the type.
 type Attr struct {
 	Pos    Pos
 	Name   string
 	Type   dtype.NC
-	Enum   *Enum // as in Var
+	Enum   *Enum // user-defined type that Type replaces; see Var
 	Values []Value
 }
 
@@ -133,7 +134,7 @@ type Value struct {
 	Sub *[]Value
 }
 
-// text returns the constant as text for messages.
+// text formats the constant for messages.
 func (v Value) text() string {
 	switch {
 	case v.Kind != Number && v.Kind != Hex:

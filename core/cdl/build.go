@@ -10,8 +10,8 @@ import (
 )
 
 // Generate creates a dataset at url from f, as ncgen does. After an error it aborts the
-// dataset, so that no incomplete dataset remains. Errors are those of [Build] and
-// nczarr.Create.
+// dataset, so that no incomplete dataset remains. The errors are the same as for [Build]
+// and nczarr.Create.
 func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptions) error {
 	ds, err := nczarr.Create(ctx, url, opts)
 	if err != nil {
@@ -32,13 +32,13 @@ func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptio
 // attributes (_Storage, _ChunkSizes, _ShardSizes, _DeflateLevel, _Shuffle, _Fletcher32,
 // _Filter, _Codecs, _Endianness, _NoFill) become properties of the variable. The attributes
 // _Format, _NCProperties, _SuperblockVersion and _IsNetcdf4 of the root are ignored.
-// Strings longer than 128 bytes, the default of NCZarr, increase the string size of
-// their variable, unless the text sets a size.
+// Strings longer than 128 bytes, the default of NCZarr, increase the string size of their
+// variable, unless the CDL file sets a size.
 //
 // After an error ds is incomplete and should be aborted. Errors have the key
 // "name:line:column". They are ncerr.ErrConvert for a value that its type cannot
-// represent, ncerr.ErrRange for too many values, ncerr.ErrInvalid for contradictions,
-// and those of nczarr's DefineVar and Write.
+// represent, ncerr.ErrRange for too many values, or ncerr.ErrInvalid for contradictions.
+// Errors from DefineVar and Write of package nczarr are returned with their kind.
 //
 // Source: netcdf-c ncgen. Unlike ncgen, Build changes or truncates no value silently.
 func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
@@ -61,7 +61,7 @@ func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
 // builder is the state of one Build.
 type builder struct {
 	measurer
-	ctx    context.Context //nolint:containedctx // as long as the call
+	ctx    context.Context //nolint:containedctx // the context has the lifetime of one Build
 	ds     *nczarr.Dataset
 	file   *File
 	dims   map[*Dim]*nczarr.Dim
@@ -70,7 +70,7 @@ type builder struct {
 	cut    bool // truncate strings that are too long
 }
 
-// at adds a position to an error of nczarr.
+// at adds a position to an error from nczarr.
 func (b *builder) at(pos Pos, err error) error {
 	if err == nil || ncerr.IsContext(err) {
 		return err
@@ -78,7 +78,7 @@ func (b *builder) at(pos Pos, err error) error {
 	return b.fail(ncerr.KindOf(err), pos, "%w", err)
 }
 
-// defineTree defines the dimensions, attributes and subgroups of g in to.
+// defineTree defines the dimensions, attributes and subgroups of g in the group to.
 func (b *builder) defineTree(g *Group, to *nczarr.Group) error {
 	b.groups[g] = to
 	for _, d := range g.Dims {
@@ -223,7 +223,7 @@ func (b *builder) varAttr(v *Var, a *Attr) (nczarr.Attr, error) {
 	}
 	attr, err := b.attr(a, v.Type)
 	if text, ok := attr.Value.(string); ok && len(text) > 1 {
-		attr.Value = text[:1] // the first character, as in ncgen
+		attr.Value = text[:1] // ncgen keeps only the first character
 	} else if ok && text == "" {
 		attr.Value = "\x00"
 	}

@@ -27,15 +27,15 @@ func TestBuildErrors(t *testing.T) {
 		{"int v(n) ;", "v = 1, 2.5 ;", "the value is not an integer", ncerr.ErrConvert},
 		{"int v(n) ;", "v = NaN ;", "the value is not an integer", ncerr.ErrConvert},
 		{"int v(n) ;", `v = "1" ;`, "expected a number, found a string", ncerr.ErrConvert},
-		{"int v(n) ;", "v = NIL ;", "NIL is for strings only", ncerr.ErrConvert},
+		{"int v(n) ;", "v = NIL ;", "only a string can be NIL", ncerr.ErrConvert},
 		{"float v(n) ;", "v = 1e300 ;", "out of range", ncerr.ErrConvert},
 		{"uint64 v(n) ;", "v = 1e20 ;", "out of range", ncerr.ErrConvert},
-		{"int v(n) ;", "v = 1, 2, 3, 4 ;", `2:14": outside the bounds: 4 values for "v" exceed its size of 3`, ncerr.ErrRange},
-		{"int v ;", "v = 1, 2 ;", "exceed its size of 1", ncerr.ErrRange},
-		{"char v(n) ;", `v = "abcd" ;`, "exceed its size of 3", ncerr.ErrRange},
+		{"int v(n) ;", "v = 1, 2, 3, 4 ;", `2:14": outside the bounds: 4 values for "v" exceed its size, 3`, ncerr.ErrRange},
+		{"int v ;", "v = 1, 2 ;", "exceed its size, 1", ncerr.ErrRange},
+		{"char v(n) ;", `v = "abcd" ;`, "exceed its size, 3", ncerr.ErrRange},
 		{"char v(n) ;", "v = 5 ;", "expected a string or a character", ncerr.ErrConvert},
 		{"string v(n) ;", "v = 5 ;", "expected a string", ncerr.ErrConvert},
-		{"string v(n) ; v:_nczarr_maxstrlen = 4 ;", "v = " + long + " ;", `a string of 20 bytes exceeds the size of "v", 4 bytes`, ncerr.ErrConvert},
+		{"string v(n) ; v:_nczarr_maxstrlen = 4 ;", "v = " + long + " ;", `the string has 20 bytes, more than the string size of "v", 4 bytes`, ncerr.ErrConvert},
 		{"int v(u, w) ;", "v = 1, 2 ;", `the values along unlimited dimension "w", which is not the first, must be in braces`, ncerr.ErrInvalid},
 		{"int v(n, w) ;", "v = {1}, {2}, {3}, {4} ;", "4 lists for", ncerr.ErrRange},
 		{"int v ; v:a = \"x\", 5 ;", "", "mixes strings and numbers", ncerr.ErrInvalid},
@@ -132,7 +132,7 @@ func TestStringLengths(t *testing.T) {
 	}
 }
 
-// TestBuildCancelled checks that a cancelled Generate leaves no objects.
+// TestBuildCancelled checks that a canceled Generate leaves no objects.
 func TestBuildCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 // Source: netcdf-c ncdump, attribute C_format.
 type verb struct {
 	spec   string // format for package fmt
-	unsign uint   // width in bits to which integers are converted as unsigned; 0 for none
+	unsign uint   // width in bits to which integers are converted as unsigned; 0 for no conversion
 }
 
 // ownFormat returns the format of v's values. It returns nil if v has no format that
@@ -51,7 +51,7 @@ func parseVerb(text string, nc dtype.NC) *verb {
 	switch {
 	case strings.IndexByte("eEfFgG", conv) >= 0 && isFloat(nc):
 		if prec == "" {
-			prec = ".6" // C's default; Go's default is the shortest exact text
+			prec = ".6" // C's default; Go's default is the shortest exact form
 		}
 	case strings.IndexByte("di", conv) >= 0 && !isFloat(nc):
 		conv = 'd'

@@ -17,7 +17,7 @@ type packer struct {
 	unit     int64
 	padEmpty bool
 	fill     byte
-	put      func(text []byte) error          // receives text
+	put      func(text []byte) error          // receives the bytes of the constants
 	pad      func(fill []byte, n int64) error // receives n repetitions of the byte in fill; nil if unit is 1
 	run      int64                            // length of the run of single characters
 	total    int64                            // bytes so far, including padding

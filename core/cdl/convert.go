@@ -23,7 +23,7 @@ func bitsOf(v Value, width uint) (bits uint64, why string) {
 	case v.Kind == Number && isFloat(v.Type):
 		f := math.Float64frombits(v.Bits)
 		switch {
-		case f != math.Trunc(f): // includes NaN
+		case f != math.Trunc(f): // NaN also differs from its truncation
 			return 0, "the value is not an integer"
 		case f >= 0 && f < math.Ldexp(1, int(width)):
 			return uint64(f), ""
@@ -63,7 +63,7 @@ func notNumber(v Value) string {
 	case Text:
 		return "expected a number, found a string"
 	case Nil:
-		return "NIL is for strings only"
+		return "only a string can be NIL"
 	case List:
 		return "expected a value, found a list in braces"
 	case Fill:
@@ -72,7 +72,7 @@ func notNumber(v Value) string {
 	return "expected a number"
 }
 
-// converter converts constants to typed values. Its errors include positions.
+// converter converts constants to typed values. Its errors contain positions.
 type converter struct{ name string }
 
 func (c converter) fail(kind ncerr.Kind, pos Pos, format string, args ...any) error {
@@ -170,7 +170,7 @@ func (c converter) attrValue(a *Attr, typ dtype.NC) (any, error) {
 		return string(text), nil
 	}
 	if len(a.Values) == 0 {
-		return nil, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q has no value: only text can be empty", a.Name)
+		return nil, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q has no value; only a string can be empty", a.Name)
 	}
 	dst := dtype.MakeSlice(typ, len(a.Values))
 	return dst, c.into(dst, a.Values, nil)

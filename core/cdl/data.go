@@ -69,9 +69,9 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	return nil
 }
 
-// unreadable reports a variable that cannot be read. If some values are already
-// printed, a comment states that the rest cannot be read. The closing semicolon is also
-// missing, so that a reader does not accept the values as complete.
+// unreadable reports a variable that cannot be read. If some values are already printed,
+// it prints a comment instead of the rest and the closing semicolon, so that a reader
+// does not accept the values as complete.
 func (p *printer) unreadable(v *nczarr.Var, err error, first bool) error {
 	if ncerr.IsContext(err) {
 		return err
@@ -100,8 +100,8 @@ func fillShown(v *nczarr.Var) any {
 	return defaultFill(v.Type())
 }
 
-// charFillShown returns the byte with which a reader of the text pads the strings of a
-// char variable.
+// charFillShown returns the byte that a reader of the CDL output uses to pad the strings
+// of a char variable.
 func charFillShown(v *nczarr.Var) byte {
 	if a, err := v.Attr("_FillValue"); err == nil && v.Type() == dtype.NCChar {
 		if text, ok := a.Value.(string); ok && text != "" {

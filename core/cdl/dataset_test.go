@@ -208,7 +208,7 @@ func TestReferenceStrings(t *testing.T) {
 	f := mustParse(t, string(text))
 	r := newRegistry()
 	err = cdl.Generate(t.Context(), f, "mem:x", r.create())
-	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `a string of 10 bytes exceeds the size of "truncated", 4 bytes`) {
+	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `the string has 10 bytes, more than the string size of "truncated", 4 bytes`) {
 		t.Errorf("error %v", err)
 	}
 	f.TruncateStrings = true
@@ -683,7 +683,7 @@ func TestWriteStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := cdl.Write(ctx, &strings.Builder{}, ds, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	full := errors.New("disk full")
 	if err := cdl.Write(t.Context(), brokenWriter{full}, ds, nil); !errors.Is(err, full) {

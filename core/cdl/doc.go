@@ -7,11 +7,11 @@
 //	err = cdl.Generate(ctx, file, "ocean.zarr", &nczarr.CreateOptions{...})
 //
 // [Write] streams: it holds at most a few MiB of values at a time. [Parse] keeps the
-// whole text except the values of variables as a tree ([File]). [Generate] and [Build]
+// whole input, except the values of variables, as a tree ([File]). [Generate] and [Build]
 // turn a tree into a dataset.
 //
-// The language is that of netCDF-4 without user-defined types, which NCZarr cannot
-// represent. Parse rejects them by name.
+// The language is netCDF-4 CDL without user-defined types, which NCZarr cannot represent.
+// Parse rejects them by name.
 //
 // The package builds on core/nczarr with its value types (core/chunk, core/dtype,
 // core/zarr) and the table of filter numbers in core/codec. conformance and nczctl

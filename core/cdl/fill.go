@@ -44,8 +44,8 @@ type filler struct {
 	shape  []int64
 	starts []int
 	fill   any
-	absent bool // absent chunks read as the padding of strings
-	whole  bool // missing elements must be written: absent chunks do not read as fill, or not in netCDF-C
+	absent bool // absent chunks are read as the padding of strings
+	whole  bool // missing elements must be written, because absent chunks are not read as the fill value, or netCDF-C does not read them so
 
 	prefix []int64 // index in the dimensions before the last block
 	tail   []int64 // shape of the last block
@@ -61,13 +61,13 @@ type filler struct {
 	chars  packer
 }
 
-// begin prepares writing a list. It checks the shape before the list is read.
+// begin prepares the writing of a list. It checks the shape before the list is read.
 func (w *filler) begin(outer []int64, pos Pos) error {
 	w.prefix = w.prefix[:0]
 	for i, item := range outer {
 		dims := w.shape[w.starts[i]:w.starts[i+1]]
 		if n := chunk.Product(dims); item >= n {
-			return w.fail(ncerr.ErrRange, pos, "%d lists for %q exceed its length of %d", item+1, w.v.Name, n)
+			return w.fail(ncerr.ErrRange, pos, "%d lists for %q exceed its length, %d", item+1, w.v.Name, n)
 		}
 		index := make([]int64, len(dims))
 		for d := len(dims) - 1; d >= 0; d-- {
@@ -117,7 +117,7 @@ func (w *filler) flush() error {
 			return err
 		}
 		n := min(room, int64(len(items)))
-		if n == 0 { // beyond the shape: only count the values
+		if n == 0 { // values beyond the shape are only counted
 			if w.excess == (Pos{}) {
 				w.excess = items[0].Pos
 			}
@@ -148,15 +148,15 @@ func (w *filler) putText(text []byte) error {
 			w.n += int64(len(text))
 			return nil
 		}
-		n := copy(w.dst.([]uint8)[w.have:w.size], text) //nolint:forcetypeassert // of chars
+		n := copy(w.dst.([]uint8)[w.have:w.size], text) //nolint:forcetypeassert // the value is always []uint8
 		w.have, w.n, text = w.have+int64(n), w.n+int64(n), text[n:]
 		w.need = w.have
 	}
 	return nil
 }
 
-// putFill adds n fill bytes of a char variable. Slabs and chunks of fill bytes alone
-// are not written if absent chunks read the same.
+// putFill adds n fill bytes of a char variable. Slabs and chunks that contain only fill
+// bytes are not written if absent chunks are read as the same bytes.
 func (w *filler) putFill(fill []byte, n int64) error {
 	for n > 0 {
 		room, err := w.room()
@@ -174,7 +174,7 @@ func (w *filler) putFill(fill []byte, n int64) error {
 			room = w.size
 		}
 		part := min(n, room)
-		spreadOf(w.dst.([]uint8)[w.have:w.have+part], fill) //nolint:forcetypeassert // of chars
+		spreadOf(w.dst.([]uint8)[w.have:w.have+part], fill) //nolint:forcetypeassert // the value is always []uint8
 		w.have, w.n, n = w.have+part, w.n+part, n-part
 		if !w.absent {
 			w.need = w.have
@@ -244,7 +244,7 @@ func (w *filler) end() error {
 		return err
 	}
 	if room := chunk.Product(w.tail); w.n > room {
-		return w.fail(ncerr.ErrRange, w.excess, "%d values for %q exceed its size of %d", w.n, w.v.Name, room)
+		return w.fail(ncerr.ErrRange, w.excess, "%d values for %q exceed its size, %d", w.n, w.v.Name, room)
 	}
 	if err := w.write(); err != nil || !w.whole {
 		return err
@@ -277,7 +277,7 @@ func (w *filler) checkStrings(dst any, part []Value) error {
 			if i < len(part) {
 				pos = part[i].Pos
 			}
-			return w.fail(ncerr.ErrConvert, pos, "a string of %d bytes exceeds the size of %q, %d bytes", len(list[i]), w.v.Name, most)
+			return w.fail(ncerr.ErrConvert, pos, "the string has %d bytes, more than the string size of %q, %d bytes", len(list[i]), w.v.Name, most)
 		}
 		end := most
 		for end > 0 && !utf8.RuneStart(list[i][end]) {

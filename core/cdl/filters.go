@@ -89,14 +89,14 @@ func (s *storage) quantize(a *Attr) (taken bool, err error) {
 			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: the variable already has a quantization", a.Name)
 		}
 		s.spec.Quantize = q
-		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // at most 52
+		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // Digits is at most 52
 		return true, nil
 	}
 	return false, nil
 }
 
-// finish assembles the chain of codecs: that of _Codecs, or else shuffle, the other
-// filters, deflate, checksum.
+// finish assembles the chain of codecs. The chain is _Codecs if that is set. Otherwise it
+// is shuffle, the other filters, deflate and checksum.
 func (s *storage) finish() {
 	if s.spec.Chunks != nil && s.spec.Storage == "" {
 		s.spec.Storage = "chunked"

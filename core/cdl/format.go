@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// formatter formats values as CDL text.
+// formatter formats values as CDL.
 type formatter struct {
 	digits [2]int // significant digits of float and double
 	exact  bool   // use more digits if needed to represent the value exactly
@@ -32,7 +32,7 @@ func (f *formatter) appendFloat(dst []byte, v float64, bits int) []byte {
 	case math.IsInf(v, -1):
 		return append(append(dst, "-Infinity"...), tail...)
 	case f.exact && v == 0 && math.Signbit(v):
-		return append(dst, "-0."...) // without the point it would be parsed as an integer, which has no negative zero
+		return append(dst, "-0."...) // "-0" would be parsed as an integer, which has no negative zero
 	}
 	start := len(dst)
 	dst = appendG(dst, v, digits)
@@ -47,13 +47,13 @@ func (f *formatter) appendFloat(dst []byte, v float64, bits int) []byte {
 }
 
 // appendG appends v as %.<digits>g does: at most digits significant digits, no trailing
-// zeros, and an exponent below -4 and from digits up.
+// zeros, and an exponent if the decimal exponent is less than -4 or at least digits.
 func appendG(dst []byte, v float64, digits int) []byte {
 	return strconv.AppendFloat(dst, v, 'g', max(digits, 1), 64)
 }
 
-// appendAttrFloat is appendFloat for attributes. The text always contains a
-// point, and has the suffix f for a float, so that it is parsed with the right type.
+// appendAttrFloat is like appendFloat for attributes. The result always contains a point,
+// and has the suffix f for a float, so that it is parsed with the right type.
 func (f *formatter) appendAttrFloat(dst []byte, v float64, bits int) []byte {
 	start := len(dst)
 	dst = f.appendFloat(dst, v, bits)
@@ -104,7 +104,7 @@ func (f *formatter) appendAttr(dst []byte, value any) []byte {
 	case []float64:
 		return appendList(dst, v, func(dst []byte, x float64) []byte { return f.appendAttrFloat(dst, x, 64) })
 	}
-	return fmt.Appendf(dst, "%q", fmt.Sprint(value)) // not reached: attributes have no other types
+	return fmt.Appendf(dst, "%q", fmt.Sprint(value)) // unreachable: attributes have no other types
 }
 
 // appendList appends the elements separated by commas. For an empty list it appends an
@@ -140,7 +140,7 @@ var charEscapes = [256]string{
 	'\\': `\\`, '\'': `\'`, '"': `\"`,
 }
 
-// appendText appends a string or text attribute in quotes. Control characters are
+// appendText appends a string or char attribute in quotes. Control characters are
 // escaped. Bytes from 0x80 are not, so that UTF-8 is readable.
 func appendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
@@ -150,8 +150,8 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendByte appends one byte of text. It writes control characters and bytes above top
-// as octal escapes.
+// appendByte appends one byte of a string. It writes control characters and bytes above
+// top as octal escapes.
 func appendByte(dst []byte, c, top byte) []byte {
 	switch {
 	case charEscapes[c] != "":
@@ -165,9 +165,9 @@ func appendByte(dst []byte, c, top byte) []byte {
 // nameSpecials are the characters that a name must escape with a backslash.
 const nameSpecials = " !\"#$&'()*,:;<=>?[]\\^`{|}~"
 
-// escapeName returns a name as written in CDL. Special characters, and a first
-// character that no name can start with, get a backslash. Control characters and a
-// leading percent sign become \%hh.
+// escapeName returns a name as written in CDL. It writes a backslash before special
+// characters, and before a first character that no name can start with. Control
+// characters and a leading percent sign become \%hh.
 func escapeName(name string) string {
 	plain := true
 	for i := range len(name) {
@@ -193,8 +193,8 @@ func escapeName(name string) string {
 	return b.String()
 }
 
-// same reports whether ncdump treats v as the fill value: both are equal within eps,
-// both are NaN, or both are the same infinity.
+// same reports whether ncdump treats v as the fill value. It returns true if both are
+// equal within eps, both are NaN, or both are the same infinity.
 func same(v, fill, eps float64) bool {
 	switch {
 	case v > 0 != (fill > 0):
@@ -207,7 +207,7 @@ func same(v, fill, eps float64) bool {
 	return math.Abs(v-fill) <= math.Abs(eps*fill)
 }
 
-// same32 is same for floats. Every step is rounded to float, as in C.
+// same32 is like same for floats. Every step is rounded to float, as in C.
 func same32(v, fill float32) bool {
 	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) || math.IsNaN(float64(fill)) || math.IsInf(float64(fill), 0) {
 		return same(float64(v), float64(fill), 0)

@@ -70,13 +70,13 @@ func hostile(gigabyte int64) map[string]struct {
 		kind ncerr.Kind
 	}
 	return map[string]entry{
-		"groups":  {repeated{"netcdf x {", "group: g {", "", gigabyte / 10}, "groups nested more than 256 deep", ncerr.ErrLimit},
-		"lists":   {repeated{"netcdf x { variables: int v ; data: v = ", "{", "", gigabyte}, "lists nested more than 64 deep", ncerr.ErrLimit},
+		"groups":  {repeated{"netcdf x {", "group: g {", "", gigabyte / 10}, "groups are nested deeper than the limit of 256 levels", ncerr.ErrLimit},
+		"lists":   {repeated{"netcdf x { variables: int v ; data: v = ", "{", "", gigabyte}, "lists are nested deeper than the limit of 64 levels", ncerr.ErrLimit},
 		"comment": {repeated{"netcdf x { /*", "*", "", gigabyte}, "unterminated comment", ncerr.ErrInvalid},
-		"name":    {repeated{"netcdf x { dimensions: ", "n", "", gigabyte}, "name exceeds", ncerr.ErrLimit},
-		"number":  {repeated{"netcdf x { variables: int v ; data: v = ", "1", "", gigabyte}, "number exceeds 1024 characters", ncerr.ErrInvalid},
+		"name":    {repeated{"netcdf x { dimensions: ", "n", "", gigabyte}, "the name has more than the limit", ncerr.ErrLimit},
+		"number":  {repeated{"netcdf x { variables: int v ; data: v = ", "1", "", gigabyte}, "the number has more than the limit of 1024 characters", ncerr.ErrInvalid},
 		"rank":    {repeated{"netcdf x { dimensions: d = 1 ; variables: int v(d", ",d", "", gigabyte / 2}, "more than 64 dimensions in variable", ncerr.ErrLimit},
-		"path":    {repeated{"netcdf x { variables: int v(", "/x", "", gigabyte / 2}, "path exceeds", ncerr.ErrLimit},
+		"path":    {repeated{"netcdf x { variables: int v(", "/x", "", gigabyte / 2}, "the path has more than the limit", ncerr.ErrLimit},
 		"values":  {repeated{"netcdf x { variables: int v ; data: v = 1", ",2", " }", gigabyte / 2}, `expected ";", found "}"`, ncerr.ErrInvalid},
 	}
 }
@@ -118,7 +118,7 @@ func TestHostileHeader(t *testing.T) { //nolint:paralleltest // it measures the 
 		n          int
 		want       string
 	}{
-		{"", ":a%d = 1 ; ", 1<<14 + 1, "more than 16384 attributes of one variable or group"},
+		{"", ":a%d = 1 ; ", 1<<14 + 1, "the variable or group has more than the limit of 16384 attributes"},
 		{"dimensions: ", "d%d=1;", 1<<20 + 1, "more than 1048576 names"},
 		{"variables: ", "int v%d;", 1<<17 + 1, "more than 131072 variables and groups"},
 		{"", "group: g%d {} ", 1<<17 + 1, "more than 131072 variables and groups"},

@@ -19,7 +19,7 @@ const (
 	tokPath              // an absolute path; text is unescaped
 	tokSection           // types: dimensions: variables: data: group:
 	tokValue             // a number, character or string constant in val
-	tokPunct             // one character in text
+	tokPunct             // one punctuation character
 )
 
 type token struct {
@@ -29,22 +29,23 @@ type token struct {
 	val  Value
 }
 
-// lexer splits a CDL text into tokens. It stops at the first error.
+// lexer splits CDL input into tokens. It stops at the first error.
 type lexer struct {
 	r    io.Reader
-	err  error // error of r, reported after the bytes before it
+	err  error // error from r, reported after the bytes before it
 	win  []byte
 	at   int   // index in win of the next byte
-	base int64 // offset in the text of the first byte of win
+	base int64 // offset in the input of the first byte of win
 	name string
 	pos  Pos // position of the next byte
 	buf  []byte
 }
 
-// windowSize is the number of bytes of the text in memory.
+// windowSize is the number of bytes of the input in memory.
 const windowSize = 64 << 10
 
-// maxToken is the maximum length of a string in bytes, and maxName that of a name.
+// maxToken is the maximum length of a string in bytes, and maxName is the maximum length
+// of a name.
 const (
 	maxToken = 1 << 28
 	maxName  = 1 << 16
@@ -65,11 +66,11 @@ func (l *lexer) fail(pos Pos, format string, args ...any) error {
 	return fail(ncerr.ErrInvalid, l.name, pos, format, args...)
 }
 
-// offset returns the offset of the next byte in the text.
+// offset returns the offset of the next byte in the input.
 func (l *lexer) offset() int64 { return l.base + int64(l.at) }
 
-// peek returns the byte n bytes ahead without consuming it. It returns false at the
-// end.
+// peek returns the byte n bytes ahead without consuming it. It returns false at the end
+// of the input.
 func (l *lexer) peek(n int) (byte, bool) {
 	if l.at+n < len(l.win) {
 		return l.win[l.at+n], true
@@ -77,7 +78,7 @@ func (l *lexer) peek(n int) (byte, bool) {
 	return l.peekOn(n)
 }
 
-// peekOn is peek for bytes beyond the window.
+// peekOn is like peek for bytes beyond the window.
 func (l *lexer) peekOn(n int) (byte, bool) {
 	for l.at+n >= len(l.win) {
 		if !l.more() {
@@ -87,8 +88,8 @@ func (l *lexer) peekOn(n int) (byte, bool) {
 	return l.win[l.at+n], true
 }
 
-// more reads more of the text, after moving the unread bytes to the front of the
-// window. It returns false at the end or after an error.
+// more moves the unread bytes to the front of the window and reads more input. It returns
+// false at the end or after an error.
 func (l *lexer) more() bool {
 	if l.err != nil {
 		return false
@@ -120,8 +121,8 @@ func (l *lexer) take() byte {
 	return b
 }
 
-// readErr returns the error of the reader that made peek fail; nil at the end of the
-// text.
+// readErr returns the error from the reader that made peek fail. It returns nil at the
+// end of the input.
 func (l *lexer) readErr() error {
 	if l.at == len(l.win) && l.err != nil && !errors.Is(l.err, io.EOF) {
 		return ncerr.Wrap("read cdl", l.name, l.err)
@@ -238,8 +239,8 @@ func isIdentPart(c byte) bool {
 	return isIdentStart(c) || isDigit(c) || strings.IndexByte(".@+-%", c) >= 0
 }
 
-// ident parses a name and decodes its escapes: a backslash before a byte means that
-// byte, and \%hh a control character, as ncdump writes it.
+// ident parses a name and decodes its escapes: a backslash before a byte means that byte,
+// and \%hh means a control character, as in the output of ncdump.
 func (l *lexer) ident() (string, error) {
 	l.buf = l.buf[:0]
 	for {
@@ -248,7 +249,7 @@ func (l *lexer) ident() (string, error) {
 			return string(l.buf), l.readErr()
 		}
 		if len(l.buf) >= maxName {
-			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name exceeds %d bytes", maxName)
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "the name has more than the limit of %d bytes", maxName)
 		}
 		pos := l.pos
 		l.take()
@@ -270,7 +271,7 @@ func (l *lexer) identEscape(pos Pos) (byte, error) {
 	return l.escaped(), nil
 }
 
-// escaped decodes the text after a backslash in a name: a byte, or %hh for a control
+// escaped decodes the bytes after a backslash in a name: a byte, or %hh for a control
 // character or a percent sign.
 func (l *lexer) escaped() byte {
 	c := l.take()
@@ -337,7 +338,7 @@ func (l *lexer) path(pos Pos) (token, error) {
 		}
 		b.WriteString(name)
 		if b.Len() > maxName {
-			return token{}, fail(ncerr.ErrLimit, l.name, pos, "path exceeds %d bytes", maxName)
+			return token{}, fail(ncerr.ErrLimit, l.name, pos, "the path has more than the limit of %d bytes", maxName)
 		}
 	}
 	return token{kind: tokPath, pos: pos, text: b.String()}, l.readErr()
@@ -359,7 +360,7 @@ func (l *lexer) number(pos Pos) (token, error) {
 			break
 		}
 		if len(l.buf) > 1024 {
-			return token{}, l.fail(pos, "number exceeds 1024 characters")
+			return token{}, l.fail(pos, "the number has more than the limit of 1024 characters")
 		}
 		hex = hex || c|0x20 == 'x'
 		l.buf = append(l.buf, l.take())

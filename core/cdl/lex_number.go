@@ -46,7 +46,7 @@ func (l *lexer) skipBlanks() {
 // unchanged.
 func (l *lexer) plainNumber() (Value, bool) {
 	if len(l.win)-l.at < maxPlain {
-		l.peek(maxPlain - 1) // may fail at the end of the text, which is harmless
+		l.peek(maxPlain - 1) // a failure at the end of the input is harmless
 	}
 	win := l.win[l.at:]
 	i, neg := 0, false
@@ -66,7 +66,7 @@ func (l *lexer) plainNumber() (Value, bool) {
 	if point >= 0 {
 		exp -= digits - point
 	}
-	val, _ := untyped(mant, neg) // 18 digits always fit
+	val, _ := untyped(mant, neg) // 18 digits always fit in 64 bits
 	if real {
 		var ok bool
 		if val, ok = plainFloat(mant, exp, neg); !ok {
@@ -74,7 +74,7 @@ func (l *lexer) plainNumber() (Value, bool) {
 		}
 	}
 	l.at += i
-	l.pos.Col += int32(i) // at most maxPlain
+	l.pos.Col += int32(i) // i is at most maxPlain
 	return val, true
 }
 
@@ -137,7 +137,7 @@ func plainExponent(win []byte, i int) (exp, next int) {
 	return exp, i
 }
 
-// endsNumber reports whether c certainly ends a number.
+// endsNumber reports whether c cannot be part of a number.
 func endsNumber(c byte) bool {
 	return c <= ' ' || c == ',' || c == ';' || c == '}'
 }

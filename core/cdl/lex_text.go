@@ -20,7 +20,7 @@ func (l *lexer) text(pos Pos) (token, error) {
 			return token{}, l.fail(pos, "unterminated string")
 		}
 		if len(l.buf) >= maxToken {
-			return token{}, fail(ncerr.ErrLimit, l.name, pos, "string exceeds %d bytes", maxToken)
+			return token{}, fail(ncerr.ErrLimit, l.name, pos, "the string has more than the limit of %d bytes", maxToken)
 		}
 		at := l.pos
 		l.take()
@@ -66,13 +66,13 @@ var simpleEscapes = map[byte]byte{
 	'a': 7, 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', '?': 0x7f,
 }
 
-// escape decodes the text after a backslash in a string or character constant: a
-// letter, one to three octal digits, x and two hexadecimal digits, or any other byte,
-// which represents itself.
+// escape decodes the bytes after a backslash in a string or character constant: a letter,
+// one to three octal digits, x and two hexadecimal digits, or any other byte, which
+// represents itself.
 func (l *lexer) escape(pos Pos) (byte, error) {
 	c, ok := l.peek(0)
 	if !ok {
-		return 0, l.fail(pos, "backslash at the end of the file")
+		return 0, l.fail(pos, "the file ends after a backslash")
 	}
 	l.take()
 	if b, ok := simpleEscapes[c]; ok {
@@ -106,7 +106,7 @@ func (l *lexer) escape(pos Pos) (byte, error) {
 	return c, nil
 }
 
-// datasetName parses the text between the word netcdf and the brace. It removes white
+// datasetName parses the name between the word netcdf and the brace. It removes white
 // space and control characters and decodes escapes.
 func (l *lexer) datasetName() (string, error) {
 	l.buf = l.buf[:0]
@@ -121,7 +121,7 @@ func (l *lexer) datasetName() (string, error) {
 		case c == '{':
 			return string(l.buf), nil
 		case len(l.buf) >= maxName:
-			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name exceeds %d bytes", maxName)
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "the name has more than the limit of %d bytes", maxName)
 		}
 		if l.take(); c == '\\' {
 			if next, ok := l.peek(0); ok && next >= ' ' {
@@ -135,7 +135,7 @@ func (l *lexer) datasetName() (string, error) {
 	}
 }
 
-// shorten truncates a text for use in a message.
+// shorten truncates a string for use in a message.
 func shorten(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "..."

@@ -10,8 +10,8 @@ import (
 // The data of a variable is one flat list, except that every unlimited dimension after
 // the first starts a nested list in braces. The dimensions are therefore divided into
 // blocks. The first block starts at dimension 0, and each later block at an unlimited
-// dimension. The items of a list are values in the last block, and lists for the next
-// block in the others.
+// dimension. In the last block the items of a list are values. In the other blocks they
+// are lists for the next block.
 //
 // Source: the netCDF CDL manual, "variables with more than one unlimited
 // dimension".
@@ -33,7 +33,7 @@ type measurer struct {
 	lens map[*Dim]int64
 }
 
-// length returns the length of a dimension as known so far.
+// length returns the known length of a dimension.
 func (m *measurer) length(d *Dim) int64 {
 	if d.Unlimited {
 		return m.lens[d]
@@ -49,7 +49,7 @@ func (m *measurer) all(f *File, g *Group) error {
 		}
 		one := measure{m: m, v: v, starts: blocks(v)}
 		if len(one.starts) == 1 && v.Type != dtype.NCChar {
-			one.list(0, v.data.count) // counted when the text was parsed
+			one.list(0, v.data.count) // values counted by Parse
 			continue
 		}
 		if err := f.walk(v, &one); err != nil {

@@ -13,7 +13,7 @@ type Times uint8
 
 // The forms of times.
 const (
-	TimesNumbers Times = iota // as stored
+	TimesNumbers Times = iota // numbers as stored
 	TimesBlank                // "2000-01-01 06:30" (ncdump -t)
 	TimesISO                  // "2000-01-01T06:30" (ncdump -i)
 )
@@ -39,7 +39,7 @@ func (p *printer) moments(v *nczarr.Var) *moments {
 	}
 	parsed, err := cftime.Parse(units, calendar)
 	if err != nil {
-		return nil // not a time, as most variables
+		return nil // most variables are not times
 	}
 	m := &moments{units: parsed, f: &p.f, sep: ' '}
 	if p.opts.Times == TimesISO {
@@ -48,7 +48,7 @@ func (p *printer) moments(v *nczarr.Var) *moments {
 	return m
 }
 
-// valueMoments is moments for the values of v. The bounds of a time variable use the
+// valueMoments is like moments for the values of v. The bounds of a time variable use the
 // units of that variable and need no units of their own.
 //
 // Source: CF conventions 1.11, section 7.1, "Cell Boundaries".
@@ -77,7 +77,7 @@ func boundsOf(owner *nczarr.Var, name string) *nczarr.Var {
 	return nil
 }
 
-// textOf returns the value of an attribute that is a single text.
+// textOf returns the value of an attribute that is a single string.
 func textOf(v *nczarr.Var, name string) (string, bool) {
 	a, err := v.Attr(name)
 	if err != nil {
@@ -117,8 +117,8 @@ func (m *moments) appendFloat(dst []byte, v float64, bits int) []byte {
 	return m.f.appendFloat(dst[:start], v, bits)
 }
 
-// attrMoments prints the values of a numeric attribute as dates in a comment after
-// them. Up to two dates are on the same line, more on separate lines.
+// attrMoments prints the values of a numeric attribute as dates in a comment after them.
+// One or two dates are printed on the same line, and more dates on separate lines.
 //
 // Source: netcdf-c ncdump, option -t.
 func (p *printer) attrMoments(m *moments, a nczarr.Attr, indent int) {

@@ -13,19 +13,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// WriteNcML prints the dimensions, attributes and variable declarations of ds as NcML,
-// an XML format, without data (ncdump -x). location is the value of the attribute of
-// that name.
+// WriteNcML prints the dimensions, attributes and variable declarations of ds as NcML, an
+// XML format, without data (ncdump -x). location is the value of the attribute location.
 //
-// The text is well-formed XML 1.0. It differs from the output of ncdump as follows: it
+// The output is well-formed XML 1.0. It differs from the output of ncdump as follows: it
 // includes groups and every unlimited dimension, escapes names, prints 64-bit integers
 // exactly, prints NaN and infinities as "NaN" and "Infinity" as readers of NcML expect,
-// and prints all strings of an attribute with a separator. Attributes and names that
-// XML cannot represent (control characters, invalid UTF-8) are reported to OnProblem
-// and left out. The error then has the kind ncerr.ErrConvert.
+// and prints all strings of an attribute with a separator. Attributes and names that XML
+// cannot represent (control characters, invalid UTF-8) are reported to OnProblem and left
+// out. The error then has the kind ncerr.ErrConvert.
 //
-// Of the options, HeaderOnly, Coords, Vars, FloatDigits, DoubleDigits, FullPrecision
-// and OnProblem have an effect. Errors are those of [Write].
+// Of the options, HeaderOnly, Coords, Vars, FloatDigits, DoubleDigits, FullPrecision and
+// OnProblem have an effect. The errors are the same as for [Write].
 //
 // Source: netcdf-c ncdump, option -x; the NcML 2.2 schema.
 func WriteNcML(ctx context.Context, w io.Writer, ds *nczarr.Dataset, location string, opts *WriteOptions) error {
@@ -226,7 +225,7 @@ func appendBlank(dst []byte, i int) []byte {
 }
 
 // separator returns a character that occurs in no string of the list. It returns "" if
-// all candidates occur.
+// every candidate occurs.
 func separator(list []string) string {
 	for _, sep := range []string{"|", ";", ",", "~", "^", "\u00a6", "\u2016"} {
 		if !strings.Contains(strings.Join(list, ""), sep) {
@@ -236,8 +235,8 @@ func separator(list []string) string {
 	return ""
 }
 
-// xmlText escapes text for an XML attribute. It returns false if XML 1.0 cannot
-// represent a character of it.
+// xmlText escapes a string for an XML attribute. It returns false if XML 1.0 cannot
+// represent a character of the string.
 func xmlText(s string) (string, bool) {
 	if !utf8.ValidString(s) {
 		return "", false
@@ -258,7 +257,7 @@ func xmlText(s string) (string, bool) {
 		case r < ' ', r == 0xfffe, r == 0xffff:
 			return "", false
 		case r == 0x7f:
-			b.WriteString("&#127;") // as in ncdump
+			b.WriteString("&#127;") // ncdump writes DEL as a character reference
 		default:
 			b.WriteRune(r)
 		}

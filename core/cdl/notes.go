@@ -19,8 +19,8 @@ type IndexOrder uint8
 
 // The orders of indices.
 const (
-	IndexC       IndexOrder = iota // from 0, the last index varies fastest
-	IndexFortran                   // from 1, the first index varies fastest
+	IndexC       IndexOrder = iota // indices start at 0 and the last index varies fastest
+	IndexFortran                   // indices start at 1 and the first index varies fastest
 )
 
 // briefNote writes a comment that describes the next row: its indices and the range of

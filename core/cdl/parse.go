@@ -10,15 +10,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Limits on the nesting of a text and on what Parse keeps of it: everything except the
-// values of variables. maxRank is the maximum rank of arrays in nczarr.
+// Limits on the nesting of a CDL file and on the parts that Parse keeps in memory, which
+// exclude the values of variables. maxRank is the maximum rank of arrays in nczarr.
 const (
 	maxGroupDepth = 256
 	maxListDepth  = 64
 	maxNames      = 1 << 20 // dimensions, variables, attributes, groups, types and their members, references
 	maxNodes      = 1 << 17 // variables and groups
-	maxAttrs      = 1 << 14 // of one variable or group
-	maxAttrValues = 1 << 22 // of all attributes
+	maxAttrs      = 1 << 14 // attributes of one variable or group
+	maxAttrValues = 1 << 22 // values of all attributes
 	maxRank       = 64
 )
 
@@ -41,17 +41,17 @@ type ParseOptions struct {
 	MapTypes bool
 }
 
-// Parse parses a CDL text. name identifies the text in errors, whose key is
-// "name:line:column". opts may be nil.
+// Parse parses CDL. name identifies the input in errors, whose key is "name:line:column".
+// opts may be nil.
 //
-// Parse does not keep the values of variables, to limit memory. [Build] and
-// [File.Values] read them again. If r is an io.ReaderAt and an io.Seeker, it is read
-// from its current position and must not change until then. Otherwise the whole text is
-// kept in memory.
+// Parse does not keep the values of variables, to limit memory. [Build] and [File.Values]
+// read the values again. If r is an io.ReaderAt and an io.Seeker, Parse reads from the
+// current position of r, and the content must not change until the values are read.
+// Otherwise the whole input is kept in memory.
 //
-// A text that is not valid CDL is ncerr.ErrInvalid. A user-defined type is
+// Input that is not valid CDL is ncerr.ErrInvalid. A user-defined type is
 // ncerr.ErrUnsupported, and the error names the type. Excessive nesting and tokens are
-// ncerr.ErrLimit. Errors of r are returned.
+// ncerr.ErrLimit. Errors from r are returned.
 //
 // Source: the netCDF CDL manual; netcdf-c ncgen.
 func Parse(r io.Reader, name string, opts *ParseOptions) (*File, error) {
@@ -70,7 +70,7 @@ func Parse(r io.Reader, name string, opts *ParseOptions) (*File, error) {
 	return p.file, nil
 }
 
-// source returns a ReaderAt for the text of r, so that it can be read twice.
+// source returns a ReaderAt for the content of r, so that the content can be read twice.
 func source(r io.Reader) (io.ReaderAt, error) {
 	at, ok := r.(io.ReaderAt)
 	if seeker, can := r.(io.Seeker); ok && can {
@@ -96,7 +96,7 @@ type parser struct {
 
 	mapTypes bool
 	scope    []*Group // the current group and its ancestors, outermost first
-	enum     *Enum    // the type of the values being parsed; nil for none
+	enum     *Enum    // the type of the values being parsed, or nil
 }
 
 func (p *parser) advance() error {
@@ -142,7 +142,7 @@ func (p *parser) accept(punct string) (bool, error) {
 	return true, p.advance()
 }
 
-// ident consumes a name; what describes it in errors.
+// ident consumes a name. what describes the name in errors.
 func (p *parser) ident(what string) (token, error) {
 	tok := p.tok
 	if tok.kind != tokIdent {
@@ -157,7 +157,7 @@ func (p *parser) ident(what string) (token, error) {
 // count increments n and fails if it exceeds most.
 func (p *parser) count(n *int, most int, what string) error {
 	if *n++; *n > most {
-		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than %d %s", most, what)
+		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "the file has more than the limit of %d %s", most, what)
 	}
 	return nil
 }
@@ -187,13 +187,14 @@ func (p *parser) parseFile() error {
 	return nil
 }
 
-// sectionOrder is the order of the sections in a group; 0 means before the first.
+// sectionOrder is the order of the sections in a group; 0 is the start of the group,
+// before any section.
 var sectionOrder = map[string]int{"types": 1, "dimensions": 2, "variables": 3, "data": 4, "group": 5}
 
 // parseGroup parses a group from its opening to its closing brace.
 func (p *parser) parseGroup(g *Group, depth int) error {
 	if depth > maxGroupDepth {
-		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "groups nested more than %d deep", maxGroupDepth)
+		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "groups are nested deeper than the limit of %d levels", maxGroupDepth)
 	}
 	if err := p.expect("{"); err != nil {
 		return err
@@ -217,7 +218,8 @@ func (p *parser) parseGroup(g *Group, depth int) error {
 	}
 }
 
-// parseSection parses a section keyword and, after group:, the whole group.
+// parseSection parses a section keyword. If the keyword is group:, it also parses the
+// whole group.
 func (p *parser) parseSection(g *Group, before string, depth int) (string, error) {
 	tok := p.tok
 	if sectionOrder[tok.text] < sectionOrder[before] || tok.text == before && tok.text != "group" {
@@ -322,7 +324,7 @@ func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC, enum *Enum) er
 		return p.fail(name.pos, "attribute %q is already declared", name.text)
 	}
 	if len(*list) == maxAttrs {
-		return fail(ncerr.ErrLimit, p.name, name.pos, "more than %d attributes of one variable or group", maxAttrs)
+		return fail(ncerr.ErrLimit, p.name, name.pos, "the variable or group has more than the limit of %d attributes", maxAttrs)
 	}
 	if err := p.expect("="); err != nil {
 		return err

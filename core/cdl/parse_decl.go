@@ -47,7 +47,8 @@ func (p *parser) parseLength(d *Dim) error {
 	return p.advance()
 }
 
-// parseTyped parses the text after a type: variables, or an attribute of a variable.
+// parseTyped parses the declaration after a type. The declaration is a list of variables
+// or an attribute of a variable.
 func (p *parser) parseTyped(g *Group, section string, typ token) error {
 	nc, enum, known := p.typeNamed(typ)
 	if !known {
@@ -112,7 +113,7 @@ func (p *parser) parseShape(v *Var) error {
 			return p.unexpected("name of a dimension")
 		}
 		if len(v.Dims) == maxRank {
-			return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than %d dimensions in variable %q", maxRank, shorten(v.Name))
+			return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than the limit of %d dimensions in variable %q", maxRank, shorten(v.Name))
 		}
 		if err := p.count(&p.kept, maxNames, "names"); err != nil {
 			return err

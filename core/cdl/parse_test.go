@@ -287,12 +287,12 @@ func TestErrors(t *testing.T) {
 		{"netcdf x { :a = 99999999999999999999 ; }", `exceeds 64 bits`, ncerr.ErrInvalid},
 		{"netcdf x { :a = 12abc ; }", `number 12abc: `, ncerr.ErrInvalid},
 		{"netcdf x { :a = -foo ; }", `"-foo" is not a number`, ncerr.ErrInvalid},
-		{"netcdf x { types: byte enum e1 {a = 0} ; }", `1:29": not supported: type "e1" is user-defined: NCZarr does not support it`, ncerr.ErrUnsupported},
+		{"netcdf x { types: byte enum e1 {a = 0} ; }", `1:29": not supported: type "e1" is user-defined: NCZarr does not support the type`, ncerr.ErrUnsupported},
 		{"netcdf x { types: compound c { int i ; } ; }", `type "c" is user-defined`, ncerr.ErrUnsupported},
 		{"netcdf x { types: opaque(5) o ; }", `type "o" is user-defined`, ncerr.ErrUnsupported},
 		{"netcdf x { types: int(*) v ; }", `type "v" is user-defined`, ncerr.ErrUnsupported},
-		{"netcdf x { variables: int v ; data: v = " + strings.Repeat("{", 100), `lists nested more than 64 deep`, ncerr.ErrLimit},
-		{"netcdf x { " + strings.Repeat("group: g {", 300), `groups nested more than 256 deep`, ncerr.ErrLimit},
+		{"netcdf x { variables: int v ; data: v = " + strings.Repeat("{", 100), `lists are nested deeper than the limit of 64 levels`, ncerr.ErrLimit},
+		{"netcdf x { " + strings.Repeat("group: g {", 300), `groups are nested deeper than the limit of 256 levels`, ncerr.ErrLimit},
 		{"netcdf x { dimensions: a\\/b = 1 ; }", `a backslash in a name`, ncerr.ErrInvalid},
 	}
 	for _, c := range cases {

@@ -73,9 +73,9 @@ func (p *parser) scanValues(s *extent, depth int) error {
 	}
 }
 
-// passPlain moves past a constant and a comma after it. done is false if the current
-// token is not a constant; then nothing is consumed. more reports whether there was a
-// comma.
+// passPlain moves past a constant and a comma after it. If the current token is not a
+// constant, passPlain consumes nothing and done is false. more reports whether there was
+// a comma.
 func (p *parser) passPlain() (done, more bool, err error) {
 	if p.tok.kind != tokValue {
 		return false, false, nil
@@ -93,13 +93,14 @@ func (p *parser) passPlain() (done, more bool, err error) {
 
 func (p *parser) checkDepth(depth int) error {
 	if depth > maxListDepth {
-		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "lists nested more than %d deep", maxListDepth)
+		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "lists are nested deeper than the limit of %d levels", maxListDepth)
 	}
 	return nil
 }
 
-// Values returns the values that the data section lists for v, a variable of f, or nil
-// if it lists none. Large data takes 100 bytes per value. Errors are those of [Parse].
+// Values returns the values that the data section lists for v, a variable of f, or nil if
+// there are no values. Each value takes up to 100 bytes of memory. The errors are the
+// same as for [Parse].
 func (f *File) Values(v *Var) ([]Value, error) {
 	if !v.HasData {
 		return nil, nil
@@ -127,7 +128,7 @@ func (p *parser) parseValues(depth int) ([]Value, error) {
 		return values, nil
 	}
 	for {
-		if p.file != nil { // not for the values of a variable
+		if p.file != nil { // the limit does not apply to values of variables
 			if err := p.count(&p.values, maxAttrValues, "values of attributes"); err != nil {
 				return nil, err
 			}
@@ -136,7 +137,7 @@ func (p *parser) parseValues(depth int) ([]Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(values) == cap(values) { // copies large lists less often than append
+		if len(values) == cap(values) { // this copies large lists less often than append
 			values = slices.Grow(values, max(4, len(values)))
 		}
 		values = append(values, v)

@@ -12,8 +12,8 @@ type symbol struct {
 	name  string
 }
 
-// declare records a declaration. It returns false if the owner already has one of that
-// kind and name.
+// declare records a declaration. It returns false if the owner already has a declaration
+// of that kind and name.
 func (p *parser) declare(owner any, kind byte, name string, what any) bool {
 	key := symbol{owner, kind, name}
 	if _, there := p.names[key]; there {
@@ -38,7 +38,7 @@ func (p *parser) findGroup(g *Group, name string) *Group {
 	return sub
 }
 
-// variable returns the variable with the given name in g or absolute path.
+// variable returns the variable whose name in g, or whose absolute path, is name.
 func (p *parser) variable(g *Group, name token) (*Var, error) {
 	at, base := g, name.text
 	if name.kind == tokPath {

@@ -29,14 +29,14 @@ type rows struct {
 
 	linep   int     // columns used on the current line
 	at      []int64 // index of the next value
-	fill    any     // value printed as _; nil for none
+	fill    any     // value printed as _, or nil
 	cformat *verb   // the format of C_format; nil if there is no such format
 	keep    bool    // print empty strings as "" instead of NIL
 	nuls    bool    // print zero bytes at the end of a char row
 	nul     int64   // zero bytes of a char row not yet printed
 	brk     bool    // a line feed was printed: the next byte starts a new string
-	item    []byte  // scratch
-	note    []byte  // scratch
+	item    []byte  // reused memory
+	note    []byte  // reused memory
 }
 
 func newRows(f *formatter, w sink, indent int, name string, shape []int64, unlimited []bool) *rows {
@@ -152,7 +152,7 @@ func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
 // delimiter.
 func (r *rows) endRow(item []byte) {
 	if r.notes == NotesFull {
-		r.note = r.appendFullNote(r.note[:0]) // before the index changes
+		r.note = r.appendFullNote(r.note[:0]) // formatted before the index changes
 	}
 	closing, done := r.step()
 	for range closing {
@@ -277,7 +277,7 @@ func (r *rows) float(dst []byte, v float64, bits int) []byte {
 	return r.f.appendFloat(dst, v, bits)
 }
 
-// strings prints text. In a variable of fixed string length, an empty string cannot be
+// strings prints strings. In a variable of fixed string length, an empty string cannot be
 // distinguished from an absent one and is printed as NIL, as netcdf-c reads it.
 func (r *rows) strings(vals []string) {
 	fill, has := fillOf[string](r)
@@ -294,7 +294,7 @@ func (r *rows) strings(vals []string) {
 		return appendText(dst, v)
 	}
 	for i := range vals {
-		if r.w.err() != nil { // check here, because each value may be long
+		if r.w.err() != nil { // checked after each value, because a value may be long
 			return
 		}
 		printValues(r, vals[i:i+1], text)

@@ -1,9 +1,10 @@
 package cdl
 
 // chars prints a slab of char. Each row is a string without trailing zero bytes. In an
-// array of one dimension, a line feed also ends the output line, and the rest of the
-// row is a new string. ncdump does so in all arrays, and also after a trailing line
-// feed; its output then reads back differently, because each string is padded to a row.
+// array of one dimension, a line feed also ends the output line, and the rest of the row
+// is a new string. ncdump also splits rows in arrays of more dimensions, and after a
+// trailing line feed. Its output is then read back differently, because each string is
+// padded to a row.
 func (r *rows) chars(vals []byte) {
 	last := r.rowLen() - 1
 	for _, c := range vals {

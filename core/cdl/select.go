@@ -12,8 +12,8 @@ import (
 const minLine = 10
 
 // Check returns an error if ds does not fit the options: ncerr.ErrNoVar for an unknown
-// name in Vars, ncerr.ErrNoGroup for one in Groups, ncerr.ErrInvalid for a LineLength
-// below 10. Write calls Check itself.
+// name in Vars, ncerr.ErrNoGroup for an unknown name in Groups, and ncerr.ErrInvalid for
+// a LineLength below 10. Write calls Check itself.
 func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
 	if n := o.LineLength; n != 0 && n < minLine {
 		return ncerr.Errorf(ncerr.ErrInvalid, "dump", "", "line length %d is less than %d", n, minLine)
@@ -55,8 +55,8 @@ func (o *WriteOptions) wantsGroup(g *nczarr.Group) bool {
 	return len(o.Groups) == 0 || slices.ContainsFunc(o.Groups, func(name string) bool { return meansGroup(name, g) })
 }
 
-// lineMax returns the maximum column of values on a line: the line length minus space
-// for the delimiter.
+// lineMax returns the maximum column of values on a line: the line length minus the width
+// of the delimiter.
 func (o *WriteOptions) lineMax() int {
 	if o.LineLength == 0 {
 		return 78
@@ -68,8 +68,8 @@ func anyGroup(g *nczarr.Group, name string) bool {
 	return meansGroup(name, g) || slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyGroup(sub, name) })
 }
 
-// meansGroup reports whether a name of Groups refers to g. It is a simple name or the
-// path from the root of the dataset.
+// meansGroup reports whether a name of Groups refers to g. The name is a simple name or
+// the path from the root of the dataset.
 //
 // Source: netcdf-c ncdump, option -g.
 func meansGroup(name string, g *nczarr.Group) bool {
@@ -96,15 +96,15 @@ func anyVar(g *nczarr.Group, name string) bool {
 	return slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyVar(sub, name) })
 }
 
-// lostVar reports whether name refers to a node that could not be opened.
+// lostVar reports whether name is the name of a node that could not be opened.
 func lostVar(ds *nczarr.Dataset, name string) bool {
 	return slices.ContainsFunc(ds.Problems(), func(q nczarr.Problem) bool {
 		return strings.HasSuffix(q.Path, "/"+strings.TrimPrefix(name, "/"))
 	})
 }
 
-// means reports whether a name of Vars refers to v. It is a simple name, an absolute
-// path, or the end of a path.
+// means reports whether a name of Vars refers to v. The name is a simple name, an
+// absolute path, or the end of a path.
 //
 // Source: netcdf-c ncdump, option -v. With an absolute path, ncdump finds no variable
 // of the root.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// sink is a buffered writer with a sticky error. Printing continues after an error; err
-// and flush return it.
+// sink is a buffered writer with a sticky error. After an error all output is discarded,
+// and err and flush return the error.
 type sink struct{ w *bufio.Writer }
 
 // newSink returns a sink that fails when ctx is done.
@@ -20,7 +20,7 @@ func newSink(ctx context.Context, w io.Writer) sink {
 
 // interruptible is a writer that fails when its context is done.
 type interruptible struct {
-	ctx context.Context //nolint:containedctx // lives as long as one Write
+	ctx context.Context //nolint:containedctx // the context has the lifetime of one Write
 	w   io.Writer
 }
 
@@ -48,7 +48,7 @@ func (s sink) pad(n int) {
 	}
 }
 
-// err returns the first error of the writer.
+// err returns the first error from the writer.
 func (s sink) err() error {
 	_, err := s.w.Write(nil)
 	return ncerr.Wrap("write cdl", "", err)

@@ -87,7 +87,7 @@ const (
 )
 
 // splitCodecs divides a chain into the filters that have an attribute of their own and
-// the text of _Filter. deflate is -1 if the chain has no deflate. If whole is set,
+// the value of _Filter. deflate is -1 if the chain has no deflate. If whole is set,
 // _Filter contains every filter.
 func splitCodecs(known codec.Catalog, chain []zarr.CodecSpec, whole bool) (shuffle bool, deflate int32, sum bool, filters string) {
 	deflate = -1

@@ -16,12 +16,12 @@ func (p *parser) parseType(g *Group, first token) error {
 	class := "vlen"
 	switch {
 	case first.text == "compound" || first.text == "struct" || first.text == "structure":
-		name, class = p.tok, "compound" // compound NAME {
+		name, class = p.tok, "compound" // the declaration is "compound NAME {"
 	case first.text == "opaque" || p.is("("):
 		if first.text == "opaque" {
 			class = "opaque"
 		}
-		for range 3 { // opaque(5) NAME, int(*) NAME
+		for range 3 { // tokens of "opaque(5) NAME" or "int(*) NAME"
 			if err := p.advance(); err != nil {
 				return err
 			}
@@ -36,14 +36,14 @@ func (p *parser) parseType(g *Group, first token) error {
 		return p.unexpected("name of a type")
 	}
 	if p.mapTypes {
-		return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined (%s): NCZarr does not support it, and no type of NCZarr represents its values without loss", name.text, class)
+		return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined (%s): NCZarr does not support the type, and no type of NCZarr represents its values without loss", name.text, class)
 	}
 	return p.refuseType(name)
 }
 
 // refuseType returns the error for a type that is not mapped.
 func (p *parser) refuseType(name token) error {
-	return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined: NCZarr does not support it", name.text)
+	return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined: NCZarr does not support the type", name.text)
 }
 
 // parseEnum parses "enum NAME { member = 1, ... } ;" after the base type.
@@ -94,7 +94,7 @@ func (p *parser) parseMember(e *Enum) error {
 	}
 	switch {
 	case strings.ContainsAny(name.text, " \t\n\r\v\f"):
-		return fail(ncerr.ErrUnsupported, p.name, name.pos, "member %q of type %q contains white space: it would be two words in flag_meanings", name.text, e.Name)
+		return fail(ncerr.ErrUnsupported, p.name, name.pos, "member %q of type %q contains white space: the name would become two words in flag_meanings", name.text, e.Name)
 	case e.find(name.text) != nil:
 		return p.fail(name.pos, "member %q is already declared", name.text)
 	}
@@ -104,7 +104,7 @@ func (p *parser) parseMember(e *Enum) error {
 	if p.tok.kind != tokValue {
 		return p.unexpected("integer")
 	}
-	bits, why := bitsOf(p.tok.val, uint(8*e.Base.Size())) // from 8 to 64
+	bits, why := bitsOf(p.tok.val, uint(8*e.Base.Size())) // the width is from 8 to 64
 	if why != "" {
 		return fail(ncerr.ErrConvert, p.name, p.tok.pos, "%s", why)
 	}

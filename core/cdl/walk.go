@@ -7,7 +7,7 @@ type dataSink interface {
 	// begin starts a list of values. outer holds the index in each enclosing list; pos
 	// is the position of the list.
 	begin(outer []int64, pos Pos) error
-	// value receives the next value. *v is valid only until it returns.
+	// value receives the next value. *v is valid only during the call.
 	value(v *Value) error
 	// end ends the list of values.
 	end() error
@@ -19,7 +19,7 @@ type dataSink interface {
 type walker struct {
 	*parser
 	v      *Var
-	starts []int // see blocks
+	starts []int // first dimension of each block; see blocks
 	sink   dataSink
 }
 
@@ -33,8 +33,8 @@ func (f *File) walk(v *Var, sink dataSink) error {
 	return w.lists(0, nil)
 }
 
-// lists parses the list of a block: of values in the last block, and of lists for the
-// next block in the others.
+// lists parses the list of a block. The items are values in the last block, and lists for
+// the next block in the other blocks.
 func (w *walker) lists(level int, outer []int64) error {
 	if level == len(w.starts)-1 {
 		if err := w.sink.begin(outer, w.tok.pos); err != nil {

@@ -2,8 +2,8 @@ package cdl
 
 import "fmt"
 
-// Warnings returns one line for each value that [Build] stores differently from the
-// text: NIL in attributes, because Zarr attributes cannot represent absent strings.
+// Warnings returns one line for each NIL in an attribute. [Build] stores an empty string
+// in its place, because Zarr attributes cannot represent absent strings.
 func (f *File) Warnings() []string {
 	var list []string
 	check := func(attrs []*Attr) {

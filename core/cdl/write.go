@@ -48,8 +48,8 @@ type WriteOptions struct {
 	// Notes adds comments with the indices of values, in the order Index.
 	Notes Notes
 	Index IndexOrder
-	// OnProblem is called for everything that is left out because it cannot be read.
-	// nil drops the report; Write still returns the error.
+	// OnProblem is called for everything that is left out because it cannot be read. If
+	// OnProblem is nil, problems are not reported, but Write still returns the error.
 	OnProblem func(nczarr.Problem)
 }
 
@@ -57,21 +57,22 @@ type WriteOptions struct {
 // Build hold at a time.
 const MaxSlab = 4 << 20
 
-// Write prints ds as ncdump does, byte for byte. The exceptions are texts that would
+// Write prints ds as ncdump does, byte for byte. The exceptions are values that would be
 // read back differently: char arrays with line feeds, or with zero bytes if the fill
-// value is another byte, and the chunk sizes of scalars. Like ncdump, Write loses zero
-// bytes at the end of text along an unlimited dimension, so that the dimension may read
-// back shorter.
+// value is another byte, and the chunk sizes of scalars. Like ncdump, Write omits zero
+// bytes at the end of char data along an unlimited dimension, so the dimension may be
+// shorter when the output is read back.
 //
 // A node that could not be opened, and a variable whose values cannot be read, is
-// reported to OnProblem and left out. Write prints the rest and then returns an error
-// of the kind of the first problem (see errors.Join). If reading fails in the middle of
-// a large variable, the values already printed have no closing semicolon, so that the
-// text is not valid CDL.
+// reported to OnProblem and left out. Write prints the rest and then returns an error of
+// the kind of the first problem (see errors.Join). If reading fails in the middle of a
+// large variable, the values already printed have no closing semicolon, so that the
+// output is not valid CDL.
 //
-// The error is ncerr.ErrNoVar for an unknown name in Vars, ncerr.ErrNoGroup for one in
-// Groups and ncerr.ErrInvalid for a LineLength below 10; nothing is printed then.
-// Errors of w and of the context end the output. ds may be read concurrently.
+// The error is ncerr.ErrNoVar for an unknown name in Vars, ncerr.ErrNoGroup for an
+// unknown name in Groups and ncerr.ErrInvalid for a LineLength below 10. In these cases
+// nothing is printed. Errors from w and the context end the output. ds may be read
+// concurrently.
 //
 // Source: netcdf-c ncdump.
 func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) error {
@@ -115,7 +116,7 @@ func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *Writ
 
 // printer is the state of one Write.
 type printer struct {
-	ctx      context.Context //nolint:containedctx // as long as the call
+	ctx      context.Context //nolint:containedctx // the context has the lifetime of one Write
 	ds       *nczarr.Dataset
 	w        sink
 	opts     WriteOptions
@@ -238,8 +239,8 @@ func (p *printer) groupAttrs(g *nczarr.Group, indent int) {
 	}
 }
 
-// attr prints one attribute. If m is not nil, numbers are also printed as dates. A
-// string attribute has its type in front, unlike other text.
+// attr prints one attribute. If m is not nil, numbers are also printed as dates. A string
+// attribute is printed with its type, unlike a char attribute.
 func (p *printer) attr(owner string, a nczarr.Attr, indent int, m *moments) {
 	p.w.pad(indent)
 	p.w.str("\t\t")
@@ -249,7 +250,7 @@ func (p *printer) attr(owner string, a nczarr.Attr, indent int, m *moments) {
 	p.w.str(escapeName(owner))
 	switch owner {
 	case "variables", "dimensions", "data", "group", "types":
-		p.w.char(' ') // otherwise it would be parsed as the start of a section
+		p.w.char(' ') // without the space the name would be parsed as the start of a section
 	}
 	p.buf = p.f.appendAttr(p.buf[:0], a.Value)
 	p.w.printf(":%s = %s ;", escapeName(a.Name), p.buf)

@@ -2,7 +2,8 @@
 // selection overlaps, where the selected elements are inside each chunk and in the
 // caller's array, and how chunk keys are encoded.
 //
-// It imports only core/ncerr, and is used by core/zarr, core/manifest and core/nczarr.
+// It imports only core/ncerr. The packages core/zarr, core/manifest and core/nczarr use
+// it.
 package chunk
 
 import (
@@ -24,12 +25,12 @@ type Selection struct {
 	Start, Count, Stride []int64
 }
 
-// All returns a selection of everything in shape.
+// All returns a selection of all elements of shape.
 func All(shape []int64) Selection {
 	return Selection{Start: make([]int64, len(shape)), Count: append([]int64(nil), shape...)}
 }
 
-// Len returns the number of selected elements; 1 for rank 0.
+// Len returns the number of selected elements. It is 1 for rank 0.
 func (s Selection) Len() int64 { return Product(s.Count) }
 
 // step returns the stride of dimension d.
@@ -48,12 +49,12 @@ func (s Selection) Last(d int) int64 {
 	return s.Start[d] + (s.Count[d]-1)*s.step(d)
 }
 
-// Check returns nil if s lies within shape. The error is ErrRange for an index outside,
-// ErrInvalid for a different rank, a negative number or a stride below 1, and ErrLimit
-// for too many elements. In a dimension of length 0, Count must be 0.
+// Check returns nil if s lies within shape. The error is ErrRange for an index outside
+// shape, ErrInvalid for a different rank, a negative number or a stride below 1, and
+// ErrLimit for too many elements. In a dimension of length 0, Count must be 0.
 func (s Selection) Check(shape []int64) error {
 	if len(s.Start) != len(shape) || len(s.Count) != len(shape) || s.Stride != nil && len(s.Stride) != len(shape) {
-		return ncerr.Errorf(ncerr.ErrInvalid, "select", "", "the selection has %d dimensions, but the array has %d", len(s.Start), len(shape))
+		return ncerr.Errorf(ncerr.ErrInvalid, "select", "", "Start, Count and Stride have %d, %d and %d entries, but the array has %d dimensions", len(s.Start), len(s.Count), len(s.Stride), len(shape))
 	}
 	total := int64(1)
 	for d, n := range shape {
@@ -65,7 +66,7 @@ func (s Selection) Check(shape []int64) error {
 			return ncerr.Errorf(ncerr.ErrRange, "select", "", "dimension %d: start %d, count %d, stride %d is outside the length %d", d, start, count, step, n)
 		}
 		if count > 0 && total > math.MaxInt64/count {
-			return ncerr.Errorf(ncerr.ErrLimit, "select", "", "the selection has more than %d elements", int64(math.MaxInt64))
+			return ncerr.Errorf(ncerr.ErrLimit, "select", "", "the selection has more than the limit of %d elements", int64(math.MaxInt64))
 		}
 		total *= count
 	}

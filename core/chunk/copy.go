@@ -13,23 +13,23 @@ type Mover struct {
 	offIn  int64
 	buf    [line * line]byte
 	square bool  // copy the first two loops in squares
-	merged int   // number of loops within a piece, see Pieces
-	base   int64 // offset of the field in an element of the chunk, see Field
+	merged int   // number of loops within a piece; see Pieces
+	base   int64 // offset of the field in an element of the chunk; see Field
 }
 
 type loop struct{ n, out, in int64 }
 
 // NewMover returns a Mover for plan with elements of elem bytes. count is the shape of
-// the selection and chunks that of a chunk. transpose, if not nil, is the order in
-// which a chunk stores its dimensions: stored dimension i is dimension transpose[i].
+// the selection, and chunks is the shape of a chunk. transpose, if not nil, is the order
+// in which a chunk stores its dimensions: stored dimension i is dimension transpose[i].
 func NewMover(plan *Plan, count, chunks []int64, transpose []int, elem int) *Mover {
 	m := &Mover{elem: int64(elem), plan: plan, outer: strides(count, nil, elem), inner: strides(chunks, transpose, elem)}
 	m.loops = make([]loop, 0, len(count))
 	return m
 }
 
-// Field makes m copy one field of structures. Elements of the chunk have size bytes,
-// and the field is at offset. The element size passed to NewMover is that of the field,
+// Field makes m copy one field of structures. Elements of the chunk have size bytes, and
+// the field is at offset. The element size passed to NewMover is the size of the field,
 // and applies to the selection's array.
 func (m *Mover) Field(size, offset int) {
 	for d := range m.inner {
@@ -173,8 +173,8 @@ func (m *Mover) walk(array, chunk []byte, out, in int64, k int, scatter bool) {
 	copyRuns(dst, src, d, s, ds, ss, l.n, m.run)
 }
 
-// copyRuns copies n runs of run bytes each, with strides ds and ss. Common element
-// sizes have their own loops, because calling copy takes longer than such a move.
+// copyRuns copies n runs of run bytes each, with strides ds and ss. Common element sizes
+// have their own loops, because a call to copy takes longer than moving so few bytes.
 func copyRuns(dst, src []byte, d, s, ds, ss, n, run int64) {
 	switch run {
 	case 1:

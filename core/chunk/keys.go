@@ -36,7 +36,7 @@ func (k Keys) Append(dst []byte, index []int64) []byte {
 }
 
 // Parse returns the grid position that a key represents in a grid of the given rank, or
-// nil if it is not the key of a chunk.
+// nil if the key is not the key of a chunk.
 func (k Keys) Parse(key string, rank int) []int64 {
 	if rank == 0 {
 		if key == string(k.Append(nil, nil)) {

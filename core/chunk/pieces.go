@@ -4,7 +4,7 @@ package chunk
 // size and are in ascending order.
 type Pieces struct {
 	N    int64 // number of pieces, at least 1
-	Size int64 // size of each in bytes
+	Size int64 // size of each piece in bytes
 	// Direct is set if each piece is also one run of bytes in the selection's array.
 	Direct bool
 }
@@ -36,7 +36,7 @@ func (m *Mover) Pieces(proj Projection, gap int64) (p Pieces, ok bool) {
 }
 
 // Piece returns the offsets in bytes of piece i in the selection's array and in the
-// chunk. It refers to the most recent call of Pieces.
+// chunk. The pieces are the result of the most recent call to Pieces.
 func (m *Mover) Piece(i int64) (out, in int64) {
 	out, in = m.offOut, m.offIn
 	for _, l := range m.loops[m.merged:] {

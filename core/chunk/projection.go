@@ -65,7 +65,8 @@ func NewPlan(sel Selection, chunks []int64) (*Plan, error) {
 	return p, nil
 }
 
-// Len returns the number of overlapping chunks: 0 for an empty selection, 1 for rank 0.
+// Len returns the number of overlapping chunks: 0 for an empty selection, and 1 for rank
+// 0.
 func (p *Plan) Len() int64 { return p.total }
 
 // Rank returns the number of dimensions.
@@ -94,7 +95,7 @@ func (d *planDim) span(k int64) Span {
 	}
 	// Use unsigned integers, since the chunk may extend beyond the largest int64.
 	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // the operands are not negative, and neither is the result
-	j1 := int64(min(uint64(d.count)-1, beyond/uint64(d.step)))  // at most count-1
+	j1 := int64(min(uint64(d.count)-1, beyond/uint64(d.step)))  // j1 is at most count-1
 	return Span{Index: c, First: d.start + j0*d.step - lo, N: j1 - j0 + 1, Out: j0}
 }
 

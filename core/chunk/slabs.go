@@ -10,7 +10,7 @@ type Slabs struct {
 	// Sel is the current selection, which Next modifies.
 	Sel   Selection
 	dim   int   // the dimension that is divided
-	step  int64 // number of its indices in one slab
+	step  int64 // number of indices of that dimension in one slab
 	begun bool
 	empty bool
 }
@@ -96,7 +96,7 @@ func (s *Slabs) clip() {
 }
 
 // UpTo returns the part of Sel, in whole chunks, that contains its first n elements. A
-// selection of that shape has them in the same order.
+// selection of that shape contains these elements in the same order.
 func (s *Slabs) UpTo(n int64) []int64 {
 	count := slices.Clone(s.Sel.Count)
 	for d := range count {

@@ -11,7 +11,7 @@ import (
 )
 
 // DecodeMany decodes all jobs in any order, with up to GOMAXPROCS workers. It calls
-// sink once for each job, from one goroutine at a time. Concurrent calls of
+// sink once for each job, from one goroutine at a time. Concurrent calls to
 // DecodeMany are possible, each with its own sink.
 //
 // If Job.Dst has room for the largest output, which is Limit, or DecodedSize if Limit
@@ -20,11 +20,11 @@ import (
 // it in Dst. If sizes vary, Limit also bounds the data between the steps in
 // proportion.
 //
-// DecodeMany returns errors of the call as a whole, such as the end of ctx. Jobs for
-// which sink was not called are then not done. Errors of one job go to the sink, with
-// the id of the step: ncerr.ErrCorrupt for bad input, for a wrong decoded size and
-// for output beyond the limit, ErrFilter for a failure of the codec, and
-// ErrShortBuffer if Limit is less than the size of a fixed-size chunk.
+// DecodeMany returns an error if the call as a whole fails, for example because ctx has
+// ended. In that case the jobs for which sink was not called are not done. An error of a
+// single job goes to the sink, with the id of the step: ncerr.ErrCorrupt for bad input,
+// for a wrong decoded size and for output beyond the limit, ErrFilter for a failure of
+// the codec, and ErrShortBuffer if Limit is less than the size of a fixed-size chunk.
 func (p *Pipeline) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return p.many(ctx, decode, jobs, sink)
 }
@@ -36,14 +36,14 @@ func (p *Pipeline) EncodeMany(ctx context.Context, jobs []driver.Job, sink drive
 	return p.many(ctx, encode, jobs, sink)
 }
 
-// Decode decodes src to dst and returns the length. The limit is len(dst), and the
-// errors are those of DecodeMany. dst and src must not overlap.
+// Decode decodes src to dst and returns the length. The limit is len(dst), and the errors
+// are the same as for DecodeMany. dst and src must not overlap.
 func (p *Pipeline) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return p.one(ctx, decode, dst, src)
 }
 
-// Encode encodes src to dst and returns the length. A dst of MaxEncoded bytes is
-// always large enough. The errors are those of EncodeMany.
+// Encode encodes src to dst and returns the length. A dst of MaxEncoded bytes is always
+// large enough. The errors are the same as for EncodeMany.
 func (p *Pipeline) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return p.one(ctx, encode, dst, src)
 }
@@ -78,7 +78,7 @@ func (p *Pipeline) oneStaged(ctx context.Context, d direction, job driver.Job) (
 	return n, err
 }
 
-// local reports whether all steps are codecs in this process.
+// local reports whether all steps run in this process.
 func (p *Pipeline) local() bool {
 	return len(p.stages) == 0 || len(p.stages) == 1 && p.stages[0].run == nil
 }
@@ -90,8 +90,9 @@ func (p *Pipeline) worker() *worker {
 	return new(worker)
 }
 
-// release keeps w for the next chunk. If sizes vary, it drops large buffers, so that
-// the kept buffers of all cores together do not exceed the maximum size of one chunk.
+// release returns w to the pool for the next chunk. If sizes vary, it drops large
+// buffers, so that the pooled buffers of all cores together do not exceed the maximum
+// size of one chunk.
 func (p *Pipeline) release(w *worker) {
 	if !p.exact() {
 		most := p.DecodedSize() / int64(runtime.GOMAXPROCS(0))
@@ -140,7 +141,7 @@ func (p *Pipeline) serial(ctx context.Context, d direction, jobs []driver.Job, s
 	return nil
 }
 
-// batch is one call of DecodeMany or EncodeMany.
+// batch is one call to DecodeMany or EncodeMany.
 type batch struct {
 	p    *Pipeline
 	d    direction
@@ -149,7 +150,7 @@ type batch struct {
 	next atomic.Int64
 	done atomic.Int64
 
-	mu   sync.Mutex // guards err and calls of sink
+	mu   sync.Mutex // guards err and calls to sink
 	sink driver.Sink
 	err  error
 }
@@ -209,17 +210,17 @@ func (p *Pipeline) ceiling(d direction, job *driver.Job) (top int64, dst []byte)
 	return top, dst
 }
 
-// before checks the sizes of a job before it is done.
+// before checks the sizes of a job before the job runs.
 func (p *Pipeline) before(d direction, job *driver.Job, top int64) error {
 	size := p.specs[0].MaxBytes
 	if d == decode {
 		if p.exact() && top < size {
-			return ncerr.Errorf(ncerr.ErrShortBuffer, "decode", "", "the chunk has %d bytes, the limit is %d", size, top)
+			return ncerr.Errorf(ncerr.ErrShortBuffer, "decode", "", "the chunk has %d bytes, more than the limit of %d", size, top)
 		}
 		return nil
 	}
 	if n := int64(len(job.Src)); n > size || p.exact() && n != size {
-		return ncerr.Errorf(ncerr.ErrInvalid, "encode", "", "the input has %d bytes, the chunk %d", n, size)
+		return ncerr.Errorf(ncerr.ErrInvalid, "encode", "", "the input has %d bytes, not %d", n, size)
 	}
 	return nil
 }
@@ -233,7 +234,7 @@ func (p *Pipeline) after(d direction, out []byte, top int64) error {
 	case d == decode && p.exact() && n != size:
 		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "the decoded chunk has %d bytes, not %d", n, size)
 	case d == decode && n > top:
-		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "the decoded data exceeds the limit of %d bytes", top)
+		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "the decoded data has more than the limit of %d bytes", top)
 	}
 	return nil
 }

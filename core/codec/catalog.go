@@ -30,7 +30,7 @@ func (c Catalog) ByHDF5(number uint32) (driver.Description, bool) {
 	return driver.Description{}, false
 }
 
-// DidYouMean is ncerr.DidYouMean for a codec id.
+// DidYouMean is like ncerr.DidYouMean for a codec id.
 func (c Catalog) DidYouMean(id string) string {
 	ids := make([]string, len(c))
 	for i := range c {

@@ -1,6 +1,6 @@
 // Package codec runs the codec chain of an array. It opens the steps in order,
 // checks every size, provides scratch memory, and names the step in errors. It also
-// defines the catalogue of codecs, which consists of the descriptions of filters.
+// defines the catalog of codecs, which consists of the descriptions of filters.
 //
 //	p, err := codec.Open(ctx, steps, driver.Spec{DType: t, Shape: shape}, filters.Lookup)
 //	...
@@ -11,7 +11,7 @@
 // plugin. The packages core/manifest (inner chains of shards) and core/nczarr use
 // this package.
 //
-// Stored bytes are untrusted. The spec at each point of the chain, which is fixed
-// when the chain is opened, limits the output of a step. A chunk that decodes to more
-// is refused, and no buffer grows beyond the limit.
+// Stored bytes are untrusted. The spec at each point of the chain, which is fixed when
+// the chain is opened, limits the output of a step. A chunk that decodes to more bytes is
+// an error, and no buffer grows beyond the limit.
 package codec

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// fakes provides codecs with one special behaviour each.
+// fakes provides codecs with one special behavior each.
 type fakes struct{}
 
 func (fakes) Describe() []driver.Description { return nil }

@@ -18,9 +18,9 @@ import (
 // stores the size of a block.
 const blosc = 32001
 
-// FromHDF5 returns the step for an HDF5 filter with the given parameters. They may be
-// the visible parameters of a netCDF attribute or the working parameters of an HDF5
-// file, which the library has completed. elem is the size of an element in bytes,
+// FromHDF5 returns the step for an HDF5 filter with the given parameters. The parameters
+// may be the visible parameters of a netCDF attribute or the working parameters of an
+// HDF5 file, which the library has completed. elem is the size of an element in bytes,
 // which shuffle needs if the parameters do not contain it.
 //
 // The description of the codec maps the numbers to its parameters and contains the
@@ -81,7 +81,7 @@ func fromHDF5(id string, p *driver.Param, params []uint32, elem int) (any, error
 	case p.Type == driver.BoolParam:
 		return n != 0, nil
 	case p.Type == driver.TextParam && uint64(n) >= uint64(len(p.Choices)):
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %s must be 0 to %d, not %d", p.Name, id, len(p.Choices)-1, n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %s must be from 0 to %d, not %d", p.Name, id, len(p.Choices)-1, n)
 	case p.Type == driver.TextParam:
 		return p.Choices[n], nil
 	case p.Min < 0:
@@ -92,18 +92,18 @@ func fromHDF5(id string, p *driver.Param, params []uint32, elem int) (any, error
 
 // appendMember appends a member to a JSON object. The caller writes the closing brace.
 func appendMember(doc json.RawMessage, name string, value any) json.RawMessage {
-	text, _ := json.Marshal(value) // a number, a bool or a string
+	text, _ := json.Marshal(value) // Marshal cannot fail for a number, a bool or a string
 	key, _ := json.Marshal(name)
 	return fmt.Appendf(doc, "%c%s:%s", "{,"[min(len(doc), 1)], key, text)
 }
 
-// ToHDF5 returns the HDF5 filter number and the visible parameters of the codec id.
-// doc holds the parameters of the codec as a JSON object, or is empty. Visible
-// parameters are those that the library does not compute. For shuffle that is the
-// element size, if it is stated. ToHDF5 accepts numbers written as text, as netCDF-C
-// before 4.10 wrote them. Missing parameters have the described default. The error is
-// of kind ncerr.ErrNoFilter if the codec has no HDF5 number, and ErrInvalid for
-// invalid parameters.
+// ToHDF5 returns the HDF5 filter number and the visible parameters of the codec id. doc
+// holds the parameters of the codec as a JSON object, or is empty. Visible parameters are
+// those that the library does not compute. For shuffle it is the element size, if doc
+// contains it. ToHDF5 accepts numbers written as strings, as netCDF-C before 4.10 wrote
+// them. Missing parameters have the described default. The error is of kind
+// ncerr.ErrNoFilter if the codec has no HDF5 number, and ErrInvalid for invalid
+// parameters.
 func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params []uint32, err error) {
 	d, _ := c.Find(id)
 	if d.HDF5 == 0 {
@@ -124,7 +124,7 @@ func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params [
 		switch {
 		case !ok:
 			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %q: %s cannot be represented in 32 bits", p.Name, id, have[p.Name])
-		case n == 0 && p.Input == driver.InputSize: // not stated
+		case n == 0 && p.Input == driver.InputSize: // the parameters do not contain the size
 			continue
 		case len(params) < p.HDF5:
 			params = append(params, make([]uint32, p.HDF5-len(params))...)
@@ -153,7 +153,7 @@ func toHDF5(p *driver.Param, raw json.RawMessage) (uint32, bool) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f != math.Trunc(f) || f < math.MinInt32 || f > math.MaxUint32 {
-		return 0, text == "" // the codec reports a missing required parameter
+		return 0, text == "" // the codec reports that a required parameter is missing
 	}
 	return uint32(int64(f)), true // two's complement for negative values
 }

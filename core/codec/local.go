@@ -2,14 +2,14 @@ package codec
 
 import "github.com/seed-695719ce/nczarr/core/codec/driver"
 
-// MaxInput returns the maximum size in bytes of an encoded chunk that can be decoded.
-// It is larger than MaxEncoded, because other writers may need more than our
-// encoders. skip is the chunk's filter mask.
+// MaxInput returns the maximum size in bytes of an encoded chunk that can be decoded. It
+// is larger than MaxEncoded, because chunks from other writers may be larger than chunks
+// from the encoders of this module. skip is the chunk's filter mask.
 func (p *Pipeline) MaxInput(skip uint32) int64 { return p.limit(len(p.specs)-1, decode, skip) }
 
-// LendInput returns n bytes of memory for encoded chunks that DecodeMany reads without
-// a copy. It returns nil if the chain has no such memory; then any memory may be
-// used. See driver.InputLender for the rules. LendInput is safe for concurrent use.
+// LendInput returns n bytes of memory for encoded chunks that DecodeMany reads without a
+// copy. It returns nil if the chain has no such memory. The caller may then use any
+// memory. See driver.InputLender for the rules. LendInput is safe for concurrent use.
 func (p *Pipeline) LendInput(n int64) (mem []byte, release func()) {
 	if len(p.stages) == 0 {
 		return nil, nil
@@ -20,6 +20,6 @@ func (p *Pipeline) LendInput(n int64) (mem []byte, release func()) {
 	return nil, nil
 }
 
-// Local reports whether all steps run in this process. Then single calls are as
-// cheap as batches.
+// Local reports whether all steps run in this process. If so, single calls are as cheap
+// as batches.
 func (p *Pipeline) Local() bool { return p.local() }

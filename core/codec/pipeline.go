@@ -22,14 +22,14 @@ type Lookup func(id string) (driver.Provider, error)
 // step.
 const MaxSteps = 32
 
-// Pipeline is the opened chain of one array. It is safe for concurrent use, except
-// that no call may be made during or after Close.
+// Pipeline is the opened chain of one array. It is safe for concurrent use, except that
+// callers must make no call during or after Close.
 type Pipeline struct {
 	ids     []string
 	specs   []driver.Spec // specs[i] is the input of step i; one more than steps
 	widest  int64         // largest MaxBytes of specs
-	stages  []stage       // in encode order
-	workers sync.Pool     // of *worker
+	stages  []stage       // stages in encode order
+	workers sync.Pool     // elements are *worker
 }
 
 // stage is a run of steps [lo, hi) that consists either of codecs in this process or
@@ -52,7 +52,7 @@ type stage struct {
 // does not accept its input. It contains the id and the position of the step.
 func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Lookup) (*Pipeline, error) {
 	if len(steps) > MaxSteps {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "%d steps exceed the limit of %d", len(steps), MaxSteps)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "the chain has %d steps, more than the limit of %d", len(steps), MaxSteps)
 	}
 	if err := complete(&in); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Looku
 			err = ncerr.ErrNoFilter
 		}
 		if reason, ok := Refused(s.ID); ok && ncerr.KindOf(err) == ncerr.ErrNoFilter {
-			err = ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec is not offered: %s", reason)
+			err = ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec is not supported: %s", reason)
 		}
 		if err != nil {
 			return nil, openError(err, s.ID, i, len(steps))
@@ -149,7 +149,7 @@ const (
 // push appends the output spec of step i.
 func (p *Pipeline) push(s driver.Spec, id string, i, n int) error {
 	if s.MaxBytes < 0 {
-		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "negative size in the output spec"), id, i, n)
+		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "the output spec has a negative size"), id, i, n)
 	}
 	if in := p.specs[0].MaxBytes; (s.MaxBytes-expansionSlack)/maxExpansion > in {
 		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "the output spec says that a chunk of %d bytes becomes up to %d bytes, more than %d times as many", in, s.MaxBytes, maxExpansion), id, i, n)
@@ -169,7 +169,7 @@ func openError(err error, id string, i, n int) error {
 	}
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Key == id && (e.Kind == ncerr.ErrNoFilter || e.Op == opOpen) && e.Err != nil {
-		err = e.Err // its codec name would be repeated
+		err = e.Err // err would repeat the name of the codec
 	}
 	if n > 1 && i >= 0 {
 		err = fmt.Errorf("step %d of %d: %w", i+1, n, err)
@@ -181,8 +181,8 @@ func openError(err error, id string, i, n int) error {
 // it, with the id of the step that failed to open as the key.
 const opOpen = "open codec"
 
-// runError is openError for a run of steps [lo, hi) of n. It names the step that err
-// names. It omits the step number if several steps have that id.
+// runError is like openError for a run of steps [lo, hi) of n. It names the step that err
+// names, without a step number if several steps have the same id.
 func (p *Pipeline) runError(err error, lo, hi, n int) error {
 	var e *ncerr.Error
 	if !errors.As(err, &e) || e.Op != opOpen {
@@ -247,7 +247,7 @@ func (p *Pipeline) MaxEncoded() int64 { return p.specs[len(p.specs)-1].MaxBytes 
 // fill values in it.
 func (p *Pipeline) Specs() []driver.Spec { return append([]driver.Spec(nil), p.specs...) }
 
-// Empty reports whether the chain has no steps. Then encoded and decoded bytes are
+// Empty reports whether the chain has no steps. If so, encoded and decoded bytes are
 // equal.
 func (p *Pipeline) Empty() bool { return len(p.ids) == 0 }
 

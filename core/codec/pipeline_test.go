@@ -256,7 +256,7 @@ func TestRogues(t *testing.T) {
 		"panic": {ncerr.ErrFilter, `decode "panic": filter failed: panic: `},
 		"liar":  {ncerr.ErrFilter, `the codec claims 41 bytes of output in a buffer of 40`},
 		"raw":   {ncerr.ErrFilter, `decode "raw": filter failed: raw failure`},
-		"bomb":  {ncerr.ErrCorrupt, `decode "bomb": corrupt data: the decoded data exceeds the limit of 40 bytes`},
+		"bomb":  {ncerr.ErrCorrupt, `decode "bomb": corrupt data: the decoded data has more than the limit of 40 bytes`},
 		"late":  {ncerr.ErrFilter, `decode "late": filter failed`},
 	}
 	for id, c := range cases {

@@ -7,12 +7,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// manyStaged does the jobs of a chain with at least one driver.Pipeline, such as that
-// of a plugin. It runs one stage after the other on the whole batch. It copies the
-// output of a stage for the next one, because the output is only lent.
+// manyStaged does the jobs of a chain with at least one driver.Pipeline, such as the
+// pipeline of a plugin. It runs one stage after the other on the whole batch. It copies
+// the output of a stage for the next stage, because the output belongs to the Pipeline.
 func (p *Pipeline) manyStaged(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
 	cur := make([]driver.Job, 0, len(jobs)) // jobs that have not failed
-	index := make([]int, 0, len(jobs))      // their indices in jobs
+	index := make([]int, 0, len(jobs))      // indices in jobs of the elements of cur
 	for i := range jobs {
 		top, dst := p.ceiling(d, &jobs[i])
 		if err := p.before(d, &jobs[i], top); err != nil {
@@ -85,8 +85,8 @@ func (p *Pipeline) last(ctx context.Context, d direction, st *stage, jobs []driv
 	})
 }
 
-// runStage does one stage of all jobs. Limit and Dst of the jobs are those of its
-// output.
+// runStage does one stage of all jobs. Limit and Dst of the jobs apply to the output of
+// the stage.
 func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
 	if st.run == nil {
 		return p.localStage(ctx, d, st, jobs, sink)
@@ -101,7 +101,7 @@ func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []
 	count := 0
 	out := func(i int, out []byte, err error) {
 		if i < 0 || i >= len(jobs) || seen[i] {
-			return // ignore results of unknown jobs and repeated results
+			return // results of unknown jobs and repeated results are ignored
 		}
 		seen[i] = true
 		count++

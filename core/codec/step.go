@@ -24,23 +24,23 @@ func (d direction) String() string {
 	return "decode"
 }
 
-// eager is the size in bytes up to which scratch memory is allocated at once. A larger
-// buffer whose exact size is unknown grows as needed.
+// eager is the size in bytes up to which scratch memory is allocated in one piece. A
+// larger buffer whose exact size is unknown grows as needed.
 const eager = 16 << 20
 
 // name joins the ids of steps [lo, hi).
 func (p *Pipeline) name(lo, hi int) string { return strings.Join(p.ids[lo:hi], "+") }
 
-// fault adds the names of steps [lo, hi) to an error. It returns errors of the
-// caller's context and errors that already name a step unchanged. room is the size
-// of the output buffer.
+// fault adds the names of steps [lo, hi) to an error. It does not change an error from
+// the caller's context or an error that already names a step. room is the size of the
+// output buffer.
 func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int, room int) error {
 	if ncerr.IsContext(err) && ctx.Err() != nil {
 		return err
 	}
 	kind := ncerr.KindOf(err)
 	if kind == ncerr.ErrShortBuffer && d == decode {
-		err = ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the decoded data exceeds the limit of %d bytes", room)
+		err = ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the decoded data has more than the limit of %d bytes", room)
 		kind = ncerr.ErrCorrupt
 	}
 	if kind == 0 || kind == ncerr.ErrIO {
@@ -53,10 +53,10 @@ func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int
 	return ncerr.New(kind, d.String(), p.name(lo, hi), err)
 }
 
-// limit returns the maximum size at point i of the chain, which is the input of step
-// i. When decoding, it allows slightly more for bytes without structure, because
-// other writers may need more than our encoders. If steps are skipped, the sizes
-// between steps are unknown and limit uses the largest one.
+// limit returns the maximum size at point i of the chain, which is the input of step i.
+// When decoding, it allows slightly more for bytes without structure, because chunks from
+// other writers may be larger than chunks from the encoders of this module. If steps are
+// skipped, the sizes between steps are unknown and limit uses the largest one.
 func (p *Pipeline) limit(i int, d direction, skip uint32) int64 {
 	s := &p.specs[i]
 	n := s.MaxBytes
@@ -178,7 +178,7 @@ func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling 
 	return min(ceiling, max(eager, 8*int64(len(src)))), nil
 }
 
-// decodedSize calls DecodedSize. It turns a panic into an error of the chunk.
+// decodedSize calls DecodedSize. It turns a panic into an error for the chunk.
 func decodedSize(s driver.DecodedSizer, src []byte) (n int64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -188,7 +188,7 @@ func decodedSize(s driver.DecodedSizer, src []byte) (n int64, err error) {
 	return s.DecodedSize(src)
 }
 
-// call runs a codec. It turns a panic and an impossible length into an error of the
+// call runs a codec. It turns a panic or an impossible length into an error for the
 // chunk.
 func call(ctx context.Context, c driver.Codec, d direction, dst, src []byte) (n int, err error) {
 	defer func() {

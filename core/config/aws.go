@@ -40,10 +40,10 @@ func AWSFiles(env Env) []string {
 	return out
 }
 
-// LoadAWS reads the profiles of AWS files in order. Settings of later files override
-// those of earlier ones. Missing files are ignored. The map may be empty but is
-// never nil. LoadAWS skips lines and files that it cannot use and reports them in
-// problems, without their text, as [ParseAWS] does.
+// LoadAWS reads the profiles of AWS files in order. Settings in later files override
+// settings in earlier files. Missing files are ignored. The map may be empty but is never
+// nil. LoadAWS skips lines and files that it cannot use. It reports them in problems,
+// without their content, as [ParseAWS] does.
 func LoadAWS(files []string, read func(string) ([]byte, error)) (profiles map[string]AWSProfile, problems []error) {
 	profiles = map[string]AWSProfile{}
 	for _, name := range files {
@@ -57,13 +57,13 @@ func LoadAWS(files []string, read func(string) ([]byte, error)) (profiles map[st
 	return profiles, problems
 }
 
-// ParseAWS adds the profiles of one file to profiles. It reads the sections
-// [default], [NAME] and [profile NAME], and [services NAME] for the profiles that
-// refer to it. It skips other sections, such as [sso-session NAME], and indented
-// lines of profiles, which belong to nested settings. "#" and ";" begin a comment at
-// the start of a line or after a space. Each problem is an *ncerr.Error with
-// file:line, of kind ErrInvalid, or ErrLimit for a file of more than 64 KiB. It does
-// not contain the text of the line, which may be secret.
+// ParseAWS adds the profiles of one file to profiles. It reads the sections [default],
+// [NAME] and [profile NAME], and [services NAME] for the profiles that refer to it. It
+// skips other sections, such as [sso-session NAME], and indented lines of profiles, which
+// belong to nested settings. "#" and ";" begin a comment at the start of a line or after
+// a space. Each problem is an *ncerr.Error with file:line, of kind ErrInvalid, or
+// ErrLimit for a file of more than 64 KiB. It does not contain the line, which may be
+// secret.
 //
 // Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
 func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problems []error) {
@@ -109,7 +109,7 @@ func (f *awsFile) begin(line string) (err error) {
 	f.section, f.kind, err = awsSection(line)
 	f.service = ""
 	if f.kind == profileSection {
-		p := f.profiles[f.section] // a profile may have no settings
+		p := f.profiles[f.section] // the profile exists even without settings
 		f.profiles[f.section] = p
 	}
 	return err

@@ -35,7 +35,7 @@ type Config struct {
 	base  string            // directory of the last file that was read, or of the first possible one
 }
 
-// Options is a table [drivers.NAME] or [filters.NAME]. Its values are of type string,
+// Options is a table [drivers.NAME] or [filters.NAME]. Its values have the types string,
 // int64, float64 (finite), bool, []any and map[string]any.
 type Options map[string]any
 
@@ -56,14 +56,14 @@ type Plugins struct {
 	Dirs          []string      // directories searched in order, before the default ones
 	LockFile      string        // empty for the default; see Config.LockPath
 	AllowUnpinned bool          // run plugins that the lock file does not name
-	Isolation     Isolation     // where drivers and filters run
+	Isolation     Isolation     // whether drivers and filters run in separate processes
 	Sandbox       Sandbox       // whether plugin processes are confined
 	Roots         []string      // directories that drivers may access as a whole
 	MaxMemory     Size          // maximum memory of one plugin process; 0 means no limit
-	StartTimeout  time.Duration // from launch to the end of the handshake
-	CallTimeout   time.Duration // of one call; 0 means no limit
-	StopTimeout   time.Duration // from the request to stop until the plugin is killed
-	MaxRestarts   int           // of one plugin within one run of the program
+	StartTimeout  time.Duration // maximum time from launch to the end of the handshake
+	CallTimeout   time.Duration // maximum time of one call; 0 means no limit
+	StopTimeout   time.Duration // time from the request to stop until the plugin is killed
+	MaxRestarts   int           // maximum restarts of one plugin within one run of the program
 }
 
 // Isolation selects where drivers and filters run.
@@ -71,16 +71,16 @@ type Isolation string
 
 // The ways to run drivers and filters.
 const (
-	IsolationAuto      Isolation = "auto"    // in separate processes on platforms where that is cheap
-	IsolationProcess   Isolation = "process" // always in separate processes
-	IsolationInProcess Isolation = "inproc"  // built-in ones in this process; others are refused
+	IsolationAuto      Isolation = "auto"    // separate processes on platforms where they are cheap
+	IsolationProcess   Isolation = "process" // separate processes on all platforms
+	IsolationInProcess Isolation = "inproc"  // this process, for built-in drivers and filters only
 )
 
 // Remote configures access to high-latency stores.
 type Remote struct {
 	Attempts    int           // maximum attempts of one call, including the first
 	RetryBudget time.Duration // maximum total wait between the attempts of one call
-	CallTimeout time.Duration // of one attempt
+	CallTimeout time.Duration // maximum time of one attempt
 	InFlight    int           // maximum number of concurrent calls
 	MergeGap    Size          // maximum bytes between parts that are read together
 }
@@ -90,8 +90,8 @@ type Sandbox string
 
 // The ways to confine plugin processes.
 const (
-	SandboxAuto    Sandbox = "auto"    // as far as the system can
-	SandboxRequire Sandbox = "require" // completely; otherwise they are not started
+	SandboxAuto    Sandbox = "auto"    // confined as far as the system allows
+	SandboxRequire Sandbox = "require" // completely confined, or else not started
 	SandboxOff     Sandbox = "off"     // not confined
 )
 
@@ -111,7 +111,7 @@ func (o Options) Grants() (grants []string, rest Options, err error) {
 		grants = append(grants, text)
 	}
 	if !ok {
-		return nil, nil, ncerr.Errorf(ncerr.ErrInvalid, opRead, "grants", "not a list of strings")
+		return nil, nil, ncerr.Errorf(ncerr.ErrInvalid, opRead, "grants", "the value is not a list of strings")
 	}
 	rest = maps.Clone(o)
 	delete(rest, "grants")
@@ -120,21 +120,21 @@ func (o Options) Grants() (grants []string, rest Options, err error) {
 
 // Cache configures the local read-through cache of remote objects.
 type Cache struct {
-	Dir    string        // empty for no cache
+	Dir    string        // cache directory; empty means no cache
 	Size   Size          // maximum size on disk
-	MaxAge time.Duration // how long content is used without asking the store
+	MaxAge time.Duration // time for which content is used without a request to the store
 }
 
 // Limits holds the limits on input from stores.
 type Limits struct {
-	MaxChunk     Size  // one decoded chunk
-	MaxMetadata  Size  // one metadata document
-	MaxDocuments Size  // all metadata documents of one dataset
+	MaxChunk     Size  // size of one decoded chunk
+	MaxMetadata  Size  // size of one metadata document
+	MaxDocuments Size  // size of all metadata documents of one dataset
 	MaxElements  int64 // elements of one chunk
 	MaxChunks    int64 // chunks of a variable that is copied or dumped
 	MaxData      Size  // bytes of a variable that is copied or dumped
 	MaxKeys      int64 // keys that one listing holds in memory
-	MaxListing   Size  // bytes of those keys
+	MaxListing   Size  // bytes of the keys that one listing holds in memory
 	Workers      int   // chunks decoded concurrently; 0 means one per processor
 }
 
@@ -237,8 +237,8 @@ func Load(sources []Source, read func(string) ([]byte, error)) (*Config, error) 
 	return c, nil
 }
 
-// Parse merges the content of one file over the defaults. name is used in errors and
-// to resolve relative paths. The errors are those of [Load].
+// Parse merges the content of one file over the defaults. name is used in errors and to
+// resolve relative paths. The errors are the same as for [Load].
 func Parse(name string, data []byte) (*Config, error) {
 	c := Default()
 	c.base = filepath.Dir(name)

@@ -6,8 +6,8 @@ import "time"
 type Key struct {
 	Name    string `json:"name"`    // dotted name, such as "plugins.dirs"
 	Type    string `json:"type"`    // "string", "path", "list of paths", "bool", "int", "size", "duration", "table"
-	Default string `json:"default"` // as written in a file
-	Doc     string `json:"doc"`     // one or two sentences
+	Default string `json:"default"` // default value in the notation of a file
+	Doc     string `json:"doc"`     // description in one or two sentences
 }
 
 // Keys returns every key, grouped by table and in order of importance, as the
@@ -52,7 +52,7 @@ func specs() []spec {
 			paths(func(c *Config) *[]string { return &c.Plugins.Dirs }),
 		},
 		{
-			Key{"plugins.lock_file", "path", `""`, "The file that pins plugins by version and SHA-256. Empty means plugins.lock beside the configuration file."},
+			Key{"plugins.lock_file", "path", `""`, "The file that pins plugins by version and SHA-256. Empty means plugins.lock next to the configuration file."},
 			"", path(func(c *Config) *string { return &c.Plugins.LockFile }),
 		},
 		{

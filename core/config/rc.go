@@ -23,15 +23,15 @@ type RCEntry struct {
 // RCFile is an rc file to read.
 type RCFile struct {
 	Path string
-	// Local is set for a file in the current directory, which may belong to another
-	// user. LoadRC ignores its settings of servers and credentials.
+	// Local is set for a file in the current directory, which may belong to another user.
+	// LoadRC ignores the settings of servers and credentials in such a file.
 	Local bool
 }
 
-// RCFiles returns the rc files in reading order: .ncrc, .daprc and .dodsrc of the
-// home directory, then those of the current directory. Later files override earlier
-// ones. If $NCRCENV_IGNORE is not empty, RCFiles returns nil. $NCRCENV_RC replaces
-// all files by one, and $NCRCENV_HOME replaces the home directory.
+// RCFiles returns the rc files in reading order: .ncrc, .daprc and .dodsrc of the home
+// directory, then the same files of the current directory. Later files override earlier
+// ones. If $NCRCENV_IGNORE is not empty, RCFiles returns nil. $NCRCENV_RC names a single
+// file that replaces all others, and $NCRCENV_HOME replaces the home directory.
 //
 // Source: netcdf-c libdispatch/drc.c.
 func RCFiles(env Env) []RCFile {
@@ -71,9 +71,9 @@ func sensitive(key string) bool {
 }
 
 // LoadRC reads rc files in order. Missing files are ignored. Other programs use these
-// files too, so LoadRC skips what it cannot use and reports it in problems, as
-// described at [ParseRC]. If a local file sets keys that it must not set, LoadRC
-// ignores them and reports a problem of kind ErrPermission.
+// files too, so LoadRC skips lines that it cannot use and reports them in problems, as
+// described at [ParseRC]. If a local file sets keys that it must not set, LoadRC ignores
+// them and reports a problem of kind ErrPermission.
 func LoadRC(files []RCFile, read func(string) ([]byte, error)) (entries []RCEntry, problems []error) {
 	for _, f := range files {
 		data, err := readOptional(f.Path, read)
@@ -108,13 +108,13 @@ func ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
+		return nil, errors.New("the path is not a regular file")
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // only read
+	defer f.Close() // opened for reading
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
@@ -161,13 +161,13 @@ func ParseRC(name string, data []byte) (entries []RCEntry, problems []error) {
 	return entries, problems
 }
 
-// eachLine calls f for every line that is not blank, with its trimmed text, its
-// position as file:line, and whether it is indented. An error of f becomes a problem
-// at that position.
+// eachLine calls f for every line that is not blank, with the trimmed line, its position
+// as file:line, and whether it is indented. An error from f becomes a problem at that
+// position.
 func eachLine(name string, data []byte, problems *[]error, f func(line, at string, indented bool) error) {
 	if len(data) > maxFile {
 		*problems = append(*problems,
-			ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file has more than %d bytes", maxFile))
+			ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file has more than the limit of %d bytes", maxFile))
 		return
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")

@@ -28,13 +28,13 @@ type document struct {
 // decode parses data. A syntax error contains its line.
 func decode(name string, data []byte) (*document, error) {
 	if len(data) > maxFile {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file has more than %d bytes", maxFile)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file has more than the limit of %d bytes", maxFile)
 	}
 	d := &document{name: name}
 	number := 0
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
 		if number++; len(line) > maxLine {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, d.at(number), "the line has more than %d bytes", maxLine)
+			return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, d.at(number), "the line has more than the limit of %d bytes", maxLine)
 		}
 	}
 	meta, err := toml.Decode(string(data), &d.root)
@@ -49,7 +49,7 @@ func decode(name string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// masked returns a message of the decoder as one line and without quoted text of the
+// masked returns a message of the decoder as one line and without quoted parts of the
 // file, which may be secret.
 func masked(text string) string {
 	if first, last := strings.IndexAny(text, quotes), strings.LastIndexAny(text, quotes); first < last {
@@ -66,7 +66,7 @@ func masked(text string) string {
 
 const quotes = "\"'`"
 
-// fail returns an error at a line. Line 0 stands for the whole file.
+// fail returns an error at a line. Line 0 means the whole file.
 func (d *document) fail(line int, cause error) error {
 	return ncerr.New(ncerr.ErrInvalid, opRead, d.at(line), cause)
 }
@@ -79,8 +79,8 @@ func (d *document) at(line int) string {
 	return d.name + ":" + strconv.Itoa(line)
 }
 
-// refuse is a TOML value that never decodes. The error of the decoder then contains
-// the position of the value, which the decoder does not reveal in another way.
+// refuse is a TOML value that never decodes. The error from the decoder contains the
+// position of the value, which the decoder does not reveal in another way.
 type refuse struct{}
 
 var errRefuse = errors.New("refused")
@@ -208,7 +208,7 @@ func (c *Config) applyKeys(d *document, table member) error {
 func (c *Config) applyOptions(d *document, table member, into map[string]Options) error {
 	for _, named := range d.members(table.value) {
 		if !validName(named.key) {
-			return d.fail(named.line, fmt.Errorf("%q is not a name for [%s.NAME]: want lower-case letters, digits, hyphens and underscores",
+			return d.fail(named.line, fmt.Errorf("%q is not a name for [%s.NAME]: a name consists of lower-case letters, digits, hyphens and underscores",
 				named.key, table.key))
 		}
 		if !d.isTable(named.value) {
@@ -239,7 +239,7 @@ func validName(s string) bool {
 	})
 }
 
-// checkJSON refuses values that JSON cannot represent.
+// checkJSON rejects values that JSON cannot represent.
 func checkJSON(v any) error {
 	switch x := v.(type) {
 	case time.Time:

@@ -28,7 +28,7 @@ func wrongType(want string, v any) error {
 	if got == "" {
 		got = "an array"
 	}
-	return fmt.Errorf("want %s, found %s", want, got)
+	return fmt.Errorf("expected %s, found %s", want, got)
 }
 
 func boolean(at func(*Config) *bool) setter {
@@ -142,7 +142,7 @@ func paths(at func(*Config) *[]string) setter {
 				return wrongType("an array of paths", item)
 			}
 			if s == "" {
-				return errors.New("empty path")
+				return errors.New("the path is empty")
 			}
 			p, err := resolve(s, dir)
 			if err != nil {
@@ -190,7 +190,7 @@ func units() []struct {
 		{"MB", 1e6},
 		{"kB", 1e3},
 		{"KB", 1e3},
-		{"T", 1 << 40}, // as in GNU tools
+		{"T", 1 << 40}, // GNU tools use these abbreviations too
 		{"G", 1 << 30},
 		{"M", 1 << 20},
 		{"K", 1 << 10},
@@ -200,9 +200,9 @@ func units() []struct {
 	}
 }
 
-// ParseSize parses an integer or decimal number with an optional unit: B, kB, MB, GB,
-// TB (powers of 1000), or KiB, MiB, GiB, TiB, K, M, G, T (powers of 1024). One space
-// may precede the unit. "1.5GiB" is 1610612736. Fractions of a byte are cut off.
+// ParseSize parses an integer or decimal number with an optional unit: B, kB, MB, GB, TB
+// (powers of 1000), or KiB, MiB, GiB, TiB, K, M, G, T (powers of 1024). One space may
+// precede the unit. "1.5GiB" is 1610612736. Fractions of a byte are dropped.
 func ParseSize(text string) (Size, error) {
 	bad := fmt.Errorf(`%q is not a size such as "256MiB" or "4GB"`, text)
 	end := strings.LastIndexAny(text, "0123456789.") + 1

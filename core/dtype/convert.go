@@ -10,8 +10,8 @@ import (
 // block is the number of elements converted through one stack buffer.
 const block = 256
 
-// Decode converts stored elements of type t to the typed slice dst. dst has one value
-// per element: len(src) must be t.Size times its length.
+// Decode converts stored elements of type t to the typed slice dst. dst has one value per
+// element: len(src) must be t.Size times len(dst).
 //
 // Numbers, bools (0 and 1), and datetimes and timedeltas (their counts) convert to any
 // of the ten numeric slices. Integers convert exactly; floats are truncated toward zero
@@ -21,10 +21,10 @@ const block = 256
 // are not reencoded. If type, size and byte order are equal, the values are copied as
 // one block.
 //
-// Errors: ErrInvalid for mismatched lengths; ErrBadType for text to numbers, numbers to
-// text, and complex and variable-length types; ErrConvert for a value that dst cannot
-// represent (NaN to integer, overflow, invalid code point). ErrConvert names the index
-// and value of the first such element; dst is then filled in part.
+// Errors: ErrInvalid for mismatched lengths; ErrBadType for strings to numbers, numbers
+// to strings, and complex and variable-length types; ErrConvert for a value that dst
+// cannot represent (NaN to integer, overflow, invalid code point). ErrConvert names the
+// index and value of the first such element; dst is then filled in part.
 //
 // Source: netCDF-C, "Type conversion" (NC_ERANGE).
 func Decode(dst any, src []byte, t Type) error {
@@ -70,9 +70,9 @@ func Decode(dst any, src []byte, t Type) error {
 }
 
 // Encode is the reverse of [Decode]: it converts the typed slice src to stored elements
-// of type t in dst. Bool elements accept only 0 and 1. Text longer than t.Size is
-// ErrConvert. So is text that ends in NUL, which Decode would remove. Other errors are
-// those of Decode.
+// of type t in dst. Bool elements accept only 0 and 1. A string that is longer than
+// t.Size, or that ends in NUL, which Decode would remove, is ErrConvert. The other errors
+// are the same as for Decode.
 func Encode(dst []byte, t Type, src any) error {
 	if b, vt, ok := View(src); ok && vt == t.WithOrder(Native) && len(b) == len(dst) {
 		copy(dst, b)
@@ -135,7 +135,7 @@ func checkLen(slice any, n int, t Type) error {
 		want *= t.Size
 	}
 	if n != want {
-		return ncerr.Errorf(ncerr.ErrInvalid, "convert", "", "got %d bytes for %d values of type %s", n, Len(slice), t)
+		return ncerr.Errorf(ncerr.ErrInvalid, "convert", "", "%d bytes do not hold %d values of type %s", n, Len(slice), t)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func badValue(i int, v any, to string) error {
 	return ncerr.Errorf(ncerr.ErrConvert, "convert", "", "element %d: %v does not fit in %s", i, v, to)
 }
 
-// decodeInto is Decode for a slice of numbers.
+// decodeInto implements Decode for a slice of numbers.
 func decodeInto[D number](dst []D, src []byte, t Type) error {
 	if !t.Numeric() {
 		return badType("decode", t, dst)
@@ -157,7 +157,7 @@ func decodeInto[D number](dst []D, src []byte, t Type) error {
 	return nil
 }
 
-// encodeFrom is Encode for a slice of numbers.
+// encodeFrom implements Encode for a slice of numbers.
 func encodeFrom[S number](dst []byte, t Type, src []S) error {
 	if !t.Numeric() {
 		return badType("encode", t, src)

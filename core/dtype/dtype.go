@@ -2,8 +2,8 @@
 // netCDF atomic types, fill values, and the conversion between stored bytes and Go
 // slices.
 //
-// It imports only core/ncerr. core/zarr (metadata documents) and core/nczarr (reading
-// and writing) build on it.
+// It imports only core/ncerr. core/zarr (metadata documents) and core/nczarr (reading and
+// writing) use it.
 package dtype
 
 import (
@@ -25,13 +25,13 @@ const (
 	Uint           // unsigned integer
 	Float          // IEEE 754 binary16, 32 or 64
 	Complex        // two floats of half the size
-	Char           // netCDF char: one byte of text (v2 ">S1", "<U1" of old NCZarr)
-	Bytes          // fixed-length text of single bytes, NUL padded (v2 "|Sn")
-	Unicode        // fixed-length UCS-4 text (v2 "<Un"); Size is 4n
+	Char           // netCDF char, one byte of a string (v2 ">S1", "<U1" of old NCZarr)
+	Bytes          // fixed-length byte string, padded with NULs (v2 "|Sn")
+	Unicode        // fixed-length UCS-4 string (v2 "<Un"); Size is 4n
 	Datetime       // 64-bit count since 1970 in Unit
 	Timedelta      // 64-bit count in Unit
 	Raw            // opaque bytes (v2 "|Vn")
-	String         // variable-length UTF-8 text; Size is 0
+	String         // variable-length UTF-8 string; Size is 0
 	VlenBytes      // variable-length bytes; Size is 0
 )
 
@@ -40,7 +40,7 @@ type Order uint8
 
 // The byte orders. Wire values: append only.
 const (
-	OrderNone Order = iota // not applicable: one byte, text or raw
+	OrderNone Order = iota // no byte order: one-byte types, strings of bytes and raw bytes
 	Little
 	Big
 )
@@ -53,7 +53,7 @@ type Type struct {
 	Kind  Kind
 	Size  int    // bytes of one element; 0 for variable length
 	Order Order  // OrderNone for types without a byte order
-	Unit  string // numpy unit of Datetime and Timedelta, such as "ns" or "25s"; otherwise empty
+	Unit  string // NumPy unit of Datetime and Timedelta, such as "ns" or "25s"; otherwise empty
 }
 
 // MaxSize is the maximum size of one element in bytes.
@@ -85,8 +85,7 @@ func (t Type) Width() int {
 	return 1
 }
 
-// NC is a netCDF external type. The numbers are those of nc_type.
-// Source: netcdf-c include/netcdf.h.
+// NC is a netCDF external type. It has the numbers of nc_type.
 type NC uint8
 
 // The netCDF atomic types.
@@ -153,8 +152,8 @@ func (n NC) Type(o Order) Type {
 	return Type{}
 }
 
-// NC returns the netCDF type that holds elements of t without loss, or NCNone if no
-// type does. bool is ubyte, float16 is float, text is char (one byte) or string, and
+// NC returns the netCDF type that holds elements of t without loss, or NCNone if no type
+// does. bool is ubyte, float16 is float, strings are char (one byte) or string, and
 // datetimes are int64.
 func (t Type) NC() NC {
 	switch t.Kind {
@@ -176,8 +175,8 @@ func (t Type) NC() NC {
 	return NCNone
 }
 
-// NCZarrNative reports whether NCZarr stores t: the numbers and char of netCDF, and text of
-// fixed length.
+// NCZarrNative reports whether NCZarr stores t: the numbers and char of netCDF, and
+// fixed-length strings.
 func (t Type) NCZarrNative() bool {
 	switch t.Kind {
 	case Int, Uint, Char, Bytes:
@@ -194,7 +193,7 @@ func (t Type) index() int {
 	return 0
 }
 
-// String returns the v2 (numpy) spelling, such as "<f4", "|S7" or "|O".
+// String returns the v2 (NumPy) spelling, such as "<f4", "|S7" or "|O".
 func (t Type) String() string {
 	order := map[Order]string{OrderNone: "|", Little: "<", Big: ">"}[t.Order]
 	switch t.Kind {
@@ -216,7 +215,7 @@ func (t Type) String() string {
 		return order + "U" + strconv.Itoa(t.Size/4)
 	case Datetime, Timedelta:
 		text := order + map[Kind]string{Datetime: "M8", Timedelta: "m8"}[t.Kind]
-		if t.Unit != "" { // the generic unit has no brackets in NumPy
+		if t.Unit != "" { // NumPy writes no brackets for the generic unit
 			text += "[" + t.Unit + "]"
 		}
 		return text
@@ -228,10 +227,10 @@ func (t Type) String() string {
 	return "invalid"
 }
 
-// Parse parses the v2 (numpy) spelling of an unstructured dtype. A missing order or "="
+// Parse parses the v2 (NumPy) spelling of an unstructured dtype. A missing order or "="
 // means little-endian, and so does "|" with a number wider than one byte. ">S1" returns
 // Bytes of size 1: core/zarr decides whether it is a netCDF char. "|O" returns String:
-// the object codec determines the content. Other texts fail with ErrBadType.
+// the object codec determines the content. Any other string is ErrBadType.
 //
 // Source: Zarr v2, "Data type encoding".
 func Parse(s string) (Type, error) {
@@ -248,7 +247,7 @@ func Parse(s string) (Type, error) {
 		}
 	}
 	if body == "" {
-		return bad("empty data type")
+		return bad("the data type is empty")
 	}
 	if body == "O" || body == "O8" {
 		return Type{Kind: String}, nil

@@ -16,7 +16,7 @@ func (t Type) Numeric() bool {
 }
 
 // Convert converts the elements of type from in src to elements of type to in dst. It
-// follows numpy's astype: floats are truncated when converted to integers and rounded
+// follows NumPy's astype: floats are truncated when converted to integers and rounded
 // when converted to smaller floats; any value except zero becomes true as bool. Convert
 // returns the index of the first value that does not fit, or -1. Both types must be
 // numeric, and dst must have room for all elements of src.
@@ -67,7 +67,7 @@ func (t Type) stored() Type {
 func (t Type) truth(e []byte) byte {
 	v := t.Bits(e)
 	if t.Kind == Float {
-		v <<= 65 - 8*uint(t.Size) // drop the sign
+		v <<= 65 - 8*uint(t.Size) // shifts out the sign bit
 	}
 	if v != 0 {
 		return 1
@@ -78,7 +78,7 @@ func (t Type) truth(e []byte) byte {
 // Floats decodes the first len(dst) elements of src. 64-bit integers are rounded to the
 // nearest float.
 func (t Type) Floats(dst []float64, src []byte) {
-	decodeNumbers(dst, src[:len(dst)*t.Size], t.stored()) // every value fits
+	decodeNumbers(dst, src[:len(dst)*t.Size], t.stored()) // a float64 can represent every value
 }
 
 // PutFloats stores src in dst. Values are rounded to the nearest for floats and
@@ -224,7 +224,7 @@ func (t Type) clamp(f float64) uint64 {
 	n := 8 * uint(t.Size)
 	if t.Kind == Uint {
 		switch {
-		case !(f > 0): // includes NaN
+		case !(f > 0): // f may also be NaN
 			return 0
 		case f >= math.Ldexp(1, int(n)):
 			return math.MaxUint64

@@ -42,9 +42,9 @@ func DefaultFill(nc NC) any {
 }
 
 // FillBytes encodes value as one element of type t. value is a slice of length 1 of one
-// of the types of [MakeSlice], or a string for text. A Char takes a string of one byte;
-// the empty string is NUL. For elements of variable length, the result is the text
-// itself. Errors are those of [Encode].
+// of the types of [MakeSlice], or a string for string types. A Char takes a string of one
+// byte; the empty string is NUL. For elements of variable length, the result is the
+// string itself. The errors are the same as for [Encode].
 func FillBytes(t Type, value any) ([]byte, error) {
 	if s, ok := value.(string); ok {
 		value = []string{s}
@@ -68,10 +68,10 @@ func FillBytes(t Type, value any) ([]byte, error) {
 	return b, nil
 }
 
-// AppendFloat appends f to dst as JSON: the shortest text that reads back as the same
-// value in bits (32 or 64) bits, in the style of C's %g. Negative zero is "-0.0",
-// because many readers drop the sign of the integer "-0". NaN and the infinities, which
-// are not JSON numbers, are the strings "NaN", "Infinity" and "-Infinity".
+// AppendFloat appends f to dst as JSON: the shortest decimal that parses to the same
+// value in bits (32 or 64) bits, in the style of C's %g. Negative zero is "-0.0", because
+// many readers drop the sign of the integer "-0". NaN and the infinities, which are not
+// JSON numbers, are the strings "NaN", "Infinity" and "-Infinity".
 //
 // Source: Zarr v2, "Fill value encoding".
 func AppendFloat(dst []byte, f float64, bits int) []byte {

@@ -50,7 +50,7 @@ func floatToInt[D, S number](dst []D, src []S) int {
 	dst = dst[:len(src)]
 	for i, v := range src {
 		f := float64(v)
-		if !(f > lo && f < hi) { // also rejects NaN
+		if !(f > lo && f < hi) { // the comparison also rejects NaN
 			return i
 		}
 		dst[i] = D(f)
@@ -85,7 +85,7 @@ func toFloat[D, S number](dst []D, src []S) int {
 	for i, v := range src { // float64 to float32
 		w := D(v)
 		dst[i] = w
-		if w*0 == 0 { // finite
+		if w*0 == 0 { // w is finite
 			continue
 		}
 		switch f := float64(v); {

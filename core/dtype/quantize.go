@@ -6,11 +6,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// QuantizeMode is a method of rounding floating-point values for better compression.
-// The numbers are those of netCDF-C.
+// QuantizeMode is a method of rounding floating-point values for better compression. It
+// has the same numbers as in netCDF-C.
 type QuantizeMode uint8
 
-// The modes. Source: netcdf-c include/netcdf.h, NC_QUANTIZE_BITGROOM and related
+// The modes.
+//
+// Source: netcdf-c include/netcdf.h, NC_QUANTIZE_BITGROOM and related
 // constants.
 const (
 	QuantizeNone     QuantizeMode = iota
@@ -49,7 +51,7 @@ type Quantization struct {
 // number of digits out of range.
 //
 // Source: netcdf-c nc_def_var_quantize. Versions before 4.10 also accepted 7 digits for
-// float, for which BitGroom has no bits left to change.
+// float, for which BitGroom has no bits to change.
 func (q Quantization) Check(nc NC) error {
 	if q == (Quantization{}) {
 		return nil
@@ -81,9 +83,9 @@ const (
 // BitGroom alternates between two ways of rounding, starting with the first value of
 // the slice.
 //
-// The result equals that of netCDF-C, with two exceptions where netCDF-C damages
-// values: infinities stay infinite, and a finite value that would be rounded to
-// infinity is truncated instead. Errors are those of Check.
+// The result is the same as in netCDF-C, with two exceptions where netCDF-C damages
+// values: infinities stay infinite, and a finite value that would be rounded to infinity
+// is truncated instead. The errors are the same as for Check.
 //
 // Source: netcdf-c libsrc4/nc4var.c, nc4_convert_type.
 func (q Quantization) Quantize(slice, fill any) error {
@@ -172,8 +174,8 @@ var (
 )
 
 // granularBits returns the number of explicit bits that v needs for nsd significant
-// digits. The result depends only on which integers the logarithms lie between. Close
-// to an integer, the logarithm is computed with more precision and rounded as C
+// digits. The result depends only on which integers the logarithms lie between. A
+// logarithm close to an integer is computed with more precision and rounded as C
 // libraries round it.
 //
 // Source: Delaunay, Gressier and others (2019), doi 10.5194/gmd-12-4099-2019, equations 7

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// decodeText decodes fixed-length text into dst. The strings share one allocation that
+// decodeText decodes fixed-length strings into dst. The strings share one allocation that
 // holds only their bytes.
 func decodeText(dst []string, src []byte, t Type) error {
 	var all strings.Builder
@@ -33,7 +33,7 @@ func decodeText(dst []string, src []byte, t Type) error {
 	return nil
 }
 
-// writeUCS4 writes the text of one element as UTF-8, without trailing NULs.
+// writeUCS4 writes the string in one element as UTF-8, without trailing NULs.
 func writeUCS4(w *strings.Builder, elem []byte, o Order) error {
 	n := len(elem)
 	for n >= 4 && elem[n-4]|elem[n-3]|elem[n-2]|elem[n-1] == 0 {
@@ -52,7 +52,7 @@ func writeUCS4(w *strings.Builder, elem []byte, o Order) error {
 	return nil
 }
 
-// encodeText stores src as fixed-length text, padded with NULs.
+// encodeText stores src as fixed-length strings, padded with NULs.
 func encodeText(dst []byte, t Type, src []string) error {
 	for i, s := range src {
 		elem := dst[i*t.Size : (i+1)*t.Size]
@@ -90,16 +90,16 @@ func putUCS4(elem []byte, s string, o Order) {
 	}
 }
 
-// CheckUTF8 returns ncerr.ErrConvert if s, element i of a slice, is not valid UTF-8:
-// type String cannot represent it.
+// CheckUTF8 returns ncerr.ErrConvert if s, element i of a slice, is not valid UTF-8,
+// which type String requires.
 func CheckUTF8(i int, s string) error {
 	if utf8.ValidString(s) {
 		return nil
 	}
-	return badValue(i, fmt.Sprintf("%q, which is not UTF-8,", clip(s)), "text of variable length")
+	return badValue(i, fmt.Sprintf("%q, which is not UTF-8,", clip(s)), "a string of variable length")
 }
 
-// clip shortens text for error messages.
+// clip shortens a string for error messages.
 func clip(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "..."

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// timeUnits maps numpy's units of fixed length to their CF names. It omits months and
+// timeUnits maps NumPy's units of fixed length to their CF names. It omits months and
 // years, because UDUNITS defines them as parts of a mean year.
 //
 // Source: NumPy, "Datetimes and timedeltas"; CF, "Time coordinate".
@@ -14,10 +14,10 @@ var timeUnits = map[string]string{
 	"ns": "nanoseconds", "ps": "picoseconds", "fs": "femtoseconds", "as": "attoseconds",
 }
 
-// TimeUnit returns the unit of a Datetime or Timedelta as a count and a name, such as
-// 10 and "milliseconds" for "M8[10ms]". A week is 7 "days", which more readers accept.
+// TimeUnit returns the unit of a Datetime or Timedelta as a count and a name, such as 10
+// and "milliseconds" for "M8[10ms]". A week is 7 "days", which more readers accept.
 // Months and years, whose length varies, are "calendar months" and "calendar years",
-// which no reader mistakes for units of time. ok is false for other types and for the
+// which readers do not treat as units of time. ok is false for other types and for the
 // generic unit.
 func (t Type) TimeUnit() (count int64, unit string, ok bool) {
 	if t.Kind != Datetime && t.Kind != Timedelta {

@@ -41,11 +41,11 @@ type Error struct {
 	Err error
 	// Retryable is set if the same call may succeed when repeated.
 	Retryable bool
-	// RetryAfter is the delay that the server asked for, or zero.
+	// RetryAfter is the delay that the server requested, or zero.
 	RetryAfter time.Duration
 }
 
-// New returns an [*Error], which is never nil. It replaces the zero kind by [ErrIO].
+// New returns an [*Error], which is never nil. It replaces the zero kind with [ErrIO].
 func New(kind Kind, op, key string, cause error) *Error {
 	if kind == 0 {
 		kind = ErrIO
@@ -53,17 +53,17 @@ func New(kind Kind, op, key string, cause error) *Error {
 	return &Error{Op: op, Key: key, Kind: kind, Err: cause}
 }
 
-// Errorf is [New] with a formatted cause.
+// Errorf is like [New] with a formatted cause.
 func Errorf(kind Kind, op, key, format string, args ...any) *Error {
 	return New(kind, op, key, fmt.Errorf(format, args...))
 }
 
-// Wrap adds an operation and a key to err. An error that has a kind keeps it, and
-// other errors become [ErrIO]. Wrap returns nil, the caller's own context errors
-// and an *Error that already names a key unchanged.
+// Wrap adds an operation and a key to err. An error with a kind keeps that kind, and
+// other errors become [ErrIO]. Wrap returns nil, the caller's own context errors and an
+// *Error that already names a key unchanged.
 func Wrap(op, key string, err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 { // errors.Join of one error
-		if e, ok := joined.Unwrap()[0].(*Error); ok && e.Op == op { //nolint:errorlint // the element itself, not its chain
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 { // the result of errors.Join for one error
+		if e, ok := joined.Unwrap()[0].(*Error); ok && e.Op == op { //nolint:errorlint // only the element itself is compared, not its chain
 			err = e
 		}
 	}
@@ -196,8 +196,8 @@ func KindOf(err error) Kind {
 	return ErrIO
 }
 
-// Retry reports whether err's outermost *Error is retryable, and returns the delay
-// that the server asked for.
+// Retry reports whether err's outermost *Error is retryable, and returns the delay that
+// the server requested.
 func Retry(err error) (retryable bool, after time.Duration) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -225,8 +225,8 @@ var stdlibNames = map[Kind]error{
 	ErrPermission: fs.ErrPermission,
 }
 
-// IsPerObject reports whether an error is a property of one object, which a later call
-// would find again. Other errors concern the whole store or are temporary.
+// IsPerObject reports whether an error is a property of one object, so that a later call
+// would fail in the same way. Other errors affect the whole store or are temporary.
 func IsPerObject(err error) bool {
 	switch KindOf(err) {
 	case ErrLimit, ErrPermission, ErrBadName, ErrCorrupt, ErrUnsupported:

@@ -71,7 +71,7 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	if got := ncerr.Exit(fmt.Errorf("x: %w", context.Canceled)); got != 130 {
-		t.Errorf("cancelled: want 130, got %d", got)
+		t.Errorf("canceled: want 130, got %d", got)
 	}
 	if got := ncerr.Exit(context.DeadlineExceeded); got != 1 {
 		t.Errorf("deadline: want 1, got %d", got)

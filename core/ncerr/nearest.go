@@ -20,8 +20,8 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance in bytes. It returns 64 if a word is
-// longer than 64 bytes, which no misspelling here is.
+// distance returns the Levenshtein distance in bytes. It returns 64 if a word is longer
+// than 64 bytes, because such words are not considered misspellings.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
@@ -55,11 +55,11 @@ func UnknownName(kind Kind, op, name string, known []string) *Error {
 	return New(kind, op, name, nil)
 }
 
-// maxCandidates is the number of candidates that one suggestion looks at.
+// maxCandidates is the number of candidates that one suggestion considers.
 const maxCandidates = 1000
 
 // DidYouMean returns `; did you mean "x"?` for the candidate that word most likely
-// misspells, or "" if no candidate is close. It looks only at the first 1,000
+// misspells, or "" if no candidate is close. It considers only the first 1,000
 // candidates.
 func DidYouMean(word string, candidates []string) string {
 	if n := nearest(word, candidates); n != "" {

@@ -15,9 +15,9 @@ const (
 	ErrNotFound     Kind = iota + 1 // no object with this key
 	ErrNoDataset                    // no dataset at the location
 	ErrNoObject                     // an object that the metadata requires is missing
-	ErrExists                       // create on an existing dataset
-	ErrObjectExists                 // an object exists already
-	ErrReadOnly                     // write to a read-only map
+	ErrExists                       // the dataset to create already exists
+	ErrObjectExists                 // the object already exists
+	ErrReadOnly                     // write to a read-only store
 	ErrPermission                   // the store denied access
 	ErrAuth                         // credentials missing or bad
 	ErrInvalid                      // bad argument
@@ -42,13 +42,13 @@ const (
 	ErrUnsupported                  // the operation is not supported
 	ErrConflict                     // the object's version differs from the required one
 	ErrS3                           // S3 failure without a better kind
-	ErrIO                           // other transport or disk failure
-	ErrPlugin                       // plugin launch, handshake, protocol, crash
+	ErrIO                           // another transport or disk failure
+	ErrPlugin                       // failure of a plugin: launch, handshake, protocol or crash
 	ErrInternal                     // a bug in nczarr
 	ErrAmbiguous                    // a write whose outcome is unknown
 	ErrShortBuffer                  // destination too small
 	ErrDiffers                      // a comparison or a conformance check failed
-	ErrOther                        // a kind this version does not know
+	ErrOther                        // a kind that this version does not know
 )
 
 // Row describes one kind.
@@ -93,7 +93,7 @@ var table = [...]Row{
 	{ErrNotFound, "ErrNotFound", "no object at this key", "NC_EEMPTY", -139, gNotFound, 10},
 	{ErrNoDataset, "ErrNoDataset", "no dataset at this location", "NC_ENOTFOUND", -90, gNotFound, 10},
 	{ErrNoObject, "ErrNoObject", "object promised by the metadata is missing", "NC_ENOOBJECT", -141, gDataLoss, 13},
-	{ErrExists, "ErrExists", "dataset exists already", "NC_EEXIST", -35, gAlreadyExists, 11},
+	{ErrExists, "ErrExists", "dataset already exists", "NC_EEXIST", -35, gAlreadyExists, 11},
 	{ErrObjectExists, "ErrObjectExists", "object already exists", "NC_EOBJECT", -140, gAlreadyExists, 11},
 	{ErrReadOnly, "ErrReadOnly", "store is open for reading only", "NC_EPERM", -37, gFailedPrecondition, 12},
 	{ErrPermission, "ErrPermission", "permission denied", "NC_EACCESS", -77, gPermissionDenied, 12},
@@ -108,7 +108,7 @@ var table = [...]Row{
 	{ErrNoAttr, "ErrNoAttr", "no such attribute", "NC_ENOTATT", -43, gNotFound, 10},
 	{ErrNoDim, "ErrNoDim", "no such dimension", "NC_EBADDIM", -46, gNotFound, 10},
 	{ErrNoGroup, "ErrNoGroup", "no such group", "NC_ENOGRP", -125, gNotFound, 10},
-	{ErrNameInUse, "ErrNameInUse", "name is in use already", "NC_ENAMEINUSE", -42, gAlreadyExists, 11},
+	{ErrNameInUse, "ErrNameInUse", "name already in use", "NC_ENAMEINUSE", -42, gAlreadyExists, 11},
 	{ErrBadChunk, "ErrBadChunk", "invalid chunk shape", "NC_EBADCHUNK", -127, gInvalidArgument, 13},
 	{ErrNotZarr, "ErrNotZarr", "not Zarr", "NC_ENOTZARR", -143, gDataLoss, 13},
 	{ErrMetadata, "ErrMetadata", "bad metadata", "NC_ENCZARR", -137, gDataLoss, 13},

@@ -13,9 +13,9 @@ import (
 // defaultRegion is the region of Amazon hosts if no setting names one.
 const defaultRegion = "us-east-1"
 
-// setting returns an error about a setting. The kind is ErrBadURL if the setting is
-// in the parsed text and ErrInvalid otherwise. The error does not show the value,
-// which may be secret.
+// setting returns an error about a setting. The kind is ErrBadURL if the setting is in
+// the parsed location and ErrInvalid otherwise. The error does not show the value, which
+// may be secret.
 func (p *parser) setting(from string, cause error) error {
 	kind := ncerr.ErrInvalid
 	if strings.HasPrefix(from, "the fragment") {
@@ -24,14 +24,14 @@ func (p *parser) setting(from string, cause error) error {
 	return ncerr.New(kind, "parse location", maskText(p.text), fmt.Errorf("%s: %w", from, cause))
 }
 
-// rc returns the value of the rc entry for one of keys that fits this location best,
-// and a description of the entry. The longest matching section wins, and the last of
-// equally long sections.
+// rc returns the value of the rc entry for one of keys that fits this location best, and
+// a description of the entry. The longest matching section has precedence. Among sections
+// of equal length the last one has precedence.
 func (p *parser) rc(keys ...string) (value, from string) {
 	return p.rcOf(func(string) bool { return true }, keys...)
 }
 
-// rcOf is like rc but considers only entries whose section satisfies may.
+// rcOf is like rc but considers only entries for whose section may returns true.
 func (p *parser) rcOf(may func(section string) bool, keys ...string) (value, from string) {
 	best := -1
 	for _, e := range p.env.RC {
@@ -112,7 +112,7 @@ func (p *parser) setProfile(name, from string, explicit bool) error {
 		return nil
 	}
 	if _, ok := p.env.Profiles[name]; !ok && p.env.Profiles != nil {
-		return p.setting(from, fmt.Errorf("no AWS profile %q%s",
+		return p.setting(from, fmt.Errorf("the AWS profile %q does not exist%s",
 			name, ncerr.DidYouMean(name, slices.Sorted(maps.Keys(p.env.Profiles)))))
 	}
 	p.loc.Profile, p.loc.ProfileExplicit = name, explicit
@@ -182,7 +182,7 @@ func (p *parser) region(s site) (string, error) {
 	}
 	rcValue, rcFrom := p.rc("AWS.REGION")
 	if s.kind == siteOther && given != "" {
-		s.region = "" // the label after "s3." of such a host may not be a region
+		s.region = "" // the label after "s3." of such a host might not be a region
 	}
 	choices := []struct{ value, from string }{
 		{s.region, "the host name"},

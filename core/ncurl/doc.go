@@ -17,13 +17,12 @@
 //	fragment = item *( "&" item )
 //	item     = key [ "=" value ]
 //
-// Schemes are file, mem, s3, gs3, http and https. Keys, values and the path
-// of a URL are percent-decoded. A plain path is not decoded, and "~" in it is an
-// ordinary character. The text after "#" in a plain path is a fragment only if this
-// package knows every item of it, as in "x.zarr#mode=zip". To name a file whose
-// name looks like that, use a file: URL with %23. If the fragment has an unknown
-// key, it is part of the name if a file of that name exists, and an error
-// otherwise. A plain path never has a prefix or a query.
+// Schemes are file, mem, s3, gs3, http and https. Keys, values and the path of a URL are
+// percent-decoded. A plain path is not decoded, and "~" in it is an ordinary character.
+// The part after "#" in a plain path is a fragment only if this package knows every item
+// in it, as in "x.zarr#mode=zip". To name a file whose name looks like that, use a file:
+// URL with %23. A fragment with an unknown key is part of the name if a file of that name
+// exists, and an error otherwise. A plain path never has a prefix or a query.
 //
 // # Inference
 //
@@ -34,7 +33,7 @@
 // manual says, "mode=" may be omitted, plain http endpoints work, and old spellings
 // are accepted. Comments in the tests mark each difference.
 //
-// Source: netcdf-c libdispatch/dinfermodel.c and ds3util.c, behaviour only.
+// Source: netcdf-c libdispatch/dinfermodel.c and ds3util.c, for behavior only.
 //
 // Package core/nczarr passes the Location to a registry of drivers.
 package ncurl

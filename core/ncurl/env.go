@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// Env holds the environment of the inference. The zero value and a nil *Env mean
-// opening an existing dataset without settings and without knowledge about paths.
-// Parse only reads Env, so concurrent calls may share one if its Probe allows
-// concurrent calls.
+// Env holds the environment of the inference. The zero value and a nil *Env describe the
+// opening of an existing dataset without settings and without a probe. Parse only reads
+// Env, so concurrent calls may share one if its Probe allows concurrent calls.
 type Env struct {
 	// Create is set for a new dataset.
 	Create bool
-	// Probe reports what exists at a file path. If it is nil, nothing is known. Parse
-	// calls it to choose the storage of an existing dataset without a storage mode,
+	// Probe reports what exists at a file path. If Probe is nil, the path is not probed.
+	// Parse calls it to choose the storage of an existing dataset without a storage mode,
 	// and for a plain path that may end in a fragment with an unknown key.
 	Probe func(path string) PathKind
 	// RC holds the entries of the rc files in the order of reading. Among equally
-	// specific entries for one key the last one wins.
+	// specific entries for one key the last one has precedence.
 	RC []RCEntry
 	// Profiles holds the AWS profiles by name. If it is nil, the profiles are
 	// unknown and profile names are not checked.
@@ -77,13 +76,13 @@ type PathKind uint8
 
 // The results of a probe.
 const (
-	NotProbed  PathKind = iota // unknown
+	NotProbed  PathKind = iota // the path was not probed
 	Missing                    // no file exists
 	Directory                  // a directory
 	ZipArchive                 // a file that begins with a zip signature
 	NetCDF3                    // a file that begins with the classic netCDF signature
 	HDF5                       // a file that begins with the HDF5 signature
-	OtherFile                  // any other file, even an empty one
+	OtherFile                  // any other file, including an empty one
 )
 
 // String returns a phrase for messages, such as "a zip archive".
@@ -98,8 +97,8 @@ func (p PathKind) String() string {
 	return names[OtherFile]
 }
 
-// SniffLen is how many leading bytes of a file [Sniff] needs, if the file is that
-// long.
+// SniffLen is the number of leading bytes of a file that [Sniff] needs. A shorter file is
+// passed as a whole.
 const SniffLen = 8
 
 // Sniff classifies a regular file by its first bytes as [ZipArchive], [NetCDF3],

@@ -66,7 +66,7 @@ func (p *parser) unknownKey() error {
 				f.Key, ncerr.DidYouMean(strings.ToLower(f.Key), Keys()), strings.Join(Keys(), ", "))
 		}
 	}
-	return errors.New("malformed fragment")
+	return errors.New("the fragment is malformed")
 }
 
 // foreign returns the extension of name if it belongs to a format that this module
@@ -84,8 +84,8 @@ func foreign(name string) string {
 	return ""
 }
 
-// checkNew refuses a new dataset in a bucket if its name has the extension of a
-// single file, unless the fragment contains mode s3 or gs3.
+// checkNew rejects a new dataset in a bucket if its name has the extension of a
+// single-file format, unless the fragment contains mode s3 or gs3.
 func (p *parser) checkNew(name string) error {
 	ext := foreign(name)
 	if strings.HasSuffix(strings.ToLower(name), ".zip") {
@@ -103,8 +103,8 @@ func (p *parser) checkNew(name string) error {
 		"or add #mode=nczarr,s3 for a tree with this name", ext)
 }
 
-// named sets the driver to the one that the fragment names, which is the driver of a
-// plugin or a built-in driver for local paths.
+// named sets the driver that the fragment names. The driver belongs to a plugin or is a
+// built-in driver for local paths.
 func (p *parser) named(driver, storage string) error {
 	switch {
 	case !driverName(driver):
@@ -176,7 +176,7 @@ func cleanPath(name string, env *Env) (clean, why string) {
 	}
 	switch {
 	case env.Windows && strings.HasPrefix(name, "//"):
-		return "/" + path.Clean(name), why // a share: //server/share/...
+		return "/" + path.Clean(name), why // the path of a share keeps two leading slashes: //server/share/...
 	case env.Windows && hasDrive(name):
 		return name[:2] + path.Clean(name[2:]), why // the root of a drive keeps its slash and has no parent
 	}
@@ -245,9 +245,9 @@ func (p *parser) setStorageByName(zipName bool) {
 
 // notZarr returns the error for a path where the probe found no store.
 func (p *parser) notZarr(found PathKind) error {
-	text := "this is " + found.String() + "; a store is a directory or a zip archive"
+	text := "the path is " + found.String() + "; a store is a directory or a zip archive"
 	if found == NetCDF3 || found == HDF5 {
-		text = "this is " + found.String() + "; convert it: ncdump -p 9,17 FILE | nczctl gen -o x.zarr"
+		text = "the path is " + found.String() + "; convert it: ncdump -p 9,17 FILE | nczctl gen -o x.zarr"
 	}
 	return ncerr.New(ncerr.ErrNotZarr, "parse location", maskText(p.text), errors.New(text))
 }
@@ -262,7 +262,7 @@ func (p *parser) mem(storage string) error {
 	case err != nil:
 		return p.bad(err)
 	case name == "":
-		return p.bad(errors.New("mem: needs a name"))
+		return p.bad(errors.New("a mem: URL needs a name"))
 	case p.isBytes():
 		return p.bad(errors.New("mode=bytes reads a file, not memory"))
 	}

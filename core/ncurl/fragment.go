@@ -81,7 +81,7 @@ func (p *parser) readFragment() error {
 	return p.readMode()
 }
 
-// modernise replaces old spellings by the current ones.
+// modernize replaces old spellings with the current ones.
 func (p *parser) modernise(params []Param) []Param {
 	out := slices.Clone(params)
 	for i, f := range out {
@@ -96,7 +96,7 @@ func (p *parser) modernise(params []Param) []Param {
 		out[i].Value = strings.Join(values, ",")
 	}
 	if !slices.Equal(params, out) {
-		p.step("legacy", showParams(params), showParams(out), "old spellings are replaced by current ones")
+		p.step("legacy", showParams(params), showParams(out), "old spellings are replaced with current ones")
 	}
 	return out
 }
@@ -177,7 +177,7 @@ func (p *parser) readMode() error {
 		return p.bad(fmt.Errorf("mode names two versions of Zarr: %s, %s", modeV2, modeV3))
 	}
 	if value := p.env.Vars[varConsolidated]; truthy(value) && !slices.Contains(p.mode, modeConsolidated) {
-		p.step("environment", "", modeConsolidated, varConsolidated+"="+value+" asks for consolidated metadata")
+		p.step("environment", "", modeConsolidated, varConsolidated+"="+value+" requests consolidated metadata")
 		p.mode = append(p.mode, modeConsolidated)
 	}
 	given := p.mode
@@ -226,7 +226,7 @@ func (p *parser) readFormat() {
 	switch {
 	case has(modeV2):
 		l.Version = 2
-		p.step("version", "", "2", "mode contains v2: documents of Zarr v3 beside those of v2 are ignored")
+		p.step("version", "", "2", "mode contains v2: documents of Zarr v3 are ignored if documents of v2 exist")
 	case has(modeV3):
 		l.Version = 3
 		p.step("version", "", "3", "mode contains v3: an existing dataset must be Zarr v3, and a new one is written as Zarr v3")
@@ -250,7 +250,7 @@ func (p *parser) readSeparator() error {
 			`%s is %q, but a dimension separator must be "." or "/"`, from, value)
 	}
 	p.loc.Separator = value
-	p.step("separator", "", value, from+" sets it for new arrays")
+	p.step("separator", "", value, from+" sets the separator of new arrays")
 	return nil
 }
 
@@ -265,7 +265,7 @@ func (p *parser) keepRest() {
 		case strings.HasPrefix(lower, "aws.") && p.loc.Driver == DriverS3:
 			p.step("keep", show, "", "the s3 driver handles this key")
 		default:
-			p.step("unknown", show, "", "the key is unknown; it is kept and has no effect")
+			p.step("unknown", show, "", "the key is unknown; the key is kept and has no effect")
 			hint := ncerr.DidYouMean(lower, Keys())
 			if f.Value == "" && slices.Contains(Modes(), lower) {
 				hint = `; did you mean "mode=` + lower + `"?`

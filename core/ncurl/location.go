@@ -32,9 +32,8 @@ const (
 	Bytes Format = "bytes"
 )
 
-// Location describes where a dataset is and how to open it. It shares no memory with
-// the Env that it was parsed with. Callers must not modify it, so it is safe for
-// concurrent use.
+// Location describes where a dataset is and how to open it. It shares no memory with the
+// Env passed to Parse. Callers must not modify it, so it is safe for concurrent use.
 type Location struct {
 	// Driver is the name of the storage driver: one of the Driver constants, or the
 	// value of the fragment key "driver" for the driver of a plugin.
@@ -63,17 +62,17 @@ type Location struct {
 	// Format is the format to read or write. The default is NCZarr.
 	Format Format `json:"format"`
 	// FormatGiven is set if a mode names the format. Otherwise the metadata of an
-	// existing dataset determine the format, and a copy may keep the format of its
+	// existing dataset determines the format, and a copy may keep the format of its
 	// source.
 	FormatGiven bool `json:"format_given"`
-	// Xarray is false if noxarray is a mode. Then _ARRAY_DIMENSIONS is neither read
-	// nor written.
+	// Xarray is false if noxarray is a mode. In that case _ARRAY_DIMENSIONS is neither
+	// read nor written.
 	Xarray bool `json:"xarray"`
-	// Version is the version of Zarr that the URL asks for: 2 for the Zarr v2
-	// documents of a store that has documents of both versions, 3 for Zarr v3, or 0.
+	// Version is the version of Zarr that the URL requests: 2 for the Zarr v2 documents
+	// of a store that has documents of both versions, 3 for Zarr v3, or 0.
 	Version int `json:"zarr_format,omitempty"`
-	// Consolidated asks for consolidated metadata, which are then used for reading
-	// and written on creation.
+	// Consolidated requests consolidated metadata, which is used for reading and written
+	// on creation.
 	Consolidated bool `json:"consolidated"`
 	// Separator is the dimension separator of new arrays, "." or "/", or empty for
 	// the writer's default.
@@ -85,11 +84,11 @@ type Location struct {
 	// Profile is the AWS profile whose settings were used. It is empty if no profile
 	// was chosen or Unsigned is set.
 	Profile string `json:"profile,omitempty"`
-	// ProfileExplicit is set if the URL or an rc file names the profile. Then
-	// credentials must come from that profile. Otherwise they come from the AWS
-	// chain: environment variables first, then the profile.
+	// ProfileExplicit is set if the URL or an rc file names the profile. If so,
+	// credentials must come from that profile. Otherwise they come from the AWS chain:
+	// environment variables first, then the profile.
 	ProfileExplicit bool `json:"profile_explicit,omitempty"`
-	// Unsigned asks for anonymous requests (profile "none" or "no").
+	// Unsigned requests anonymous access (profile "none" or "no").
 	Unsigned bool `json:"unsigned,omitempty"`
 
 	// Mode is the final mode list: the given modes in order, then the inferred
@@ -123,10 +122,10 @@ type Step struct {
 	Why    string `json:"why"`              // reason
 }
 
-// String returns the canonical URL. Parsing it in the same Env returns an equal
-// Location, unless an rc section matches the canonical host but not the original
-// one. The URL contains storage, endpoint and region, so parsing it does not probe
-// again. It may contain a secret if the parsed text did. Use Display in messages.
+// String returns the canonical URL. Parsing it in the same Env returns an equal Location,
+// unless an rc section matches the canonical host but not the original one. The URL
+// contains storage, endpoint and region, so parsing it does not probe again. The URL may
+// contain a secret if the parsed location did. Use Display in messages.
 func (l *Location) String() string { return l.url(false) }
 
 // HasMode reports whether the final mode list contains mode, which must be lower
@@ -171,7 +170,7 @@ func (l *Location) Redacted() *Location {
 	return &c
 }
 
-// Explain writes Steps and Warnings to w as text. It returns the first error of w.
+// Explain writes Steps and Warnings to w as text. It returns the first error from w.
 func (l *Location) Explain(w io.Writer) error {
 	for i, s := range l.Steps {
 		line := fmt.Sprintf("%2d. %s: %s\n", i+1, s.Rule, s.Why)

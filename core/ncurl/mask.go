@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maskMark replaces text that may be secret.
+// maskMark replaces strings that may be secret.
 const maskMark = "***"
 
-// Masked returns a location in a form that is safe to print, even if it does not
-// parse. It masks user information, the query and the values of unknown fragment
-// keys. It may mask text that is not secret.
+// Masked returns a location in a form that is safe to print, even if it does not parse.
+// It masks user information, the query and the values of unknown fragment keys. It may
+// also mask parts that are not secret.
 func Masked(text string) string { return maskText(text) }
 
 // maskValue returns the value of a fragment key if the key is known and the value
@@ -55,9 +55,9 @@ func maskParams(raw string) string {
 	return strings.Join(items, "&")
 }
 
-// maskText masks possible secrets in text, which need not parse: text before an "@"
-// that may be a user name and password, the query, and values in the prefix groups
-// and the fragment. It may mask too much.
+// maskText masks possible secrets in text, which need not be valid: a possible user name
+// and password before an "@", the query, and values in the prefix groups and the
+// fragment. It may mask more than the secrets.
 func maskText(text string) string {
 	groups, rest := maskPrefix(text)
 	if begin, at := authorityAt(rest), strings.LastIndexByte(rest, '@'); begin > 0 && begin <= at && maybeUserinfo(rest[begin:at]) {
@@ -92,7 +92,7 @@ func authorityAt(text string) int {
 	return len(text) - len(strings.TrimLeft(text[begin:], `/\`))
 }
 
-// maybeUserinfo reports whether the text between the scheme and "@" may be a user
+// maybeUserinfo reports whether text, the part between the scheme and "@", may be a user
 // name and password rather than part of a path.
 func maybeUserinfo(text string) bool {
 	return strings.Contains(text, ":") || !strings.ContainsAny(text, "/?#")
@@ -104,7 +104,7 @@ func maskPrefix(text string) (groups, rest string) {
 	for strings.HasPrefix(text, "[") {
 		end := strings.IndexByte(text, ']')
 		if end < 0 {
-			if strings.Contains(text, "=") { // an unclosed group
+			if strings.Contains(text, "=") { // the group is not closed
 				return b.String() + maskParams(text), ""
 			}
 			break

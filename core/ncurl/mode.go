@@ -6,7 +6,9 @@ import (
 	"strings"
 )
 
-// The mode values. Source: netcdf-c libdispatch/dinfermodel.c.
+// The mode values.
+//
+// Source: netcdf-c libdispatch/dinfermodel.c.
 const (
 	modeNCZarr       = "nczarr"
 	modeZarr         = "zarr"
@@ -18,8 +20,8 @@ const (
 	modeZip          = "zip"
 	modeS3           = "s3"
 	modeGS3          = "gs3"
-	modeV2           = "v2" // not in netcdf-c: the Zarr v2 documents of a store that also has v3
-	modeV3           = "v3" // not in netcdf-c: Zarr v3
+	modeV2           = "v2" // the Zarr v2 documents of a store that also has v3; unknown to netcdf-c
+	modeV3           = "v3" // Zarr v3; unknown to netcdf-c
 )
 
 // Modes returns the mode values that [Parse] accepts.
@@ -34,7 +36,7 @@ func Modes() []string {
 // count as one, because the S3 driver also serves Google.
 func storageModes() []string { return []string{modeFile, modeZip, modeS3, modeGS3} }
 
-// refusedMode returns the reason why a mode of netcdf-c is refused, or "".
+// refusedMode returns the reason why a mode of netcdf-c is not supported, or "".
 func refusedMode(mode string) string {
 	switch mode {
 	case "dap2", "dap4":

@@ -8,9 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Parse parses a URL or path. The package comment describes the grammar and the
-// order of the rules. A nil env stands for an empty one. The Location does not
-// alias env.
+// Parse parses a URL or path. The package comment describes the grammar and the order of
+// the rules. A nil env is the same as an empty Env. The Location does not alias env.
 //
 // Parse returns an error of kind ncerr.ErrBadURL if text is malformed or
 // contradicts itself, ncerr.ErrUnsupported if it names something recognized but
@@ -37,12 +36,12 @@ func Parse(text string, env *Env) (*Location, error) {
 	return p.loc, nil
 }
 
-// parser holds the state of one call of Parse.
+// parser holds the state of one call to Parse.
 type parser struct {
 	env    *Env
-	text   string // the parsed text; must be masked before it is shown
+	text   string // the location as given; must be masked before it is shown
 	in     parts
-	params []Param  // fragment keys that no rule has taken yet
+	params []Param  // fragment keys that no rule has used yet
 	mode   []string // modes found so far
 	loc    *Location
 }
@@ -78,11 +77,11 @@ func (p *parser) run() error {
 	return nil
 }
 
-// checkScheme refuses unknown and unsupported schemes.
+// checkScheme rejects unknown and unsupported schemes.
 func (p *parser) checkScheme() error {
 	switch p.in.scheme {
 	case schemePath:
-		p.step("scheme", "", "", "the text has no scheme, so it is a path")
+		p.step("scheme", "", "", "the location has no scheme, so it is a path")
 		return nil
 	case schemeDODS, schemeDAP4:
 		return p.unsupported(errors.New(p.in.scheme + ": is a DAP scheme; " + dapText))
@@ -97,7 +96,7 @@ func (p *parser) checkScheme() error {
 	return nil
 }
 
-// checkBytes refuses modes and operations that contradict mode=bytes.
+// checkBytes rejects modes and operations that contradict mode=bytes.
 func (p *parser) checkBytes(storage string) error {
 	switch {
 	case !slices.Contains(p.mode, modeBytes):

@@ -228,7 +228,7 @@ func (p *parser) setBucket(bucket, rawKey string) error {
 	return nil
 }
 
-// checkKey refuses keys that drivers do not accept.
+// checkKey rejects keys that drivers do not accept.
 func checkKey(key string) error {
 	if key == "" {
 		return nil
@@ -271,8 +271,8 @@ func (p *parser) setServer(site site) error {
 }
 
 // s3URL returns the canonical URL of an s3 Location without the fragment, and the
-// fragment keys that the URL needs. The endpoint becomes a fragment key if its host
-// would be parsed as bucket.host or as a web server.
+// fragment keys that the URL needs. The endpoint becomes a fragment key if its host would
+// be parsed as bucket.host or as a web server.
 func (l *Location) s3URL() (base string, extra []Param) {
 	region := l.Region
 	base = l.Endpoint + "/" + escape(l.Path, keepPath)

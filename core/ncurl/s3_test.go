@@ -227,7 +227,7 @@ func TestSelectionOrder(t *testing.T) {
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	env := settings()
-	checkError(t, "s3://b/k#aws.profile=urll", env, ncerr.ErrBadURL, `no AWS profile "urll"; did you mean "url"?`)
+	checkError(t, "s3://b/k#aws.profile=urll", env, ncerr.ErrBadURL, `the AWS profile "urll" does not exist; did you mean "url"?`)
 	env.RC = nil
 	env.Vars = map[string]string{"AWS_PROFILE": "gone"}
 	l, err := ncurl.Parse("s3://b/k", env)

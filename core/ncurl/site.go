@@ -26,8 +26,8 @@ const (
 type site struct {
 	kind   siteKind
 	srv    server // host name without the bucket
-	bucket string // from the host name; empty in path style
-	region string // from the host name
+	bucket string // bucket in the host name; empty in path style
+	region string // region in the host name
 	plain  bool   // an ordinary Amazon host, which gets the region in its name
 }
 
@@ -77,8 +77,8 @@ func errS2(host string) error {
 }
 
 // otherSite finds the bucket and the region in a host of the form
-// [bucket.]s3[.region].domain. A region needs at least two labels of domain after
-// it, so "s3.example.org" has none.
+// [bucket.]s3[.region].domain. A region must be followed by at least two labels of
+// domain, so "s3.example.org" has no region.
 func otherSite(srv server, labels []string) site {
 	s := site{kind: siteOther, srv: srv}
 	for i := len(labels) - 3; i >= 0; i-- {
@@ -112,7 +112,7 @@ func amazonSite(srv server, wanted bool) (site, error) {
 	s := site{kind: siteAmazon, srv: srv}
 	switch {
 	case i < 0 && wanted:
-		return s, errors.New("this Amazon host is not one of S3 (want s3.REGION.amazonaws.com)")
+		return s, errors.New("this Amazon host does not serve S3; an S3 host has the form s3.REGION.amazonaws.com")
 	case i < 0 || strings.HasPrefix(labels[i], "s3-website"):
 		s.kind = siteWeb
 		return s, nil
@@ -145,7 +145,7 @@ func (s *site) readAmazon(service string, rest []string) error {
 	return nil
 }
 
-// siteError adds the kind to an error of siteOf.
+// siteError adds the kind to an error from siteOf.
 func (p *parser) siteError(err error) error {
 	if errors.Is(err, errForm) {
 		return p.unsupported(err)

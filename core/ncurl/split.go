@@ -12,7 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// The schemes. Those of DAP are recognized only to refuse them.
+// The schemes. The DAP schemes are recognized only so that their error says what they
+// are.
 const (
 	schemePath  = "" // a plain path
 	schemeFile  = "file"
@@ -36,15 +37,15 @@ func offered() []string { return schemes()[:len(schemes())-1] }
 // parts is a location split at its separators. Only the params are decoded.
 type parts struct {
 	scheme    string // lower case; empty for a plain path
-	authority string // the text between "//" and the path
+	authority string // the part between "//" and the path
 	slashes   bool   // "//" follows the scheme
-	path      string // for file and mem, everything after the scheme
+	path      string // path; for file and mem, everything after the scheme
 	query     string
 	hasQuery  bool
-	prefix    []Param // from [k=v] groups
+	prefix    []Param // params of the [k=v] groups
 	fragment  []Param
-	// doubtful holds the params after a "#" in a plain path that look like a
-	// fragment but have unknown keys. Then path includes the "#".
+	// doubtful holds the params after a "#" in a plain path that look like a fragment but
+	// have unknown keys. If doubtful is not empty, path includes the "#".
 	doubtful []Param
 }
 
@@ -99,8 +100,9 @@ func split(text string) (parts, error) {
 	return p, checkAuthority(&p)
 }
 
-// hasLogin reports whether the text after "file:" contains user information: before
-// an "@" after exactly two slashes, or as "user:password@" in its first segment.
+// hasLogin reports whether after, the part after "file:", contains user information. That
+// is a part before an "@" after exactly two slashes, or "user:password@" in the first
+// segment.
 func hasLogin(after string) bool {
 	rest := strings.TrimLeft(after, `/\`)
 	if len(after)-len(rest) == 2 && !hasDrive(rest) {
@@ -112,7 +114,7 @@ func hasLogin(after string) bool {
 	return at >= 0 && strings.Contains(first[:at], ":")
 }
 
-// checkAuthority refuses a missing or unsafe authority.
+// checkAuthority rejects a missing or unsafe authority.
 func checkAuthority(p *parts) error {
 	if !p.slashes {
 		return fmt.Errorf("%q must be followed by %q", p.scheme+":", "//")
@@ -176,8 +178,8 @@ func cutScheme(text string) (scheme, rest string, ok bool) {
 	return scheme, rest, strings.HasPrefix(rest, "//")
 }
 
-// Scheme returns the scheme that [Parse] recognizes in text, in lower case, or "" for
-// a plain path. Parse may refuse the scheme.
+// Scheme returns the scheme that [Parse] recognizes in text, in lower case, or "" for a
+// plain path. Parse may reject the scheme.
 func Scheme(text string) string {
 	_, rest := cutPrefix(text)
 	if scheme, _, ok := cutScheme(rest); ok {
@@ -186,8 +188,8 @@ func Scheme(text string) string {
 	return badScheme(rest)
 }
 
-// badScheme returns the text before "://" in text that does not begin with a scheme.
-// It returns "" if that text may be the beginning of a path.
+// badScheme returns the part before "://" if text does not begin with a scheme. It
+// returns "" if that part may be the beginning of a path.
 func badScheme(text string) string {
 	if head, _, found := strings.Cut(text, "://"); found && !strings.ContainsAny(head, `/\`) {
 		return head
@@ -220,17 +222,17 @@ func parseParams(text string) ([]Param, error) {
 		rawKey, rawValue, _ := strings.Cut(item, "=")
 		key, err := url.PathUnescape(rawKey)
 		if err != nil {
-			return nil, errors.New("a fragment key has a bad percent-escape")
+			return nil, errors.New("a fragment key has an invalid percent-escape")
 		}
 		if key == "" {
 			return nil, errors.New("the fragment has a value without a key")
 		}
-		if strings.Contains(key, "=") { // the text after it may be a secret value
+		if strings.Contains(key, "=") { // the part after "=" may be a secret value
 			return nil, errors.New(`a fragment key has an encoded "="; write KEY=VALUE without encoding`)
 		}
 		value, err := url.PathUnescape(rawValue)
 		if err != nil {
-			return nil, fmt.Errorf("the value of fragment key %q has a bad percent-escape", key)
+			return nil, fmt.Errorf("the value of fragment key %q has an invalid percent-escape", key)
 		}
 		out = append(out, Param{key, value})
 	}
@@ -239,10 +241,10 @@ func parseParams(text string) ([]Param, error) {
 
 // Characters that escape does not encode, in addition to letters, digits and "-._~".
 const (
-	keepSegment = "!$&'()*+,;=:@"   // in one segment of a URL path
-	keepPath    = keepSegment + "/" // in a whole path
-	keepFile    = "!$&'()*+,;=:/"   // in the path of a file: URL; without "@", which would end a user name
-	keepValue   = "!$'()*+,;:/?[]"  // in a fragment
+	keepSegment = "!$&'()*+,;=:@"   // characters of one segment of a URL path
+	keepPath    = keepSegment + "/" // characters of a whole path
+	keepFile    = "!$&'()*+,;=:/"   // characters of the path of a file: URL; without "@", which would end a user name
+	keepValue   = "!$'()*+,;:/?[]"  // characters of a fragment
 )
 
 // escape percent-encodes all bytes of s except unreserved characters and those in
@@ -267,7 +269,7 @@ func escape(s, keep string) string {
 func unescape(raw string) (string, error) {
 	s, err := url.PathUnescape(raw)
 	if err != nil {
-		return "", errors.New(`the path has a bad percent-escape; write "%" itself as "%25"`)
+		return "", errors.New(`the path has an invalid percent-escape; write "%" itself as "%25"`)
 	}
 	if strings.ContainsRune(s, 0) {
 		return "", errors.New("the path contains a NUL character")

@@ -62,7 +62,7 @@ func ancestors(path string) []file {
 		return nil
 	}
 	out := climb(abs)
-	for i, f := range out { // resolve the links of the innermost existing path
+	for i, f := range out { // links are resolved in the innermost existing path
 		if f.info == nil {
 			continue
 		}
@@ -81,7 +81,7 @@ func ancestors(path string) []file {
 func climb(path string) []file {
 	var out []file
 	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
-		info, _ := os.Stat(at) // nil if it does not exist
+		info, _ := os.Stat(at) // nil if no file exists
 		out = append(out, file{at, info})
 		if at == filepath.Dir(at) {
 			return out

@@ -39,7 +39,7 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 		return err
 	}
 	if s.opts.Directory {
-		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // if nil, modes are derived from the new store
+		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // if old is nil, modes are derived from the new store
 		mode := uint32(want.Mode) & 0o7777                       //nolint:unconvert // Mode has 16 bits on other systems
 		err := k.tree(top, old, modes{dir: mode & 0o2777, file: mode & 0o666})
 		_ = old.Close()
@@ -53,7 +53,7 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 	if !k.modes {
 		return nil
 	}
-	return k.chmod(top, uint32(want.Mode)&0o7777|uint32(also.Perm())) //nolint:unconvert // as above
+	return k.chmod(top, uint32(want.Mode)&0o7777|uint32(also.Perm())) //nolint:unconvert // Mode has 16 bits on other systems
 }
 
 // openIn opens a file or directory by its name in an open directory.
@@ -99,7 +99,7 @@ func (k *keeper) own(f *os.File) error {
 func (k *keeper) chmod(f *os.File, mode uint32) error {
 	var st unix.Stat_t
 	err := unix.Fstat(int(f.Fd()), &st)
-	if err == nil && uint32(st.Mode)&0o7777 != mode { //nolint:unconvert // as above
+	if err == nil && uint32(st.Mode)&0o7777 != mode { //nolint:unconvert // Mode has 16 bits on other systems
 		err = unix.Fchmod(int(f.Fd()), mode)
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (k *keeper) tree(dir, old *os.File, m modes) error {
 	return nil
 }
 
-// entry is tree for one name in the directory. It skips links and special files.
+// entry is like tree for one name in the directory. It skips links and special files.
 func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m modes) error {
 	isDir, _, err := statIn(dir, name)
 	if err != nil {
@@ -150,7 +150,7 @@ func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m 
 		}
 		var below *os.File
 		if known {
-			below, _ = openIn(old, name) // if nil, modes are derived from the directory
+			below, _ = openIn(old, name) // if below is nil, modes are derived from the directory
 			defer below.Close()
 		}
 		if err := k.tree(f, below, modes{mode, m.file & mode}); err != nil {
@@ -166,7 +166,7 @@ func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m 
 }
 
 // errSpecial reports that a file is neither a directory nor a regular file.
-var errSpecial = errors.New("special file")
+var errSpecial = errors.New("the file is neither a directory nor a regular file")
 
 // statIn reports whether an entry of an open directory is a directory, and returns
 // its mode.
@@ -179,7 +179,7 @@ func statIn(dir *os.File, name string) (isDir bool, mode uint32, err error) {
 	if !isDir && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = errSpecial
 	}
-	return isDir, uint32(st.Mode), err //nolint:unconvert // as above
+	return isDir, uint32(st.Mode), err //nolint:unconvert // Mode has 16 bits on other systems
 }
 
 // counterparts returns the modes of the entries of a directory of the old store, and

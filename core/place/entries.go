@@ -26,10 +26,10 @@ type Entries struct {
 // All returns the number of entries.
 func (e *Entries) All() int { return len(e.Names) + len(e.Special) + len(e.Mounts) }
 
-// List returns all entries below the directory dir, including names that are not
-// UTF-8, hidden files, links and pipes. It does not follow links. It skips temporary
-// files of the file driver, which have reserved names. List fails if the tree has
-// more than limit entries.
+// List returns all entries below the directory dir, including names that are not UTF-8,
+// hidden files, links and pipes. It does not follow links. It skips temporary files of
+// the file driver, which have reserved names. List fails if the tree has more than limit
+// entries.
 func List(dir string, limit int) (*Entries, error) {
 	e := &Entries{}
 	mounts, err := mountsBelow(dir)
@@ -50,7 +50,7 @@ func (e *Entries) list(root, dir string, mounts []string, limit int) error {
 	for _, d := range list {
 		name := path.Join(dir, d.Name())
 		if e.All() >= limit {
-			return fmt.Errorf("more than %d entries in %s", limit, root)
+			return fmt.Errorf("more than the limit of %d entries in %s", limit, root)
 		}
 		switch {
 		case slices.Contains(mounts, filepath.Join(root, filepath.FromSlash(name))):

@@ -11,8 +11,8 @@ import (
 // ErrHeld reports that another process holds a directory.
 var ErrHeld = errLocked
 
-// Hold is a lock on a directory, so that no other process fills it. The lock ends
-// with the process.
+// Hold is a lock on a directory. It prevents other processes from writing a store there.
+// The lock ends with the process.
 type Hold struct {
 	dir *os.File // nil after Release
 }
@@ -32,7 +32,7 @@ func NewHold(path string) (*Hold, error) {
 	if err = lock(d); errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}
-	if err == nil && !sameName(d) { // removed or replaced before it was locked
+	if err == nil && !sameName(d) { // the directory was removed or replaced before it was locked
 		err = fs.ErrNotExist
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *Hold) Remove(path string) error {
 	if _, serr := os.Stat(path); err != nil || path == real || !errors.Is(serr, fs.ErrNotExist) {
 		return err
 	}
-	if _, lerr := os.Lstat(path); lerr == nil { // a link to the removed directory
+	if _, lerr := os.Lstat(path); lerr == nil { // path is a link to the removed directory
 		return os.Remove(path)
 	}
 	return nil
@@ -89,7 +89,7 @@ func Held(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer d.Close() // only locked
+	defer d.Close() // the directory was opened only to lock it
 	return errors.Is(lockShared(d), errLocked)
 }
 

@@ -94,9 +94,9 @@ func remove(dir, top *os.File, name string) error {
 		return &fs.PathError{Op: "remove", Path: name, Err: err}
 	}
 	if unix.Fstatat(at, name, new(unix.Stat_t), unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return nil //nolint:nilerr // it was empty and is removed
+		return nil //nolint:nilerr // the directory was empty and is removed
 	}
-	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil { // a directory with content
+	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil { // the entry is a directory with content
 		return &fs.PathError{Op: "chmod", Path: name, Err: err}
 	}
 	if dir != top {

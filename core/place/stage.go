@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// StagePrefix is the prefix of the names of the directories in which new stores are
-// made beside those that they replace.
+// StagePrefix is the prefix of the names of the directories in which new stores are made
+// next to the stores that they replace.
 const StagePrefix = ".nczarr-stage-"
 
 // oldName is the name of the old store in a stage on systems that cannot exchange
@@ -22,7 +22,7 @@ const oldName = ".nczarr-old"
 // replace.
 var ErrChanged = errors.New("the store was replaced by another process")
 
-// Stage is a directory beside a store in which its replacement is made.
+// Stage is a directory next to a store. The replacement of the store is made in it.
 type Stage struct {
 	// Path is the path of the new store. It has the same base name as the store to
 	// replace. If the new store is a directory, NewStage creates it empty.
@@ -87,7 +87,7 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 	}
 	switch {
 	case err != nil:
-	case opts.Directory && s.old.IsDir(): // new files inherit its attributes
+	case opts.Directory && s.old.IsDir(): // new files inherit the attributes of the directory
 		if err = os.Mkdir(s.newPath(), 0o700); err == nil {
 			err = s.keepAttributes(0o700)
 		}
@@ -106,8 +106,8 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 func (s *Stage) newPath() string { return filepath.Join(s.temp.fdPath(), filepath.Base(s.final)) }
 func (s *Stage) oldPath() string { return filepath.Join(s.temp.fdPath(), oldName) }
 
-// Clean removes a temporary directory that is not in use. If it holds the only
-// copy of the old store, Clean moves that back into place and returns true.
+// Clean removes a temporary directory that is not in use. If the directory holds the only
+// copy of the old store, Clean moves the store back into place and returns true.
 func Clean(f Found) (restored bool, err error) {
 	switch to := f.Target(); {
 	case !f.OnlyCopy():
@@ -138,7 +138,7 @@ func (f *Found) Target() string {
 }
 
 // OnlyCopy reports whether a stage holds the old store and no store exists at
-// [Found.Target], or that place is unknown.
+// [Found.Target], or Target returns "".
 func (f *Found) OnlyCopy() bool {
 	if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err != nil {
 		return false
@@ -172,8 +172,8 @@ func Interrupted(path string) string {
 	return ""
 }
 
-// Commit syncs the new store to disk, replaces the old store by it, and then removes
-// the old store. If a step before the removal fails, the old store stays in place
+// Commit syncs the new store to disk, replaces the old store with the new one, and then
+// removes the old store. If a step before the removal fails, the old store stays in place
 // and the new one is removed.
 func (s *Stage) Commit() error {
 	err := s.unchanged()
@@ -192,7 +192,7 @@ func (s *Stage) Commit() error {
 	if err != nil {
 		return join(err, s.Discard())
 	}
-	if err := s.temp.removeBy(s.sys.remove); err != nil { // it contains the old store now
+	if err := s.temp.removeBy(s.sys.remove); err != nil { // the temporary directory now contains the old store
 		return fmt.Errorf("the new store is in place, but the rest of the old one in %q cannot be removed: %w", s.temp.Dir, err)
 	}
 	return nil
@@ -206,7 +206,7 @@ func (s *Stage) Discard() error {
 	t := s.temp
 	s.temp = nil
 	if _, err := os.Lstat(filepath.Join(t.fdPath(), oldName)); err == nil {
-		return t.Keep() // it holds the old store, which Clean moves back
+		return t.Keep() // the directory holds the old store, which Clean moves back
 	}
 	return t.Remove()
 }
@@ -256,13 +256,13 @@ func (s *Stage) swap() error {
 	if uerr := s.undo(old); uerr != nil {
 		t := s.temp
 		s.temp = nil
-		_ = os.Remove(filepath.Join(t.fdPath(), markName)) // so that no Sweep removes it
+		_ = os.Remove(filepath.Join(t.fdPath(), markName)) // without a mark no Sweep removes the directory
 		return join(err, fmt.Errorf("the old store is in %s and cannot be moved back: %w", filepath.Join(t.Dir, filepath.Base(old)), uerr), t.Keep())
 	}
 	return err
 }
 
-// renames replaces the old store by two renames. A process that dies between them
+// renames replaces the old store with two renames. A process that dies between them
 // leaves the old store in the stage.
 func (s *Stage) renames() error {
 	old := s.oldPath()

@@ -23,10 +23,10 @@ const (
 
 // Mark describes a temporary directory. It is stored in the directory.
 type Mark struct {
-	// Target is the path for which the content is made, if any.
+	// Target is the path at which the content is to be placed, if any.
 	Target string `json:"target,omitempty"`
-	// Host and PID identify the process that made the directory in messages. They
-	// do not tell whether it is alive.
+	// Host and PID identify the process that made the directory, for messages. They do
+	// not show whether the process is alive.
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
 	// Made is when the directory was made.
@@ -60,7 +60,7 @@ func NewTemp(parent, prefix, target string) (*Temp, error) {
 }
 
 // errLocked reports that another process holds a lock.
-var errLocked = errors.New("locked by another process")
+var errLocked = errors.New("another process holds the lock")
 
 // mark locks a directory and then writes the mark. A directory with a mark was
 // therefore locked by its maker.
@@ -86,7 +86,7 @@ func mark(dir, target string) (*Temp, error) {
 }
 
 func writeMark(path, target string) error {
-	host, _ := os.Hostname() // only used in messages
+	host, _ := os.Hostname() // the name is used only in messages
 	text, err := json.Marshal(Mark{Target: target, Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return err
@@ -117,8 +117,8 @@ func sameName(f *os.File) bool {
 	return err == nil && os.SameFile(is, named)
 }
 
-// fdPath returns a path that refers to the directory even if another process renames
-// it or replaces it by a link. It returns the name on systems without such paths.
+// fdPath returns a path that refers to the directory even if another process renames it
+// or replaces it with a link. It returns the name on systems without such paths.
 func (t *Temp) fdPath() string {
 	path := fmt.Sprintf("/proc/self/fd/%d", t.lock.Fd())
 	is, err := t.lock.Stat()
@@ -163,7 +163,7 @@ func Find(parent, prefix string) ([]Found, error) {
 // during the call. It also removes empty directories with such names, which
 // processes left that ended before they wrote the mark.
 func Sweep(parent, prefix string, remove func(Found)) {
-	_ = visit(parent, prefix, func(found Found) { // an unreadable parent is left as it is
+	_ = visit(parent, prefix, func(found Found) { // an unreadable parent is left unchanged
 		if !found.InUse {
 			remove(found)
 		}
@@ -221,10 +221,11 @@ func removeEmpty(dir string) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		_ = os.Remove(path)
 	}
-	_ = os.Remove(dir) // fails if it is not empty
+	_ = os.Remove(dir) // Remove fails if the directory is not empty
 }
 
-// readMark reads a mark and reports whether it has the text of this package.
+// readMark reads a mark and reports whether it begins with the first line that this
+// package writes.
 func readMark(path string) (m Mark, ok bool) {
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		return m, false

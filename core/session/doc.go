@@ -1,6 +1,6 @@
 // Package session builds a registry of drivers and filters, and the options for opening
-// datasets, from configuration files, the environment and the options of a program. It
-// does for any program what nczctl does when it starts:
+// datasets, from configuration files, the environment and the options of a program. A
+// program uses it to read the same settings as nczctl:
 //
 //	s, err := session.New(nil)
 //	...
@@ -35,21 +35,20 @@
 //
 // # Where drivers and filters run
 //
-// A program can run drivers and filters in separate processes, as nczctl does, if it
-// calls [Main] first and passes the result as Options.Self. On Linux, separate
-// processes are then the default. Otherwise the default is to run the drivers and
-// filters of drivers/builtin and filters/builtin in the process of the program, without
-// external plugins. Isolation "process" then makes opening a dataset with a built-in
-// driver fail.
+// A program can run drivers and filters in separate processes, as nczctl does, if the
+// program calls [Main] first and passes the result as Options.Self. On Linux, separate
+// processes are then the default. Otherwise the default is to run the drivers and filters
+// of drivers/builtin and filters/builtin in the process of the program, without external
+// plugins. Isolation "process" then makes opening a dataset with a built-in driver fail.
 //
 // # Errors
 //
 // ncerr.ErrInvalid means a bad value in a configuration file, a malformed lock file, or
 // an unknown isolation. If a file is the cause, the error names the file, the line and
-// the key. A configuration file that is too large is ncerr.ErrLimit. One that cannot be
-// read is ncerr.ErrPermission or ncerr.ErrIO. A log file or lock file that cannot be
-// opened is an *fs.PathError.
+// the key. A configuration file that is too large is ncerr.ErrLimit. A configuration file
+// that cannot be read is ncerr.ErrPermission or ncerr.ErrIO. A log file or lock file that
+// cannot be opened is an *fs.PathError.
 //
-// The package builds on core/config, core/plugin/host and core/nczarr. No other package
-// of core imports it.
+// The package uses core/config, core/plugin/host and core/nczarr. No other package of
+// core imports it.
 package session

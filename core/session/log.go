@@ -15,7 +15,7 @@ import (
 const logFileVar = "NCZARR_LOG_FILE"
 
 // startLog starts the log if Options.Trace, Options.LogFile, the fragment key log,
-// NCLOGGING or NCTRACING turns it on. A URL cannot name the log file, because it may
+// NCLOGGING or NCTRACING turns it on. A URL cannot name the log file, because a URL may
 // come from an untrusted party.
 //
 // Source: netcdf-c nclog.c (the variables).
@@ -83,7 +83,7 @@ func openLog(name string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
+		err = errors.New("the path is not a regular file")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

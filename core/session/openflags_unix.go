@@ -4,5 +4,5 @@ package session
 
 import "syscall"
 
-// openFlags are flags that make opening a link fail and opening a pipe return at once.
+// openFlags are flags with which opening a link fails and opening a pipe does not block.
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK

@@ -22,8 +22,8 @@ import (
 // isolationVar is the environment variable overridden by Options.Isolation.
 const isolationVar = "NCZARR_ISOLATION"
 
-// Main must be called first in main or TestMain. It returns a plugin.Self, with which
-// the drivers of drivers/builtin and the filters of filters/builtin can run in other
+// Main must be called first in main or TestMain. It returns a plugin.Self, which permits
+// the drivers of drivers/builtin and the filters of filters/builtin to run in other
 // processes of the running program. In such a process, Main serves them and does not
 // return; see plugin.Main.
 func Main() plugin.Self { return plugin.Main(builtins()) }
@@ -63,8 +63,8 @@ func (s *Session) hostOptions(o *Options) (*host.Options, error) {
 	return h, s.grants(h)
 }
 
-// zeroToNone converts a limit of the configuration, where 0 means no limit, to one of the
-// host, where a negative number does.
+// zeroToNone converts a limit of the configuration to a limit of the host. In the
+// configuration 0 means no limit, and in the host a negative number does.
 func zeroToNone(n int64) int64 {
 	if n == 0 {
 		return -1

@@ -49,12 +49,12 @@ type Options struct {
 	// set servers, proxies, certificates, profiles and logins.
 	LocalRC bool
 
-	// Trace logs every call of drivers and plugins at slog.LevelDebug. It takes
+	// Trace logs every call to drivers and plugins at slog.LevelDebug. It takes
 	// precedence over $NCTRACING, which takes precedence over $NCLOGGING.
 	Trace bool
-	// LogFile is a file to append the log to; setting it turns the log on. It must be a
-	// regular file and not a link. A new file is accessible to its owner only. Empty
-	// means $NCZARR_LOG_FILE.
+	// LogFile is a file to which the log is appended. A path turns the log on. The file
+	// must be a regular file and not a link. A new file is accessible to its owner only.
+	// Empty means $NCZARR_LOG_FILE.
 	LogFile string
 	// URL is the dataset that the program works on, if known. The key "log" in its
 	// fragment turns the log on. It cannot name a log file, because a URL may come from
@@ -71,8 +71,8 @@ type Options struct {
 	Warn func(error)
 
 	// Env replaces the environment variables, home directory and current directory that
-	// the session reads. Drivers, filters and core/plugin/host still see those of the
-	// process. nil means those of the process.
+	// the session reads. Drivers, filters and core/plugin/host still use the values of
+	// the process. nil means the values of the process.
 	Env *config.Env
 }
 
@@ -91,8 +91,8 @@ type Session struct {
 	cached layer.CacheStats // activity of the local cache
 }
 
-// New reads the settings and creates the host. The host starts processes when they are
-// first needed. A nil o means the zero Options. The caller must close the Session. The
+// New reads the settings and creates the host. The host starts a process when the process
+// is first needed. A nil o means the zero Options. The caller must close the Session. The
 // package documentation lists the errors.
 func New(o *Options) (*Session, error) {
 	if o == nil {
@@ -105,7 +105,7 @@ func New(o *Options) (*Session, error) {
 		s.env = processEnv()
 	}
 	if err := s.start(o); err != nil {
-		_ = s.closeLog() // err is more useful
+		_ = s.closeLog() // the first error is more useful
 		return nil, err
 	}
 	return s, nil
@@ -208,7 +208,7 @@ func (s *Session) remote() layer.RemoteOptions {
 
 // processEnv returns the environment of this process.
 func processEnv() config.Env {
-	home, _ := os.UserHomeDir() // without a home directory, its files are not read
+	home, _ := os.UserHomeDir() // without a home directory the files in it are not read
 	cwd, _ := os.Getwd()
 	env := config.Env{Home: home, Cwd: cwd, Vars: make(map[string]string)}
 	for _, line := range os.Environ() {
@@ -249,8 +249,9 @@ func (s *Session) warn(o *Options, err error) {
 	s.log.Warn(err.Error())
 }
 
-// readerIdentity returns a text that identifies the reader: the variables from which drivers
-// determine credentials, except secrets. The cache stores only a hash of it.
+// readerIdentity returns a string that identifies the reader: the variables from which
+// drivers determine credentials, except secrets. The cache stores only a hash of the
+// result.
 func readerIdentity(vars map[string]string) string {
 	secrets := []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN"}
 	var who []string

@@ -40,14 +40,14 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 	return new(Parser).Array(path, docs, hint)
 }
 
-// Array parses the documents of the array at path, in any layout. hint supplies what the
-// documents of the array do not say. The result shares memory with docs, which must not
-// be modified afterwards.
+// Array parses the documents of the array at path, in any layout. hint describes the
+// dataset, for what the documents of the array leave open. The result shares memory with
+// docs, which must not be modified afterwards.
 //
 // Every error carries the key of the document and names the member. Array fails with
 //
 //   - ErrNoObject if neither .zarray nor zarr.json exists,
-//   - ErrNotZarr for text that is not a JSON object,
+//   - ErrNotZarr for a document that is not a JSON object,
 //   - ErrMetadata for a missing or malformed member,
 //   - ErrBadChunk for an invalid chunk shape,
 //   - ErrBadType for an unknown element type,
@@ -105,8 +105,8 @@ func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 	return a, nil
 }
 
-// effective returns the layout of an array: the one of its own blocks, or else the
-// dataset's.
+// effective returns the layout of the array's own blocks, or the layout of the dataset if
+// it has no blocks.
 func effective(own Layout, attrs place, hasBlock bool, hint ParseHint) Layout {
 	switch {
 	case hint.Pure:
@@ -150,7 +150,7 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 			a.Transpose = reversed(len(a.Shape))
 		}
 	default:
-		return n.bad(ArrayDoc, "order", `want "C" or "F", found %s`, clip(d.order))
+		return n.bad(ArrayDoc, "order", `expected "C" or "F", found %s`, clip(d.order))
 	}
 	switch d.separator {
 	case "", "null", `"."`:
@@ -158,7 +158,7 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 	case `"/"`, `"\/"`:
 		a.Keys.Separator = '/'
 	default:
-		return n.bad(ArrayDoc, "dimension_separator", `want "." or "/", found %s`, clip(d.separator))
+		return n.bad(ArrayDoc, "dimension_separator", `expected "." or "/", found %s`, clip(d.separator))
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 		return nil, n.bad(ArrayDoc, member, "is missing")
 	}
 	if v.Kind() != jsontext.Array {
-		return nil, n.bad(ArrayDoc, member, "want an array of lengths, found %s", clip(v))
+		return nil, n.bad(ArrayDoc, member, "expected an array of lengths, found %s", clip(v))
 	}
 	list := make([]int64, 0, typicalRank)
 	err := v.Elems(func(i int, e jsontext.Value) error {
@@ -192,13 +192,13 @@ func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 		}
 		k, ok := e.Int64()
 		if !ok || k < 0 {
-			return n.bad(ArrayDoc, member, "dimension %d: want a length from 0 to %d, found %s", i, int64(math.MaxInt64), clip(e))
+			return n.bad(ArrayDoc, member, "dimension %d: expected a length from 0 to %d, found %s", i, int64(math.MaxInt64), clip(e))
 		}
 		list = append(list, k)
 		return nil
 	})
 	if errors.Is(err, errRank) {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "%s: more than %d dimensions", member, chunk.MaxRank)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "%s has more than the limit of %d dimensions", member, chunk.MaxRank)
 	}
 	return list, err
 }
@@ -210,7 +210,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		return n.bad(ArrayDoc, "dtype", "is missing")
 	case jsontext.Array, jsontext.String:
 	default:
-		return n.bad(ArrayDoc, "dtype", "want a string or a list of fields, found %s", clip(d.dtype))
+		return n.bad(ArrayDoc, "dtype", "expected a string or a list of fields, found %s", clip(d.dtype))
 	}
 	layout := a.Layout
 	if layout == LayoutPure && oldChars(hint.NCProperties) {
@@ -225,7 +225,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		return err
 	}
 	if a.DType.Order == dtype.Big && StoresLittleEndian(hint.NCProperties) {
-		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, reading them as little-endian", n.key(ArrayDoc), d.dtype.Text())
+		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, so they are read as little-endian", n.key(ArrayDoc), d.dtype.Text())
 		a.DType.Order = dtype.Little
 	}
 	for _, s := range []struct {
@@ -233,7 +233,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		lengths []int64
 	}{{"shape", a.Shape}, {"chunks", a.Chunks}} {
 		if _, ok := product(s.lengths, int64(max(a.DType.Size, 1))); !ok {
-			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "%s: more than %d bytes", s.member, int64(math.MaxInt64))
+			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "%s has more than the limit of %d bytes", s.member, int64(math.MaxInt64))
 		}
 	}
 	return n.fill(a, d.fill)
@@ -263,7 +263,7 @@ func cause(err error) error {
 	return err
 }
 
-// isChar reports whether a dtype is a netCDF char. t is the parsed dtype and text its
+// isChar reports whether a dtype is a netCDF char. t is the parsed dtype, and text is its
 // spelling in the document.
 //
 //   - In NCZarr ">S1" is char, and any other S1 is a string of one byte.

@@ -11,7 +11,8 @@ import (
 // Docs returns the array's documents: zarr.json, or .zarray and, depending on the layout,
 // .zattrs and NCZarr's own. A scalar is written with shape [] in pure Zarr and [1] in
 // NCZarr, regardless of Shape. _ARRAY_DIMENSIONS holds DimNames, or else the last
-// segments of DimRefs. It is omitted if both are nil, unless the array is a scalar.
+// segments of DimRefs. The attribute is omitted if both are nil, unless the array is a
+// scalar.
 //
 // In v2 the codec chain becomes filters and compressor: the last codec is the compressor
 // unless NoCompressor is set.

@@ -22,14 +22,14 @@ import (
 //	[]                  int, without values
 //	null, objects, and arrays of anything else: char that holds the JSON text
 //
-// If a value does not fit its type, the type is inferred too, with a warning. Char holds
-// any value, as JSON text.
+// If a value does not fit its type, the type is inferred and a warning is recorded. Char
+// can hold any value, as JSON text.
 type attrReader struct {
 	n     *node
 	doc   string
-	attrs *document // nil without attributes
+	attrs *document // attributes document; nil if the node has none
 	types typeList
-	place place    // where the types were found; zero without types
+	place place    // location of the types; zero if the node has none
 	fill  dtype.NC // type of _FillValue, or NCNone
 	bytes bool     // elements are bytes; Zarr v3 stores _FillValue in base64
 	text  bool     // _FillValue is stored under the name textFillAttr
@@ -53,7 +53,7 @@ func (r *attrReader) load() error {
 		return nil
 	case jsontext.Object:
 	default:
-		return n.bad(p.doc, "types", "want an object, found %s", clip(types))
+		return n.bad(p.doc, "types", "expected an object, found %s", clip(types))
 	}
 	n.types = jsontext.Members(n.types, types)
 	r.types = newTypeList(n.types)
@@ -100,8 +100,8 @@ func (l *typeList) find(name string) (text string, ok bool) {
 }
 
 // newest reports whether the node has LayoutNewest rather than LayoutLower. Both store
-// the attribute types in the same place, but only LayoutNewest stores another block
-// beside them.
+// the attribute types in the same place, but only LayoutNewest stores another block next
+// to them.
 func (n *node) newest() bool {
 	attrs, _ := n.attrsDoc()
 	return attrs.get("_nczarr_group") != "" || attrs.get("_nczarr_array") != "" || attrs.get("_nczarr_superblock") != ""
@@ -141,7 +141,7 @@ func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 	if given {
 		var ok bool
 		if nc, asJSON, ok = attrType(text); !ok {
-			r.n.warn("%s: attribute %q: unknown type %q, inferring it from the value", r.n.key(r.doc), name, text)
+			r.n.warn("%s: attribute %q: unknown type %q; the type is inferred from the value", r.n.key(r.doc), name, text)
 		}
 	} else if name == fillAttr {
 		nc = r.fill
@@ -163,7 +163,7 @@ func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 		}
 		return Attr{Name: name, Type: nc, Value: value}
 	}
-	r.n.warn("%s: attribute %q: %s does not fit type %s, inferring the type from the value", r.n.key(r.doc), name, clip(v), nc)
+	r.n.warn("%s: attribute %q: %s does not fit type %s; the type is inferred from the value", r.n.key(r.doc), name, clip(v), nc)
 	return infer(name, v)
 }
 
@@ -179,7 +179,7 @@ func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 	}
 	if k, ok := jsontext.Value(text).Int64(); ok {
 		if k >= 1 && k <= int64(dtype.NCString) {
-			return dtype.NC(k), false, true // at most NCString
+			return dtype.NC(k), false, true // k is at most NCString
 		}
 		return dtype.NCNone, false, false
 	}
@@ -194,7 +194,7 @@ func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 	return nc, false, nc != dtype.NCNone
 }
 
-// typed parses v as values of type nc; ok is false if it does not fit.
+// typed parses v as values of type nc. ok is false if v does not fit.
 func typed(nc dtype.NC, v jsontext.Value) (value any, ok bool) {
 	switch nc {
 	case dtype.NCChar:
@@ -362,8 +362,8 @@ func inferred(v jsontext.Value) (dtype.NC, any) {
 	return nc, value
 }
 
-// elemType returns the type that can hold v, or all elements of v if it is an array, or
-// NCNone.
+// elemType returns the type that can hold v, or every element of v if v is an array. It
+// returns NCNone if no type can.
 func elemType(v jsontext.Value) dtype.NC {
 	var total, bools, strs, words, numbers, fractions int
 	var neg, big bool // a value below 0; a value above the largest int64
@@ -381,7 +381,7 @@ func elemType(v jsontext.Value) dtype.NC {
 		case jsontext.Number, jsontext.Word:
 			numbers++
 			if !e.IsInt() {
-				fractions++ // validated when it is parsed
+				fractions++ // the number is validated when parsed
 			} else if n, ok := e.Int64(); ok {
 				low, high, neg = min(low, n), max(high, n), neg || n < 0
 			} else if _, ok := e.Uint64(); ok {

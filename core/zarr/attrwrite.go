@@ -30,15 +30,15 @@ func checkAttr(a Attr, s *spelling) error {
 		return ncerr.Errorf(ncerr.ErrBadType, "write attribute", a.Name, "a %T is not a value of type %s", a.Value, a.Type)
 	}
 	if list, ok := a.Value.([]string); ok && s.pure && len(list) > 1 && allWords(list) {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write attribute", a.Name, "pure Zarr readers would take the strings %q for numbers", list)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write attribute", a.Name, "pure Zarr readers would read the strings %q as numbers", list)
 	}
 	return nil
 }
 
-// writeAttr writes the value of an attribute. It writes the JSON the value was read from,
-// if that is still valid. Otherwise it writes a single value as is, and any other number
-// of values as an array. In pure Zarr a single string, NaN or infinity is an array too,
-// because readers would otherwise take it for char.
+// writeAttr writes the value of an attribute. It writes the JSON that the value was read
+// from if that JSON is still valid. Otherwise it writes a single value as is, and any
+// other number of values as an array. In pure Zarr a single string, NaN or infinity is an
+// array too, because readers would otherwise treat the value as char.
 func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	switch v := a.originalJSON(s); v.Kind() {
 	case jsontext.Invalid:
@@ -62,9 +62,9 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	w.Close()
 }
 
-// originalJSON returns the JSON that a was read from, if readers of the layout still parse it
-// as a, and "" otherwise. In a layout with attribute types it returns only strings, so
-// that text that looks like an object stays text.
+// originalJSON returns the JSON that a was read from, if readers of the layout still parse
+// it as a, and "" otherwise. In a layout with attribute types it returns only strings, so
+// that a string that looks like an object stays a string.
 func (a Attr) originalJSON(s *spelling) jsontext.Value {
 	if a.JSON == "" || a.Type == dtype.NCString { // strings have only one form
 		return ""
@@ -103,8 +103,9 @@ func sameValue(a, b any) bool {
 }
 
 // quotedSingle reports whether the single value in a slice is written in quotes, so that a
-// reader without types would take it for char. It is false for a string that an array
-// would turn into a number: on its own the string becomes char with the same text.
+// reader without types would treat it as char. It is false for a string that an array
+// would turn into a number: such a string is written alone and becomes char with the same
+// content.
 func quotedSingle(v any) bool {
 	switch s := v.(type) {
 	case []string:
@@ -120,7 +121,7 @@ func quotedSingle(v any) bool {
 func finite(f float64) bool { return f-f == 0 }
 
 // allWords reports whether every string is a word such as NaN, which a reader without
-// types takes for a number.
+// types parses as a number.
 func allWords(list []string) bool {
 	for _, text := range list {
 		v := jsontext.Value(jsontext.AppendString(nil, text))
@@ -131,8 +132,8 @@ func allWords(list []string) bool {
 	return len(list) > 0
 }
 
-// writeChars writes char text. Text that is a JSON object or array, and reads back
-// unchanged, is written as that value; any other text is written as a string.
+// writeChars writes a char attribute. A JSON object or array that reads back unchanged is
+// written as that value. Anything else is written as a string.
 func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
 	if name == fillAttr && text == "\x00" {
 		text = ""
@@ -153,8 +154,8 @@ func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
 }
 
 // appendValues writes the values of a typed slice, one after the other. If point is set,
-// whole floating-point values get ".0", so that readers without types recognize them as
-// such.
+// whole floating-point values get ".0", so that readers without types recognize
+// floating-point values.
 func appendValues(w *jsontext.Writer, values any, point bool) {
 	switch s := values.(type) {
 	case []int8:
@@ -224,7 +225,7 @@ func (s *spelling) typeText(a Attr) string {
 		return s.char
 	case dtype.NCString:
 		n := stringAttr
-		for _, text := range a.Value.([]string) { //nolint:forcetypeassert // of strings
+		for _, text := range a.Value.([]string) { //nolint:forcetypeassert // the value is always []string
 			n = max(n, len(text))
 		}
 		return "|S" + strconv.Itoa(n)

@@ -12,7 +12,7 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	var list []CodecSpec
 	add := func(member string, v jsontext.Value) error {
 		if v.Kind() != jsontext.Object {
-			return n.bad(ArrayDoc, member, "want a codec, found %s", clip(v))
+			return n.bad(ArrayDoc, member, "expected a codec, found %s", clip(v))
 		}
 		id := v.Get("id")
 		if id.Kind() != jsontext.String || id.Text() == "" {
@@ -26,7 +26,7 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	case jsontext.Array:
 		err := d.filters.Elems(func(i int, e jsontext.Value) error {
 			if i == maxCodecs {
-				return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "filters: more than %d", maxCodecs)
+				return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "filters: the array has more than the limit of %d codecs", maxCodecs)
 			}
 			return add("filters", e)
 		})
@@ -34,7 +34,7 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 			return nil, err
 		}
 	default:
-		return nil, n.bad(ArrayDoc, "filters", "want an array of codecs, found %s", clip(d.filters))
+		return nil, n.bad(ArrayDoc, "filters", "expected an array of codecs, found %s", clip(d.filters))
 	}
 	if d.compresses() {
 		if err := add("compressor", d.compressor); err != nil {

@@ -17,9 +17,9 @@ const consolidatedKey = "/" + ConsolidatedDoc
 // are slices of b, which must not be modified while they are in use. Their content is not
 // checked. Members that are not metadata documents are ignored.
 //
-// It fails with ErrNotZarr for text that is not a JSON object, and with ErrConsolidated
-// if zarr_consolidated_format is not 1, or if metadata is missing, empty or not an
-// object.
+// It fails with ErrNotZarr for a document that is not a JSON object, and with
+// ErrConsolidated if zarr_consolidated_format is not 1, or if metadata is missing, empty
+// or not an object.
 //
 // Source: zarr-python, consolidate_metadata; netcdf-c libnczarr/zmetadata.c.
 func ParseConsolidated(b []byte) (map[string]Docs, error) {
@@ -43,10 +43,10 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 		return nil, notJSON(b, err)
 	}
 	if k, ok := format.Int64(); !ok || k != 1 {
-		return nil, wrong("zarr_consolidated_format: want 1, found %s", orMissing(format))
+		return nil, wrong("zarr_consolidated_format: expected 1, found %s", orMissing(format))
 	}
 	if metadata.Kind() != jsontext.Object {
-		return nil, wrong("metadata: want an object, found %s", orMissing(metadata))
+		return nil, wrong("metadata: expected an object, found %s", orMissing(metadata))
 	}
 	if len(nodes) == 0 {
 		return nil, wrong("metadata: contains no documents")

@@ -20,7 +20,7 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 		a.Storage = s.Text()
 	}
 	if a.Scalar = a.Storage == "scalar" || isTrue(v.Get("scalar")); a.Scalar && !a.isScalarShape() {
-		n.warn("%s: %s: scalar with shape %v and chunks %v, reading it as an array", n.key(p.doc), p.member, a.Shape, a.Chunks)
+		n.warn("%s: %s: scalar with shape %v and chunks %v is read as an array", n.key(p.doc), p.member, a.Shape, a.Chunks)
 		a.Scalar = false
 	}
 	refs, name := either(v, "dimension_references", "dimrefs")
@@ -29,16 +29,16 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	}
 	list, ok := texts(refs)
 	if !ok {
-		return "", n.bad(p.doc, name, "want an array of dimension names, found %s", clip(refs))
+		return "", n.bad(p.doc, name, "expected an array of dimension names, found %s", clip(refs))
 	}
 	if len(list) == 0 && a.isScalarShape() {
 		a.Scalar = true
 	}
 	switch {
 	case len(list) != a.rank():
-		n.warn("%s: %s: %d names for %d dimensions, ignored", n.key(p.doc), name, len(list), a.rank())
+		n.warn("%s: %s: ignored %d names for %d dimensions", n.key(p.doc), name, len(list), a.rank())
 	case !allRefs(list):
-		n.warn("%s: %s: %s contains an invalid dimension name, ignored", n.key(p.doc), name, clip(refs))
+		n.warn("%s: %s: ignored %s, which contains an invalid dimension name", n.key(p.doc), name, clip(refs))
 	default:
 		a.DimRefs = list
 	}
@@ -97,9 +97,9 @@ func (n *node) dimNames(a *Array, hint ParseHint) error {
 	}
 	switch {
 	case !ok:
-		n.warn("%s: %s: want an array of names, found %s; ignored", n.key(doc), xarrayDims, clip(v))
+		n.warn("%s: %s: expected an array of names, found %s; the attribute is ignored", n.key(doc), xarrayDims, clip(v))
 	case len(names) != a.rank():
-		n.warn("%s: %s: %d names for %d dimensions, ignored", n.key(doc), xarrayDims, len(names), a.rank())
+		n.warn("%s: %s: ignored %d names for %d dimensions", n.key(doc), xarrayDims, len(names), a.rank())
 	default:
 		a.DimNames = names
 	}

@@ -17,8 +17,9 @@ type Field struct {
 	Type dtype.Type
 	// Offset is the position of the field in an element, in bytes.
 	Offset int
-	// Err is the reason why the field cannot be read, or nil. It is ncerr.ErrUnsupported
-	// for a nested structure, an array or a type that netCDF does not have.
+	// Err explains why the field cannot be read. It is nil for a readable field, and
+	// ncerr.ErrUnsupported for a nested structure, an array or a type that netCDF does
+	// not have.
 	Err error
 }
 
@@ -34,7 +35,7 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 	size := 0
 	err := v.Elems(func(i int, e jsontext.Value) error {
 		if i == maxFields {
-			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "dtype: more than %d fields", maxFields)
+			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "dtype has more than the limit of %d fields", maxFields)
 		}
 		f, width, err := fieldOf(e, layout)
 		if err != nil {
@@ -46,7 +47,7 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 		seen[f.Name] = true
 		f.Offset = size
 		if size += width; size > dtype.MaxSize {
-			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "dtype: elements of more than %d bytes", dtype.MaxSize)
+			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "dtype: an element has more than the limit of %d bytes", dtype.MaxSize)
 		}
 		a.Fields = append(a.Fields, f)
 		return nil
@@ -55,7 +56,7 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 		return err
 	}
 	if size == 0 {
-		return n.bad(ArrayDoc, "dtype", "want at least one field")
+		return n.bad(ArrayDoc, "dtype", "the list of fields is empty")
 	}
 	a.DType = dtype.Type{Kind: dtype.Raw, Size: size}
 	return nil
@@ -66,7 +67,7 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
 	name, typ, shape, ok := fieldParts(e)
 	if !ok || !validName(name.Text()) {
-		return f, 0, fmt.Errorf("want [name, type], found %s", clip(e))
+		return f, 0, fmt.Errorf("expected [name, type], found %s", clip(e))
 	}
 	f.Name = name.Text()
 	if typ.Kind() == jsontext.Array {
@@ -132,7 +133,7 @@ func sizeOf(v jsontext.Value, depth int) (size int, err error) {
 	err = v.Elems(func(_ int, e jsontext.Value) error {
 		name, typ, shape, ok := fieldParts(e)
 		if !ok {
-			return fmt.Errorf("want [name, type], found %s", clip(e))
+			return fmt.Errorf("expected [name, type], found %s", clip(e))
 		}
 		width, count := 0, 1
 		if typ.Kind() == jsontext.Array {
@@ -148,7 +149,7 @@ func sizeOf(v jsontext.Value, depth int) (size int, err error) {
 			}
 		}
 		if size += width * count; err == nil && size > dtype.MaxSize {
-			err = fmt.Errorf("more than %d bytes", dtype.MaxSize)
+			err = fmt.Errorf("the structure has more than the limit of %d bytes", dtype.MaxSize)
 		}
 		return err
 	})

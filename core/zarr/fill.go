@@ -14,17 +14,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// fill parses fill_value. A missing value or null means no fill value, and an array of
-// one value means that value. Text of single bytes is base64 in pure Zarr, as the
-// specification says. It is plain in NCZarr, and in pure Zarr if the attribute _FillValue
-// is the same text, as netCDF-C writes it. If the text does not fit in one form, the other
-// is tried.
+// fill parses fill_value. A missing value or null means no fill value, and an array of one
+// value means that value. A byte string is base64 in pure Zarr, as the specification says.
+// It is plain in NCZarr, and in pure Zarr if the attribute _FillValue is the same string,
+// as netCDF-C writes it. If the string does not parse in one form, the other is tried.
 //
 // Source: Zarr v2, "Fill value encoding"; netcdf-c libnczarr/zsync.c.
 func (n *node) fill(a *Array, v jsontext.Value) error {
 	if v.Kind() == jsontext.Array && a.DType.Kind != dtype.Complex {
 		if v.Len() != 1 {
-			return n.bad(ArrayDoc, "fill_value", "want one value, found %s", clip(v))
+			return n.bad(ArrayDoc, "fill_value", "expected one value, found %s", clip(v))
 		}
 		v = v.First()
 	}
@@ -42,12 +41,12 @@ func (n *node) fill(a *Array, v jsontext.Value) error {
 	return nil
 }
 
-// nullIsText reports whether null means the empty text in pure Zarr. It does for text of
-// single bytes: such text ends at the first zero, and null is the only form of the empty
-// text that all readers accept.
+// nullIsText reports whether null means the empty string in pure Zarr. It returns true
+// for byte strings: they end at the first zero byte, and null is the only form of the
+// empty string that all readers accept.
 func nullIsText(t dtype.Type) bool { return t.Kind == dtype.Char || t.Kind == dtype.Bytes }
 
-// nullFill returns the fill value that null means in pure Zarr: the empty text, or
+// nullFill returns the fill value that null means in pure Zarr: the empty string, or
 // not-a-time, as zarr-python reads it. ok is false for types without such a value.
 func nullFill(t dtype.Type) (b []byte, ok bool) {
 	switch {
@@ -123,7 +122,8 @@ func fillBits(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	return b, true
 }
 
-// encoded returns the bytes of the single value in slice. It fails if ok is false.
+// encoded returns the stored bytes of the single value in slice. It returns false if ok
+// is false.
 func encoded(t dtype.Type, slice any, ok bool) ([]byte, bool) {
 	if !ok {
 		return nil, false
@@ -171,7 +171,7 @@ func fillComplex(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	return b, ok && len(b) == t.Size
 }
 
-// fillString parses text. The number 0 is the empty text, as NumPy writes it.
+// fillString parses a string. The number 0 is the empty string, as NumPy writes it.
 func fillString(v jsontext.Value) (string, bool) {
 	if k, ok := v.Int64(); ok && k == 0 {
 		return "", true
@@ -179,7 +179,7 @@ func fillString(v jsontext.Value) (string, bool) {
 	return v.Text(), v.Kind() == jsontext.String
 }
 
-// plainFill reports whether the attribute _FillValue is the same text as v.
+// plainFill reports whether the attribute _FillValue is the same string as v.
 func (n *node) plainFill(v jsontext.Value) bool {
 	attrs, _ := n.attrsDoc()
 	at := attrs.get(fillAttr)
@@ -190,8 +190,8 @@ func (n *node) plainFill(v jsontext.Value) bool {
 }
 
 // compareFill warns if the attribute _FillValue and fill_value are different numbers.
-// Absent chunks read as fill_value, so readers that rely on _FillValue would take them
-// for data.
+// Absent chunks are read as fill_value, so readers that rely on _FillValue would treat
+// them as data.
 func (n *node) compareFill(a *Array) {
 	i := slices.IndexFunc(a.Attrs, func(at Attr) bool { return at.Name == fillAttr })
 	if i < 0 || !a.HasFill || a.Attrs[i].Type != a.DType.NC() {
@@ -207,7 +207,7 @@ func (n *node) compareFill(a *Array) {
 		return
 	}
 	_, doc := n.attrsDoc()
-	n.warn("%s: %s differs from fill_value in %s: missing chunks read as fill_value", n.key(doc), fillAttr, n.key(ArrayDoc))
+	n.warn("%s: %s differs from fill_value in %s: missing chunks are read as fill_value", n.key(doc), fillAttr, n.key(ArrayDoc))
 }
 
 // isNaN reports whether the bytes of one element are a NaN.
@@ -216,8 +216,8 @@ func isNaN(t dtype.Type, b []byte) bool {
 	return t.Kind == dtype.Float && dtype.Decode(out, b, t) == nil && math.IsNaN(out[0])
 }
 
-// fillText parses fixed-length text of single bytes. coded means that it is base64 rather
-// than plain.
+// fillText parses a fixed-length byte string. coded means that the string is base64
+// rather than plain.
 func fillText(t dtype.Type, v jsontext.Value, coded bool) ([]byte, bool) {
 	text, ok := fillString(v)
 	if !ok {
@@ -236,7 +236,7 @@ func fillText(t dtype.Type, v jsontext.Value, coded bool) ([]byte, bool) {
 	return b, true
 }
 
-// fillRaw parses base64; 0 and "" mean zeros.
+// fillRaw parses base64. 0 and "" mean zero bytes.
 func fillRaw(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	text, ok := fillString(v)
 	b, err := base64.StdEncoding.DecodeString(text)

@@ -7,17 +7,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ParseGroup parses the documents of the group at path ("/" is the root) in a dataset of
-// layout of. It reads the NCZarr metadata of every layout. For a pure layout it omits
-// dimensions and lists, which only NCZarr has. Missing documents count as empty. The
-// result shares memory with docs, which must not be modified afterwards.
+// ParseGroup parses the documents of the group at path ("/" is the root) in a dataset
+// whose layout is of. It reads the NCZarr metadata of every layout. For a pure layout it
+// omits dimensions and lists, which only NCZarr has. Missing documents count as empty.
+// The result shares memory with docs, which must not be modified afterwards.
 //
 // Names in the lists of the group block that are not valid path segments, and dimensions
 // without a valid length, are reported in Group.Invalid. Duplicate names and dimensions
 // with an invalid name are ignored with a warning.
 //
-// Every error carries the key of the document. ParseGroup fails with ErrNotZarr for text
-// that is not a JSON object, with ErrMetadata for malformed members, and with
+// Every error carries the key of the document. ParseGroup fails with ErrNotZarr for a
+// document that is not a JSON object, with ErrMetadata for malformed members, and with
 // ErrUnsupported for unknown versions and extensions.
 func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 	n, err := loadNode(path, docs, of == LayoutV3)
@@ -64,7 +64,7 @@ func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 // groupV3 parses a group of Zarr v3.
 func (n *node) groupV3(g *Group) (*Group, error) {
 	if n.doc(V3Doc).get("node_type").Text() != "group" {
-		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "want a group, found an array")
+		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "expected a group, found an array")
 	}
 	r := attrReader{n: n}
 	r.attrs, r.doc = n.attrsDoc()
@@ -87,7 +87,7 @@ func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
 		return err
 	}
 	if g.Listed = listed(list) && listed(subs); !g.Listed {
-		n.warn("%s: the list of arrays or groups is missing, listing the store instead", n.key(doc))
+		n.warn("%s: the list of arrays or groups is missing, so the store is listed instead", n.key(doc))
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 		return nil, nil
 	}
 	if obj.Kind() != jsontext.Object {
-		return nil, n.bad(doc, name, "want an object, found %s", clip(obj))
+		return nil, n.bad(doc, name, "expected an object, found %s", clip(obj))
 	}
 	var dims []Dim
 	for _, m := range jsontext.Members(nil, obj) {
@@ -117,7 +117,7 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 		}
 		var ok bool
 		if d.Len, ok = size.Int64(); !ok || d.Len < 0 {
-			g.Invalid = append(g.Invalid, n.bad(doc, name, "dimension %q: want a length from 0 to %d, found %s", m.Key, int64(math.MaxInt64), clip(m.Val)))
+			g.Invalid = append(g.Invalid, n.bad(doc, name, "dimension %q: expected a length from 0 to %d, found %s", m.Key, int64(math.MaxInt64), clip(m.Val)))
 			g.DimsIncomplete = true
 			continue
 		}
@@ -130,8 +130,8 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 	return dims, nil
 }
 
-// isTrue reports whether a flag is set: true, a number other than 0, or a string of
-// either.
+// isTrue reports whether a flag is set. A set flag is true, a number other than 0, or
+// either of these as a string.
 func isTrue(v jsontext.Value) bool {
 	switch v.Text() {
 	case "", "0", "false", "null":
@@ -140,14 +140,14 @@ func isTrue(v jsontext.Value) bool {
 	return v.Kind() != jsontext.Object && v.Kind() != jsontext.Array
 }
 
-// names parses a list of names of children.
+// names parses a list of child names.
 func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, error) {
 	if v == "" || v.Kind() == jsontext.Null {
 		return nil, nil
 	}
 	list, ok := texts(v)
 	if !ok {
-		return nil, n.bad(doc, member, "want an array of names, found %s", clip(v))
+		return nil, n.bad(doc, member, "expected an array of names, found %s", clip(v))
 	}
 	seen := make(map[string]bool, len(list))
 	var out []string
@@ -178,7 +178,7 @@ func (n *node) groupAttrs(g *Group) ([]Attr, error) {
 	attrs := r.all()
 	for i, a := range attrs {
 		text, ok := a.Value.(string)
-		if list, is := a.Value.([]string); is && len(list) == 1 { // type string
+		if list, is := a.Value.([]string); is && len(list) == 1 { // an attribute of type string
 			text, ok = list[0], true
 		}
 		if ok && a.Name == ncProperties {

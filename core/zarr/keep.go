@@ -22,10 +22,11 @@ var docMembers = map[string][]string{
 	ArrayDoc: {"zarr_format", "shape", "chunks", "dtype", "fill_value", "order", "compressor", "filters", "dimension_separator"},
 }
 
-// keep copies unknown members from the replaced documents: those of .zgroup and .zarray,
-// and _ARRAY_DIMENSIONS if names is set. The unknown members of the blocks are copied
-// where the blocks are written; see keepIn. An old attributes document that has no
-// attributes any more becomes an empty object, so that its old content does not survive.
+// keep copies unknown members from the replaced documents: the members of .zgroup and
+// .zarray, and _ARRAY_DIMENSIONS if names is set. The unknown members of the blocks are
+// copied where the blocks are written; see keepIn. An old attributes document that no
+// longer has attributes becomes an empty object, so that its old content does not
+// survive.
 func (o *output) keep(names bool) {
 	old := o.old
 	if old == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// The functions of this file answer every question about a layout. Other packages use
-// them instead of comparing layouts or naming documents.
+// The functions in this file describe the properties of layouts. Other packages call them
+// instead of comparing layouts or naming documents.
 
 // NCZarr reports whether groups declare dimensions and list their children, and
 // attributes have netCDF types. It is false for pure Zarr.
@@ -29,7 +29,7 @@ func (l Layout) CheckName(name string) error {
 	case IsOwn(name):
 		return ncerr.Errorf(ncerr.ErrBadName, "define", name, "the name is reserved for metadata documents and marks")
 	case l.NCZarr() && strings.HasPrefix(name, "."):
-		return ncerr.Errorf(ncerr.ErrBadName, "define", name, "a netCDF name may not begin with a dot; pure Zarr (mode=zarr) allows it")
+		return ncerr.Errorf(ncerr.ErrBadName, "define", name, "a netCDF name must not begin with a dot; pure Zarr (mode=zarr) allows it")
 	}
 	return nil
 }
@@ -93,7 +93,8 @@ func (d Docs) IsGroup() bool {
 	return nodeType(d[V3Doc]) == "group"
 }
 
-// IsDataset reports whether d, the documents of a root, make it a dataset.
+// IsDataset reports whether d, the documents of a root directory, make that directory a
+// dataset.
 func (d Docs) IsDataset() bool {
 	for name := range d {
 		if name != OldGroupDoc {
@@ -121,7 +122,7 @@ func (d Docs) BothVersions() bool {
 	return v3 && (group || array)
 }
 
-// RemoveV3 removes the documents of Zarr v3 and reports whether there were any.
+// RemoveV3 removes the documents of Zarr v3 and reports whether d had any.
 func (d Docs) RemoveV3() bool {
 	_, there := d[V3Doc]
 	delete(d, V3Doc)
@@ -129,7 +130,8 @@ func (d Docs) RemoveV3() bool {
 }
 
 // RootDocs returns the names of the documents that identify a dataset by its root. They
-// suffice for [DetectLayout]. [ParseGroup] also needs those of [Layout.MoreRootDocs].
+// suffice for [DetectLayout]. [ParseGroup] also needs the documents named by
+// [Layout.MoreRootDocs].
 func RootDocs() []string { return append(DatasetDocs(), OldGroupDoc) }
 
 // DatasetDocs returns the names of the documents that make a directory the root of a
@@ -138,7 +140,8 @@ func DatasetDocs() []string {
 	return []string{GroupDoc, AttrsDoc, ArrayDoc, ".nczarr", ".NCZarr", V3Doc}
 }
 
-// IsDatasetDoc reports whether a root document of that name makes a dataset.
+// IsDatasetDoc reports whether a root document of that name makes the directory a
+// dataset.
 func IsDatasetDoc(name string) bool { return slices.Contains(DatasetDocs(), name) }
 
 // MoreRootDocs returns the names of the root documents that [RootDocs] lacks. It removes
@@ -151,8 +154,8 @@ func (l Layout) MoreRootDocs(root Docs) []string {
 	return nil
 }
 
-// CheckVersion fails with ncerr.ErrUnsupported if objects, the names in the group at
-// path, make it a node of another Zarr version.
+// CheckVersion fails with ncerr.ErrUnsupported if the node at path belongs to another
+// Zarr version. objects holds the names of the objects in it.
 func (l Layout) CheckVersion(path string, objects []string) error {
 	switch {
 	case l == LayoutV3 && (slices.Contains(objects, GroupDoc) || slices.Contains(objects, ArrayDoc)):
@@ -184,8 +187,8 @@ func (l Layout) NodeDocs() []string {
 
 // DocsToFetch returns the names of the documents to fetch for a node. If array is true, the
 // node may be an array, and the documents that only groups have are omitted; a node that
-// proves to be a group also needs those of [Layout.GroupDocs]. If array is false, the
-// node is a group, and the documents that only arrays have are omitted.
+// proves to be a group also needs the documents named by [Layout.GroupDocs]. If array is
+// false, the node is a group, and the documents that only arrays have are omitted.
 func (l Layout) DocsToFetch(array bool) []string {
 	other := ArrayDoc
 	if array {
@@ -248,8 +251,8 @@ func (l Layout) LongestDoc() string {
 // Zarr version, group documents first.
 func NodeDocNames() []string { return []string{GroupDoc, ArrayDoc, V3Doc} }
 
-// IdentityDocs returns the names of the root documents that identify the dataset. A
-// replacement rewrites them; an update rarely does.
+// IdentityDocs returns the names of the root documents that identify the dataset.
+// Replacing a dataset rewrites these documents; an update rarely does.
 func (l Layout) IdentityDocs() []string {
 	if l == LayoutV3 {
 		return []string{V3Doc}
@@ -273,8 +276,8 @@ func (l Layout) Format() int {
 	return 2
 }
 
-// FormatLayout returns the pure Zarr layout of a version: LayoutV3 for 3, otherwise
-// LayoutPure.
+// FormatLayout returns the pure Zarr layout of a version: LayoutV3 for version 3, and
+// LayoutPure for any other version.
 func FormatLayout(version int) Layout {
 	if version == 3 {
 		return LayoutV3
@@ -313,9 +316,9 @@ func (l Layout) HasShards() bool { return l == LayoutV3 }
 // than a separate document.
 func (l Layout) Inline() bool { return l == LayoutV3 }
 
-// SameContent reports whether a document with text a need not be rewritten as b. In v2 the
-// texts must be equal. In v3 equal JSON is enough, because zarr.json is the whole group
-// and is not rewritten for white space alone.
+// SameContent reports whether a document with content a need not be rewritten as b. In v2
+// the contents must be equal. In v3 equal JSON is enough, because zarr.json is the whole
+// group and is not rewritten for white space alone.
 func (l Layout) SameContent(a, b []byte) bool {
 	return bytes.Equal(a, b) || l == LayoutV3 && SameJSON(a, b)
 }

@@ -256,8 +256,8 @@ func TestWarnings(t *testing.T) {
 	for members, want := range map[string]string{
 		`{"_ARRAY_DIMENSIONS": ["a","b"]}`:                       "2 names for 1 dimensions",
 		`{"_ARRAY_DIMENSIONS": []}`:                              "0 names for 1 dimensions",
-		`{"_ARRAY_DIMENSIONS": 5}`:                               "want an array of names",
-		`{"_ARRAY_DIMENSIONS": ["a/b"]}`:                         "want an array of names",
+		`{"_ARRAY_DIMENSIONS": 5}`:                               "expected an array of names",
+		`{"_ARRAY_DIMENSIONS": ["a/b"]}`:                         "expected an array of names",
 		`{"_nczarr_array": {"dimension_references": []}}`:        "0 names for 1 dimensions",
 		`{"_nczarr_array": {"dimension_references": ["/../x"]}}`: "invalid dimension name",
 	} {

@@ -27,18 +27,18 @@ const StageMark = ".nczstage"
 // probePrefix is the prefix of the names of probe objects; see [NewProbe].
 const probePrefix = ".nczprobe-"
 
-// NewProbe returns a name for a temporary object. A caller writes it to one store to find
-// out whether it appears in another.
+// NewProbe returns a name for a temporary object. A caller writes the object to one store
+// to find out whether it appears in another.
 func NewProbe() string { return probePrefix + rand.Text() }
 
 // IsProbe reports whether base is a name that [NewProbe] returns. A killed process may
-// leave such an object behind. It counts as part of the dataset that contains it.
+// leave such an object behind. The object counts as part of the dataset that contains it.
 func IsProbe(base string) bool {
 	text, ok := strings.CutPrefix(base, probePrefix)
 	return ok && len(text) == 26 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// IsOwn reports whether a name in a group is that of a metadata document, or of a mark or
+// IsOwn reports whether name is the name of a metadata document, or of a mark or
 // temporary object of this program. Readers ignore a node of that name and everything
 // below it.
 func IsOwn(name string) bool {
@@ -58,7 +58,7 @@ const NewNodeMark = ".ncznewnode"
 type ChunkKeys struct {
 	Rank      int    `json:"rank"`
 	Separator string `json:"separator"`
-	Prefix    bool   `json:"prefix,omitempty"` // see chunk.Keys
+	Prefix    bool   `json:"prefix,omitempty"` // the keys have a prefix; see chunk.Keys
 }
 
 // arrayKeys holds the members of .zarray that determine the chunk keys.
@@ -90,13 +90,13 @@ func (l Layout) NodeDoc(k *ChunkKeys) (name string, doc []byte, other []string) 
 		w.Close()
 		return V3Doc, w.Bytes(), []string{GroupDoc, ArrayDoc, OldGroupDoc, OldArrayDoc, ConsolidatedDoc}
 	}
-	doc, _ = json.Marshal(arrayKeys{shape, k.Separator}) // cannot fail: numbers and text only
+	doc, _ = json.Marshal(arrayKeys{shape, k.Separator}) // Marshal cannot fail for numbers and strings
 	return ArrayDoc, doc, []string{GroupDoc, OldGroupDoc, V3Doc, ConsolidatedDoc}
 }
 
 // Describes reports whether doc, a document with the name that [Layout.NodeDoc] returns,
-// is that of an array with chunk keys k, or of a group if k is nil. A v2 scalar may be
-// stored with one dimension.
+// describes an array with chunk keys k, or a group if k is nil. A v2 scalar may be stored
+// with one dimension.
 func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 	switch {
 	case l.Format() != 3 && k == nil:
@@ -111,10 +111,10 @@ func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 	return nodeType(doc) == "array" && slices.Equal(keyFormatsV3(doc), []keyFormat{{k.Rank, k.Separator, k.Prefix}})
 }
 
-// WithGroups returns keys, which belong to a dataset that is being removed, with the
-// documents of the groups above their nodes added. Some of those may have been removed
-// already. It adds zarr.json documents only if v3 is set, which means that all Zarr v3
-// nodes in the store belong to the dataset.
+// WithGroups returns keys and the keys of the documents of all groups above their nodes.
+// keys belong to a dataset that is being removed. Some of the documents may have been
+// removed already. It adds zarr.json documents only if v3 is set, which means that all
+// Zarr v3 nodes in the store belong to the dataset.
 func WithGroups(keys []string, v3 bool) []string {
 	out := append(slices.Clone(keys), GroupDoc)
 	seen := map[string]bool{"": true}
@@ -151,11 +151,12 @@ func WithGroups(keys []string, v3 bool) []string {
 // A group with NCZarr's lists contains the nodes that they name. Any other group contains
 // all nodes directly below it, except those that are datasets of their own because they
 // have a superblock or consolidated metadata. A node is also foreign, with everything
-// below it, if it has only documents of a Zarr version for which the root has none.
+// below it, if all its documents belong to a Zarr version for which the root has no
+// document.
 //
-// If a document is missing or malformed, Foreign relies on its name, so that a damaged
-// document does not make its chunks foreign. Shapes are ignored: a chunk outside the
-// shape is still a chunk.
+// If a document is missing or malformed, Foreign relies on the name of the document, so
+// that a damaged document does not make its chunks foreign. Shapes are ignored: a chunk
+// outside the shape is still a chunk.
 func Foreign(names []string, docs Docs) (foreign []string, dataset bool) {
 	m := membersOf(names, docs)
 	for _, name := range names {
@@ -166,9 +167,9 @@ func Foreign(names []string, docs Docs) (foreign []string, dataset bool) {
 	return foreign, m.node("") != nil
 }
 
-// MemberDocs returns the names that are documents which [Foreign] needs.
+// MemberDocs returns the elements of names that name documents needed by [Foreign].
 func MemberDocs(names []string) []string {
-	kinds := make(map[string]nodeKind) // by directory
+	kinds := make(map[string]nodeKind) // node kinds by directory
 	for _, name := range names {
 		dir, base := path.Split(name)
 		kinds[dir] |= kindOf(base)
@@ -195,7 +196,7 @@ const (
 	arrayNode
 	v3Node  // an array or a group
 	v3Array // the document describes an array
-	rootOf  // a separate dataset, unless it is the root
+	rootOf  // the root of a separate dataset
 )
 
 // kindOf returns the flag for a document name, or 0.
@@ -216,7 +217,7 @@ func kindOf(base string) nodeKind {
 // member is a directory that contains node documents.
 type member struct {
 	kind   nodeKind
-	listed []string    // names of the nodes in a group; nil means all
+	listed []string    // names of the nodes in a group; nil means all nodes
 	keys   []keyFormat // key formats of the chunks
 	state  uint8       // whether it belongs to the dataset; 0 means undecided
 }
@@ -302,8 +303,8 @@ func keyFormatOf(doc []byte) keyFormat {
 	return keyFormat{rank: -1, seps: "./"}
 }
 
-// keyFormatsV3 returns the possible formats of the chunk keys according to a zarr.json. A
-// group has none.
+// keyFormatsV3 returns the possible formats of the chunk keys according to a zarr.json.
+// It returns nil for a group.
 func keyFormatsV3(doc []byte) []keyFormat {
 	v, err := jsontext.Check(string(doc))
 	shape, encoding := v.Get("shape"), v.Get("chunk_key_encoding")
@@ -366,7 +367,7 @@ func (n *member) hasNode(name string) bool {
 	return found
 }
 
-// parentDir returns the directory that contains dir; for the root it returns the root.
+// parentDir returns the directory that contains dir. For the root it returns the root.
 func parentDir(dir string) string {
 	up, _ := path.Split(strings.TrimSuffix(dir, "/"))
 	return up

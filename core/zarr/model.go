@@ -62,7 +62,7 @@ type Group struct {
 	// Invalid holds one error per malformed name in Arrays or Groups and per dimension
 	// without a valid length.
 	Invalid []error
-	// DimsIncomplete reports whether such a dimension exists, so that Dims is incomplete.
+	// DimsIncomplete reports whether Dims omits a dimension without a valid length.
 	DimsIncomplete bool
 	// Attrs holds the user's attributes in file order. The reserved attributes
 	// (_nczarr_*, _ARRAY_DIMENSIONS) are excluded, and _NCProperties has a field of its
@@ -99,7 +99,7 @@ type Array struct {
 	// the structure's size, or the two parts of a complex number. It is nil for other
 	// types.
 	Fields []Field
-	// Fill is one element in DType's size and byte order, or the text for dtype.String.
+	// Fill is one element in DType's size and byte order, or the string for dtype.String.
 	// If HasFill is false, Fill is nil and the fill value is null: missing chunks have no
 	// defined value and read as zeros.
 	Fill    []byte
@@ -139,8 +139,9 @@ type Array struct {
 // Shard is one level of sharding. A shard is an object, or part of one, that holds many
 // chunks.
 type Shard struct {
-	Shape []int64 // in elements
-	// How the index is stored; see manifest.ShardIndex.
+	Shape []int64 // shape of a shard in elements
+	// AtStart, Checksum and Big describe how the index is stored; see
+	// manifest.ShardIndex.
 	AtStart, Checksum, Big bool
 }
 

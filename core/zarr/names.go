@@ -26,7 +26,7 @@ const (
 	scalarDim    = "_scalar_"
 	ncProperties = "_NCProperties"
 	fillAttr     = "_FillValue"
-	textFillAttr = "_nczarr_fillvalue" // in Zarr v3; see fillNameV3
+	textFillAttr = "_nczarr_fillvalue" // name of _FillValue in Zarr v3; see fillNameV3
 	maxStrLen    = "_nczarr_maxstrlen"
 )
 
@@ -49,7 +49,7 @@ type place struct {
 }
 
 // places lists, for each block, all locations that any release has used, newest first.
-// Reading needs no other knowledge of the layouts.
+// Readers need to know nothing else about the layouts.
 //
 // Source: stores written by NCZarr 4.8.0 to 4.10 and by earlier drafts.
 var places = [numBlocks][]place{
@@ -144,8 +144,9 @@ func (l Layout) String() string {
 }
 
 // DetectLayout returns the layout of a dataset. root holds the documents of its root; see
-// [RootDocs]. A group inside a larger dataset has no superblock: the layout is then the
-// one of its lists of arrays and groups, or LayoutPure if pure is set.
+// [RootDocs]. A group inside a larger dataset has no superblock: DetectLayout then
+// returns the layout of the group's lists of arrays and groups, or LayoutPure if pure is
+// set.
 //
 // It fails with ErrNotZarr if root holds no Zarr document or a malformed one, and with
 // ErrUnsupported for NCZarr versions other than 1 and 2.
@@ -196,7 +197,7 @@ func superVersion(key string, v jsontext.Value) (string, error) {
 		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "superblock: version is missing")
 	}
 	if major, _, _ := strings.Cut(version, "."); major != "1" && major != "2" {
-		return "", ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "superblock: NCZarr version %q", version)
+		return "", ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "superblock: NCZarr version %q is not supported", version)
 	}
 	return version, nil
 }

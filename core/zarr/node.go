@@ -13,7 +13,7 @@ import (
 // node holds the checked documents of one group or array.
 type node struct {
 	path     string
-	docs     []document // with distinct names
+	docs     []document // documents with distinct names
 	warnings []string
 	types    []jsontext.Member // types of attributes
 	v3       bool              // the documents are parts of a zarr.json
@@ -54,13 +54,13 @@ func loadNode(path string, docs Docs, v3 bool) (*node, error) {
 	return n, n.load(path, docs, v3)
 }
 
-// load parses all documents of a node, which are those of Zarr v3 if v3 is set. It reuses
-// the memory of the documents that n held before.
+// load parses all documents of a node. If v3 is set, they are Zarr v3 documents. It
+// reuses the memory of the documents that n held before.
 func (n *node) load(path string, docs Docs, v3 bool) error {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		path = "/" + strings.Trim(path, "/")
 	}
-	if k := len(path) - maxShownPath; k > 0 { // bounds the size of many warnings
+	if k := len(path) - maxShownPath; k > 0 { // limits the size of warnings
 		path = "/..." + strings.ToValidUTF8(path[k:], "")
 	}
 	n.path, n.docs, n.warnings, n.v3 = path, n.docs[:0], nil, false
@@ -70,7 +70,7 @@ func (n *node) load(path string, docs Docs, v3 bool) error {
 	case there && docs[GroupDoc] == nil && docs[ArrayDoc] == nil:
 		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 node in a Zarr v2 dataset")
 	}
-	badDoc, bad := "", error(nil) // the first by name, so that the error does not vary
+	badDoc, bad := "", error(nil) // the first document by name, so that the error is deterministic
 	for name, text := range docs {
 		if !IsZarrDoc(name) || name == ConsolidatedDoc || name == V3Doc {
 			continue
@@ -109,7 +109,7 @@ func (d *document) parse(name string, text []byte) error {
 		return fmt.Errorf("not JSON: %w", err)
 	}
 	if d.Text.Kind() != jsontext.Object {
-		return fmt.Errorf("want a JSON object, found %s", clip(d.Text))
+		return fmt.Errorf("expected a JSON object, found %s", clip(d.Text))
 	}
 	return nil
 }
@@ -119,9 +119,9 @@ func checkFormat(key string, v jsontext.Value) error {
 		return nil
 	}
 	if v.Kind() == jsontext.Number {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "zarr_format is %s, want 2", clip(v))
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "zarr_format is %s, not 2", clip(v))
 	}
-	return ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "zarr_format: want 2, found %s", clip(v))
+	return ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "zarr_format: expected 2, found %s", clip(v))
 }
 
 // key returns the absolute key of a document of the node.
@@ -166,7 +166,7 @@ func (n *node) block(b block) (jsontext.Value, place, error) {
 			v = inner
 		}
 		if v.Kind() != jsontext.Object {
-			return "", p, n.bad(p.doc, p.member, "want an object, found %s", clip(v))
+			return "", p, n.bad(p.doc, p.member, "expected an object, found %s", clip(v))
 		}
 		return v, p, nil
 	}
@@ -191,7 +191,7 @@ func either(v jsontext.Value, a, b string) (jsontext.Value, string) {
 	return v.Get(b), b
 }
 
-// texts returns the elements of an array of strings; ok is false for any other value.
+// stringsIn returns the elements of an array of strings. ok is false for any other value.
 func texts(v jsontext.Value) (list []string, ok bool) {
 	if v.Kind() != jsontext.Array {
 		return nil, false
@@ -205,7 +205,7 @@ func texts(v jsontext.Value) (list []string, ok bool) {
 	return list, ok
 }
 
-// clip returns the beginning of a value as a single line for a message.
+// clip returns the beginning of a value as a single line, for use in a message.
 func clip[T ~string | ~[]byte](v T) string {
 	const most = 60
 	if len(v) <= most {

@@ -167,7 +167,7 @@ func TestReferenceArrays(t *testing.T) {
 		"big-endian fill":          {`"dtype": ">i2", "fill_value": 7`, func(a *zarr.Array) bool { return string(a.Fill) == "\x00\x07" }, ""},
 		"order F":                  {`"shape": [2,3], "chunks": [2,3], "order": "F"`, func(a *zarr.Array) bool { return len(a.Transpose) == 2 && a.Transpose[0] == 1 }, ""},
 		"no order":                 {`"order": null`, func(a *zarr.Array) bool { return a.Transpose == nil }, ""},
-		"unknown separator":        {`"dimension_separator": "-"`, nil, `dimension_separator: want "." or "/", found "-"`},
+		"unknown separator":        {`"dimension_separator": "-"`, nil, `dimension_separator: expected "." or "/", found "-"`},
 		"type without order":       {`"dtype": "i4"`, func(a *zarr.Array) bool { return a.DType.Order != dtype.Big && a.DType.Size == 4 }, ""},
 		"type of native order":     {`"dtype": "=i4"`, func(a *zarr.Array) bool { return a.DType.Order != dtype.Big && a.DType.Size == 4 }, ""},
 		"filters of an empty list": {`"filters": []`, func(a *zarr.Array) bool { return len(a.Codecs) == 0 }, ""},

@@ -8,8 +8,8 @@ import (
 )
 
 // SameJSON reports whether two documents have the same content. Members may be in any
-// order, numbers are compared by value, and a bare NaN equals the string "NaN". It
-// returns false if either is not JSON.
+// order, numbers are compared by value, and a bare NaN equals the string "NaN". SameJSON
+// returns false if either document is not JSON.
 func SameJSON(a, b []byte) bool {
 	x, err := jsontext.Check(string(a))
 	if err != nil {

@@ -13,9 +13,9 @@ type spelling struct {
 	char                                          string // dtype of char
 	scalarWord                                    string // storage of a scalar
 	scalarFlag, scalarDim                         bool   // writes "scalar": 1; writes ["_scalar_"]
-	ownTypes, numericTypes                        bool   // types include those of the blocks; types are numbers
-	embedArrays                                   bool   // char text that is a JSON array is written as one, not only objects
-	alwaysAttrs, rootXarray, emptyAttrs, sizeDims bool   // see spellings
+	ownTypes, numericTypes                        bool   // types include the types of the blocks; types are numbers
+	embedArrays                                   bool   // char attributes that hold a JSON array, not only an object, are written as that value
+	alwaysAttrs, rootXarray, emptyAttrs, sizeDims bool   // flags described at spellings
 }
 
 // spellings holds one row per layout.

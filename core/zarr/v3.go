@@ -46,11 +46,11 @@ func (n *node) loadV3(text []byte) error {
 	}
 	doc := n.doc(V3Doc)
 	if f, ok := doc.get("zarr_format").Int64(); !ok || f != 3 {
-		return n.bad(V3Doc, "zarr_format", "want 3, found %s", orMissing(doc.get("zarr_format")))
+		return n.bad(V3Doc, "zarr_format", "expected 3, found %s", orMissing(doc.get("zarr_format")))
 	}
 	known := v3Members[doc.get("node_type").Text()]
 	if known == nil {
-		return n.bad(V3Doc, "node_type", `want "group" or "array", found %s`, orMissing(doc.get("node_type")))
+		return n.bad(V3Doc, "node_type", `expected "group" or "array", found %s`, orMissing(doc.get("node_type")))
 	}
 	for _, m := range doc.Members {
 		if !slices.Contains(known, m.Key) && m.Val.Get("must_understand") != "false" {
@@ -64,14 +64,14 @@ func (n *node) loadV3(text []byte) error {
 	case jsontext.Object:
 		return n.addDocument().parse(AttrsDoc, []byte(attrs))
 	}
-	return n.bad(V3Doc, "attributes", "want an object, found %s", clip(attrs))
+	return n.bad(V3Doc, "attributes", "expected an object, found %s", clip(attrs))
 }
 
 // arrayV3 parses an array of Zarr v3.
 func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	doc := n.doc(V3Doc)
 	if doc.get("node_type").Text() != "array" {
-		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "want an array, found a group")
+		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "expected an array, found a group")
 	}
 	a := &Array{Layout: LayoutV3}
 	var err error
@@ -100,7 +100,7 @@ func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	}
 	for _, lengths := range [][]int64{a.Shape, a.Chunks} {
 		if _, ok := product(lengths, int64(max(a.DType.Size, 1))); !ok {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "more than %d bytes", int64(math.MaxInt64))
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "the array has more than the limit of %d bytes", int64(math.MaxInt64))
 		}
 	}
 	if err := n.fillV3(a, doc.get("fill_value")); err != nil {
@@ -123,7 +123,8 @@ func (n *node) unknown(member, format string, args ...any) error {
 }
 
 // extension returns the name and the configuration of an extension point, which is an
-// object or only a name. must means that the member must_understand is not allowed.
+// object or only a name. must means that the extension must be understood, so that the
+// member must_understand is not allowed.
 func (n *node) extension(member string, v jsontext.Value, must bool) (name string, conf jsontext.Value, err error) {
 	switch v.Kind() {
 	case jsontext.String:
@@ -135,10 +136,10 @@ func (n *node) extension(member string, v jsontext.Value, must bool) (name strin
 		}
 	}
 	if name == "" {
-		return "", "", n.bad(V3Doc, member, "want an object with a name, found %s", orMissing(v))
+		return "", "", n.bad(V3Doc, member, "expected an object with a name, found %s", orMissing(v))
 	}
 	if conf != "" && conf.Kind() != jsontext.Object {
-		return "", "", n.bad(V3Doc, member, "configuration of %q: want an object, found %s", clip(name), clip(conf))
+		return "", "", n.bad(V3Doc, member, "configuration of %q: expected an object, found %s", clip(name), clip(conf))
 	}
 	return name, conf, nil
 }
@@ -190,7 +191,7 @@ func (n *node) keysV3(a *Array, v jsontext.Value) error {
 	case `"."`, `"/"`, `"\/"`:
 		a.Keys.Separator = sep.Text()[0]
 	default:
-		return n.bad(V3Doc, "chunk_key_encoding", `separator: want "." or "/", found %s`, clip(sep))
+		return n.bad(V3Doc, "chunk_key_encoding", `separator: expected "." or "/", found %s`, clip(sep))
 	}
 	return nil
 }
@@ -236,7 +237,7 @@ func (n *node) typeV3(v jsontext.Value) (string, error) {
 	}
 	size, ok := conf.Get("length_bytes").Int64()
 	if !ok || size < 1 || size > dtype.MaxSize || size%unit != 0 {
-		return "", n.bad(V3Doc, "data_type", "length_bytes of %q: want a multiple of %d from %d to %d, found %s", name, unit, unit, dtype.MaxSize, orMissing(conf.Get("length_bytes")))
+		return "", n.bad(V3Doc, "data_type", "length_bytes of %q: expected a multiple of %d from %d to %d, found %s", name, unit, unit, dtype.MaxSize, orMissing(conf.Get("length_bytes")))
 	}
 	return form + strconv.FormatInt(size/unit, 10), nil
 }
@@ -250,7 +251,7 @@ func (n *node) timeV3(name string, conf jsontext.Value) (string, error) {
 	}
 	switch {
 	case !ok || count < 1 || count > math.MaxInt32 || unit == "" || strings.Trim(unit, "abcdefghijklmnopqrstuvwxyzYMDWμ") != "":
-		return "", n.bad(V3Doc, "data_type", "%q wants a unit and a scale_factor, found %s", name, orMissing(conf))
+		return "", n.bad(V3Doc, "data_type", "%q: expected a unit and a scale_factor, found %s", name, orMissing(conf))
 	case unit == "generic":
 		return form, nil
 	case count == 1:
@@ -295,10 +296,10 @@ const maxShards = 8
 // returned byte order is "<" or ">", or "" if the chain specifies none.
 func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 	if v.Kind() != jsontext.Array || v.Len() == 0 {
-		return "", n.bad(V3Doc, "codecs", "want an array of codecs, found %s", orMissing(v))
+		return "", n.bad(V3Doc, "codecs", "expected an array of codecs, found %s", orMissing(v))
 	}
 	if v.Len() > maxCodecs {
-		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: more than %d", maxCodecs)
+		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: the array has more than the limit of %d codecs", maxCodecs)
 	}
 	toBytes := false // the chain has an array-to-bytes codec
 	err = v.Elems(func(i int, e jsontext.Value) error {
@@ -328,7 +329,7 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			return err
 		case "sharding_indexed":
 			if v.Len() > 1 || a.Transpose != nil {
-				return n.unknown("codecs", "sharding_indexed beside other codecs")
+				return n.unknown("codecs", "sharding_indexed next to other codecs")
 			}
 			order, err = n.shardV3(a, conf)
 			return err
@@ -355,7 +356,7 @@ func (n *node) endian(conf jsontext.Value) (order string, err error) {
 	case `"big"`:
 		return ">", nil
 	default:
-		return "", n.bad(V3Doc, "codecs", `endian: want "little" or "big", found %s`, clip(v))
+		return "", n.bad(V3Doc, "codecs", `endian: expected "little" or "big", found %s`, clip(v))
 	}
 }
 
@@ -372,10 +373,10 @@ func paramsOf(id string, conf jsontext.Value) (json.RawMessage, error) {
 			text, isType := typesV3[m.Val.Text()]
 			shuffle, isShuffle := shuffles[m.Val.Text()]
 			switch {
-			case m.Key == "id", id == "blosc" && m.Key == "typesize": // v2 takes it from the dtype
+			case m.Key == "id", id == "blosc" && m.Key == "typesize": // v2 derives the value from the dtype
 			case id == "blosc" && m.Key == "shuffle" && isShuffle:
 				w.Key(m.Key).Int(shuffle)
-			case isType && strings.HasSuffix(m.Key, "type"): // v2 spells it like a dtype
+			case isType && strings.HasSuffix(m.Key, "type"): // v2 spells the value like a dtype
 				w.Key(m.Key).String(strings.Replace(text, "*", "<", 1))
 			default:
 				w.Key(m.Key).Value(m.Val)
@@ -416,7 +417,7 @@ func (n *node) transpose(a *Array, v jsontext.Value) error {
 // the inner chunks.
 func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) {
 	if len(a.Shards) == maxShards {
-		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: more than %d levels of shards", maxShards)
+		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: the array has more than the limit of %d levels of shards", maxShards)
 	}
 	inner, err := n.chunkShape("codecs: sharding_indexed", conf, len(a.Shape))
 	if err != nil {
@@ -433,11 +434,11 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 	case "start":
 		s.AtStart = true
 	default:
-		return "", n.bad(V3Doc, "codecs", `index_location: want "start" or "end", found %s`, clip(where))
+		return "", n.bad(V3Doc, "codecs", `index_location: expected "start" or "end", found %s`, clip(where))
 	}
 	list := conf.Get("index_codecs")
 	if list.Kind() != jsontext.Array {
-		return "", n.bad(V3Doc, "codecs", "index_codecs: want an array of codecs, found %s", orMissing(list))
+		return "", n.bad(V3Doc, "codecs", "index_codecs: expected an array of codecs, found %s", orMissing(list))
 	}
 	err = list.Elems(func(i int, e jsontext.Value) error {
 		name, conf, err := n.extension("index_codecs", e, false)
@@ -464,8 +465,8 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 	return n.chainV3(a, conf.Get("codecs"))
 }
 
-// ShardShape returns the shape of the shards of level i, counted in what they contain:
-// shards of the next level, or chunks.
+// ShardShape returns the shape of the shards of level i. It counts the shards of the next
+// level, or the chunks, that a shard contains.
 func (a *Array) ShardShape(i int) []int64 {
 	inner := a.Chunks
 	if i+1 < len(a.Shards) {
@@ -478,9 +479,9 @@ func (a *Array) ShardShape(i int) []int64 {
 	return shape
 }
 
-// fillV3 parses fill_value, which is required. Raw bytes may be base64 or a list of numbers.
-// GDAL writes null for an array of integers without a nodata value. It is read as zero,
-// or as in Zarr v2 for the types for which null has a meaning there.
+// fillV3 parses fill_value, which is required. Raw bytes may be base64 or a list of
+// numbers. GDAL writes null for an array of integers without a nodata value. It is read as
+// zero, except for types for which null has a meaning in Zarr v2.
 //
 // Source: Zarr v3, "Fill value representation"; zarr-extensions, "bytes"; GDAL 3.12.2,
 // CreateMDArray with FORMAT=ZARR_V3.
@@ -500,7 +501,7 @@ func (n *node) fillV3(a *Array, v jsontext.Value) error {
 		if value, ok = nullFill(a.DType); !ok {
 			value, ok = make([]byte, a.DType.Size), true
 		}
-		n.warn("%s: fill_value is null, which Zarr v3 does not allow; read as the default of the type", n.key(V3Doc))
+		n.warn("%s: fill_value is null, which Zarr v3 does not allow; the fill value is the default of the type", n.key(V3Doc))
 	} else if !ok && v != "" && (v.Kind() != jsontext.Array || a.DType.Kind == dtype.Complex) {
 		value, ok = n.fillOf(a, v)
 	}
@@ -519,13 +520,13 @@ func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
 		return nil
 	}
 	if v.Kind() != jsontext.Array || v.Len() != len(a.Shape) {
-		return n.bad(V3Doc, "dimension_names", "want an array of %d names, found %s", len(a.Shape), clip(v))
+		return n.bad(V3Doc, "dimension_names", "expected an array of %d names, found %s", len(a.Shape), clip(v))
 	}
 	names := make([]string, 0, len(a.Shape))
 	some := false
 	err := v.Elems(func(_ int, e jsontext.Value) error {
 		if e.Kind() != jsontext.String && e.Kind() != jsontext.Null {
-			return n.bad(V3Doc, "dimension_names", "want names and null, found %s", clip(e))
+			return n.bad(V3Doc, "dimension_names", "expected names and null, found %s", clip(e))
 		}
 		name := ""
 		if e.Kind() == jsontext.String {
@@ -582,8 +583,8 @@ func CanUpdateInline(group Docs) bool {
 	return all.Get("kind").Text() == "inline" && all.Get("must_understand") != "true"
 }
 
-// inlineOf returns the consolidated metadata of a root, or "". It reports no errors;
-// parsing the group does.
+// inlineOf returns the consolidated metadata of a root, or "". It reports no errors,
+// because parsing the group does.
 func inlineOf(root Docs) jsontext.Value {
 	v, err := jsontext.Check(string(root[V3Doc]))
 	all := v.Get("consolidated_metadata")
@@ -594,7 +595,7 @@ func inlineOf(root Docs) jsontext.Value {
 }
 
 // ParseInline returns the documents of all nodes recorded in the zarr.json of a root,
-// including those of the root itself. Its keys are paths without leading or trailing
+// including the root itself. The keys of the map are paths without leading or trailing
 // slashes. It returns nil if root has no consolidated metadata.
 //
 // It fails with ErrConsolidated for malformed consolidated metadata.
@@ -609,16 +610,16 @@ func ParseInline(root Docs) (map[string]Docs, error) {
 		return ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+V3Doc, "consolidated_metadata: "+format, args...)
 	}
 	if kind := all.Get("kind"); kind.Text() != "inline" {
-		return nil, wrong(`kind: want "inline", found %s`, orMissing(kind))
+		return nil, wrong(`kind: expected "inline", found %s`, orMissing(kind))
 	}
 	metadata := all.Get("metadata")
 	if metadata.Kind() != jsontext.Object {
-		return nil, wrong("metadata: want an object, found %s", orMissing(metadata))
+		return nil, wrong("metadata: expected an object, found %s", orMissing(metadata))
 	}
 	nodes := map[string]Docs{"": root}
 	err := metadata.Each(func(key string, val jsontext.Value) error {
 		if val.Kind() != jsontext.Object {
-			return wrong("metadata: %q: want an object, found %s", clip(key), clip(val))
+			return wrong("metadata: %q: expected an object, found %s", clip(key), clip(val))
 		}
 		path := strings.Trim(key, "/")
 		if nodes[path] != nil && path != "" {

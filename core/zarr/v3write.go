@@ -17,8 +17,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// memberV3 is a member of a zarr.json. If the document of an existing node is rewritten,
-// only members with changes set are written; the others keep their old value.
+// memberV3 is a member of a zarr.json. When the document of an existing node is
+// rewritten, only members with changes set are written, and the others keep their old
+// value.
 type memberV3 struct {
 	key     string
 	changes bool
@@ -191,9 +192,9 @@ func (r *attrReader) reads(v jsontext.Value, a Attr) bool {
 }
 
 // writeFloatAttrV3 writes floats. It writes NaN and infinities as bare words, as
-// zarr-python does, because readers take quoted words for strings. A single value is a
+// zarr-python does, because readers treat quoted words as strings. A single value is a
 // list only if it was read as one. A list around a quoted word, as in pure Zarr v2, does
-// not count.
+// not count as such a list.
 func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 	list := &jsontext.Writer{}
 	list.Open('[')
@@ -207,8 +208,8 @@ func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 }
 
 // writeFillAttrV3 writes the attribute _FillValue in the form that xarray expects: floats
-// as the base64 of a little-endian float64, and text of single bytes as base64. It is the
-// reverse of fillAttrV3.
+// as the base64 of a little-endian float64, and byte strings as base64. It is the reverse
+// of fillAttrV3.
 func writeFillAttrV3(w *jsontext.Writer, a Attr, isBytes bool, s *spelling) {
 	var b []byte
 	switch v := a.Value.(type) {
@@ -306,7 +307,7 @@ func writeTypeV3(w *jsontext.Writer, a *Array) error {
 }
 
 // writeFillV3 writes fill_value. The member is required, so an array without a fill value
-// gets zero or the empty text.
+// gets zero or the empty string.
 //
 // Source: Zarr v3, "Fill value representation".
 func writeFillV3(w *jsontext.Writer, a *Array) error {
@@ -335,7 +336,7 @@ func writeFillV3(w *jsontext.Writer, a *Array) error {
 }
 
 // writeFloatsV3 writes floats so that they parse to the same bits. It writes a NaN in
-// hexadecimal unless its bits are those of "NaN".
+// hexadecimal unless "NaN" parses to the same bits.
 func writeFloatsV3(w *jsontext.Writer, t dtype.Type, b []byte) error {
 	for ; len(b) > 0; b = b[t.Size:] {
 		one := []float64{0}
@@ -419,8 +420,8 @@ func writeChainV3(w *jsontext.Writer, a *Array) error {
 	return nil
 }
 
-// writeBytesV3 writes the codec "bytes". Arrays with elements of variable length have
-// none.
+// writeBytesV3 writes the codec "bytes". Arrays with elements of variable length do not
+// have this codec.
 func writeBytesV3(w *jsontext.Writer, a *Array) {
 	t := a.DType
 	switch {
@@ -511,7 +512,7 @@ func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
 			case m.Key == "id", c.ID == "blosc" && m.Key == "typesize":
 			case c.ID == "blosc" && m.Key == "shuffle":
 				w.Key(m.Key).String(shuffleV3(m.Val, t))
-			case c.ID == "gzip" && m.Key == "level" && m.Val == "-1": // zlib's default
+			case c.ID == "gzip" && m.Key == "level" && m.Val == "-1": // zlib's default level
 				w.Key(m.Key).Int(6)
 			default:
 				w.Key(m.Key).Value(m.Val)
@@ -539,7 +540,7 @@ func shuffleV3(v jsontext.Value, t dtype.Type) string {
 		return words[2]
 	case slices.Contains(words, text):
 		return text
-	case max(t.Size, 1) == 1: // automatic
+	case max(t.Size, 1) == 1: // the automatic shuffle depends on the element size
 		return words[2]
 	default:
 		return words[1]
@@ -597,7 +598,7 @@ func WithConsolidated(group Docs, nodes map[string]Docs, unknown []string) (Docs
 			delete(kept, path)
 			w.Key(path).Open('{')
 			all()
-			if d.Get("node_type").Text() == "group" { // zarr-python expects it
+			if d.Get("node_type").Text() == "group" { // zarr-python expects the member in groups
 				open()
 				end()
 			}

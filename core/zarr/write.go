@@ -18,9 +18,9 @@ type WriteOptions struct {
 	IsRoot bool
 	// Old holds the documents that are being replaced; nil for a new node. Writers keep
 	// the members of Old that neither Zarr nor NCZarr defines: unknown members of
-	// .zgroup, .zarray and NCZarr's blocks. They also keep _ARRAY_DIMENSIONS if they do
-	// not write it. A zarr.json keeps everything except its attributes and the shape of
-	// its array; nothing else can change.
+	// .zgroup, .zarray and NCZarr's blocks. They also keep an old _ARRAY_DIMENSIONS that
+	// they do not write. A zarr.json keeps everything except its attributes and the shape
+	// of its array; nothing else can change.
 	Old Docs
 }
 
@@ -32,7 +32,7 @@ func NCProperties(version string) string { return "version=2,nczarr=2.0.0,go-ncz
 type output struct {
 	s    *spelling
 	docs map[string]*jsontext.Writer
-	old  *node // the replaced node; nil for a new node
+	old  *node // the node that is replaced; nil for a new node
 }
 
 func newOutput(opts WriteOptions) (*output, error) {
@@ -215,7 +215,7 @@ func (o *output) attrs(list []Attr) (types [][2]string) {
 	return types
 }
 
-// types writes the attribute types, including those of the blocks in own.
+// types writes the attribute types, including the types of the blocks in own.
 func (o *output) types(types [][2]string, own []string) {
 	s := o.s
 	if s.ownTypes {

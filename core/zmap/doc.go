@@ -1,8 +1,7 @@
 // Package zmap provides the portable Map, NCZarr's mapping of keys to objects, on top of
-// any storage driver. It implements what every store needs. It validates keys and
-// prefixes, refuses writes to a read-only Map before anything is sent, emulates or
-// refuses missing capabilities, checks the driver's results, and adds the operation and
-// key to errors.
+// any storage driver. It validates keys and prefixes, refuses writes to a read-only Map
+// before anything is sent, emulates or refuses missing capabilities, checks the driver's
+// results, and adds the operation and key to errors.
 //
 //	m := zmap.New(drv, &zmap.Options{Name: "file", ReadOnly: true})
 //	defer m.Close(ctx)
@@ -11,16 +10,16 @@
 // # Keys
 //
 // A key is UTF-8 without a leading or trailing slash, without empty, "." or ".." segments
-// and without control characters ("temp/0.0"). People see the zmap form with a leading
+// and without control characters ("temp/0.0"). Messages show the zmap form with a leading
 // slash, which [Path] and [Key] convert. A prefix is empty (the root) or a key followed
-// by a slash. Containment goes by whole segments: "a" contains "a/b", but not "ab".
+// by a slash. Containment is decided by whole segments: "a" contains "a/b", but not "ab".
 //
 // # Existence
 //
 // A key exists only if it has content; content of length 0 counts. For any other key,
 // even one that is a prefix of others, methods return ncerr.ErrNotFound. They return that
-// kind in no other case. A failed request, a vanished mount, or an error caused by some
-// other missing file is ncerr.ErrIO.
+// kind in no other case. A failed request, an unmounted file system, or an error caused
+// by another missing file is ncerr.ErrIO.
 //
 // Drivers implement the interface in core/zmap/driver. The package core/zmap/layer
 // provides decorators for drivers, and core/zmap/memmap a store in memory. core/manifest

@@ -9,7 +9,7 @@ import (
 )
 
 // maxWhole is the size in bytes up to which an object is read whole to return a part of
-// it, from a store that does not support ranges.
+// it, if the store does not support ranges.
 const maxWhole = 1 << 30
 
 // maxVersion is the maximum length of an object's version in bytes. An open dataset keeps
@@ -24,7 +24,7 @@ const maxVersion = 4 << 10
 // Get fails with ncerr.ErrNotFound for a key without content, with ncerr.ErrRange for a
 // range that is not entirely inside the object, with ncerr.ErrConflict if the object does
 // not have the version opts.IfMatch, and with ncerr.ErrLimit for a result longer than
-// opts.Limit. It returns an error of alloc unchanged if that error has no kind. Other
+// opts.Limit. It returns an error from alloc unchanged if that error has no kind. Other
 // failures are ncerr.ErrIO or have the driver's kind. If the driver violates its contract
 // the error is ncerr.ErrInternal.
 //
@@ -39,8 +39,8 @@ func (z *Map) Get(ctx context.Context, key string, opts *GetOptions, alloc Alloc
 }
 
 // ReadAll reads a whole object into a new slice. It fails with ncerr.ErrLimit for an
-// object longer than limit bytes; limit 0 means no limit. Other errors are those of
-// [Map.Get].
+// object longer than limit bytes; limit 0 means no limit. The other errors are the same
+// as for [Map.Get].
 func (z *Map) ReadAll(ctx context.Context, key string, limit int64) ([]byte, Info, error) {
 	return z.Get(ctx, key, &GetOptions{Limit: limit}, nil)
 }
@@ -63,12 +63,12 @@ func (z *Map) Stat(ctx context.Context, key string) (Info, error) {
 	case info.Size < 0:
 		return Info{}, z.internal("stat", key, "negative size %d", info.Size)
 	case len(info.Version) > maxVersion:
-		return Info{}, z.internal("stat", key, "version of %d bytes is too long", len(info.Version))
+		return Info{}, z.internal("stat", key, "the version has %d bytes, which is too long", len(info.Version))
 	}
 	return info, nil
 }
 
-// Exists reports whether key has content. After an error it is unknown.
+// Exists reports whether key has content. If Exists fails, the result is meaningless.
 func (z *Map) Exists(ctx context.Context, key string) (bool, error) {
 	_, err := z.Stat(ctx, key)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -81,13 +81,13 @@ func (z *Map) get(ctx context.Context, key string, opts *GetOptions, alloc Alloc
 	if err := z.checkGet(key, opts); err != nil {
 		return nil, Info{}, err
 	}
-	g := z.guards.Get().(*guard) //nolint:forcetypeassert // the pool holds nothing else
+	g := z.guards.Get().(*guard) //nolint:forcetypeassert // the pool contains only *guard
 	g.set(z, opts, alloc)
 	data, info, err := z.m.Get(ctx, key, &g.opts, g.fn)
 	data, info, err = g.finish(ctx, z, key, data, info, err)
 	if err == nil {
 		g.clear()
-		z.guards.Put(g) // after an error the driver may still use it
+		z.guards.Put(g) // after an error the driver may still use the guard
 	}
 	return data, info, err
 }
@@ -101,7 +101,7 @@ func (z *Map) checkGet(key string, opts *GetOptions) error {
 		return nil
 	}
 	if r := *opts.Range; r.Length < -1 || r.Offset < 0 && r.Length != -1 {
-		return ncerr.Errorf(ncerr.ErrInvalid, "get", key, "range with offset %d and length %d", r.Offset, r.Length)
+		return ncerr.Errorf(ncerr.ErrInvalid, "get", key, "invalid range with offset %d and length %d", r.Offset, r.Length)
 	}
 	return nil
 }
@@ -112,17 +112,17 @@ func (z *Map) checkGet(key string, opts *GetOptions) error {
 type guard struct {
 	fn        Alloc      // g.take, created once
 	opts      GetOptions // options passed to the driver
-	rng       Range      // target of opts.Range
+	rng       Range      // value to which opts.Range points
 	requested Range      // range requested by the caller
 	part      bool       // requested is set
 	cut       bool       // the driver reads the whole object, and the guard extracts the range
-	match     string     // version to compare here
-	limit     int64      // the caller's limit; 0 means none
+	match     string     // version that the guard compares
+	limit     int64      // the caller's limit; 0 means no limit
 
-	alloc Alloc  // the caller's
-	calls int    // calls of take
+	alloc Alloc  // the caller's alloc
+	calls int    // calls to take
 	mem   []byte // memory returned by alloc
-	err   error  // error of alloc or of the guard
+	err   error  // error from alloc or from the guard
 	own   bool   // err comes from the caller's alloc
 }
 
@@ -170,7 +170,7 @@ func (g *guard) take(n int64) ([]byte, error) {
 	case n < 0:
 		g.err = ncerr.Errorf(ncerr.ErrInternal, "", "", "called alloc with %d bytes", n)
 	case g.opts.Limit > 0 && n > g.opts.Limit:
-		g.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, g.opts.Limit)
+		g.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "the result has %d bytes, more than the limit of %d", n, g.opts.Limit)
 	case g.cut:
 		g.mem = make([]byte, n)
 	default:
@@ -186,7 +186,7 @@ func (g *guard) callAlloc(n int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(p)) != n {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "alloc returned %d bytes, want %d", len(p), n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "alloc returned %d bytes, not %d", len(p), n)
 	}
 	return p, nil
 }
@@ -206,7 +206,7 @@ func (g *guard) finish(ctx context.Context, z *Map, key string, data []byte, inf
 		return nil, Info{}, err
 	}
 	if g.match != "" && info.Version != g.match {
-		return nil, info, ncerr.Errorf(ncerr.ErrConflict, "get", key, "version %q, expected %q", info.Version, g.match)
+		return nil, info, ncerr.Errorf(ncerr.ErrConflict, "get", key, "the object has version %q, not %q", info.Version, g.match)
 	}
 	if !g.cut {
 		return data, info, nil
@@ -226,7 +226,7 @@ func (g *guard) checkResult(z *Map, key string, data []byte, info Info) error {
 	}
 	switch {
 	case len(info.Version) > maxVersion:
-		return z.internal("get", key, "version of %d bytes is too long", len(info.Version))
+		return z.internal("get", key, "the version has %d bytes, which is too long", len(info.Version))
 	case int64(len(data)) != want:
 		return z.internal("get", key, "returned %d bytes instead of %d", len(data), want)
 	case len(data) > 0 && !(g.owns(data) && len(data) == len(g.mem)):
@@ -255,7 +255,7 @@ func (g *guard) refusal(ctx context.Context, z *Map, key string) error {
 }
 
 func unwrapped(err error) error {
-	if e, ok := err.(*ncerr.Error); ok && e.Err != nil { //nolint:errorlint // made above, never wrapped
+	if e, ok := err.(*ncerr.Error); ok && e.Err != nil { //nolint:errorlint // the error was created here and is not wrapped
 		return e.Err
 	}
 	return err
@@ -268,7 +268,7 @@ func (g *guard) extract(ctx context.Context, z *Map, key string, whole []byte, i
 		return nil, info, z.wrap(ctx, "get", key, err)
 	}
 	if g.limit > 0 && n > g.limit {
-		return nil, info, ncerr.Errorf(ncerr.ErrLimit, "get", key, "%d bytes, the limit is %d", n, g.limit)
+		return nil, info, ncerr.Errorf(ncerr.ErrLimit, "get", key, "the result has %d bytes, more than the limit of %d", n, g.limit)
 	}
 	dst, err := g.callAlloc(n)
 	if err != nil {

@@ -26,7 +26,7 @@ func ValidPrefix(prefix string) error {
 	}
 	body, ok := strings.CutSuffix(prefix, "/")
 	if !ok {
-		return ncerr.Errorf(ncerr.ErrBadName, "check prefix", prefix, "no trailing slash")
+		return ncerr.Errorf(ncerr.ErrBadName, "check prefix", prefix, "the prefix has no trailing slash")
 	}
 	if why := keyFlaw(body); why != "" {
 		return ncerr.Errorf(ncerr.ErrBadName, "check prefix", prefix, "%s", why)
@@ -34,8 +34,8 @@ func ValidPrefix(prefix string) error {
 	return nil
 }
 
-// Path returns the form of a key or prefix that people see, with a leading slash. The
-// root is "/".
+// Path returns a key or prefix in the form for display, with a leading slash. The root is
+// "/".
 func Path(key string) string { return "/" + key }
 
 // Key returns the key for a path such as "/a/b". For "/" it returns "", the prefix of the
@@ -44,7 +44,7 @@ func Path(key string) string { return "/" + key }
 func Key(path string) (string, error) {
 	key, ok := strings.CutPrefix(path, "/")
 	if !ok {
-		return "", ncerr.Errorf(ncerr.ErrBadName, "check path", path, "no leading slash")
+		return "", ncerr.Errorf(ncerr.ErrBadName, "check path", path, "the path has no leading slash")
 	}
 	if key == "" {
 		return "", nil
@@ -58,7 +58,7 @@ func Key(path string) (string, error) {
 // keyFlaw returns the reason why key is invalid, or "".
 func keyFlaw(key string) string {
 	if key == "" {
-		return "empty key"
+		return "the key is empty"
 	}
 	start := 0 // start of the current segment
 	for i := 0; i < len(key); {
@@ -71,7 +71,7 @@ func keyFlaw(key string) string {
 			start = i + 1
 			i++
 		case c < 0x20 || c == 0x7f:
-			return "control character"
+			return "the key contains a control character"
 		case c < utf8.RuneSelf:
 			i++
 		default:
@@ -80,7 +80,7 @@ func keyFlaw(key string) string {
 				return "not UTF-8"
 			}
 			if unicode.IsControl(r) {
-				return "control character"
+				return "the key contains a control character"
 			}
 			i += n
 		}
@@ -91,7 +91,7 @@ func keyFlaw(key string) string {
 func segmentFlaw(s string) string {
 	switch s {
 	case "":
-		return "empty segment, or a leading or trailing slash"
+		return "the key has an empty segment, or a leading or trailing slash"
 	case ".", "..":
 		return `"." or ".." segment`
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // MaxDepth is the maximum number of segments below a prefix that a recursive listing
-// descends. Callers that walk a store themselves must observe it too, because their
-// memory use grows with its square.
+// descends. Callers that walk a store themselves must apply the same limit, because their
+// memory use grows with the square of the depth.
 const MaxDepth = 4096
 
 // List returns the objects and prefixes below prefix, in byte order of their keys. If
@@ -112,9 +112,9 @@ func (t *tally) add(op, prefix, key string) error {
 	t.bytes += int64(len(key))
 	switch {
 	case t.n > t.z.maxList:
-		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d entries", t.z.maxList)
+		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "the listing has more than the limit of %d entries", t.z.maxList)
 	case t.bytes > t.z.maxBytes:
-		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "keys of more than %d bytes in total", t.z.maxBytes)
+		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "the keys have more than the limit of %d bytes in total", t.z.maxBytes)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.S
 	}
 }
 
-// level returns one listing of the driver, checked and in order. While it lasts, held
+// level returns one listing of the driver, checked and in order. During the listing, held
 // includes its entries.
 func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions, held *tally) iter.Seq2[Entry, error] {
 	if z.caps.OrderedList {
@@ -163,7 +163,7 @@ func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions, held 
 		slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
 		for i, e := range all {
 			if i > 0 && e.Key == all[i-1].Key {
-				continue // a directory that changes may list an entry twice
+				continue // a directory that changes during the listing may list an entry twice
 			}
 			if !yield(e, nil) {
 				return
@@ -222,7 +222,7 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 	}
 	switch {
 	case len(prefix)+len(body) > most:
-		return z.internal(op, prefix, "listed a key of %d bytes, the limit is %d", len(prefix)+len(body), most)
+		return z.internal(op, prefix, "listed a key of %d bytes, more than the limit of %d", len(prefix)+len(body), most)
 	case !below || keyFlaw(body) != "" || e.Prefix == (len(body) == len(name)):
 		return z.internal(op, prefix, "listed the invalid key %q", e.Key)
 	case o.Recursive && e.Prefix:
@@ -240,17 +240,17 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 // continue.
 func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, held *tally, yield func(Entry, error) bool) bool {
 	if depth > MaxDepth {
-		yield(Entry{}, ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d levels", MaxDepth))
+		yield(Entry{}, ncerr.Errorf(ncerr.ErrLimit, op, prefix, "the store has more than the limit of %d levels", MaxDepth))
 		return false
 	}
 	var o ListOptions
 	if rest, ok := strings.CutPrefix(after, prefix); ok {
 		seg, _, _ := strings.Cut(rest, "/")
 		if seg != "" {
-			o.StartAfter = prefix + seg // keys below this segment may follow after
+			o.StartAfter = prefix + seg // keys below this segment may sort after the start key
 		}
 	} else if after > prefix {
-		return true // the whole prefix precedes after
+		return true // all keys with this prefix sort before the start key
 	}
 	for e, err := range z.level(ctx, op, prefix, o, held) {
 		if err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 // GetMany performs all requests, in any order and concurrently. It calls sink once per
-// request, never from two goroutines at once. A request without Alloc is read into memory
-// of the Map. In any case data is only valid until sink returns. The errors passed to
-// sink are those of [Map.Get]. The returned error concerns the call as a whole: requests
-// for which sink was not called were not performed.
+// request, never concurrently. A request without Alloc is read into memory of the Map. In
+// any case data is only valid until sink returns. The errors passed to sink are the same
+// as for [Map.Get]. The returned error is about the call as a whole: requests for which
+// sink was not called were not performed.
 func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) error {
 	if err := z.enter(ctx, "get", ""); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) erro
 	})
 }
 
-// direct reports whether the driver can perform all requests unchanged. Versions that the
-// driver cannot compare are compared here, in a batch as in a Get.
+// direct reports whether the driver can perform all requests unchanged. The Map compares
+// versions that the driver cannot compare, in a batch as in a Get.
 func (z *Map) direct(reqs []GetRequest) bool {
 	return z.caps.Ranges || !slices.ContainsFunc(reqs, func(r GetRequest) bool { return r.Opts.Range != nil })
 }
@@ -56,11 +56,11 @@ func (z *Map) direct(reqs []GetRequest) bool {
 // batch is the state of one GetMany of the driver. It is pooled like a guard.
 type batch struct {
 	z     *Map
-	ctx   context.Context //nolint:containedctx // lives as long as the call
+	ctx   context.Context //nolint:containedctx // the context has the lifetime of the call
 	sink  GetSink
 	fn    GetSink      // b.take, created once
 	reqs  []GetRequest // requests passed to the driver
-	guard []*guard     // one per element of reqs; nil once answered
+	guard []*guard     // one guard per element of reqs; nil once the request has a result
 	index []int        // indices of reqs in the caller's requests
 
 	mu   sync.Mutex
@@ -79,13 +79,13 @@ func newBatch() *batch {
 func (b *batch) recycle() {
 	z := b.z
 	clear(b.reqs)
-	*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]} // the lock is not held
+	*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]} // no goroutine holds the lock
 	z.batches.Put(b)
 }
 
 // getManyDriver performs the requests with the driver's GetMany.
 func (z *Map) getManyDriver(ctx context.Context, reqs []GetRequest, sink GetSink) error {
-	b := z.batches.Get().(*batch) //nolint:forcetypeassert // the pool holds nothing else
+	b := z.batches.Get().(*batch) //nolint:forcetypeassert // the pool contains only *batch
 	b.z, b.ctx, b.sink = z, ctx, sink
 	for i := range reqs {
 		r := &reqs[i]
@@ -93,7 +93,7 @@ func (z *Map) getManyDriver(ctx context.Context, reqs []GetRequest, sink GetSink
 			sink(i, nil, Info{}, err)
 			continue
 		}
-		g := z.guards.Get().(*guard) //nolint:forcetypeassert // the pool holds nothing else
+		g := z.guards.Get().(*guard) //nolint:forcetypeassert // the pool contains only *guard
 		g.set(z, &r.Opts, r.Alloc)
 		d := GetRequest{Key: r.Key, Opts: g.opts}
 		if r.Alloc != nil {
@@ -121,7 +121,7 @@ func (b *batch) end(err error) error {
 	case breach != nil:
 		return breach
 	case missing >= 0:
-		return b.z.internal("get", b.reqs[missing].Key, "a request of a batch was never answered")
+		return b.z.internal("get", b.reqs[missing].Key, "a request of a batch has no result")
 	}
 	if !fail {
 		b.recycle()
@@ -137,10 +137,10 @@ func (b *batch) take(i int, data []byte, info Info, err error) {
 	case b.over:
 		return
 	case i < 0 || i >= len(b.reqs):
-		b.violation("", "answered request %d of %d", i, len(b.reqs))
+		b.violation("", "returned a result for request %d of %d", i, len(b.reqs))
 		return
 	case b.guard[i] == nil:
-		b.violation(b.reqs[i].Key, "answered a request of a batch twice")
+		b.violation(b.reqs[i].Key, "returned two results for a request of a batch")
 		return
 	}
 	g := b.guard[i]
@@ -148,7 +148,7 @@ func (b *batch) take(i int, data []byte, info Info, err error) {
 	if b.reqs[i].Alloc == nil { // the driver's own memory: only the length can be checked
 		g.mem, g.calls = data, 1
 		if g.limit > 0 && int64(len(data)) > g.limit {
-			g.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", len(data), g.limit)
+			g.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "the result has %d bytes, more than the limit of %d", len(data), g.limit)
 		}
 	}
 	data, info, err = g.finish(b.ctx, b.z, b.reqs[i].Key, data, info, err)

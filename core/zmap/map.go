@@ -51,8 +51,8 @@ const (
 type Options struct {
 	// Name is the driver's name for error messages; empty means "store".
 	Name string
-	// Location is a printable, secret-free location of the store. It is added to errors of
-	// the driver other than ncerr.ErrNotFound. Empty means that nothing is added.
+	// Location is a printable, secret-free location of the store. It is added to errors
+	// from the driver other than ncerr.ErrNotFound. Empty means that nothing is added.
 	Location string
 	// ReadOnly makes every write fail with ncerr.ErrReadOnly without calling the driver.
 	ReadOnly bool
@@ -86,8 +86,8 @@ type Map struct {
 	maxBytes int64
 	inFlight int
 
-	guards   sync.Pool // of *guard
-	batches  sync.Pool // of *batch
+	guards   sync.Pool // elements are *guard
+	batches  sync.Pool // elements are *batch
 	state    atomic.Int64
 	idle     chan struct{} // closed after Close when no calls are in flight
 	closing  chan struct{} // holds one token while Close runs
@@ -156,12 +156,12 @@ func (z *Map) Flush(ctx context.Context) error {
 }
 
 // Close waits for calls in flight and releases the store without flushing. Once it has
-// started, all further calls fail. Closing again does nothing. If ctx ends before the
-// calls in flight, Close returns its error, and the next Close releases the store. A loop
-// over List is a call in flight until it ends.
+// started, all further calls fail. A second Close does nothing. If ctx ends before the
+// calls in flight do, Close returns the error of ctx, and the next Close releases the
+// store. A loop over List is a call in flight until it ends.
 func (z *Map) Close(ctx context.Context) error {
 	select {
-	case z.closing <- struct{}{}: // tried first, even if ctx has already ended
+	case z.closing <- struct{}{}: // the token is tried first, even if ctx has ended
 	default:
 		select {
 		case z.closing <- struct{}{}:
@@ -185,7 +185,7 @@ func (z *Map) Close(ctx context.Context) error {
 	return z.wrap(ctx, "close", "", z.m.Close(ctx))
 }
 
-// enter starts a call. Unless it fails, leave must follow.
+// enter starts a call. If it succeeds, the caller must call leave.
 func (z *Map) enter(ctx context.Context, op, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (z *Map) checkKey(op, key string) error {
 		return ncerr.Errorf(ncerr.ErrBadName, op, key, "%s", why)
 	}
 	if z.caps.MaxKey > 0 && len(key) > z.caps.MaxKey {
-		return ncerr.Errorf(ncerr.ErrBadName, op, key, "key of %d bytes, the %s map allows %d", len(key), z.name, z.caps.MaxKey)
+		return ncerr.Errorf(ncerr.ErrBadName, op, key, "the key has %d bytes, more than the limit of the %s map, %d", len(key), z.name, z.caps.MaxKey)
 	}
 	return nil
 }

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// PutMany performs all requests concurrently. It calls sink once per request, never from
-// two goroutines at once. Requests for the same key are performed in their order, all
-// others in any order. Bodies must not change until PutMany returns, and sink must not
-// call the Map. The result of each request is that of [Map.Put], independent of the
-// others. The returned error concerns the call as a whole: requests for which sink was
-// not called were not performed. After a context error they may have been performed.
+// PutMany performs all requests concurrently. It calls sink once per request, never
+// concurrently. Requests for the same key are performed in their order, all others in any
+// order. Bodies must not change until PutMany returns, and sink must not call the Map.
+// Each request has the same result as a [Map.Put], independent of the others. The
+// returned error is about the call as a whole: requests for which sink was not called
+// were not performed. After a context error they may have been performed.
 func (z *Map) PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) error {
 	if err := z.enter(ctx, "put", ""); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (z *Map) PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) erro
 
 // distinct returns the length of the longest prefix of reqs in which all keys differ.
 func distinct(reqs []PutRequest) int {
-	seen := make(map[string]struct{}) // no size hint, which would be costly for many short runs
+	seen := make(map[string]struct{}) // a size hint would be costly for many short runs
 	for i := range reqs {
 		if seen[reqs[i].Key] = struct{}{}; len(seen) <= i {
 			return i
@@ -75,13 +75,13 @@ func (z *Map) putManyDriver(ctx context.Context, reqs []PutRequest, sink PutSink
 // putBatch is the state of one PutMany of the driver.
 type putBatch struct {
 	z     *Map
-	ctx   context.Context //nolint:containedctx // lives as long as the call
+	ctx   context.Context //nolint:containedctx // the context has the lifetime of the call
 	sink  PutSink
 	reqs  []PutRequest // requests passed to the driver
 	index []int        // indices of reqs in the caller's requests
 
 	mu   sync.Mutex
-	done []bool // which of reqs are answered
+	done []bool // reports, for each element of reqs, whether it has a result
 	over bool   // the driver has returned and must not call the sink
 	err  error  // the first contract violation
 }
@@ -93,9 +93,9 @@ func (b *putBatch) take(i int, info Info, err error) {
 	switch {
 	case b.over:
 	case i < 0 || i >= len(b.reqs):
-		b.violation("", "answered request %d of %d", i, len(b.reqs))
+		b.violation("", "returned a result for request %d of %d", i, len(b.reqs))
 	case b.done[i]:
-		b.violation(b.reqs[i].Key, "answered a request of a batch twice")
+		b.violation(b.reqs[i].Key, "returned two results for a request of a batch")
 	default:
 		b.done[i] = true
 		info, err = b.z.stored(b.ctx, b.reqs[i].Key, b.reqs[i].Body, info, err)
@@ -115,7 +115,7 @@ func (b *putBatch) end(err error) error {
 	case b.err != nil:
 		return b.err
 	case missing >= 0:
-		return b.z.internal("put", b.reqs[missing].Key, "a request of a batch was never answered")
+		return b.z.internal("put", b.reqs[missing].Key, "a request of a batch has no result")
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 
 // wrap adds the operation and key to a driver's error. It returns an error of the
 // caller's own context unchanged. Any other context error, and any error without a kind,
-// becomes ncerr.ErrIO. ncerr.ErrNotFound is kept only if it is the outermost kind and
-// concerns this key.
+// becomes ncerr.ErrIO. ncerr.ErrNotFound is kept only if it is the outermost kind and is
+// about this key.
 func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -27,19 +27,19 @@ func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 			return z.withPlace(&c)
 		}
 		e = direct
-	} else if k, ok := err.(ncerr.Kind); ok { //nolint:errorlint // a bare sentinel has no text of its own to keep
+	} else if k, ok := err.(ncerr.Kind); ok { //nolint:errorlint // a bare sentinel adds no text
 		return z.withPlace(ncerr.New(k, op, key, nil))
 	}
 	if kind == ncerr.ErrNotFound && (e != nil || key == "") {
-		kind = ncerr.ErrIO // something other than this object is missing
+		kind = ncerr.ErrIO // another object is missing
 	}
 	w := ncerr.New(kind, op, key, err)
 	w.Retryable, w.RetryAfter = ncerr.Retry(err)
 	return z.withPlace(w)
 }
 
-// withPlace adds the location of the store to an error. ErrNotFound is left unchanged: it is
-// an answer, not a message for people.
+// withPlace adds the location of the store to an error. It leaves ErrNotFound unchanged,
+// because callers test for that error rather than print it.
 func (z *Map) withPlace(e *ncerr.Error) error {
 	if z.place != "" && e.Kind != ncerr.ErrNotFound {
 		e.Err = &placeError{place: z.place, err: e.Err}
@@ -68,7 +68,7 @@ func (e *placeError) Unwrap() error { return e.err }
 func outerKind(err error) ncerr.Kind {
 	kind := ncerr.KindOf(err)
 	if kind != ncerr.ErrNotFound {
-		return kind // 0 for a stray context error, which New makes ErrIO
+		return kind // 0 for a context error that is not the caller's; New makes it ErrIO
 	}
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if k := directKind(e); k != 0 {

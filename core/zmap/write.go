@@ -16,8 +16,8 @@ import (
 // or ncerr.ErrConflict (IfMatch) if the condition does not hold, and with
 // ncerr.ErrAmbiguous if the outcome cannot be known. If the store is PrefixExclusive, Put
 // fails with ncerr.ErrObjectExists for a key that is a prefix of another, or the reverse.
-// After a context error the object may be the old or the new one, but it does not change
-// any more once Put has returned.
+// After a context error the object may be the old or the new one, but it no longer
+// changes once Put has returned.
 func (z *Map) Put(ctx context.Context, key string, body Body, opts *PutOptions) (Info, error) {
 	if err := z.enter(ctx, "put", key); err != nil {
 		return Info{}, err
@@ -59,9 +59,9 @@ func (z *Map) checkPut(key string, body Body, o *PutOptions) error {
 	}
 	switch {
 	case body == nil:
-		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "no body")
+		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "the body is nil")
 	case body.Size() < 0:
-		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "body of negative size %d", body.Size())
+		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "the body has negative size %d", body.Size())
 	case o.IfAbsent && o.IfMatch != "":
 		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "both IfAbsent and IfMatch are set")
 	case o.IfAbsent && !z.caps.IfAbsent, o.IfMatch != "" && !z.caps.IfMatch:
@@ -100,9 +100,9 @@ func (z *Map) Delete(ctx context.Context, key string) error {
 
 // DeletePrefix removes all objects below prefix. The trailing slash of prefix is
 // optional, and "" is the whole store. An object whose key is prefix itself is kept.
-// DeletePrefix stops at the first failure; objects removed by then stay removed. It fails
-// with ncerr.ErrLimit before removing anything if there are more than Options.MaxList
-// objects or Options.MaxListBytes bytes of keys.
+// DeletePrefix stops at the first failure; objects that were already removed stay
+// removed. It fails with ncerr.ErrLimit before removing anything if there are more than
+// Options.MaxList objects or Options.MaxListBytes bytes of keys.
 func (z *Map) DeletePrefix(ctx context.Context, prefix string) error {
 	if err := z.enter(ctx, "delete", prefix); err != nil {
 		return err

@@ -85,7 +85,8 @@ func (d Date) clock() int64 {
 // exist: its year exceeds MaxYear, or it is the 31st of a month of 30 days.
 func (u *Units) DateInt(v int64) (Date, bool) { return u.date(u.intMoment(v)) }
 
-// DateFloat is DateInt for floating-point numbers, rounded as by [Units.AppendFloat].
+// DateFloat is like DateInt for floating-point numbers, which it rounds as
+// [Units.AppendFloat] does.
 func (u *Units) DateFloat(v float64) (Date, bool) { return u.date(u.floatMoment(v)) }
 
 func (u *Units) date(d date, clock int64, ok bool) (Date, bool) {
@@ -117,16 +118,16 @@ func (u *Units) parseDate(text string, end bool) (Date, error) {
 	return u.cal.newDate(u.cal.date(n), clock), nil
 }
 
-// InCalendar returns the date with the fields of d in the calendar of u. It returns
-// false if that calendar does not have the date, for example the 30th of February in
-// any calendar except 360_day.
+// InCalendar returns the date in the calendar of u that has the same fields as d. It
+// returns false if that calendar does not have the date, for example the 30th of February
+// in any calendar except 360_day.
 func (u *Units) InCalendar(d Date) (Date, bool) {
 	d.cal = u.cal
 	clock := d.Hour >= 0 && d.Hour < 24 && d.Minute >= 0 && d.Minute < 60 && d.Second >= 0 && d.Second < 60 && d.Nanosecond >= 0 && d.Nanosecond < 1e9
 	return d, clock && max(d.Year, -d.Year) <= MaxYear && u.cal.valid(d.day())
 }
 
-// FromTime returns the date with the UTC fields of t in the calendar of u. It returns
+// FromTime returns the date in the calendar of u that has the UTC fields of t. It returns
 // false if that calendar does not have the date, and for times before 1582-10-15 in the
 // standard calendar, where the fields denote another day.
 func (u *Units) FromTime(t time.Time) (Date, bool) {

@@ -9,8 +9,8 @@
 // microsecond.
 //
 // core/cdl, which prints dates on request, and the package nczarr at the root of the
-// module, which decodes and finds dates, build on it.
+// module, which decodes and finds dates, use this package.
 //
 // Source: CF conventions 1.11, section 4.4, "Time Coordinate"; netcdf-c ncdump, option
-// -t, for the form of the text.
+// -t, for the form of dates.
 package cftime

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	second = int64(1e9) // in nanoseconds
+	second = int64(1e9) // nanoseconds in a second
 	minute = 60 * second
 	hour   = 60 * minute
 	day    = 24 * hour
@@ -38,8 +38,7 @@ const MaxYear = 9_999_999
 // moment consists of a date, whose month and day are optional, an optional time after a
 // space or a T, and an optional zone: Z, UTC, GMT or an offset such as +05:30.
 //
-// The error describes the problem. It has no kind, because callers usually treat it as
-// "not a time".
+// The error has no kind, because callers usually treat a failure as "not a time".
 func Parse(units, calendarName string) (*Units, error) {
 	cal, ok := calendarNamed(calendarName)
 	if !ok {
@@ -47,7 +46,7 @@ func Parse(units, calendarName string) (*Units, error) {
 	}
 	words := strings.Fields(units)
 	if len(words) < 3 || !strings.EqualFold(words[1], "since") {
-		return nil, fmt.Errorf("units %q are not of the form \"unit since date\"", units)
+		return nil, fmt.Errorf("the units %q are not of the form \"unit since date\"", units)
 	}
 	u := &Units{cal: cal}
 	if u.span, u.months, ok = unitNamed(strings.ToLower(words[0])); !ok {
@@ -229,7 +228,7 @@ func (u *Units) AppendInt(dst []byte, v int64, sep byte) ([]byte, bool) {
 	return appendMoment(dst, d, clock, sep, ok)
 }
 
-// AppendFloat is AppendInt for floating-point numbers. They are rounded to a
+// AppendFloat is like AppendInt for floating-point numbers. The dates are rounded to a
 // microsecond, or more coarsely if the number is less precise: the floats next to
 // 100000.1 days differ from it by more than a microsecond. NaN and infinities have no
 // date.
@@ -270,7 +269,7 @@ func (u *Units) intMoment(v int64) (d date, clock int64, ok bool) {
 	return u.moment(days, rest)
 }
 
-// floatMoment is intMoment for floating-point numbers.
+// floatMoment is like intMoment for floating-point numbers.
 func (u *Units) floatMoment(v float64) (d date, clock int64, ok bool) {
 	if u.months > 0 {
 		return u.addMonths(v)
@@ -295,7 +294,7 @@ func (u *Units) floatMoment(v float64) (d date, clock int64, ok bool) {
 	return u.moment(days, n*span+int64(math.Round(frac*float64(u.span)/grain)*grain))
 }
 
-// moment returns the moment that is days and rest nanoseconds after the base.
+// moment returns the moment that is the given days and rest nanoseconds after the base.
 func (u *Units) moment(days, rest int64) (d date, clock int64, ok bool) {
 	rest += u.clock
 	n := u.first + days + div(rest, day)

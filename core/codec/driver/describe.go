@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Description describes a codec of a filter. The catalogue, help texts,
-// documentation and the mapping of HDF5 filters are derived from it.
+// Description describes a codec of a filter. The catalog, help output, documentation and
+// the mapping of HDF5 filters are derived from it.
 type Description struct {
 	// ID is the numcodecs (Zarr v2) id, such as "zlib" or "blosc".
 	ID string `json:"id"`
@@ -39,7 +39,7 @@ type Description struct {
 	// the first step of a chain. It is empty if the codec encodes only elements of
 	// fixed size.
 	Objects Objects `json:"objects,omitempty"`
-	// Params are the parameters. The codec refuses others.
+	// Params are the parameters. The codec rejects any other parameter.
 	Params []Param `json:"params,omitempty"`
 }
 
@@ -48,7 +48,7 @@ type Transform string
 
 // The transforms, which are the codec kinds of Zarr v3.
 const (
-	Unstated     Transform = "" // plugin for protocol 1.1 or older
+	Unstated     Transform = "" // unknown: the plugin uses protocol 1.1 or older
 	ArrayToArray Transform = "array to array"
 	ArrayToBytes Transform = "array to bytes"
 	BytesToBytes Transform = "bytes to bytes"
@@ -62,29 +62,29 @@ const (
 	NoObjects Objects = ""
 	Text      Objects = "text"
 	Bytes     Objects = "bytes"
-	Arrays    Objects = "arrays" // of numbers
+	Arrays    Objects = "arrays" // arrays of numbers
 )
 
 // Param describes a parameter of a codec.
 type Param struct {
 	Name string    `json:"name"`
 	Type ParamType `json:"type"`
-	// Min and Max are the range of an integer. If both are 0, the range is the one of
-	// int32.
+	// Min and Max are the range of an integer. If both are 0, the range is the same as
+	// for int32.
 	Min int64 `json:"min,omitempty"`
 	Max int64 `json:"max,omitempty"`
-	// Choices are the possible values of a TextParam. If it is empty, any text is
+	// Choices are the possible values of a TextParam. If Choices is empty, any string is
 	// possible.
 	Choices []string `json:"choices,omitempty"`
-	// Default is the value of an absent parameter. A text has no quotes. If Default
-	// is empty, Doc describes the effect of omitting the parameter.
+	// Default is the value of an absent parameter. A string has no quotes. If Default is
+	// empty, Doc describes the effect of omitting the parameter.
 	Default  string `json:"default,omitempty"`
 	Required bool   `json:"required,omitempty"`
 	// Input is set if the value repeats a property of the elements to encode.
 	Input InputProperty `json:"input,omitempty"`
-	// HDF5 is the position of the value among the parameters of the HDF5 filter,
-	// counted from 1, or 0 if the filter has no such parameter. There a choice is
-	// represented by its index. HDF5Default is the default in HDF5 if it differs.
+	// HDF5 is the position of the value among the parameters of the HDF5 filter, counted
+	// from 1, or 0 if the filter has no such parameter. The HDF5 filter represents a
+	// choice by its index. HDF5Default is the default in HDF5 if it differs.
 	HDF5        int    `json:"hdf5,omitempty"`
 	HDF5Default string `json:"hdf5_default,omitempty"`
 	// Doc is a description in one line.
@@ -100,7 +100,7 @@ const (
 	FloatParam ParamType = "float"
 	BoolParam  ParamType = "bool"
 	TextParam  ParamType = "text"
-	DTypeParam ParamType = "dtype" // an element type in the notation of numpy
+	DTypeParam ParamType = "dtype" // an element type in the notation of NumPy
 	ListParam  ParamType = "list"  // a JSON list
 )
 
@@ -113,7 +113,7 @@ type InputProperty string
 const (
 	NoProperty InputProperty = ""
 	InputType  InputProperty = "type" // the type, in a DTypeParam
-	InputSize  InputProperty = "size" // the size in bytes, in an IntParam; 0 if not stated
+	InputSize  InputProperty = "size" // the size in bytes, in an IntParam; 0 if unknown
 )
 
 // The limits on descriptions.
@@ -166,9 +166,9 @@ func (d *Description) Check() error {
 	case d.HDF5 < 0 || d.HDF5 > MaxHDF5Filter:
 		return bad("%d is not an HDF5 filter number", d.HDF5)
 	case len(d.Aliases) > MaxAliases:
-		return bad("%d aliases exceed the limit of %d", len(d.Aliases), MaxAliases)
+		return bad("the codec has %d aliases, more than the limit of %d", len(d.Aliases), MaxAliases)
 	case len(d.Params) > MaxParams:
-		return bad("%d parameters exceed the limit of %d", len(d.Params), MaxParams)
+		return bad("the codec has %d parameters, more than the limit of %d", len(d.Params), MaxParams)
 	case !slices.Contains([]Transform{Unstated, ArrayToArray, ArrayToBytes, BytesToBytes}, d.Transform):
 		return bad("unknown transform %q", d.Transform)
 	case !slices.Contains([]Objects{NoObjects, Text, Bytes, Arrays}, d.Objects):
@@ -200,13 +200,13 @@ func (p *Param) check() string {
 	case p.Min > p.Max || (p.Min != 0 || p.Max != 0) && p.Type != IntParam:
 		return "only an integer has a range, with the minimum first"
 	case len(p.Choices) > MaxChoices || len(p.Choices) > 0 && p.Type != TextParam:
-		return "only a text has choices, at most " + strconv.Itoa(MaxChoices)
+		return "only a string has choices, at most " + strconv.Itoa(MaxChoices)
 	case p.HDF5 < 0 || p.HDF5 > MaxHDF5Params || p.HDF5 != 0 && p.Type != IntParam && p.Type != BoolParam && len(p.Choices) == 0:
 		return "invalid HDF5 position " + strconv.Itoa(p.HDF5) + " for its type"
 	case p.Required && p.Default != "":
 		return "a required parameter must not have a default"
 	case p.Input == InputType && p.Type != DTypeParam, p.Input == InputSize && p.Type != IntParam, p.Input != NoProperty && p.Input != InputType && p.Input != InputSize:
-		return "its type does not match input " + strconv.Quote(string(p.Input)) + " of elements"
+		return "the type does not match input " + strconv.Quote(string(p.Input)) + " of elements"
 	case !p.takes(p.Default) || !p.takes(p.HDF5Default):
 		return "the default is not a valid value"
 	}

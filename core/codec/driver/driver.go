@@ -81,12 +81,12 @@ type Provider interface {
 type Codec interface {
 	// Encode writes the encoded form of src to dst and returns its length.
 	//
-	// The caller guarantees that src has at most the MaxBytes of the input Spec,
-	// or exactly that size for an Array of fixed-size elements, and that dst and src
-	// do not overlap. Encode must write only to dst, and its result must not depend
-	// on the previous content of dst. It must return ncerr.ErrShortBuffer if dst is
-	// too small; a dst of the output Spec's MaxBytes is always large enough. A long
-	// call must stop when ctx ends.
+	// The caller guarantees that src has at most the MaxBytes of the input Spec, or
+	// exactly that size for an Array of fixed-size elements, and that dst and src do not
+	// overlap. Encode must write only to dst, and its result must not depend on the
+	// previous content of dst. It must return ncerr.ErrShortBuffer if dst is too small; a
+	// dst of the output Spec's MaxBytes is always large enough. A long call must stop
+	// when ctx ends.
 	Encode(ctx context.Context, dst, src []byte) (int, error)
 	// Decode decodes src to dst and returns the length, with the same rules. src is
 	// untrusted. Decode must return ncerr.ErrCorrupt for bad input and
@@ -120,8 +120,8 @@ type PipelineOpener interface {
 // concurrent use. Close releases it. The caller makes no calls during or after
 // Close.
 type Pipeline interface {
-	// DecodeMany decodes all jobs in any order. It calls sink once for each job, from
-	// one goroutine at a time. If it returns an error, the jobs for which sink was
+	// DecodeMany decodes all jobs in any order. It calls sink once for each job, from one
+	// goroutine at a time. If DecodeMany returns an error, the jobs for which sink was
 	// not called are not done.
 	DecodeMany(ctx context.Context, jobs []Job, sink Sink) error
 	// EncodeMany encodes all jobs, with the same rules.
@@ -129,23 +129,23 @@ type Pipeline interface {
 	Close() error
 }
 
-// InputLender is an optional interface of a Pipeline. It lends memory from which the
+// InputLender is an optional interface of a Pipeline. It provides memory from which the
 // pipeline reads input without a copy.
 type InputLender interface {
-	// LendInput returns n bytes of memory. Until the caller calls release, it may
-	// fill the memory and pass a prefix of it as Job.Src, for any number of
-	// consecutive jobs. The caller must call release once, when no job uses the
-	// memory. LendInput returns nil and a nil release if it has no memory to lend;
-	// then any memory may be used.
+	// LendInput returns n bytes of memory of the pipeline. Until the caller calls
+	// release, the caller may fill the memory and pass a prefix of it as Job.Src, for any
+	// number of consecutive jobs. The caller must call release once, when no job uses the
+	// memory. LendInput returns nil and a nil release if no such memory is available. The
+	// caller may then use any memory.
 	LendInput(n int64) (mem []byte, release func())
 }
 
 // Job is one chunk of a batch.
 type Job struct {
-	// Src is the input. It must not change until the sink was called.
+	// Src is the input. It must not change until the sink is called.
 	Src []byte
 	// Dst, if not nil, is memory of the caller for the output. The sink then receives
-	// either Dst[:n] or memory lent by the Pipeline.
+	// either Dst[:n] or memory that belongs to the Pipeline.
 	Dst []byte
 	// Limit is the maximum size of the output in bytes. Larger output is
 	// ncerr.ErrShortBuffer.
@@ -164,5 +164,5 @@ type Sink func(i int, out []byte, err error)
 
 // ShortBuffer returns the error for a destination of have bytes that is too small.
 func ShortBuffer(op string, have int) error {
-	return ncerr.Errorf(ncerr.ErrShortBuffer, op, "", "the output exceeds the limit of %d bytes", have)
+	return ncerr.Errorf(ncerr.ErrShortBuffer, op, "", "the output has more than the limit of %d bytes", have)
 }

@@ -37,8 +37,8 @@ type Values struct {
 func ValuesSize(n int, data int64) int64 { return 4*(int64(n)+1) + data }
 
 // ParseValues parses the layout of n elements in b, which is untrusted. It returns an
-// error of kind ncerr.ErrCorrupt if the layout is invalid. It does not check that
-// text is UTF-8.
+// error of kind ncerr.ErrCorrupt if the layout is invalid. It does not check that strings
+// are valid UTF-8.
 func ParseValues(b []byte, n int) (Values, error) {
 	head := ValuesSize(n, 0)
 	if n < 0 || int64(len(b)) < head {
@@ -49,7 +49,7 @@ func ParseValues(b []byte, n int) (Values, error) {
 	for i := range n + 1 {
 		at := binary.LittleEndian.Uint32(v.index[4*i:])
 		if at < before || i == 0 && at != 0 {
-			return Values{}, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "offset %d of the values is %d, the one before it %d", i, at, before)
+			return Values{}, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "offset %d of the values is %d, less than the previous offset %d", i, at, before)
 		}
 		before = at
 	}
@@ -95,7 +95,7 @@ func (w *ValuesWriter) Next(size int) ([]byte, error) {
 	end := int64(w.at) + int64(size)
 	switch {
 	case w.added == w.n:
-		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "more than the expected %d values", w.n)
+		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has more than the expected %d values", w.n)
 	case size < 0 || end > int64(len(w.dst)):
 		return nil, ShortBuffer("", len(w.dst))
 	case end-ValuesSize(w.n, 0) > math.MaxUint32:
@@ -108,14 +108,14 @@ func (w *ValuesWriter) Next(size int) ([]byte, error) {
 	return room, nil
 }
 
-// Add appends a copy of value. The errors are those of Room.
+// Add appends a copy of value. The errors are the same as for [ValuesWriter.Next].
 func (w *ValuesWriter) Add(value []byte) error {
 	room, err := w.Next(len(value))
 	copy(room, value)
 	return err
 }
 
-// AddString is Add for a string. It does not check that value is UTF-8.
+// AddString is like Add for a string. It does not check that value is UTF-8.
 func (w *ValuesWriter) AddString(value string) error {
 	room, err := w.Next(len(value))
 	copy(room, value)
@@ -126,7 +126,7 @@ func (w *ValuesWriter) AddString(value string) error {
 // fewer than n elements were added.
 func (w *ValuesWriter) Done() (int, error) {
 	if w.added != w.n {
-		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "%d values instead of %d", w.added, w.n)
+		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d values, not %d", w.added, w.n)
 	}
 	return w.at, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Base implements every method of Map by returning ncerr.ErrUnsupported; Flush and Close
-// do nothing. Drivers embed it to omit methods that they do not support, and to keep
+// do nothing. Drivers embed Base to omit methods that they do not support, and to keep
 // compiling when Map gains methods.
 type Base struct{}
 

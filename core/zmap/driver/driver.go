@@ -24,8 +24,8 @@
 //
 // Drivers return ncerr kinds for the errors that they recognize and raw errors for all
 // others, which become ncerr.ErrIO. The outermost kind ncerr.ErrNotFound means that the
-// object is absent. A driver must not return it because a request failed, a mount
-// vanished or a permission was missing. A driver returns a context error only if the
+// object is absent. A driver must not return it because a request failed, a file system
+// was unmounted or a permission was missing. A driver returns a context error only if the
 // caller's context ended. A timeout of the driver itself is ncerr.ErrIO.
 //
 // # Concurrency
@@ -70,20 +70,20 @@ type Opener interface {
 type Description struct {
 	// Name is the driver's name in URLs and configuration: "file", "zip".
 	Name string `json:"name"`
-	// Summary is a one-line description for people.
+	// Summary is a one-line description of the driver.
 	Summary string `json:"summary"`
 	// Options lists the keys allowed in OpenSpec.Options.
 	Options []Option `json:"options,omitempty"`
 	// Grants lists what the driver needs from its sandbox, each in the form described at
 	// [Grant]. A built-in driver receives the grants it lists, or, if it implements
-	// [Granter], those returned for the store. A third-party plugin receives only the
-	// grants of the kinds path and dir that it lists, because the user names those paths,
-	// and otherwise only what the configuration allows.
+	// [Granter], those returned for the store. A third-party plugin receives the grants
+	// of the kinds path and dir that it lists, because the user names those paths. It
+	// receives other grants only if the configuration allows them.
 	Grants []string `json:"grants,omitempty"`
 	// Siblings reports whether appending letters to a Path that contains a slash names
-	// another, disjoint store. Only then can a dataset be kept until its replacement is
-	// complete in such a store. Without Siblings, a dataset is replaced only if the user
-	// forces it.
+	// another, disjoint store. If so, the replacement of a dataset is written to such a
+	// store, and the old dataset is kept until the replacement is complete. Without
+	// Siblings, a dataset is replaced only if the user forces it.
 	Siblings bool `json:"siblings,omitempty"`
 }
 
@@ -101,10 +101,10 @@ type Mode uint8
 
 // The modes.
 const (
-	Read            Mode = iota // an existing store, read only
-	Update                      // an existing store, read and written
-	Create                      // an empty store; replaces an existing one
-	CreateExclusive             // an empty store; fails if one exists
+	Read            Mode = iota // an existing store for reading
+	Update                      // an existing store for reading and writing
+	Create                      // an empty store that replaces an existing one
+	CreateExclusive             // an empty store; Open fails if a store exists
 )
 
 // Writable reports whether the mode allows writes.
@@ -124,8 +124,8 @@ type OpenSpec struct {
 	Mode Mode
 	// Documents lists the last key segments of metadata documents, if the caller knows
 	// what the store holds. Such objects are read first and identify the root of a
-	// dataset. Drivers may use the list as a hint if they store these objects, or
-	// interpret the server's responses for them, differently.
+	// dataset. Drivers may use the list as a hint to store these objects, or to interpret
+	// the server's responses for them, differently.
 	Documents []string
 	// Env holds values that only a caller in the same process can supply.
 	Env Env
@@ -159,7 +159,7 @@ type Map interface {
 	//     ncerr.ErrConflict if opts.IfMatch differs from the object's version, with
 	//     ncerr.ErrRange if the range is not entirely inside the object (see [Range]),
 	//     and with ncerr.ErrLimit if the result exceeds opts.Limit;
-	//   - return an error of alloc unchanged;
+	//   - return an error from alloc unchanged;
 	//   - return the bytes read so far together with any other error after alloc;
 	//   - set Info.Size to the size of the whole object.
 	Get(ctx context.Context, key string, opts *GetOptions, alloc Alloc) ([]byte, Info, error)
@@ -211,9 +211,9 @@ type Map interface {
 // GetManyer is an optional interface of a Map that reads many objects in one call.
 type GetManyer interface {
 	// GetMany performs all requests, in any order and possibly concurrently. It calls
-	// sink once per request, never from two goroutines at once. data is valid until sink
-	// returns. The returned error concerns the call as a whole: requests for which sink
-	// was not called were not performed.
+	// sink once per request, never concurrently. data is valid until sink returns. The
+	// returned error is about the call as a whole: requests for which sink was not called
+	// were not performed.
 	GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) error
 }
 
@@ -231,10 +231,10 @@ type GetSink func(i int, data []byte, info Info, err error)
 // PutManyer is an optional interface of a Map that writes many objects in one call.
 type PutManyer interface {
 	// PutMany performs all requests, in any order and possibly concurrently. It calls
-	// sink once per request, never from two goroutines at once. Each request has the same
-	// result as a Put, independent of the others. The returned error concerns the call as
-	// a whole: requests for which sink was not called were not performed. After a context
-	// error they may have been performed, as with Put.
+	// sink once per request, never concurrently. Each request has the same result as a
+	// Put, independent of the others. The returned error is about the call as a whole:
+	// requests for which sink was not called were not performed. After a context error
+	// they may have been performed, as with Put.
 	//
 	// Callers guarantee: the keys differ; a body does not change until its request has a
 	// result or PutMany returns; sink does not call the Map.
@@ -328,8 +328,8 @@ type GetOptions struct {
 // PutOptions holds the options of Put. Callers set at most one field, and only if the Map
 // declares the capability.
 type PutOptions struct {
-	IfAbsent bool   // only if the object does not exist
-	IfMatch  string // only if the object has this version
+	IfAbsent bool   // the Put succeeds only if the object does not exist
+	IfMatch  string // the Put succeeds only if the object has this version
 }
 
 // DeleteOptions holds the options of Delete.
@@ -337,8 +337,8 @@ type DeleteOptions struct{}
 
 // ListOptions holds the options of List.
 type ListOptions struct {
-	Recursive  bool   // all objects below the prefix rather than the next segments
-	StartAfter string // only entries after this key in byte order; empty means all
+	Recursive  bool   // list all objects below the prefix rather than the next segments
+	StartAfter string // key after which the listing starts, in byte order; empty means all
 }
 
 // Info describes an object.
@@ -368,8 +368,8 @@ type Durability uint8
 
 // The durabilities. They are wire values: append only.
 const (
-	OnPut   Durability = iota // when Put returns
-	OnFlush                   // when Flush returns
+	OnPut   Durability = iota // a write is safe when Put returns
+	OnFlush                   // a write is safe when Flush returns
 )
 
 // Latency is the latency class of a store.
@@ -377,7 +377,7 @@ type Latency uint8
 
 // The latency classes. They are wire values: append only.
 const (
-	Local  Latency = iota // below a millisecond: memory or a local disk
+	Local  Latency = iota // less than a millisecond: memory or a local disk
 	Remote                // tens of milliseconds: an object store
 )
 
@@ -432,6 +432,6 @@ type FileLender interface {
 	// LendFile opens the file that holds the content of an object for reading, and
 	// returns the offset at which the content begins. The caller closes the file.
 	// LendFile fails with ncerr.ErrUnsupported if the object is not stored unchanged in a
-	// file. Other errors are those of Get.
+	// file. Other errors are the same as for Get.
 	LendFile(ctx context.Context, key string) (f *os.File, offset int64, info Info, err error)
 }

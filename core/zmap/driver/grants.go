@@ -18,7 +18,7 @@ const (
 	GrantPath GrantKind = "path"
 	// GrantDir is the directory that contains the store, for reading and writing, in
 	// every mode except Read: "dir:write". Drivers need it if they create a temporary
-	// file beside the store.
+	// file next to the store.
 	GrantDir GrantKind = "dir"
 	// GrantRead is a file, or a directory with everything below it, for reading.
 	GrantRead GrantKind = "read"
@@ -28,8 +28,8 @@ const (
 	GrantTCP GrantKind = "tcp"
 	// GrantNetwork allows connections to any TCP port. It has no argument.
 	GrantNetwork GrantKind = "network"
-	// GrantEnv is a variable of the host's environment. With a trailing star it is all
-	// variables that start with the given text.
+	// GrantEnv is a variable of the host's environment. With a trailing star the grant
+	// includes all variables whose names begin with the given prefix.
 	GrantEnv GrantKind = "env"
 )
 
@@ -53,7 +53,7 @@ const (
 // listening on a network.
 type Grant struct {
 	Kind GrantKind
-	Arg  string // the text after the colon; empty for GrantNetwork
+	Arg  string // the argument after the colon; empty for GrantNetwork
 }
 
 // String returns the text form of the grant.
@@ -64,7 +64,8 @@ func (g Grant) String() string {
 	return string(g.Kind) + ":" + g.Arg
 }
 
-// ParseGrant parses the text form of a grant. It fails with ncerr.ErrInvalid.
+// ParseGrant parses the text form of a grant. It fails with ncerr.ErrInvalid if text is
+// not valid.
 func ParseGrant(text string) (Grant, error) {
 	kind, arg, _ := strings.Cut(text, ":")
 	g := Grant{Kind: GrantKind(kind), Arg: arg}
@@ -86,7 +87,7 @@ func ParseGrant(text string) (Grant, error) {
 		ok = name != "" && !strings.ContainsAny(name, "*=\x00")
 	}
 	if !ok || strings.ContainsRune(arg, 0) {
-		return Grant{}, ncerr.Errorf(ncerr.ErrInvalid, "read grant", text, "not one of path:read, path:write, dir:write, read:PATH, write:PATH, tcp:PORT, network, env:NAME")
+		return Grant{}, ncerr.Errorf(ncerr.ErrInvalid, "read grant", text, "the grant is not one of path:read, path:write, dir:write, read:PATH, write:PATH, tcp:PORT, network, env:NAME")
 	}
 	return g, nil
 }
@@ -97,8 +98,8 @@ type Granter interface {
 	// Description.Grants. For example, a store with its own endpoint needs no other port.
 	//
 	// Implementations must: depend on spec only and perform no I/O, because the host
-	// calls Grants in its own process before it starts the driver's; return the same
-	// grants for the same spec. Stores with the same grants, after variables and paths
-	// are resolved, share a process.
+	// calls Grants in its own process before it starts the process of the driver; return
+	// the same grants for the same spec. Stores with the same grants, after variables and
+	// paths are resolved, share a process.
 	Grants(spec OpenSpec) []string
 }

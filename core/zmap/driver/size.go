@@ -12,12 +12,13 @@ import (
 // minRate is the minimum useful transfer rate, in bytes per second.
 const minRate = 32 << 10
 
-// maxSeconds is the maximum result of TransferTime in seconds. It leaves room for additions.
+// maxSeconds is the maximum result of TransferTime in seconds. Results can be added
+// without overflow.
 const maxSeconds = 1 << 32
 
 // TransferTime returns how long the transfer of n bytes to or from a store may take,
-// beyond the time allowed for a call without content. It serves callers that cannot
-// observe the progress of the transfer. A driver must close a stalled connection much
+// beyond the time allowed for a call without content. Use it in callers that cannot
+// observe the progress of a transfer. A driver must close a stalled connection much
 // earlier.
 func TransferTime(n int64) time.Duration {
 	return min(time.Duration(max(n, 0)/minRate), maxSeconds) * time.Second

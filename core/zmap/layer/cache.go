@@ -20,8 +20,8 @@ type CacheOptions struct {
 	// Size is the maximum size of the cache in bytes; 0 means 1 GiB. Each process that is
 	// writing may exceed it by a sixteenth.
 	Size int64
-	// Identity identifies the store among all stores, and its reader. Within MaxAge,
-	// content is never shared between identities. Only a hash of Identity is stored.
+	// Identity identifies the store and its reader. Within MaxAge, content is never
+	// shared between identities. Only a hash of Identity is stored.
 	Identity string
 	// MaxAge is how long content is used without checking that the object is unchanged.
 	// 0, the default, checks every time with a Stat.
@@ -37,7 +37,7 @@ type CacheStats struct {
 	Misses      atomic.Int64 // reads from the store
 	Bytes       atomic.Int64 // bytes read from the disk
 	Damaged     atomic.Int64 // entries discarded because their checksum was wrong
-	WriteErrors atomic.Int64 // content that could not be written
+	WriteErrors atomic.Int64 // entries that could not be written
 }
 
 type cache struct {
@@ -61,7 +61,8 @@ type cache struct {
 // the store. The returned Map has no GetMany.
 //
 // Cache fails with ncerr.ErrIO if the directory cannot be created, and with
-// ncerr.ErrPermission if it belongs to another user. Other errors are those of m.
+// ncerr.ErrPermission if it belongs to another user. The methods of the Map return the
+// errors from m.
 func Cache(m driver.Map, o CacheOptions) (driver.Map, error) {
 	if o.Size <= 0 {
 		o.Size = 1 << 30
@@ -105,11 +106,11 @@ func (c *cache) Get(ctx context.Context, key string, opts *driver.GetOptions, al
 	return data, info, nil
 }
 
-// fromDisk reads an entry if it may be used. It fails if alloc fails, or if the Stat of
-// the object fails.
+// fromDisk reads an entry from the cache if its content is still valid. It fails if alloc
+// fails, or if the Stat of the object fails.
 func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOptions, e *entry, mem *partialRead) (data []byte, info driver.Info, ok bool, err error) {
 	if opts.Limit > 0 && e.length > opts.Limit {
-		return nil, driver.Info{}, false, nil // let the store report the error
+		return nil, driver.Info{}, false, nil // the store reports the error
 	}
 	trusted, info := c.trusts(key, e), e.info
 	switch {
@@ -165,7 +166,7 @@ func (c *cache) changed(key string) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.dirty[key] = now
-	if now.Sub(c.swept) > c.o.MaxAge { // entries older than this are not trusted any more
+	if now.Sub(c.swept) > c.o.MaxAge { // entries older than MaxAge are no longer trusted
 		maps.DeleteFunc(c.dirty, func(_ string, at time.Time) bool { return now.Sub(at) > c.o.MaxAge })
 		c.swept = now
 	}
@@ -173,7 +174,7 @@ func (c *cache) changed(key string) {
 
 // Put implements driver.Map.
 func (c *cache) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
-	defer c.changed(key) // regardless of the result
+	defer c.changed(key) // a failed call may have changed the object
 	return c.Map.Put(ctx, key, body, opts)
 }
 

@@ -19,7 +19,7 @@ func (busyOpener) Open(context.Context, driver.OpenSpec) (driver.Map, error) {
 }
 func (busyOpener) Remove(context.Context, driver.OpenSpec) error { return busy(0) }
 
-// TestRetryCancelled checks that a call that is cancelled while it waits for a retry
+// TestRetryCancelled checks that a call that is canceled while it waits for a retry
 // returns the context's error, not the store's.
 func TestRetryCancelled(t *testing.T) {
 	t.Parallel()

@@ -18,23 +18,23 @@ type deadline struct {
 
 // Deadline returns a Map that abandons each Get, Stat, Put, Delete and Flush that takes
 // longer than d, and each listing that takes longer than d for one entry. No call hangs
-// if the driver never responds. Content extends the time by its length (see
-// driver.TransferTime): for a Put from the beginning, for a Get once it has called alloc,
-// when d starts again. The error is a Retryable ncerr.ErrIO, or ncerr.ErrAmbiguous for a
-// conditional Put, whose outcome is unknown. The driver must observe its context, unless
-// it runs in its own process.
+// if the driver never responds. The content of a call extends the time by its transfer
+// time (see driver.TransferTime). The time of a Put is extended from the beginning. When
+// a Get calls alloc, d starts again and is extended. The error is a Retryable
+// ncerr.ErrIO, or ncerr.ErrAmbiguous for a conditional Put, whose outcome is unknown. The
+// driver must observe its context, unless it runs in its own process.
 func Deadline(m driver.Map, d time.Duration) driver.Map {
 	l := &deadline{Map: m, d: d}
 	return with(l, m, func(many driver.GetManyer) getMany { return many.GetMany })
 }
 
 // errLate is the cause of a context that a deadline ended.
-var errLate = errors.New("no answer in time")
+var errLate = errors.New("no response in time")
 
 // timed measures the time of one call.
 type timed struct {
-	ctx   context.Context //nolint:containedctx // lives as long as the call
-	outer context.Context //nolint:containedctx // the caller's
+	ctx   context.Context //nolint:containedctx // the context has the lifetime of the call
+	outer context.Context //nolint:containedctx // the caller's context has the lifetime of the call
 	end   context.CancelCauseFunc
 	timer *time.Timer
 	d     time.Duration
@@ -49,7 +49,7 @@ func (l *deadline) begin(ctx context.Context, n int64, kind ncerr.Kind) *timed {
 	return c
 }
 
-// done stops the timer and returns the error of the call.
+// done stops the timer and returns the error for the call.
 func (c *timed) done(err error) error {
 	c.timer.Stop()
 	late := errors.Is(context.Cause(c.ctx), errLate)
@@ -57,7 +57,7 @@ func (c *timed) done(err error) error {
 	if err == nil || !late || c.outer.Err() != nil {
 		return err
 	}
-	e := ncerr.Errorf(c.kind, "", "", "no answer after %v", c.d)
+	e := ncerr.Errorf(c.kind, "", "", "no response after %v", c.d)
 	e.Retryable = c.kind == ncerr.ErrIO
 	return e
 }
@@ -107,7 +107,7 @@ func (l *deadline) List(ctx context.Context, prefix string, opts *driver.ListOpt
 		for e, err := range l.Map.List(in, prefix, opts) {
 			timer.Stop()
 			if err != nil && errors.Is(context.Cause(in), errLate) && ctx.Err() == nil {
-				late := ncerr.Errorf(ncerr.ErrIO, "", "", "no entry after %v", l.d)
+				late := ncerr.Errorf(ncerr.ErrIO, "", "", "no entry of the listing after %v", l.d)
 				late.Retryable = true
 				e, err = driver.Entry{}, late
 			}

@@ -34,7 +34,7 @@ import (
 // Files are never modified: they are written under a temporary name and renamed. The
 // modification time of a file is the time of its last use, and the least recently used
 // files are removed first. No locks are needed: a process can keep reading a file that
-// another one deletes.
+// another process deletes.
 type disk struct {
 	dir     string
 	size    int64
@@ -49,14 +49,14 @@ const (
 	maxVersion  = 1 << 12
 	sweepPart   = 16 // a sweep runs after each sixteenth of the size is written
 	tempPrefix  = "tmp-"
-	tempAge     = time.Hour // age at which a temporary file is assumed to be left by a dead process
+	tempAge     = time.Hour // age after which a temporary file is assumed to be left over from a dead process
 	touchPeriod = time.Minute
 )
 
 func openDisk(dir string, size int64) (*disk, error) {
 	d := &disk{dir: filepath.Join(dir, "v1"), size: size}
 	if dir == "" {
-		return nil, errors.New("no directory given")
+		return nil, errors.New("the cache directory is not set")
 	}
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func checksum(parts ...[]byte) (sum uint32) {
 // keep writes an entry for content whose read began at the given time.
 func (d *disk) keep(name string, began time.Time, info driver.Info, data []byte) error {
 	if len(info.Version) > maxVersion {
-		return errors.New("version is too long")
+		return errors.New("the version is too long")
 	}
 	head := make([]byte, diskHead, diskHead+len(info.Version))
 	copy(head, diskMagic)
@@ -221,11 +221,11 @@ func (d *disk) sweep() {
 	var total int64
 	_ = filepath.WalkDir(d.dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
-			return nil //nolint:nilerr // what cannot be looked at is left alone
+			return nil //nolint:nilerr // a file that cannot be examined is kept
 		}
 		info, err := e.Info()
 		if err != nil {
-			return nil //nolint:nilerr // it has just gone
+			return nil //nolint:nilerr // another process has removed the file
 		}
 		if strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > tempAge {
 			_ = os.Remove(path)

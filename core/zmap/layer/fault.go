@@ -77,7 +77,7 @@ func (f *fault) count(ctx context.Context) (bool, error) {
 	return f.o.At > 0 && n >= f.o.At && (n <= last || f.o.For < 0), nil
 }
 
-// failure returns the error of a call: ctxErr, or the error of the fault.
+// failure returns the error for a call: ctxErr, or the injected error.
 func (f *fault) failure(ctxErr error, ambiguous bool) error {
 	switch {
 	case ctxErr != nil:

@@ -42,7 +42,7 @@ func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-turn: // admitted at the same moment: admit the next call instead
+	case <-turn: // the call was admitted after its context ended, so the next call is admitted
 		g.inFlight--
 		g.admit()
 	default:
@@ -60,7 +60,7 @@ func (g *gate) admit() {
 	}
 }
 
-// sample is what a call reveals about the store.
+// sample holds what a call has measured about the store.
 type sample struct {
 	latency   time.Duration // time until the response began; 0 if unknown
 	throttled bool          // the store reported overload
@@ -75,9 +75,9 @@ func (g *gate) leave(s sample) {
 	g.admit()
 }
 
-// learn adjusts the limit. It reduces the limit by a third on overload, at most once for
-// all calls in flight at that time. It raises the limit while as many calls as allowed are
-// in flight and responses are almost as fast as the fastest.
+// adjust adapts the limit to a sample. It reduces the limit by a third on overload, at
+// most once for all calls in flight at that time. It raises the limit while as many calls
+// as allowed are in flight and responses are almost as fast as the fastest.
 func (g *gate) learn(s sample) {
 	switch {
 	case g.o.Min == g.o.Max:
@@ -106,9 +106,9 @@ func (g *gate) grow(latency time.Duration) {
 		g.congested = true
 		return
 	}
-	step := 1 / g.limit // one more call per round trip
+	step := 1 / g.limit // the limit grows by one call per round trip
 	if !g.congested {
-		step = 1 // doubles per round trip
+		step = 1 // the limit doubles per round trip
 	}
 	g.limit = min(g.limit+step, float64(g.o.Max))
 }

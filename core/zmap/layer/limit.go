@@ -31,7 +31,7 @@ func (o AdaptOptions) withDefaults() AdaptOptions {
 	return o
 }
 
-// limit passes each call through its gate.
+// limit is a Map whose calls pass through a gate.
 type limit struct {
 	driver.Map
 	gate *gate

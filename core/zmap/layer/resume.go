@@ -21,14 +21,14 @@ type partialRead struct {
 	mem   []byte
 	n     int         // number of valid bytes in mem
 	start int64       // position of mem in the object
-	info  driver.Info // the object that the valid bytes are from
+	info  driver.Info // the object from which the valid bytes were read
 }
 
 // take is an Alloc that returns the same memory to every attempt.
 func (l *partialRead) take(n int64) ([]byte, error) {
 	if l.asked {
 		if n != int64(len(l.mem)) {
-			return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "size changed from %d to %d bytes between attempts", len(l.mem), n)
+			return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "the size changed from %d to %d bytes between attempts", len(l.mem), n)
 		}
 		return l.mem, nil
 	}
@@ -106,7 +106,7 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 	case err == nil && info.Size == l.info.Size && len(data) == len(l.mem)-l.n:
 		return l.whole(opts, info)
 	case err == nil:
-		err = ncerr.Errorf(ncerr.ErrConflict, "", "", "size changed from %d to %d bytes between attempts", l.info.Size, info.Size)
+		err = ncerr.Errorf(ncerr.ErrConflict, "", "", "the size changed from %d to %d bytes between attempts", l.info.Size, info.Size)
 	case ncerr.KindOf(err) != ncerr.ErrConflict && info.Version == l.info.Version && len(data) > 0 && &data[0] == &l.mem[l.n]:
 		l.n += len(data)
 	}
@@ -127,12 +127,13 @@ func (l *partialRead) whole(opts *driver.GetOptions, info driver.Info) ([]byte, 
 		return l.mem, info, nil
 	}
 	l.n, l.info = 0, driver.Info{}
-	e := ncerr.Errorf(ncerr.ErrCorrupt, "", "", "content read in several parts does not match its checksum")
+	e := ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the content that was read in several parts does not match its checksum")
 	e.Retryable = true
 	return nil, info, e
 }
 
-// restart reads again an object that has changed since its first bytes were read.
+// restart reads an object again from the beginning because the object has changed since
+// its first bytes were read.
 func (r *retry) restart(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
 	l.n = 0
 	data, info, err := r.Map.Get(ctx, key, opts, l.take)
@@ -174,7 +175,7 @@ func (r *retry) getMany(many driver.GetManyer) getMany {
 }
 
 // retryOne retries a request that failed with err, or that was not performed because the
-// whole batch failed. Its result is the error of the whole call.
+// whole batch failed. It returns the error for the whole call.
 func (r *retry) retryOne(ctx context.Context, i int, req driver.GetRequest, err, failed error, sink driver.GetSink) error {
 	cause := err
 	if cause == nil {
@@ -182,7 +183,7 @@ func (r *retry) retryOne(ctx context.Context, i int, req driver.GetRequest, err,
 	}
 	p := callState{r: r, op: "get", key: req.Key}
 	switch {
-	case cause == nil: // no result: the layers above report the violation
+	case cause == nil: // the request has no result; the layers above report the violation
 		return nil
 	case p.waitRetry(ctx, &cause):
 		if req.Alloc == nil {

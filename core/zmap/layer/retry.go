@@ -19,8 +19,8 @@ type RetryOptions struct {
 	// Base is the maximum wait before the second attempt. It doubles for each further
 	// attempt. 0 means 100 ms.
 	Base time.Duration
-	// Max is the maximum wait before any attempt, unless the server asks for a longer
-	// one. 0 means 20 s.
+	// Max is the maximum wait before any attempt, unless the server requests a longer
+	// wait. 0 means 20 s.
 	Max time.Duration
 	// Budget is the maximum total wait of one call. If the next wait would exceed it, the
 	// call fails. 0 means one minute.
@@ -32,11 +32,11 @@ type RetryOptions struct {
 	Reserve int
 	// OnRetry, if not nil, is called for each retry before its wait.
 	OnRetry func(op, key string, err error, wait time.Duration)
-	// Sleep waits for d, or returns the context's error. nil means a real wait. For
-	// tests.
+	// Sleep waits for d, or returns the context's error. nil means a real wait. Tests
+	// replace it.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Random returns random numbers in [0, 1). It must be safe for concurrent use. nil
-	// means math/rand/v2. For tests.
+	// means math/rand/v2. Tests replace it.
 	Random func() float64
 }
 
@@ -53,13 +53,13 @@ type retry struct {
 const retryCost = 5
 
 // Retry returns a Map that retries calls that failed with a Retryable error, if a retry
-// is harmless. These are Get, Stat, Delete, Put without a condition, and a listing that
-// has yielded nothing yet or is ordered and can be resumed. Conditional Puts, Flush and
-// Close are never retried. Before each retry it waits for a random time below a limit
-// that doubles (full jitter), but at least as long as the server asked for. If the
-// attempts or the budget are used up, it returns the last error unchanged. If the context
-// ends during a wait, it returns the context's error. If opts is nil, it uses the
-// defaults.
+// is harmless. The retried calls are Get, Stat, Delete, Put without a condition, and a
+// listing that has yielded nothing yet or is ordered and can be resumed. Conditional
+// Puts, Flush and Close are never retried. Before each retry it waits for a random time
+// below a limit that doubles (full jitter), but at least for the time that the server
+// requested. If the attempts or the budget are used up, it returns the last error
+// unchanged. If the context ends during a wait, it returns the context's error. If opts
+// is nil, it uses the defaults.
 //
 // A Get that was interrupted resumes at the byte where it stopped, if the object still
 // has the same version. If the object has no version or has changed, the Get starts again

@@ -23,7 +23,7 @@ type Stats struct {
 // KindStats holds the counters for the requests of one kind.
 type KindStats struct {
 	Kind     string        `json:"kind"`     // get, stat, put, delete, list, flush
-	Requests int64         `json:"requests"` // all attempts; a listing counts as one, and so does a multipart upload
+	Requests int64         `json:"requests"` // number of attempts; a listing or a multipart upload counts as one
 	Absent   int64         `json:"absent"`   // requests for objects that do not exist
 	Failed   int64         `json:"failed"`   // requests that failed with any other error
 	Retries  int64         `json:"retries"`  // number of retries

@@ -3,8 +3,8 @@
 //
 //	z := zmap.New(memmap.New(), nil)
 //
-// It depends only on core/zmap/driver and core/ncerr. Use it below the portable Map of
-// core/zmap.
+// It depends only on core/zmap/driver and core/ncerr. Use a memory store through the
+// portable Map of core/zmap.
 package memmap
 
 import (
@@ -100,7 +100,7 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 		part = part[start : start+n]
 	}
 	if opts.Limit > 0 && int64(len(part)) > opts.Limit {
-		return nil, o.info, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", len(part), opts.Limit)
+		return nil, o.info, ncerr.Errorf(ncerr.ErrLimit, "", "", "the result has %d bytes, more than the limit of %d", len(part), opts.Limit)
 	}
 	dst, err := alloc(int64(len(part)))
 	if err != nil {
@@ -278,7 +278,7 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 				next, _ := slices.BinarySearch(keys[i:], e.Key[:len(e.Key)-1]+"0") // '0' follows '/'
 				i += next - 1
 			} else if e.Info = m.s.info(e.Key); e.Info.Size < 0 {
-				continue // deleted in the meantime
+				continue // another call has deleted the object
 			}
 			if e.Key > o.StartAfter && !yield(e, nil) {
 				return

@@ -1,6 +1,6 @@
-// Package handshake holds what host and SDK must agree on before the first call:
-// versions, environment variables and limits. Packages core/plugin and core/plugin/host
-// use it.
+// Package handshake defines the versions, environment variables and limits on which host
+// and SDK must agree before the first call. Packages core/plugin and core/plugin/host use
+// it.
 package handshake
 
 import (
@@ -23,21 +23,23 @@ const (
 const (
 	CookieKey   = "NCZARR_PLUGIN"
 	CookieValue = "5c1e64a0b7d94c0f9c9a2f0d3c7a8e51"
-	// EnvRole selects what a self-executed process serves: "filters" or "driver:NAME".
+	// EnvRole selects what a process that the host starts from its own executable serves:
+	// "filters" or "driver:NAME".
 	EnvRole = "NCZARR_PLUGIN_ROLE"
-	// EnvDepth is set in a self-executed process, which must not start further ones.
+	// EnvDepth is set in a process that the host starts from its own executable. Such a
+	// process must not start plugins.
 	EnvDepth = "NCZARR_PLUGIN_DEPTH"
-	// EnvLifeline names the lifeline: "stdin". Its end of file means that the host is
-	// gone.
+	// EnvLifeline names the stream whose end of file means that the host has exited:
+	// "stdin".
 	EnvLifeline = "NCZARR_PLUGIN_LIFELINE"
-	// EnvChannel is the descriptor number of the level 1 channel, if there is a
-	// channel. Its end of file means that the host is gone.
+	// EnvChannel is the descriptor number of the level 1 channel, if a channel exists.
+	// The end of file of the channel means that the host has exited.
 	EnvChannel = "NCZARR_PLUGIN_CHANNEL"
-	// EnvSandbox is the sandbox policy, as JSON. The process applies it before anything
-	// else.
+	// EnvSandbox is the sandbox policy, as JSON. The process applies the policy before
+	// anything else.
 	EnvSandbox = "NCZARR_PLUGIN_SANDBOX"
 	// EnvExec is the path of the plugin that the process executes after applying the
-	// sandbox. The running program then serves as a launcher for a third-party plugin.
+	// sandbox. The process is then a launcher for a third-party plugin.
 	EnvExec = "NCZARR_PLUGIN_EXEC"
 	// EnvDebug makes a plugin that no host started serve until it is interrupted.
 	// EnvReattach tells a host about such plugins: it is a JSON list of [Attachment].
@@ -47,12 +49,12 @@ const (
 	EnvPath = "NCZARR_PLUGIN_PATH"
 )
 
-// Descriptors of level 1 in a plugin process. Plugins in other languages learn them
-// from EnvChannel and Configure.
+// Descriptors of level 1 in a plugin process. Plugins in other languages receive the
+// numbers from EnvChannel and Configure.
 const (
 	FDRequest  = 3 // segment that the plugin can only read
 	FDChannel  = 4
-	FDResponse = 5 // segment for the plugin's answers
+	FDResponse = 5 // segment for the plugin's responses
 )
 
 // Attachment is the address of a plugin that its author runs.
@@ -68,7 +70,7 @@ const PluginSetName = "nczarr"
 
 // Exit statuses of an SDK process that does not serve.
 const (
-	ExitNoCookie = 64 // not started by a host, or by a host with another cookie
+	ExitNoCookie = 64 // the process was not started by a host, or by a host with another cookie
 	ExitBadRole  = 65 // EnvRole names something that this program does not have
 	ExitServe    = 66 // the server could not start
 	ExitSandbox  = 67 // the sandbox could not be applied
@@ -87,12 +89,12 @@ const (
 	// MaxBatch is the largest number of items in one message.
 	MaxBatch = 1024
 	// MaxPuts is the largest number of writes in one message. It is lower than MaxBatch
-	// because each answer may contain the text of an error.
+	// because each response may contain an error message.
 	MaxPuts = 64
 	// MaxObject is the largest object or decoded chunk, unless Configure sets a lower
 	// limit: 16 GiB.
 	MaxObject = 16 << 30
-	// MaxStreams is the largest number of concurrent calls of one plugin.
+	// MaxStreams is the largest number of concurrent calls to one plugin.
 	MaxStreams = 4096
 )
 

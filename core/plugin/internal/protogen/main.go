@@ -33,7 +33,7 @@ func main() {
 		log.Fatal(err)
 	}
 	dir := out
-	if len(os.Args) > 1 { // another directory, for the test of generated files
+	if len(os.Args) > 1 { // the test of the generated files passes another directory
 		dir = os.Args[1]
 	}
 	req, err := compile()
@@ -88,7 +88,7 @@ func compile() (*pluginpb.CodeGeneratorRequest, error) {
 	}
 	var add func(name string)
 	done := map[string]bool{}
-	add = func(name string) { // add dependencies first
+	add = func(name string) { // dependencies are added first
 		if f := byName[name]; f != nil && !done[name] {
 			done[name] = true
 			for _, d := range f.GetDependency() {

@@ -25,18 +25,19 @@ func Probe() Support {
 	return s
 }
 
-// mayLook reports whether this process may duplicate descriptors of other processes.
+// mayLook reports whether this process is permitted to duplicate descriptors of other
+// processes.
 func mayLook() bool {
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return false
 	}
-	defer unix.Close(self) //nolint:errcheck // nothing was written
+	defer unix.Close(self) //nolint:errcheck // nothing was written, so Close cannot lose data
 	copied, err := unix.PidfdGetfd(self, self, 0)
 	if err != nil {
 		return false
 	}
-	_ = unix.Close(copied) // nothing was written
+	_ = unix.Close(copied) // nothing was written, so Close cannot lose data
 	return true
 }
 
@@ -97,7 +98,7 @@ func closeOthers(p *Policy) error {
 		}
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 		if err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd) // it may be the descriptor of the directory itself
+			_ = unix.Close(fd) // fd may be the descriptor of the directory itself
 		}
 	}
 	return nil
@@ -107,7 +108,7 @@ func closeOthers(p *Policy) error {
 const (
 	maxFiles   = 4096
 	maxStack   = 64 << 20
-	maxThreads = 4096 // in addition to the tasks of the machine at the start
+	maxThreads = 4096 // threads of a process, in addition to the tasks of the machine at the start
 	// maxReserved is the address space that a process may use in addition to its
 	// memory. A runtime reserves more than it uses, but page tables, which no limit
 	// counts, can take one byte in 512.
@@ -115,10 +116,10 @@ const (
 )
 
 // taskLimit returns the value of RLIMIT_NPROC. The kernel counts all processes and
-// threads of the user, so taskLimit adds the number of all tasks that run now, whoever
-// owns them. The kernel does not limit the superuser.
+// threads of the user, so taskLimit adds the number of all tasks that run now, of any
+// user. The kernel does not limit the superuser.
 func taskLimit() uint64 {
-	text, _ := os.ReadFile("/proc/loadavg") // if it fails, nothing is added
+	text, _ := os.ReadFile("/proc/loadavg") // if reading fails, nothing is added
 	fields := strings.Fields(string(text))
 	if len(fields) < 4 {
 		return maxThreads
@@ -131,7 +132,7 @@ func taskLimit() uint64 {
 	return n + maxThreads
 }
 
-// setLimits sets resource limits. It only ever lowers them.
+// setLimits sets resource limits. It never raises a limit.
 func setLimits(p *Policy) error {
 	type limit struct {
 		what int
@@ -190,7 +191,7 @@ func dropCapabilities(p *Policy) error {
 	}
 	data[0] = unix.CapUserData{Effective: data[0].Effective & keep, Permitted: data[0].Permitted & keep}
 	data[1] = unix.CapUserData{}
-	var pin runtime.Pinner // all threads access them
+	var pin runtime.Pinner // all threads access the structures
 	defer pin.Unpin()
 	pin.Pin(&header)
 	pin.Pin(&data)

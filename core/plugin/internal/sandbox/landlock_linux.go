@@ -44,7 +44,7 @@ func confineFiles(p *Policy) error {
 		for _, path := range paths {
 			f, err := open(path)
 			if err != nil {
-				continue // a path that does not exist is not granted
+				continue // a path that does not exist needs no rule
 			}
 			places = append(places, f)
 			rights := file
@@ -74,9 +74,8 @@ func openPath(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_PATH, 0)
 }
 
-// openResolved opens a path whose symbolic links the host has resolved. A link in it
-// was created later by somebody who may write to a part of the path, and is not
-// followed.
+// openResolved opens a path whose symbolic links the host has resolved. A link found in
+// it was created later by another process, and is not followed.
 func openResolved(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an enclosing filter does not know the call
@@ -114,7 +113,7 @@ func handled(p *Policy) (landlock.AccessFSSet, landlock.AccessNetSet, landlock.S
 	var scoped landlock.ScopedSet
 	if abi >= abiScope {
 		scoped = ll.ScopeAbstractUnixSocket
-		if p.Kernel.Scoped || p.MayExec { // after execve one thread is left, which has no others to signal
+		if p.Kernel.Scoped || p.MayExec { // after execve a single thread remains, which need not signal others
 			scoped |= ll.ScopeSignal
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handOverCalls lets the host decide about the listen and execve calls of this thread
-// and of the program that it executes. A filter cannot count calls, and sees neither
-// what a descriptor is nor which thread calls. The notification descriptor is sent
-// through p.Listening; the host may receive it later. The kernel permits only one such
-// descriptor. If another supervisor already has it, handOverCalls sends a message
-// without a descriptor.
+// handOverCalls lets the host decide about the listen and execve calls of this thread and
+// of the program that it executes. A filter cannot count calls, and sees neither what a
+// descriptor is nor which thread calls. The notification descriptor is sent through
+// p.Listening; the host may receive it later. The kernel permits only one such
+// descriptor. If another supervisor already has it, handOverCalls sends a message without
+// a descriptor.
 func handOverCalls(p *Policy) error {
 	if p.Listening == 0 {
 		return nil
@@ -35,7 +35,7 @@ func handOverCalls(p *Policy) error {
 	var rights []byte
 	if errno == 0 {
 		rights = unix.UnixRights(int(judge))
-		defer unix.Close(int(judge)) //nolint:errcheck // the host has it
+		defer unix.Close(int(judge)) //nolint:errcheck // the host has its own descriptor
 	} else if errno != unix.EBUSY {
 		return errno
 	}
@@ -43,8 +43,8 @@ func handOverCalls(p *Policy) error {
 	return errors.Join(err, unix.Close(p.Listening))
 }
 
-// ListeningPair returns a pair of connected sockets. A new process hands over
-// supervision of its calls through theirs.
+// ListeningPair returns a pair of connected sockets. A new process hands over supervision
+// of its calls through the second socket, theirs.
 func ListeningPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -53,7 +53,7 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "listening"), os.NewFile(uintptr(fds[1]), "listening"), nil
 }
 
-// Errors of Supervise that concern the system.
+// Errors of Supervise that are caused by the system rather than the process.
 var (
 	// ErrNotHandedOver is returned if a process did not hand over supervision of its
 	// calls.
@@ -74,7 +74,7 @@ func Supervise(ours *os.File, look bool) error {
 		return err
 	}
 	j := judge{notices: notices, pid: pid, process: -1, look: look}
-	defer j.close() // makes all later calls fail
+	defer j.close() // closing the descriptor makes all later calls fail
 	for !j.over {
 		if err := j.next(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, which is repeated
 			return err
@@ -123,7 +123,7 @@ type notification struct {
 type response struct {
 	id    uint64
 	value int64
-	errno int32 // negative
+	errno int32 // negated error number
 	flags uint32
 }
 
@@ -144,7 +144,7 @@ func (j *judge) close() {
 	}
 }
 
-// next waits for the next call and answers it.
+// next waits for the next call and decides about it.
 func (j *judge) next() error {
 	poll := []unix.PollFd{{Fd: int32(j.notices), Events: unix.POLLIN}}
 	if _, err := unix.Poll(poll, -1); err != nil {
@@ -194,7 +194,7 @@ func (j *judge) openProcess() {
 func (j *judge) listen(fd, backlog int) unix.Errno {
 	socket, err := unix.PidfdGetfd(j.process, fd, 0)
 	if err == nil {
-		defer unix.Close(socket) //nolint:errcheck // the process has it
+		defer unix.Close(socket) //nolint:errcheck // the process has its own descriptor
 		var at unix.Sockaddr
 		if at, err = unix.Getsockname(socket); err == nil {
 			if own, ok := at.(*unix.SockaddrUnix); !ok || own.Name == "" || own.Name[0] == '@' {
@@ -203,6 +203,6 @@ func (j *judge) listen(fd, backlog int) unix.Errno {
 			err = unix.Listen(socket, backlog)
 		}
 	}
-	errno, _ := err.(unix.Errno) //nolint:errorlint // of a system call
+	errno, _ := err.(unix.Errno) //nolint:errorlint // the error of a system call is not wrapped
 	return errno
 }

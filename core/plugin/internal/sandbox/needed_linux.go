@@ -4,14 +4,14 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// needed returns the allow list of p: the calls that a filter may make. The rules of
-// program still check the arguments of calls that could reach other resources.
+// needed returns the allow list of p, which is the calls that a filter may make. The
+// rules of program still check the arguments of calls that could reach other resources.
 func needed(p *Policy) []uint32 {
 	list := append(base[:len(base):len(base)], legacyNeeded[:]...)
 	if p.MayExec {
 		list = append(list, unix.SYS_EXECVE)
 	} else {
-		list = append(list, unix.SYS_SECCOMP) // for Seal
+		list = append(list, unix.SYS_SECCOMP) // Seal uses the call
 	}
 	if len(p.Write) > 0 {
 		list = append(list, changing[:]...)
@@ -49,7 +49,8 @@ var base = [...]uint32{
 	unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG,
 }
 
-// changing lists the additional calls of a filter that may write to granted files.
+// changing lists the additional calls that a filter needs if it may write to granted
+// files.
 var changing = [...]uint32{
 	unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FLOCK, unix.SYS_COPY_FILE_RANGE, unix.SYS_SENDFILE,
 	unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_UTIMENSAT, unix.SYS_FCHMOD,

@@ -2,9 +2,9 @@ package sandbox
 
 import "encoding/json"
 
-// Policy is what a plugin process may do besides computing, using its open descriptors,
-// and listening on Unix sockets in its private directory. The zero value grants nothing
-// and sets no limits. The host sends it to the process as JSON.
+// Policy is what a plugin process may do in addition to computing, using its open
+// descriptors, and listening on Unix sockets in its private directory. The zero value
+// grants nothing and sets no limits. The host sends it to the process as JSON.
 type Policy struct {
 	// Private is the process's private directory, for its socket and temporary files.
 	Private string `json:"private,omitempty"`
@@ -24,7 +24,7 @@ type Policy struct {
 	// NoFiles forbids the process to write to files, even in its private directory. It
 	// can still create empty files there.
 	NoFiles bool `json:"no_files,omitempty"`
-	// KeepFDs lists descriptors to keep open besides the first three.
+	// KeepFDs lists descriptors to keep open in addition to the first three.
 	KeepFDs []int `json:"keep,omitempty"`
 	// Listening is a descriptor through which the process hands over supervision of its
 	// listen and execve calls to the host, or 0. It requires MayExec.
@@ -35,8 +35,8 @@ type Policy struct {
 	// AllowList makes all system calls fail except those that a filter in a static
 	// program needs.
 	AllowList bool `json:"allow_list,omitempty"`
-	// Kernel is what the host found the kernel to support. The process applies exactly
-	// that.
+	// Kernel is the support of the kernel that the host detected. The process uses
+	// exactly these features.
 	Kernel Support `json:"kernel"`
 }
 
@@ -111,15 +111,15 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 // Open lists what a process with this policy can do on every kernel without a grant.
 // The tests of core/plugin/host contain a successful attack for each entry.
 func (s Support) Open(p *Policy, selfContained bool) []string {
-	out := []string{"it can stat files whose path it can guess, but not read them"}
+	out := []string{"the process can stat files whose path is known, but not read them"}
 	if p.Network && s.Landlock < abiUDP {
-		out = append(out, "it can send datagrams to any address and receive datagrams")
+		out = append(out, "the process can send datagrams to any address and receive datagrams")
 	}
 	if len(p.Write) > 0 {
-		out = append(out, "it can change the mode and the times of files that it may only read")
+		out = append(out, "the process can change the mode and the times of files granted for reading")
 	}
 	if !selfContained {
-		out = append(out, "it can bind abstract socket names, which nobody can connect to, and exceed its memory limit with read-only memory")
+		out = append(out, "the process can bind abstract socket names, to which no process can connect, and exceed its memory limit with read-only memory")
 	}
 	return out
 }

@@ -18,7 +18,7 @@ func program(p *Policy, pid int) filter {
 	f.refuse(unix.EPERM, legacy[:]...)
 	f.refuse(unix.ENOSYS, unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_PIDFD_OPEN)
 	if p.MayExec {
-		f.refuse(unix.ENOSYS, unix.SYS_EXECVEAT) // which Supervise does not supervise
+		f.refuse(unix.ENOSYS, unix.SYS_EXECVEAT) // Supervise does not supervise this call
 	} else {
 		f.refuse(unix.EPERM, unix.SYS_EXECVE, unix.SYS_EXECVEAT)
 	}
@@ -62,8 +62,8 @@ const (
 	sharedAnon   = unix.MAP_SHARED | unix.MAP_ANONYMOUS
 )
 
-// special is the set of mode bits with which a file runs as its owner. A file cannot be
-// created with them either, because some kernels keep them when the file grows.
+// special is the set of the setuid, setgid and sticky mode bits. A process cannot create
+// a file with them either, because some kernels keep the bits when the file grows.
 const special = unix.S_ISUID | unix.S_ISGID | unix.S_ISVTX
 
 // fileRules refuses file operations that Landlock does not restrict. Opening a file
@@ -86,12 +86,12 @@ func fileRules(f *filter, p *Policy) {
 		f.refuse(unix.EPERM, unix.SYS_UTIMENSAT, unix.SYS_FCHMOD)
 		return
 	}
-	f.when(unix.SYS_UTIMENSAT, func(b *block) { b.refusePointer(1, unix.EPERM) }) // permitted for open descriptors only
+	f.when(unix.SYS_UTIMENSAT, func(b *block) { b.refusePointer(1, unix.EPERM) }) // the call is permitted for open descriptors only
 	f.when(unix.SYS_FCHMOD, func(b *block) { b.refuseAny(1, unix.S_ISUID|unix.S_ISGID|unix.S_ISVTX, unix.EPERM) })
 }
 
-// opening checks the flags with which a file is opened, in argument flags, and the mode
-// in the next argument.
+// opening checks the flags of an open call, which are in argument flags, and the mode,
+// which is in the next argument.
 func (b *block) opening(flags int) {
 	b.refuseIf(flags, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM)
 	b.refuseAny(flags+1, special, unix.EPERM)
@@ -140,7 +140,7 @@ func processRules(f *filter, p *Policy, pid uint32) {
 		}
 		b.refuseUnless(1, ^uint32(0), unix.EPERM, requests[:]...)
 	})
-	f.when(unix.SYS_SECCOMP, func(b *block) { // it must not replace the supervisor of its listen calls
+	f.when(unix.SYS_SECCOMP, func(b *block) { // a process must not replace the supervisor of its listen calls
 		b.refuseAny(1, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, unix.EPERM)
 	})
 }

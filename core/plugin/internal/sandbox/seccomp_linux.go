@@ -83,12 +83,12 @@ func (f *filter) prologue() {
 	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, arch, 1, 0)
 	f.ret(unix.SECCOMP_RET_KILL_PROCESS)
 	f.load(dataNumber)
-	f.op(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, lastNumber, 0, 1) // also the calls of x32
+	f.op(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, lastNumber, 0, 1) // the numbers of x32 calls are larger, too
 	f.ret(refusal(unix.ENOSYS))
 }
 
 // only refuses with ENOSYS the calls that are not in numbers, which has at most 255
-// elements. The rules that follow apply to the others.
+// elements. The rules that follow apply to the calls in numbers.
 func (f *filter) only(numbers []uint32) {
 	for i, nr := range numbers {
 		f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, uint8(len(numbers)-i), 0)

@@ -27,7 +27,7 @@ type job struct {
 // executor is the state of one Exec stream.
 type executor struct {
 	c      *codecService
-	ctx    context.Context //nolint:containedctx // the stream's own, as long as the executor
+	ctx    context.Context //nolint:containedctx // the context has the lifetime of the stream
 	stream pb.Codec_ExecServer
 
 	open map[uint64]*job // jobs with incomplete input
@@ -62,7 +62,7 @@ func (c *codecService) Exec(stream pb.Codec_ExecServer) error {
 }
 
 // receive reads batches until the host ends the stream, and starts each job when its
-// input is complete. It blocks, and so delays the host, while all workers are busy.
+// input is complete. It blocks while all workers are busy, which delays the host.
 func (e *executor) receive() error {
 	for {
 		b, err := e.stream.Recv()
@@ -116,9 +116,9 @@ func (e *executor) part(m *pb.Job) error {
 		limit := e.c.s.maxObject.Load()
 		switch {
 		case len(e.open) >= handshake.MaxBatch:
-			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "more than %d incomplete jobs", handshake.MaxBatch)
+			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the stream has more than the limit of %d incomplete jobs", handshake.MaxBatch)
 		case m.GetSize() < 0 || m.GetSize() > limit || m.GetLimit() < 0:
-			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the job has %d bytes; the limit is %d", m.GetSize(), limit)
+			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the job has %d bytes, more than the limit of %d", m.GetSize(), limit)
 		case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
 			return ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation %d", m.GetOp())
 		}
@@ -132,7 +132,7 @@ func (e *executor) part(m *pb.Job) error {
 		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has more than the announced %d bytes", j.id, j.head.GetSize())
 	}
 	if j.src == nil {
-		j.src = payload // the message is not used otherwise
+		j.src = payload // the message is not used again
 	} else {
 		j.src = append(j.src, payload...)
 	}
@@ -141,7 +141,7 @@ func (e *executor) part(m *pb.Job) error {
 	}
 	delete(e.open, j.id)
 	if int64(len(j.src)) != j.head.GetSize() {
-		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d of the announced %d bytes", j.id, len(j.src), j.head.GetSize())
+		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d bytes, not the announced %d", j.id, len(j.src), j.head.GetSize())
 	}
 	e.start(j)
 	return nil
@@ -156,7 +156,7 @@ func (e *executor) start(j *job) {
 	}
 	e.wg.Go(func() {
 		defer func() { <-e.sem }()
-		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
+		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool contains only *scratch
 		defer e.c.pool.Put(buf)
 		out, err := e.run(j, buf)
 		if err := e.send(j.id, out, err); err != nil {

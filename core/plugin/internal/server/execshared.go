@@ -8,12 +8,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// group is a set of jobs with regions from one message. One worker runs them in
-// sequence and answers them in one message, because waking the host costs as much as a
-// small chunk.
+// group is a set of jobs with regions from one message. One worker runs the jobs in
+// sequence and sends the results in one message, because waking the host takes as long as
+// decoding a small chunk.
 type group struct {
 	jobs    []*pb.Job
-	dropped map[uint64]bool // cancelled jobs; this and the fields below are guarded by executor.groupMu
+	dropped map[uint64]bool // canceled jobs; this and the fields below are guarded by executor.groupMu
 	current uint64
 	cancel  context.CancelFunc // cancels the current job
 }
@@ -31,7 +31,7 @@ func (e *executor) startGroup(jobs []*pb.Job) {
 	e.groupMu.Unlock()
 	e.wg.Go(func() {
 		defer func() { <-e.sem }()
-		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
+		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool contains only *scratch
 		defer e.c.pool.Put(buf)
 		reply := &pb.BatchReply{Results: make([]*pb.Result, len(jobs))}
 		for i, m := range jobs {
@@ -114,9 +114,9 @@ func (e *executor) doShared(g *group, m *pb.Job, buf *scratch) ([]byte, error) {
 	limit := e.c.s.maxObject.Load()
 	switch {
 	case !m.GetLast() || int64(len(src)) != m.GetSize():
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d of the announced %d bytes", m.GetId(), len(src), m.GetSize())
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d bytes, not the announced %d", m.GetId(), len(src), m.GetSize())
 	case m.GetSize() > limit || m.GetLimit() < 0:
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the job has %d bytes; the limit is %d", m.GetSize(), limit)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the job has %d bytes, more than the limit of %d", m.GetSize(), limit)
 	case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation %d", m.GetOp())
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteAtOnce limits the concurrent calls to a store that takes tens of milliseconds
-// to answer.
+// remoteAtOnce limits the concurrent calls to a store that takes tens of milliseconds to
+// respond.
 const remoteAtOnce = 32
 
 // atOnce returns the number of concurrent reads of a GetMany, or writes of a PutMany,
@@ -31,13 +31,13 @@ func (m *openMap) atOnce() int {
 // alloc allocates memory up to the maximum object size.
 func (s *Server) alloc(n int64) ([]byte, error) {
 	if limit := s.maxObject.Load(); n < 0 || n > limit {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes; the limit is %d", n, limit)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes, more than the limit of %d", n, limit)
 	}
 	return make([]byte, n), nil
 }
 
-// read performs one Get. The head is not nil if data or a successful result must be
-// sent, even when err is not nil.
+// read performs one Get. The header head is not nil if data or a successful result must
+// be sent, even if err is not nil.
 func (s *Server) read(ctx context.Context, m driver.Map, spec *pb.GetSpec) (data []byte, head *pb.GetHead, err error) {
 	key, opts, err := wire.GetFromWire(spec)
 	if err != nil {
@@ -90,7 +90,8 @@ type manySender struct {
 	size   int
 }
 
-// itemCost is the approximate size that an item adds to a message besides its data.
+// itemCost is the approximate size that an item adds to a message in addition to its
+// data.
 const itemCost = 256
 
 // add adds the result of one read, and sends full messages.
@@ -132,7 +133,7 @@ func (s *manySender) flush() error {
 func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManyServer) error {
 	ctx := stream.Context()
 	if n := len(r.GetSpecs()); n > handshake.MaxBatch {
-		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "get", "", "%d reads in one call; the limit is %d", n, handshake.MaxBatch))
+		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "get", "", "the call has %d reads, more than the limit of %d", n, handshake.MaxBatch))
 	}
 	m, release, err := d.use(r.GetHandle())
 	if err != nil {
@@ -152,7 +153,7 @@ func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManySe
 }
 
 // getManyFast uses the driver's own GetMany. Its data is valid only until the sink
-// returns, so each result is sent at once.
+// returns, so each result is sent immediately.
 func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, specs []*pb.GetSpec, out *manySender) error {
 	reqs := make([]driver.GetRequest, len(specs))
 	asked := make([]int64, len(specs))
@@ -182,7 +183,7 @@ func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, spe
 	return errors.Join(sendErr, err)
 }
 
-// getManyEach performs the reads individually, several at once.
+// getManyEach performs the reads as individual calls, several of them concurrently.
 func (d *driverService) getManyEach(ctx context.Context, m *openMap, specs []*pb.GetSpec, out *manySender) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

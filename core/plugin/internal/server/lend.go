@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// lend sends the file that contains the requested bytes through the channel. It returns
-// ncerr.ErrUnsupported if the object must be read instead.
+// lend sends the descriptor of the file that contains the requested bytes through the
+// channel. It returns ncerr.ErrUnsupported if the object must be read instead.
 func (x *storeExec) lend(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	key, opts, err := wire.GetFromWire(j.m.GetGet())
 	if err != nil {
@@ -27,9 +27,9 @@ func (x *storeExec) lend(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	}
 	switch {
 	case opts.IfMatch != "" && opts.IfMatch != info.Version:
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "version %q, expected %q", info.Version, opts.IfMatch)
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the object has version %q, not %q", info.Version, opts.IfMatch)
 	case opts.Limit > 0 && n > opts.Limit:
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "the result has %d bytes, more than the limit of %d", n, opts.Limit)
 	}
 	if err := shm.Send(x.sh.channel, j.m.GetLend(), f); err != nil {
 		return err

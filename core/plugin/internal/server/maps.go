@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// closeWait is how long Close waits for cancelled calls to return.
+// closeWait is how long Close waits for canceled calls to return.
 const closeWait = 5 * time.Second
 
 // maxMaps limits the number of stores that one plugin has open.
@@ -36,13 +36,13 @@ type driverService struct {
 // the driver contract promises no call during or after Close.
 type openMap struct {
 	driver.Map
-	lender  driver.FileLender // nil if the store cannot lend files
-	many    driver.GetManyer  // nil if not implemented
-	puts    driver.PutManyer  // nil if not implemented
+	lender  driver.FileLender // nil if the store cannot pass its files to the host
+	many    driver.GetManyer  // nil if the driver does not implement the interface
+	puts    driver.PutManyer  // nil if the driver does not implement the interface
 	caps    driver.Capabilities
 	putting chan struct{} // limits the concurrent puts of all batches
 	calls   sync.WaitGroup
-	closing bool // accepts no new calls; protected by driverService.mu
+	closing bool // the store accepts no new calls; guarded by driverService.mu
 }
 
 func newOpenMap(m driver.Map) *openMap {
@@ -92,7 +92,7 @@ func (d *driverService) opener(r *pb.OpenRequest) (driver.Opener, driver.OpenSpe
 	return o, spec, nil
 }
 
-// add registers a store. It fails if ctx has ended, because the host would not learn
+// add registers a store. It fails if ctx has ended, because the host would not receive
 // the handle. If ctx ends later, the host closes the store by its token.
 func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint64, error) {
 	d.mu.Lock()
@@ -176,13 +176,13 @@ func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.Clos
 	wait, cancel := context.WithTimeout(ctx, closeWait)
 	defer cancel()
 	err := m.idle(wait)
-	if err != nil { // left to another Close or the end of the process
+	if err != nil { // another Close or the end of the process releases the store
 		d.mu.Lock()
 		d.maps[handle] = m
 		d.mu.Unlock()
 	}
 	if err != nil && ctx.Err() == nil {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a cancelled call did not return"))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a canceled call did not return"))
 	} else if err != nil {
 		return nil, wire.Status(ctx, err)
 	}
@@ -208,7 +208,7 @@ func (d *driverService) closeAll(ctx context.Context) error {
 // idle waits until the store has no active calls, or ctx ends.
 func (m *openMap) idle(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() { // ends with the last call
+	go func() { // the goroutine ends with the last call
 		defer close(done)
 		m.calls.Wait()
 	}()

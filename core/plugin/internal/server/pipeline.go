@@ -29,7 +29,7 @@ type codecService struct {
 	s         *Server
 	providers map[string]codecdriver.Provider
 
-	pool sync.Pool // holds *scratch
+	pool sync.Pool // elements are *scratch
 
 	mu        sync.Mutex
 	last      uint64
@@ -41,7 +41,7 @@ type codecService struct {
 type pipeline struct {
 	ids    []string
 	codecs []codecdriver.Codec
-	specs  []codecdriver.Spec // before the first step, and after each step
+	specs  []codecdriver.Spec // specs before the first step and after each step
 }
 
 func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineRequest) (*pb.OpenPipelineReply, error) {
@@ -54,7 +54,7 @@ func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineReque
 	if len(c.pipelines) >= maxPipelines {
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "open pipeline", "", "too many open pipelines (%d)", len(c.pipelines)))
 	}
-	if ctx.Err() != nil { // the host would not learn the handle
+	if ctx.Err() != nil { // the host would not receive the handle
 		return nil, wire.Status(ctx, ctx.Err())
 	}
 	c.last++
@@ -87,7 +87,7 @@ func (c *codecService) open(r *pb.OpenPipelineRequest) (*pipeline, error) {
 			return nil, ncerr.Wrap("open codec", step.ID, err)
 		}
 		if limit := c.s.maxObject.Load(); out.MaxBytes < 0 || out.MaxBytes > limit || spec.MaxBytes > limit {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "open codec", step.ID, "chunks have up to %d bytes, and up to %d bytes encoded; the limit is %d", spec.MaxBytes, out.MaxBytes, limit)
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "open codec", step.ID, "chunks have up to %d bytes, and up to %d bytes encoded, more than the limit of %d", spec.MaxBytes, out.MaxBytes, limit)
 		}
 		p.ids, p.codecs, p.specs = append(p.ids, step.ID), append(p.codecs, codec), append(p.specs, out)
 		spec = out
@@ -122,7 +122,7 @@ func (c *codecService) get(handle uint64) (*pipeline, error) {
 // scratch holds the outputs of alternate steps of one job.
 type scratch [2][]byte
 
-// of returns the i-th buffer with n bytes.
+// of returns buffer i with length n.
 func (s *scratch) of(i int, n int64) []byte {
 	if int64(cap(s[i])) < n {
 		s[i] = make([]byte, n)
@@ -199,7 +199,7 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 	return src, nil
 }
 
-// eager is the output size in bytes up to which memory is allocated at once. If the
+// eager is the output size in bytes up to which memory is allocated in one piece. If the
 // size is only an upper bound, memory above eager grows as needed.
 const eager = 16 << 20
 

@@ -17,8 +17,8 @@ import (
 )
 
 // spoolMemory is how much of one Put is kept in memory. The rest goes to a temporary
-// file. On Unix the file is unlinked at once; elsewhere it is in the private directory,
-// which the host removes.
+// file. On Unix the file is unlinked immediately. On other systems it is in the private
+// directory, which the host removes.
 const spoolMemory = 64 << 20
 
 func (d *driverService) Put(stream pb.Driver_PutServer) error {
@@ -53,13 +53,13 @@ func putRequest(head *pb.PutHead, body driver.Body) driver.PutRequest {
 // PutMany implements pb.DriverServer.
 func (d *driverService) PutMany(ctx context.Context, r *pb.PutManyRequest) (*pb.PutManyReply, error) {
 	if n := len(r.GetItems()); n > handshake.MaxPuts {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "put", "", "%d puts in one call; the limit is %d", n, handshake.MaxPuts))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "put", "", "the call has %d puts, more than the limit of %d", n, handshake.MaxPuts))
 	}
 	reqs := make([]driver.PutRequest, len(r.GetItems()))
 	for i, item := range r.GetItems() {
 		body, err := wire.Inline(item.GetPayload(), handshake.MaxPart)
 		if n := item.GetHead().GetSize(); err == nil && int64(len(body)) != n {
-			err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(item.GetHead().GetKey()), "received %d of the announced %d bytes", len(body), n)
+			err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(item.GetHead().GetKey()), "the object has %d bytes, not the announced %d", len(body), n)
 		}
 		if err != nil {
 			return nil, wire.Status(ctx, err)
@@ -126,7 +126,7 @@ func (m *openMap) putMany(ctx context.Context, reqs []driver.PutRequest, answer 
 		m.putEach(ctx, reqs, sink)
 	}
 	if err == nil {
-		err = ncerr.Errorf(ncerr.ErrInternal, "put", "", "the driver did not answer a request of a batch")
+		err = ncerr.Errorf(ncerr.ErrInternal, "put", "", "the driver returned no result for a request of a batch")
 	}
 	for i := range reqs {
 		sink(i, driver.Info{}, err)
@@ -165,7 +165,7 @@ func (d *driverService) receive(stream pb.Driver_PutServer, body *spool) (*pb.Pu
 		if head == nil {
 			head = r.GetHead()
 			if limit := d.s.maxObject.Load(); head == nil || head.GetSize() < 0 || head.GetSize() > limit {
-				return nil, ncerr.Errorf(ncerr.ErrLimit, "put", string(head.GetKey()), "the object has %d bytes; the limit is %d", head.GetSize(), limit)
+				return nil, ncerr.Errorf(ncerr.ErrLimit, "put", string(head.GetKey()), "the object has %d bytes, more than the limit of %d", head.GetSize(), limit)
 			}
 		}
 		part, err := wire.Inline(r.GetPayload(), handshake.MaxPart)
@@ -173,14 +173,14 @@ func (d *driverService) receive(stream pb.Driver_PutServer, body *spool) (*pb.Pu
 			return nil, err
 		}
 		if int64(len(part)) > head.GetSize()-body.size {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "received more than the announced %d bytes", head.GetSize())
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "the object has more than the announced %d bytes", head.GetSize())
 		}
 		if err := body.write(part); err != nil {
 			return nil, err
 		}
 	}
 	if body.size != head.GetSize() {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "received %d of the announced %d bytes", body.size, head.GetSize())
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "the object has %d bytes, not the announced %d", body.size, head.GetSize())
 	}
 	return head, nil
 }
@@ -205,7 +205,7 @@ func (s *spool) write(p []byte) error {
 			s.parts[last] = append(s.parts[last], p[:n]...)
 			s.count(n)
 			p = p[n:]
-		default: // keep the payload, which is not used otherwise
+		default: // the payload is kept without a copy, because it is not used again
 			s.parts = append(s.parts, p[:len(p):len(p)])
 			s.count(len(p))
 			p = nil
@@ -222,7 +222,7 @@ func (s *spool) spill(p []byte) error {
 		if err != nil {
 			return err
 		}
-		_ = os.Remove(f.Name()) // possible on Unix; elsewhere close removes the file
+		_ = os.Remove(f.Name()) // succeeds on Unix; on other systems close removes the file
 		s.file = f
 	}
 	n, err := s.file.Write(p)

@@ -130,7 +130,7 @@ func (p *pluginService) Configure(ctx context.Context, r *pb.ConfigureRequest) (
 	defer p.mu.Unlock()
 	switch {
 	case p.done && !p.s.cfg.Reconfigurable:
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "already configured"))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "the plugin is already configured"))
 	case r.GetLevel() > 1 || r.GetLevel() == 1 && p.s.cfg.Channel == nil || r.GetLevel() == 0 && len(r.GetSegments()) > 0:
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "configure", "", "level %d of the data plane is not supported", r.GetLevel()))
 	case r.GetLevel() == 1:

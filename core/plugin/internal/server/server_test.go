@@ -217,7 +217,7 @@ func TestBrokenPut(t *testing.T) {
 	}
 	cancel()
 	if err := stream.RecvMsg(&pb.PutReply{}); err == nil { // closing would race with the cancellation
-		t.Error("cancelled: no error")
+		t.Error("canceled: no error")
 	}
 	_, err = p.driver.Stat(t.Context(), &pb.StatRequest{Handle: h, Key: []byte("k")})
 	wantKind(t, "after broken puts", wire.FromStatus(t.Context(), err), ncerr.ErrNotFound)

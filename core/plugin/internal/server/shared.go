@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// shared is the shared memory of level 1. It exists as long as the process.
+// shared is the shared memory of level 1. It has the lifetime of the process.
 type shared struct {
 	segments map[uint32]segment
 	channel  *os.File
@@ -46,8 +46,11 @@ func (s *shared) region(r *pb.Region, write bool) ([]byte, error) {
 	}
 	seg, ok := s.segments[r.GetSegment()]
 	size := uint64(len(seg.mem))
-	if !ok || write && !seg.writable || r.GetOffset() > size || r.GetLength() > size-r.GetOffset() {
+	if !ok || r.GetOffset() > size || r.GetLength() > size-r.GetOffset() {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a region of %d bytes at offset %d of segment %d does not exist", r.GetLength(), r.GetOffset(), r.GetSegment())
+	}
+	if write && !seg.writable {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "segment %d is read-only", r.GetSegment())
 	}
 	end := r.GetOffset() + r.GetLength()
 	return seg.mem[r.GetOffset():end:end], nil

@@ -165,7 +165,7 @@ func TestTransfer(t *testing.T) {
 		t.Errorf("get with a small region: %v", r)
 	}
 	if r := ask(&pb.StoreBatch{Cancel: []uint64{4, 77}}); r.GetId() != 4 || r.GetError() == nil {
-		t.Errorf("cancelled: %v", r)
+		t.Errorf("canceled: %v", r)
 	}
 	if r := ask(&pb.StoreBatch{Jobs: []*pb.StoreJob{{Id: 5, Handle: 99, Operation: &pb.StoreJob_Get{Get: &pb.GetSpec{}}}}}); ncerr.KindOf(wire.FromDetail(r.GetError())) != ncerr.ErrInvalid {
 		t.Errorf("no such store: %v", r)

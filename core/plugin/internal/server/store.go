@@ -20,13 +20,13 @@ import (
 type storeExec struct {
 	d      *driverService
 	sh     *shared
-	ctx    context.Context //nolint:containedctx // the stream's own, as long as the storeExec
+	ctx    context.Context //nolint:containedctx // the context has the lifetime of the stream
 	stream pb.Driver_TransferServer
 	wg     sync.WaitGroup
 	sem    chan struct{} // limits concurrent reads of a remote store
 
 	mu   sync.Mutex
-	jobs map[uint64]*storeJob // unanswered jobs
+	jobs map[uint64]*storeJob // jobs without a response
 
 	sendMu sync.Mutex
 	fail   context.CancelCauseFunc
@@ -35,7 +35,7 @@ type storeExec struct {
 // storeJob is one read or write.
 type storeJob struct {
 	m      *pb.StoreJob
-	ctx    context.Context //nolint:containedctx // the job's own, as long as the storeJob
+	ctx    context.Context //nolint:containedctx // the context has the lifetime of the job
 	cancel context.CancelFunc
 	asked  bool           // a larger region was requested; guarded by storeExec.mu
 	grant  chan *pb.Grant // the larger region
@@ -101,7 +101,7 @@ func (x *storeExec) give(grants []*pb.Grant) error {
 	for _, g := range grants {
 		j := x.jobs[g.GetId()]
 		if j == nil {
-			continue // cancelled in the meantime
+			continue // the job was canceled before the grant arrived
 		}
 		if !j.asked {
 			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d did not request a larger region", g.GetId())
@@ -168,7 +168,7 @@ func all(ms []*pb.StoreJob, kind func(*pb.StoreJob) bool) bool {
 	return !slices.ContainsFunc(ms, func(m *pb.StoreJob) bool { return m.GetHandle() != ms[0].GetHandle() || !kind(m) })
 }
 
-// intoMemory reports whether a job is a read that does not request a lent file.
+// intoMemory reports whether a job is a read that does not request the file itself.
 func intoMemory(m *pb.StoreJob) bool { return m.GetGet() != nil && m.GetLend() == 0 }
 
 func isPut(m *pb.StoreJob) bool { return m.GetPut() != nil }
@@ -227,7 +227,7 @@ func (x *storeExec) do(j *storeJob) *pb.StoreResult {
 	return r
 }
 
-// read performs one read. It lends the file, or reads into the region.
+// read performs one read. It passes the file to the host, or reads into the region.
 func (x *storeExec) read(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	if j.m.GetLend() != 0 && m.lender != nil {
 		err := x.lend(j, m, r)
@@ -252,7 +252,7 @@ type destination struct {
 	output *pb.Region
 }
 
-// result fills in the answer to a read and returns its error.
+// result fills in the response to a read and returns its error.
 func (dst *destination) result(r *pb.StoreResult, key string, data []byte, info driver.Info, err error) error {
 	if dst.asked == 0 {
 		if err == nil {
@@ -270,7 +270,7 @@ func (dst *destination) result(r *pb.StoreResult, key string, data []byte, info 
 func (dst *destination) alloc(n int64) ([]byte, error) {
 	x, j := dst.x, dst.j
 	if limit := x.d.s.maxObject.Load(); n < 0 || n > limit {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes; the limit is %d", n, limit)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes, more than the limit of %d", n, limit)
 	}
 	dst.output = j.m.GetGet().GetOutput()
 	if n > int64(dst.output.GetLength()) {
@@ -290,7 +290,7 @@ func (dst *destination) alloc(n int64) ([]byte, error) {
 		return nil, err
 	}
 	if n > int64(len(mem)) {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the region has %d bytes; %d were requested", len(mem), n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the region has %d bytes, not %d", len(mem), n)
 	}
 	dst.asked = n + 1
 	return mem[:n:n], nil
@@ -310,7 +310,7 @@ func (x *storeExec) put(j *storeJob) (driver.PutRequest, error) {
 	head := j.m.GetPut()
 	body, err := x.sh.region(j.m.GetBody(), false)
 	if err == nil && int64(len(body)) != head.GetSize() {
-		err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "received %d of the announced %d bytes", len(body), head.GetSize())
+		err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "the object has %d bytes, not the announced %d", len(body), head.GetSize())
 	}
 	return putRequest(head, driver.Bytes(body)), err
 }

@@ -36,7 +36,7 @@ func (x *storeExec) getMany(jobs []*storeJob) {
 		x.send(r)
 	})
 	if err == nil {
-		err = ncerr.Errorf(ncerr.ErrInternal, "get", "", "the driver did not answer a request of a batch")
+		err = ncerr.Errorf(ncerr.ErrInternal, "get", "", "the driver returned no result for a request of a batch")
 	}
 	var left []*storeJob
 	for i, j := range jobs {

@@ -1,7 +1,8 @@
 package server
 
-// tokens maps tokens chosen by the host to handles, so that the host can close what a
-// call opened whose answer was lost. The owner must synchronize access.
+// tokens maps tokens chosen by the host to handles, so that the host can close a store or
+// pipeline even if the response with its handle was lost. The owner must synchronize
+// access.
 type tokens struct {
 	byToken  map[uint64]uint64 // token to handle
 	byHandle map[uint64]uint64

@@ -20,7 +20,7 @@ func Pair() (ours, theirs *os.File, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	// Blocking mode is left to the user of the files; Take never blocks.
+	// The users of the files set blocking mode. Receive never blocks.
 	return os.NewFile(uintptr(fds[0]), "channel"), os.NewFile(uintptr(fds[1]), "channel"), nil
 }
 
@@ -65,11 +65,11 @@ func Send(channel *os.File, tag uint64, f *os.File) error {
 	return errors.Join(err, os.NewSyscallError("sendmsg", sent))
 }
 
-// Receive receives the next lent descriptor and its tag. It does not block: it fails with
-// os.ErrDeadlineExceeded if the channel is empty, and with io.EOF if the other end is
-// closed. If this process has no free descriptor, it returns the tag and
-// ErrNoDescriptor. A message not sent by [Send] is os.ErrInvalid, and its descriptors
-// are closed.
+// Receive receives the next descriptor sent by [Send] and its tag. It does not block: it
+// fails with os.ErrDeadlineExceeded if the channel is empty, and with io.EOF if the other
+// end is closed. If this process has no free descriptor, it returns the tag and
+// ErrNoDescriptor. A message not sent by [Send] is os.ErrInvalid, and its descriptors are
+// closed.
 func Receive(channel *os.File) (tag uint64, f *os.File, err error) {
 	conn, err := channel.SyscallConn()
 	if err != nil {
@@ -105,7 +105,7 @@ func Receive(channel *os.File) (tag uint64, f *os.File, err error) {
 		return 0, nil, io.EOF
 	}
 	for _, fd := range fds {
-		_ = unix.Close(fd) // of an invalid message
+		_ = unix.Close(fd) // the message is invalid
 	}
 	return 0, nil, os.ErrInvalid
 }

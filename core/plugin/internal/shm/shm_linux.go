@@ -10,12 +10,12 @@ import (
 // Available reports whether this system supports level 1.
 const Available = true
 
-// Create creates a sparse segment of size bytes and maps it for reading and writing.
-// The size is sealed. With readOnly, the returned mapping is the only way to write to
-// the segment. The file is for the plugin and may be closed once the plugin has it.
+// Create creates a sparse segment of size bytes and maps it for reading and writing. The
+// size is sealed. With readOnly, the returned mapping is the only way to write to the
+// segment. The file is passed to the plugin and may be closed afterwards.
 func Create(name string, size int64, readOnly bool) (mem []byte, f *os.File, err error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // kernels older than MFD_NOEXEC_SEAL
+	if errors.Is(err, unix.EINVAL) { // the kernel is older than MFD_NOEXEC_SEAL
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
@@ -38,7 +38,7 @@ func create(fd int, size int64, readOnly bool) ([]byte, error) {
 		return nil, os.NewSyscallError("mmap", err)
 	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	if readOnly { // after the mapping, which stays writable
+	if readOnly { // the seal follows the mapping, which stays writable
 		seals |= unix.F_SEAL_FUTURE_WRITE
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
@@ -75,7 +75,7 @@ func Map(fd int, size int64, writable bool) ([]byte, error) {
 func Unmap(mem []byte) error { return os.NewSyscallError("munmap", unix.Munmap(mem)) }
 
 // Release returns the pages of mem, which must start at a page boundary, to the system.
-// The memory then reads as zeros. Release fails for a segment created with readOnly.
+// The memory is then read as zeros. Release fails for a segment created with readOnly.
 func Release(mem []byte) error {
 	return os.NewSyscallError("madvise", unix.Madvise(mem, unix.MADV_REMOVE))
 }

@@ -32,7 +32,7 @@ func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
 }
 
 // CodecFromWire is the inverse of CodecToWire. It truncates a list that is too long to
-// one element more than permitted, so that Description.Check refuses it.
+// one element more than permitted, so that Description.Check rejects it.
 func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
 	d := codecdriver.Description{
 		ID: Text(m.GetId()), V3: Text(m.GetV3()), HDF5: int(max(0, m.GetHdf5())), Summary: Text(m.GetSummary()),
@@ -97,7 +97,7 @@ func SpecToWire(s codecdriver.Spec) *pb.Spec {
 }
 
 // SpecFromWire is the inverse of SpecToWire. It checks every number and fails with
-// ncerr.ErrInvalid. The host reports that as a protocol violation.
+// ncerr.ErrInvalid. The host reports such an error as a protocol violation.
 func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
 	var s codecdriver.Spec
 	bad := func(format string, args ...any) (codecdriver.Spec, error) {
@@ -145,7 +145,7 @@ func SpecsFromReply(ms []*pb.Spec, n int) ([]codecdriver.Spec, error) {
 	for i, m := range ms {
 		s, err := SpecFromWire(m)
 		if err != nil {
-			return nil, protocolErrorf("spec after step %d: %v", i, err)
+			return nil, protocolErrorf("the spec after step %d is invalid: %v", i, err)
 		}
 		out[i] = s
 	}

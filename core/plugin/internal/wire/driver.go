@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// protocolErrorf returns the error for an answer that breaks the protocol.
+// protocolErrorf returns the error for a response that violates the protocol.
 func protocolErrorf(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin broke the protocol: "+format, args...)
 }
@@ -144,11 +144,11 @@ func GetFromWire(m *pb.GetSpec) (key string, o driver.GetOptions, err error) {
 }
 
 // HeadFromWire returns the info of an object and the length of a read. It checks them
-// against the request: the length must be that of the range in an object of that size,
-// and must not exceed the limit.
+// against the request: the length must be the length of the range in an object of that
+// size, and must not exceed the limit.
 func HeadFromWire(m *pb.GetHead, o driver.GetOptions) (driver.Info, int64, error) {
 	if m == nil {
-		return driver.Info{}, 0, protocolErrorf("received data without a head")
+		return driver.Info{}, 0, protocolErrorf("received data without a header")
 	}
 	info, err := InfoFromWire(m.GetInfo(), false)
 	if err != nil {
@@ -161,10 +161,10 @@ func HeadFromWire(m *pb.GetHead, o driver.GetOptions) (driver.Info, int64, error
 		}
 	}
 	if m.GetLength() != want {
-		return info, 0, protocolErrorf("%d bytes announced; %d were requested", m.GetLength(), want)
+		return info, 0, protocolErrorf("the response announces %d bytes, not %d", m.GetLength(), want)
 	}
 	if o.Limit > 0 && want > o.Limit {
-		return info, 0, protocolErrorf("%d bytes announced; the limit is %d", want, o.Limit)
+		return info, 0, protocolErrorf("the response announces %d bytes, more than the limit of %d", want, o.Limit)
 	}
 	return info, want, nil
 }
@@ -198,7 +198,7 @@ func Inline(p *pb.Payload, limit int) ([]byte, error) {
 		return nil, protocolErrorf("regions are not allowed at level 0")
 	}
 	if n := len(p.GetInline()); n > limit {
-		return nil, protocolErrorf("a part has %d bytes; the limit is %d", n, limit)
+		return nil, protocolErrorf("a part has %d bytes, more than the limit of %d", n, limit)
 	}
 	return p.GetInline(), nil
 }

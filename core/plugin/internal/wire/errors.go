@@ -20,24 +20,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// deadlineSlack is how much earlier than the host's clock a plugin may see the deadline
-// of a call, because gRPC sends the deadline as a duration.
+// deadlineSlack is the maximum time by which the deadline of a call may be earlier in the
+// plugin than in the host. The deadlines differ because gRPC sends a duration.
 const deadlineSlack = 250 * time.Millisecond
 
-// maxText is the longest text in a message, in bytes.
+// maxText is the maximum length of a string in a message, in bytes.
 const maxText = 8 << 10
 
-// ErrTransport marks errors that mean that the connection or the process is gone.
-// errors.Is finds it in an ncerr.ErrPlugin.
+// ErrTransport marks errors that mean that the connection is lost or the process has
+// exited. errors.Is finds it in an ncerr.ErrPlugin.
 var ErrTransport = errors.New("connection to the plugin lost")
 
 // ToDetail returns the detail for err, which must not be nil. A context error becomes
-// ncerr.ErrIO; see [Status] for context errors of the caller.
+// ncerr.ErrIO; see [Status] for errors of the caller's context.
 func ToDetail(err error) *pb.ErrorDetail {
 	d := &pb.ErrorDetail{Kind: uint32(ncerr.KindOf(err))}
 	retryable, after := ncerr.Retry(err)
 	d.Retryable, d.RetryAfterNanos = retryable, max(0, after.Nanoseconds())
-	switch e := err.(type) { //nolint:errorlint // only the outermost error gives op and key
+	switch e := err.(type) { //nolint:errorlint // only the outermost error provides op and key
 	case *ncerr.Error:
 		d.Op, d.Key = Text(e.Op), []byte(e.Key)
 		if e.Err != nil {
@@ -93,9 +93,9 @@ func Status(ctx context.Context, err error) error {
 	return st.Err()
 }
 
-// FromStatus converts the error of a gRPC call made with ctx. If ctx has ended, it
-// returns ctx's error. A status without a detail is ncerr.ErrPlugin. If the connection
-// is gone, the error also matches [ErrTransport].
+// FromStatus converts the error from a gRPC call made with ctx. If ctx has ended, it
+// returns ctx's error. A status without a detail is ncerr.ErrPlugin. If the connection is
+// gone, the error also matches [ErrTransport].
 func FromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

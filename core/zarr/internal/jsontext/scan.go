@@ -58,7 +58,7 @@ func (e *SyntaxError) Error() string {
 type scanner struct {
 	b     string
 	i     int
-	loose bool        // something is not strict JSON
+	loose bool        // the document is not strict JSON
 	found *memberList // members of the outermost object; nil if not wanted
 	err   *SyntaxError
 }
@@ -76,12 +76,12 @@ func (s *scanner) fail(at int, format string, args ...any) bool {
 	return false
 }
 
-// The classes of bytes outside of strings. When a scanner looks for the end of a value,
-// it skips the classes up to comma.
+// The classes of bytes outside of strings. A scanner that looks for the end of a value
+// skips the classes up to comma.
 const (
 	blank = iota
 	wordy
-	comma // and colon
+	comma // comma and colon
 	quote
 	opening
 	closing
@@ -184,7 +184,7 @@ func (s *scanner) object(depth int) bool {
 	}
 	for {
 		if s.peek() != '"' {
-			return s.fail(s.i, "want a member name, found %s", show(s.b[s.i:]))
+			return s.fail(s.i, "expected a member name, found %s", show(s.b[s.i:]))
 		}
 		name := s.i
 		if !s.str() {
@@ -192,7 +192,7 @@ func (s *scanner) object(depth int) bool {
 		}
 		nameEnd := s.i
 		if s.peek() != ':' {
-			return s.fail(s.i, "want ':' after a member name, found %s", show(s.b[s.i:]))
+			return s.fail(s.i, "expected ':' after a member name, found %s", show(s.b[s.i:]))
 		}
 		s.i++
 		s.peek()
@@ -238,13 +238,13 @@ func (s *scanner) next(closing byte) (more, ok bool) {
 		s.i++
 		return false, true
 	}
-	return false, s.fail(s.i, "want ',' or '%c', found %s", closing, show(s.b[s.i:]))
+	return false, s.fail(s.i, "expected ',' or '%c', found %s", closing, show(s.b[s.i:]))
 }
 
 // str validates a string that starts at s.i.
 func (s *scanner) str() bool {
 	start, b := s.i, s.b
-	i, all := s.i+1, byte(0) // all: bitwise or of the bytes examined one by one
+	i, all := s.i+1, byte(0) // all is the bitwise OR of the bytes examined one by one
 	for i+8 <= len(b) && plain(b[i:i+8]) {
 		i += 8
 	}
@@ -311,14 +311,14 @@ func (s *scanner) word() bool {
 		i++
 	}
 	if i == start {
-		return s.fail(i, "want a value, found %s", show(s.b[i:]))
+		return s.fail(i, "expected a value, found %s", show(s.b[i:]))
 	}
 	s.i = i
 	s.loose = s.loose || !strictWord(s.b[start:i])
 	return true
 }
 
-// strictWord reports whether w is valid in JSON: a number, true, false or null.
+// strictWord reports whether w is a valid JSON number, true, false or null.
 func strictWord(w string) bool {
 	switch w {
 	case "null", "true", "false":
@@ -369,8 +369,8 @@ func show(b string) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// skip skips one value. To be fast, it only checks that strings end and that opening and
-// closing brackets are equal in number.
+// skip skips one value. For speed it checks only that strings end and that brackets are
+// balanced in number.
 func (s *scanner) skip() bool {
 	switch s.peek() {
 	case '"':
@@ -404,11 +404,11 @@ func (s *scanner) skip() bool {
 			}
 		default:
 			s.i = i
-			return s.word() // reports the error
+			return s.word() // word reports the error
 		}
 	}
 	s.i = i
-	return s.word() // reports the missing end
+	return s.word() // word reports the missing end
 }
 
 func (s *scanner) skipString() bool {

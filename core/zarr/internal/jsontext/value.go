@@ -36,8 +36,8 @@ func (v Value) Kind() Kind {
 	return Word
 }
 
-// isNumber reports whether v is a decimal number. Unlike JSON, it allows missing digits
-// before or after the point, a leading plus sign and leading zeros.
+// isNumber reports whether v is a decimal number. Unlike JSON, isNumber allows missing
+// digits before or after the point, a leading plus sign and leading zeros.
 func isNumber(v Value) bool {
 	i, seen := 0, 0 // seen counts the digits
 	if i < len(v) && (v[i] == '-' || v[i] == '+') {
@@ -98,8 +98,8 @@ func (v Value) Uint64() (n uint64, ok bool) {
 	return n, err == nil
 }
 
-// quietNaN is the NaN without a payload, the one that C and NumPy use. It differs from
-// math.NaN, and fill values are compared bytewise.
+// quietNaN is the NaN without a payload, as C and NumPy use it. Fill values are compared
+// bytewise, and math.NaN has other bits.
 const quietNaN = 0x7FF8000000000000
 
 // Float returns the value of a number, or of NaN, Infinity or -Infinity as a bare word or
@@ -158,7 +158,7 @@ func (v Value) EachIn(f func(key string, from, to int) error, within string, inn
 // each implements EachIn for the object that starts at s.i; inner may be nil.
 func (s *scanner) each(f func(key string, from, to int) error, within string, inner func(key string, from, to int) error) error {
 	if s.peek() != '{' {
-		s.fail(s.i, "want an object, found %s", show(s.b))
+		s.fail(s.i, "expected an object, found %s", show(s.b))
 		return s.err
 	}
 	s.i++
@@ -193,7 +193,7 @@ func (s *scanner) each(f func(key string, from, to int) error, within string, in
 // name scans the name of a member. It returns the name and the position of the value.
 func (s *scanner) name() (key string, from int, ok bool) {
 	if s.peek() != '"' {
-		return "", 0, s.fail(s.i, "want a member name, found %s", show(s.b[s.i:]))
+		return "", 0, s.fail(s.i, "expected a member name, found %s", show(s.b[s.i:]))
 	}
 	start := s.i
 	if !s.skipString() {
@@ -201,7 +201,7 @@ func (s *scanner) name() (key string, from int, ok bool) {
 	}
 	key = Value(s.b[start:s.i]).Text()
 	if s.peek() != ':' {
-		return "", 0, s.fail(s.i, "want ':' after a member name, found %s", show(s.b[s.i:]))
+		return "", 0, s.fail(s.i, "expected ':' after a member name, found %s", show(s.b[s.i:]))
 	}
 	s.i++
 	s.space()
@@ -213,7 +213,7 @@ func (s *scanner) name() (key string, from int, ok bool) {
 func (v Value) Elems(f func(i int, val Value) error) error {
 	s := scanner{b: string(v)}
 	if s.peek() != '[' {
-		s.fail(s.i, "want an array, found %s", show(string(v)))
+		s.fail(s.i, "expected an array, found %s", show(string(v)))
 		return s.err
 	}
 	s.i++

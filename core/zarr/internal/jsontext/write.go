@@ -65,8 +65,8 @@ type Style struct{ Comma string }
 
 // The styles of netcdf-c releases.
 var (
-	Spaced = Style{", "} // netcdf-c since 4.8.1
-	Tight  = Style{","}  // netcdf-c 4.8.0
+	Spaced = Style{", "} // style of netcdf-c since 4.8.1
+	Tight  = Style{","}  // style of netcdf-c 4.8.0
 )
 
 // Writer builds one document. The members of an object are in the order of the calls. The
@@ -74,7 +74,7 @@ var (
 type Writer struct {
 	Style Style
 	buf   []byte
-	// fresh records, for each open container, that it has no entry yet.
+	// fresh records, for each open container, whether it is still empty.
 	fresh []bool
 	array []bool
 }
@@ -92,7 +92,7 @@ func (w *Writer) sep(comma string) {
 	}
 }
 
-// before prepares for a value; it must precede every value.
+// before prepares for a value. It must be called before every value.
 func (w *Writer) before() {
 	if n := len(w.array); n > 0 && w.array[n-1] {
 		w.sep(",")
@@ -177,8 +177,9 @@ func (w *Writer) Ints(list []int64) {
 // control characters in strings are escaped.
 func (w *Writer) Value(v Value) { w.value(v, false) }
 
-// ValueKeepNaN is like [Writer.Value], but writes NaN, Infinity and -Infinity as bare words. It
-// serves documents for Python readers, to which a string is a different value.
+// ValueKeepNaN is like [Writer.Value], but writes NaN, Infinity and -Infinity as bare
+// words. Use it for documents that Python programs read, because they distinguish NaN from
+// the string "NaN".
 func (w *Writer) ValueKeepNaN(v Value) { w.value(v, true) }
 
 func (w *Writer) value(v Value, words bool) {
