@@ -13,9 +13,9 @@ import (
 )
 
 // TestLiveStage checks that a second command does not touch the stage of a running
-// command for the same dataset, even if the process id suggests that it is dead,
-// and that it removes the stage of a dead command. "nczctl clean" must tell the two
-// apart.
+// command for the same dataset, even if the process id suggests that it is dead, and that
+// it removes the stage of a dead command. It also checks that "nczctl clean"
+// distinguishes the two stages.
 func TestLiveStage(t *testing.T) {
 	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()

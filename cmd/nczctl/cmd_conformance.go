@@ -88,7 +88,7 @@ stores. It removes the stores at the end.`,
 	fl.StringVar(&f.options, "options", "", "options of the driver as a `JSON` object")
 	fl.StringVar(&f.breaker, "break", "", "`program` that makes the store at its argument's path unreadable, to check how the driver reports failures")
 	fl.StringArrayVar(&f.params, "params", nil, "parameters of the filter as a `JSON` object (may be repeated)")
-	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must refuse, as a `JSON` object (may be repeated)")
+	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must reject, as a `JSON` object (may be repeated)")
 	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), even if it is lossy for other types")
 	fl.StringArrayVar(&f.examples, "example", nil, "JSON `file` with examples of encoded values that the filter must decode (may be repeated)")
 	fl.BoolVar(&f.checksummed, "checksummed", false, "check that the filter detects every flipped bit in an encoded value")

@@ -45,8 +45,8 @@ func zmapped(t *testing.T, objects map[string][]byte, z *zmapper) (*largest, err
 	return out, err
 }
 
-// TestZmapInPieces checks that zmap formats a chunk in pieces, because its text is
-// many times larger than the chunk.
+// TestZmapInPieces checks that zmap formats a chunk in pieces, because the output is many
+// times larger than the chunk.
 func TestZmapInPieces(t *testing.T) {
 	t.Parallel()
 	body := bytes.Repeat([]byte{0, 7, 255}, 100_000)
@@ -108,8 +108,8 @@ func TestZmapCeilings(t *testing.T) {
 	}
 }
 
-// TestDeepKeys checks that zmap and search refuse a key of very many segments. An
-// archive of 100 KB may contain one, whose prefixes would take gigabytes.
+// TestDeepKeys checks that zmap and search fail for a key of very many segments. An
+// archive of 100 KB can contain such a key, whose prefixes would take gigabytes.
 func TestDeepKeys(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("a/", zmap.MaxDepth+2) + "x"

@@ -24,9 +24,9 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestDumpJSONOfALongRow checks that a row with more values than memory can hold is
-// dumped in pieces, and that the dump stops if its writer fails.
-func TestDumpJSONOfALongRow(t *testing.T) {
+// TestDumpJSONLongRow checks that a row with more values than memory can hold is dumped
+// in pieces, and that the dump stops if its writer fails.
+func TestDumpJSONLongRow(t *testing.T) {
 	t.Parallel()
 	opener := memmap.NewOpener()
 	m, err := opener.Open(t.Context(), driver.OpenSpec{Path: "row", Mode: driver.Create})

@@ -82,8 +82,8 @@ type latePut struct {
 	reads   int
 }
 
-// gets counts the reads of the process. held keeps memory and files that it leaks on
-// purpose. heldMu guards held.
+// gets counts the reads of the process. held keeps memory and files that the plugin leaks
+// on purpose. heldMu guards held.
 var (
 	gets   atomic.Int64
 	heldMu sync.Mutex

@@ -59,8 +59,8 @@ func ended(t *testing.T, c *exec.Cmd) (int, string) {
 	return c.ProcessState.ExitCode(), out.String()
 }
 
-// TestInterruptedCopy checks that an interrupted copy whose source has stopped
-// answering cleans up and exits with 130.
+// TestInterruptedCopy checks that an interrupted copy whose source no longer responds
+// cleans up and exits with 130.
 func TestInterruptedCopy(t *testing.T) {
 	t.Parallel()
 	nczctl, dir, _ := field(t)

@@ -57,7 +57,7 @@ func allKills(t *testing.T) []killing {
 		t.Fatalf("NCZARR_KILLS: %v", err)
 	}
 	seed := testseed.New(t)
-	r := rand.New(rand.NewPCG(seed, 0)) // need not be secure
+	r := rand.New(rand.NewPCG(seed, 0)) // the numbers need not be secure
 	for range n {
 		k := killing{
 			kind: []string{".zarr", ".zip", "bucket"}[r.IntN(3)], old: r.IntN(2) == 0, where: r.IntN(1000),
@@ -95,7 +95,7 @@ type arena struct {
 	bucket   string              // URL of the bucket behind the gate
 	want     string              // dump of a complete copy
 	files    map[string][]string // files of a complete copy, by extension
-	calls    map[string]int      // number of calls to a copy, by kind and old
+	calls    map[string]int      // number of calls during a copy, by kind and old
 }
 
 func newArena(t *testing.T) *arena {
@@ -126,7 +126,7 @@ func newArena(t *testing.T) *arena {
 // url returns the URL of a dataset in the bucket.
 func (a *arena) url(name string) string { return a.bucket + name + "#mode=nczarr,s3" }
 
-// copy returns the command to kill. It gets little memory so that it writes one
+// copy returns the command to kill. The command has little memory so that it writes one
 // chunk at a time.
 func (a *arena) copy(dst string, old bool) *exec.Cmd {
 	args := []string{"copy", "--memory", "64KiB", "src.zarr", dst}
@@ -166,7 +166,7 @@ func (a *arena) kill(i int, k killing) string {
 		a.t.Helper()
 		a.t.Errorf("%d: %s, %s killed at %s, %q: "+format, append([]any{i, dst, k.victim, point, stderr.String()}, args...)...)
 	}
-	if code != killed { // nczctl survived and had time to clean up
+	if code != killed { // nczctl was not killed and had time to clean up
 		a.noTemporaries(errorf, "nczctl, whose plugin died, leaves")
 		for _, name := range slices.Concat(a.stages(), a.halves(dst)) {
 			if !slices.Contains(before, name) {
@@ -230,8 +230,8 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	return outcome
 }
 
-// killAtRequest runs a copy to the bucket and kills the victim before request number
-// at is answered. It returns the exit code of nczctl.
+// killAtRequest runs a copy to the bucket and kills the victim before the response to
+// request number at. It returns the exit code of nczctl.
 func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) int {
 	a.t.Helper()
 	started := make(chan struct{})

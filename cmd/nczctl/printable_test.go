@@ -59,7 +59,7 @@ func TestPrintableKeepsJSON(t *testing.T) {
 	}
 }
 
-func TestPrintableGivesErrors(t *testing.T) {
+func TestPrintableReturnsErrors(t *testing.T) {
 	t.Parallel()
 	r, w := io.Pipe()
 	_ = r.Close()

@@ -30,9 +30,9 @@ func inProcess(t *testing.T, home string, drivers []driver.Opener, args ...strin
 	return code, stdout.String(), stderr.String()
 }
 
-// TestReplacedMeanwhile runs each command that reads a dataset against a server that
-// pretends, after the dataset was opened, that it has been replaced.
-func TestReplacedMeanwhile(t *testing.T) {
+// TestReplacedWhileOpen checks each command that reads a dataset. After the dataset is
+// opened, the server responds as if another process had replaced it.
+func TestReplacedWhileOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cdl := filepath.Join(dir, "x.cdl")

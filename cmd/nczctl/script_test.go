@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script with drivers and filters in plugin processes.
-func TestScripts(t *testing.T) { runScripts(t, "process") } //nolint:paralleltest // runScripts is parallel
+func TestScripts(t *testing.T) { runScripts(t, "process") } //nolint:paralleltest // runScripts calls t.Parallel
 
 // TestScriptsInProcess runs the same scripts with drivers and filters in the
 // process of nczctl.
-func TestScriptsInProcess(t *testing.T) { runScripts(t, "inproc") } //nolint:paralleltest // runScripts is parallel
+func TestScriptsInProcess(t *testing.T) { runScripts(t, "inproc") } //nolint:paralleltest // runScripts calls t.Parallel
 
 func runScripts(t *testing.T, isolation string) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// benchText returns a text with a variable of 200,000 values of the given type.
+// benchText returns CDL with a variable of 200,000 values of the given type.
 func benchText(typ string) string {
 	var b strings.Builder
 	b.WriteString("netcdf x { dimensions: n = 1000 ; m = 200 ; variables: " + typ + " v(n, m) ; data: v = ")
@@ -65,7 +65,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// bigText writes a text with about 100 MB of values of three types.
+// bigText writes CDL with about 100 MB of values of three types.
 func bigText(path string) error {
 	h, err := os.Create(path)
 	if err != nil {

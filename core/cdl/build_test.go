@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestBuildErrors checks the errors for well-formed texts.
+// TestBuildErrors checks the errors for well-formed CDL.
 func TestBuildErrors(t *testing.T) {
 	t.Parallel()
 	long := `"` + strings.Repeat("x", 20) + `"`
@@ -71,8 +71,8 @@ func TestBuildErrors(t *testing.T) {
 	}
 }
 
-// TestSubgroup dumps a dataset opened at a group. The result is a complete text that
-// includes the dimensions of outer groups that the group uses.
+// TestSubgroup checks the dump of a dataset opened at a group. The result is complete CDL
+// and includes the dimensions of outer groups that the group uses.
 func TestSubgroup(t *testing.T) {
 	t.Parallel()
 	r := newRegistry()
@@ -147,8 +147,8 @@ func TestBuildCancelled(t *testing.T) {
 	}
 }
 
-// TestOracle compares with the output of ncgen and ncdump of netcdf-c for the same
-// texts (see testdata/oracle/PROVENANCE).
+// TestOracle compares the output of Write with the output of ncgen and ncdump of netcdf-c
+// for the same CDL files (see testdata/oracle/PROVENANCE).
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob("testdata/oracle/*.cdl")
@@ -172,8 +172,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// TestQuantize compares with values from netcdf-c 4.9.0 for the same text, with the
-// attribute name that it accepts for BitRound.
+// TestQuantize compares quantized values with values from netcdf-c 4.9.0 for the same
+// CDL. BitRound has the attribute name that netcdf-c accepts.
 func TestQuantize(t *testing.T) {
 	t.Parallel()
 	got := dump(t, generate(t, `netcdf x { dimensions: n = 4 ; variables:

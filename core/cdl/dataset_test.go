@@ -80,7 +80,7 @@ func (r *registry) open(t *testing.T, url string) *nczarr.Dataset {
 	return ds
 }
 
-// generate builds a dataset from a text in a new registry.
+// generate builds a dataset from CDL in a new registry.
 func generate(t *testing.T, text string) *nczarr.Dataset {
 	t.Helper()
 	r := newRegistry()
@@ -118,7 +118,7 @@ func diff(got, want string) string {
 }
 
 // otherInput lists expected dumps that do not belong to the input of the same name. The
-// reference keeps both, and does not compare them.
+// reference contains both files but does not compare them.
 var otherInput = map[string]string{
 	"ref_tst_chardata": "the dump lacks ten variables of the text",
 	"ref_tst_unlim2":   "the dump has other dimensions and variables than the text",
@@ -137,9 +137,9 @@ func squeeze(text, name string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// TestCorporaDump generates every supported text and compares the dump with that of the
-// reference, byte for byte. It then generates the dump and dumps it again, which must
-// not change it.
+// TestCorporaDump generates a dataset from every supported CDL file and compares its dump
+// with the dump of the reference, byte for byte. It then generates a dataset from the
+// dump, whose dump must be the same.
 func TestCorporaDump(t *testing.T) {
 	t.Parallel()
 	root := corpus(t, "cdl")
@@ -192,8 +192,8 @@ func TestCorporaDump(t *testing.T) {
 	}
 }
 
-// TestReferenceStrings generates the reference's text with strings, one of which is too
-// long, and compares with its dump.
+// TestReferenceStrings generates the reference's file of strings, one of which is too
+// long, and compares the dump with the reference's.
 func TestReferenceStrings(t *testing.T) {
 	t.Parallel()
 	root := corpus(t, "nczarr")
@@ -220,7 +220,7 @@ func TestReferenceStrings(t *testing.T) {
 	}
 }
 
-// TestHuge generates texts with variables of up to 4 GB of which at most one value is
+// TestHuge generates datasets with variables of up to 4 GB, of which at most one value is
 // written.
 func TestHuge(t *testing.T) {
 	t.Parallel()
@@ -527,8 +527,8 @@ group: g {
 	}
 }
 
-// TestSpecial checks the virtual attributes, and that a text with them generates the
-// same dataset.
+// TestSpecial checks the virtual attributes, and that CDL with these attributes generates
+// the same dataset.
 func TestSpecial(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, smallText)
@@ -592,8 +592,8 @@ variables:
 	}
 }
 
-// TestUnreadable damages variables of a dataset. Each is reported and left out, and the
-// rest is printed.
+// TestUnreadable checks that damaged variables of a dataset are reported and left out,
+// and that the rest is printed.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	r := newRegistry()
@@ -676,7 +676,7 @@ func TestSlabs(t *testing.T) {
 	}
 }
 
-// TestWriteStops checks cancellation and a failing writer.
+// TestWriteStops checks that Write stops if the context ends or the writer fails.
 func TestWriteStops(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, smallText)

@@ -34,14 +34,14 @@ var dumpOptions = []option{
 	{"-t -b f -p 4,5", cdl.WriteOptions{Times: cdl.TimesBlank, Notes: cdl.NotesBrief, Index: cdl.IndexFortran, FloatDigits: 4, DoubleDigits: 5}},
 }
 
-// typesOnly are texts with user-defined types, which NCZarr does not support.
+// typesOnly lists CDL files with user-defined types, which NCZarr does not support.
 var typesOnly = map[string]bool{
 	"ref_solar": true, "ref_tst_comp": true, "ref_tst_comp2": true, "ref_tst_comp3": true, "ref_tst_econst": true,
 	"ref_tst_econst2": true, "ref_tst_enum_data": true, "ref_tst_opaque_data": true, "ref_tst_solar_2": true,
 	"ref_tst_special_atts": true, "ref_tst_vlen_data": true, "ref_tst_vlen_data2": true, "ref_typescope": true,
 }
 
-// otherValue lists texts for which ncgen 4.9.0 produces wrong values, and the reason.
+// otherValue lists CDL files for which ncgen 4.9.0 produces wrong values, and the reason.
 var otherValue = map[string]string{
 	"ref_const_test": "it cuts integers with the suffix L to 32 bits, in a variable of 64 too",
 	"ref_tst_unlim2": "it runs the strings of two lists along unlimited dimensions together",
@@ -57,8 +57,8 @@ func needTools(t *testing.T) {
 	}
 }
 
-// TestDifferential compares with the installed ncgen and ncdump, over the whole corpus
-// and all options.
+// TestDifferential compares Generate and Write with the installed ncgen and ncdump, for
+// the whole corpus and all options.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	needTools(t)
@@ -83,8 +83,8 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// compare builds a dataset from the text with ncgen and with Generate, and compares the
-// output of ncdump and Write for each option.
+// compare builds a dataset from CDL with ncgen and with Generate, and compares the output
+// of ncdump and Write for each option.
 func compare(t *testing.T, name, text string, options []option) {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func compare(t *testing.T, name, text string, options []option) {
 	ds := generate(t, text)
 	for i, o := range options {
 		if teststore.OnServer() && (i+len(text))%4 != 0 {
-			continue // they print the same values in other ways: each is tried there with some of the texts
+			continue // these options print the same values in other ways, and are tested with some of the files
 		}
 		want, err := exec.Command("ncdump", append(strings.Fields(o.args), out)...).Output()
 		if err != nil {
@@ -189,7 +189,7 @@ group: g { variables: double k(n) ; k:units = "days since 2000-06-15 12:00" ; da
 }
 `
 
-// TestTimes compares dates with those of ncdump.
+// TestTimes compares printed dates with the dates that ncdump prints.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	needTools(t)

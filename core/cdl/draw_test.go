@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// draw generates a random CDL text.
+// draw generates random CDL.
 type draw struct {
 	*rand.Rand
 	b                    strings.Builder
@@ -17,16 +17,16 @@ type draw struct {
 
 func newDraw(seed uint64) *draw { return &draw{Rand: rand.New(rand.NewPCG(seed, 0))} }
 
-// drawnDim is a dimension of the text.
+// drawnDim is a dimension in the generated CDL.
 type drawnDim struct {
-	path, name string // as written in the text
+	path, name string // path and name as written in CDL
 	length     int
 	unlimited  bool
 }
 
-// drawnVar is a variable of the text.
+// drawnVar is a variable in the generated CDL.
 type drawnVar struct {
-	name string // as written in the text
+	name string // name as written in CDL
 	typ  string
 	dims []drawnDim
 	full bool // all values must be written
@@ -67,7 +67,7 @@ func (d *draw) newName(taken map[string]bool) string {
 	}
 }
 
-// dataset writes a complete text.
+// dataset writes complete CDL.
 func (d *draw) dataset() string {
 	d.printf("netcdf random {%s", d.blank())
 	d.group("/", nil, 0)
@@ -226,8 +226,8 @@ func (d *draw) describe(v *drawnVar) {
 }
 
 // storage writes the special attributes of an array. Fletcher-32 is used only without
-// other filters, because ncgen puts it before them and Generate after them. HDF5 has no
-// filters for strings.
+// other filters, because ncgen puts the checksum before them and Generate puts it after
+// them. HDF5 has no filters for strings.
 func (d *draw) storage(v *drawnVar) {
 	var sizes []string
 	for _, dim := range v.dims {

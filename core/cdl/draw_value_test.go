@@ -83,8 +83,8 @@ func (d *draw) text(n int) string {
 	return b.String() + `"`
 }
 
-// chars returns n bytes, one by one or as a string. Unless full is set, the string may
-// be shorter; ncgen does not pad such strings in lists in braces.
+// chars returns n bytes, as single characters or as a string. Unless full is set, the
+// string may be shorter. ncgen does not pad short strings in braces.
 func (d *draw) chars(n int, apos, full bool) []string {
 	var items []string
 	for range n {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// repeated is the text head, n times unit, tail. It is generated on the fly and not
-// held in memory.
+// repeated is a reader of head, n copies of unit, and tail. The content is generated on
+// demand and not held in memory.
 type repeated struct {
 	head, unit, tail string
 	n                int64
@@ -45,7 +45,7 @@ func (r *repeated) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// section returns the text as a reader that supports seeking.
+// section returns the content as a reader that supports seeking.
 func (r *repeated) section() io.Reader { return io.NewSectionReader(r, 0, r.size()) }
 
 // allocated returns the number of bytes that f allocates.
@@ -57,7 +57,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// hostile are texts of up to a gigabyte that must not take much time or memory. Parse
+// hostile lists inputs of up to a gigabyte that must not take much time or memory. Parse
 // must stop at the first error.
 func hostile(gigabyte int64) map[string]struct {
 	text repeated
@@ -81,9 +81,8 @@ func hostile(gigabyte int64) map[string]struct {
 	}
 }
 
-// TestHostile checks that hostile texts fail with a one-line error in bounded memory.
-// It must run alone, because it measures the process.
-func TestHostile(t *testing.T) { //nolint:paralleltest // see above
+// TestHostile checks that hostile input fails with a one-line error in bounded memory.
+func TestHostile(t *testing.T) { //nolint:paralleltest // the test measures the memory of the process and must run alone
 	for name, c := range hostile(16 << 20) {
 		var err error
 		used := allocated(func() { _, err = cdl.Parse(c.text.section(), "x.cdl", nil) })
@@ -96,8 +95,8 @@ func TestHostile(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// TestHostileHeader checks the limits on what Parse keeps of a text.
-func TestHostileHeader(t *testing.T) { //nolint:paralleltest // it measures the process
+// TestHostileHeader checks the limits on the parts of a file that Parse keeps in memory.
+func TestHostileHeader(t *testing.T) { //nolint:paralleltest // the test measures the memory of the process and must run alone
 	for name, c := range map[string]struct {
 		text repeated
 		want string
@@ -133,9 +132,9 @@ func TestHostileHeader(t *testing.T) { //nolint:paralleltest // it measures the 
 	}
 }
 
-// TestParseMemory checks that parsing long data takes almost no memory, and writing it
-// little.
-func TestParseMemory(t *testing.T) { //nolint:paralleltest // it measures the process
+// TestParseMemory checks that parsing long data takes almost no memory, and that writing
+// the data takes little.
+func TestParseMemory(t *testing.T) { //nolint:paralleltest // the test measures the memory of the process and must run alone
 	text := repeated{"netcdf x { dimensions: n = 4000001 ; variables: float v(n) ; data: v = 1", ", 23.5", " ; }", 4000000}
 	var f *cdl.File
 	var err error
@@ -166,7 +165,7 @@ variables: byte v(a) ; char c(u, b) ; int w(a, b) ; data: v = 1 ; }`), "x.cdl", 
 	}
 }
 
-// FuzzBuild generates parsed texts in memory and dumps the result.
+// FuzzBuild generates datasets in memory from valid CDL and dumps them.
 func FuzzBuild(f *testing.F) {
 	for _, seed := range []string{
 		smallText, unlimitedText, timesText,
@@ -215,9 +214,9 @@ func dumpAll(t *testing.T, ds *nczarr.Dataset) string {
 	return dump(t, ds, &cdl.WriteOptions{Name: "x", FullPrecision: true, Special: true})
 }
 
-// fuzzValues is the maximum number of values in the variables of a text for a fuzz
-// target. A text of 900 bytes can define 64 million: a variable can extend an unlimited
-// dimension that another variable uses several times.
+// fuzzValues is the maximum number of values in the variables of a file for a fuzz
+// target. A file of 900 bytes can define 64 million values: a variable can extend an
+// unlimited dimension that another variable uses several times.
 const fuzzValues = 1 << 16
 
 // longest returns an upper bound on the length of an unlimited dimension: the number of
@@ -253,7 +252,7 @@ func size(g *cdl.Group, unlimited float64) float64 {
 	return total
 }
 
-// TestFuzzSize checks that the bound rejects small texts with many values, and accepts
+// TestFuzzSize checks that the bound rejects small files with many values, and accepts
 // the seeds.
 func TestFuzzSize(t *testing.T) {
 	t.Parallel()

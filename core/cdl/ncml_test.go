@@ -31,8 +31,8 @@ func ncml(t *testing.T, ds *nczarr.Dataset, location string, opts *cdl.WriteOpti
 	return b.String(), err
 }
 
-// TestNcMLDifferential compares with ncdump -x, which supports only files of the
-// classic model.
+// TestNcMLDifferential compares WriteNcML with ncdump -x, which supports only files of
+// the classic model.
 func TestNcMLDifferential(t *testing.T) {
 	t.Parallel()
 	needTools(t)

@@ -159,7 +159,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// TestGrammar parses one text that uses the whole grammar.
+// TestGrammar checks the tree of a file that uses the whole grammar.
 func TestGrammar(t *testing.T) {
 	t.Parallel()
 	f := mustParse(t, `netcdf my\ data-1.0 { // a comment
@@ -307,7 +307,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestReaderError checks that a read error is not mistaken for the end of the text.
+// TestReaderError checks that a read error is not mistaken for the end of the input.
 func TestReaderError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk on fire")
@@ -334,8 +334,8 @@ func (f *failAfter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestParseCorpora parses every text of the corpora. Texts with user-defined types must
-// fail with an error that names the type.
+// TestParseCorpora parses every CDL file of the corpora. Files with user-defined types
+// must fail with an error that names the type.
 func TestParseCorpora(t *testing.T) {
 	t.Parallel()
 	userTypes := map[string]string{
@@ -408,7 +408,7 @@ func TestInferType(t *testing.T) {
 	}
 }
 
-// TestParseRoundTrip writes random trees as text and reads them back.
+// TestParseRoundTrip checks that random trees written as CDL are read back unchanged.
 func TestParseRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -446,7 +446,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		// An accepted text can be written, and reads back the same.
+		// Accepted input can be written, and is read back unchanged.
 		first, err := treeOf(file)
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// model is a dataset of the property tests: a text and the expected values.
+// model is a dataset of the property tests: CDL and the expected values.
 type model struct {
 	text   string
 	values map[string]any // typed slices by variable
@@ -65,7 +65,7 @@ func drawModel(t *rapid.T, plain bool) model {
 	return m
 }
 
-// drawTyped draws n values of a type and their text.
+// drawTyped draws n values of a type and their CDL.
 func drawTyped(t *rapid.T, nc dtype.NC, n int64, shape []int64, plain bool) (any, string) {
 	switch nc {
 	case dtype.NCByte:
@@ -121,7 +121,7 @@ func drawFloats[T float32 | float64](t *rapid.T, n int64, gen *rapid.Generator[T
 	return vals, strings.Join(text, ", ")
 }
 
-// drawChars draws whole rows, because strings may not cross rows.
+// drawChars draws whole rows, because strings must not cross rows.
 func drawChars(t *rapid.T, n int64, shape []int64, plain bool) ([]uint8, string) {
 	row := int64(1)
 	if len(shape) > 0 {
@@ -169,7 +169,8 @@ func TestBuildValues(t *testing.T) {
 	})
 }
 
-// check builds a text, compares all values with the model, and returns the dump.
+// check builds a dataset from CDL, compares all values with the model, and returns the
+// dump.
 func check(t *rapid.T, text string, m model) string {
 	ctx, r := context.Background(), newRegistry()
 	f, err := cdl.Parse(strings.NewReader(text), "x.cdl", nil)
@@ -195,7 +196,7 @@ func check(t *rapid.T, text string, m model) string {
 		if err := v.Read(ctx, v.All(), got); err != nil {
 			t.Fatal(err)
 		}
-		if a, b := fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want); a != b { // compare as text, because NaN != NaN
+		if a, b := fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want); a != b { // compared as strings, because NaN != NaN
 			t.Fatalf("%s\n got %s\nwant %s\n%s", name, a, b, text)
 		}
 	}
@@ -206,7 +207,7 @@ func check(t *rapid.T, text string, m model) string {
 	return b.String()
 }
 
-// TestLiveOracle compares dumps of random datasets with those of the installed ncgen
+// TestLiveOracle compares dumps of random datasets with the output of the installed ncgen
 // and ncdump.
 func TestLiveOracle(t *testing.T) {
 	t.Parallel()

@@ -29,9 +29,9 @@ func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestRandomDifferential generates random texts of several groups with all types,
-// notations and special attributes. It compares the output of ncgen and ncdump with
-// that of Generate and Write, byte for byte, over all options.
+// TestRandomDifferential generates random CDL of several groups with all types, notations
+// and special attributes. It compares the output of Generate and Write with the output of
+// ncgen and ncdump, byte for byte, for all options.
 func TestRandomDifferential(t *testing.T) {
 	t.Parallel()
 	needTools(t)
@@ -49,8 +49,8 @@ func TestRandomDifferential(t *testing.T) {
 	}
 }
 
-// options are those of TestDifferential, -s and -F, and some with the names of
-// variables, groups and the dataset of this text.
+// options returns the options of TestDifferential, -s and -F, and options with the names
+// of variables, groups and the dataset in this CDL.
 func (d *draw) options() []option {
 	list := append([]option{
 		{"-s", cdl.WriteOptions{Special: true}},

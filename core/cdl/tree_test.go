@@ -12,13 +12,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// tree is a parsed text with the values of its variables.
+// tree is a parsed file with the values of its variables.
 type tree struct {
 	*cdl.File
 	data map[*cdl.Var][]cdl.Value
 }
 
-// treeOf reads the values of all variables of a parsed text.
+// treeOf reads the values of all variables of a parsed file.
 func treeOf(f *cdl.File) (tree, error) {
 	all := tree{f, map[*cdl.Var][]cdl.Value{}}
 	return all, all.read(f.Root)
@@ -39,7 +39,7 @@ func (all tree) read(g *cdl.Group) error {
 	return nil
 }
 
-// text writes a tree as simple CDL, independently of Write.
+// text returns a tree as simple CDL, independently of Write.
 func (all tree) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "netcdf %s ", escape(all.Dataset))

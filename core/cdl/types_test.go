@@ -12,7 +12,8 @@ import (
 
 var mapTypes = &cdl.ParseOptions{MapTypes: true}
 
-// TestMapTypes stores enums as numbers with the attributes that describe them.
+// TestMapTypes checks that enums are stored as numbers with the attributes that describe
+// them.
 func TestMapTypes(t *testing.T) {
 	t.Parallel()
 	text := `netcdf x {
@@ -131,12 +132,12 @@ func TestMapTypesErrors(t *testing.T) {
 	}
 }
 
-// exception is a text of the corpus that cannot be stored in NCZarr.
+// exception is a CDL file of the corpus that cannot be stored in NCZarr.
 type exception struct{ typ, class string }
 
-// exceptions lists all such texts with the first unsupported type. The NCZarr
-// description of netcdf-c lists "User-defined types (enum, opaque, VLEN, and Compound)"
-// under "the following concepts are currently unsupported".
+// exceptions lists all such files with the first unsupported type. The NCZarr description
+// of netcdf-c lists "User-defined types (enum, opaque, VLEN, and Compound)" under "the
+// following concepts are currently unsupported".
 var exceptions = map[string]exception{
 	"ref_solar":            {"observation", "compound"},
 	"ref_tst_comp":         {"obs_t", "compound"},
@@ -151,7 +152,8 @@ var exceptions = map[string]exception{
 	"ref_tst_vlen_data2":   {"pfCoilType", "compound"},
 }
 
-// TestMapTypesCorpus generates every text of the corpus except the exceptions.
+// TestMapTypesCorpus checks that every file of the corpus except the exceptions can be
+// generated.
 func TestMapTypesCorpus(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob(filepath.Join(corpus(t, "cdl"), "input", "*.cdl"))

@@ -107,8 +107,8 @@ func TestNewPlanRefuses(t *testing.T) {
 	}
 }
 
-// grid is a small chunked array in which element i has the value i+1. It holds a
-// C-order array and its chunks, which simple loops have cut.
+// grid is a small chunked array in which element i has the value i+1. It holds a C-order
+// array and its chunks, which were copied by simple loops.
 type grid struct {
 	shape, chunks []int64
 	transpose     []int
@@ -359,7 +359,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-func TestContiguousFindsRuns(t *testing.T) { //nolint:paralleltest // not parallel: it counts allocations
+func TestContiguousFindsRuns(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
 	shape, chunks := []int64{8, 16}, []int64{4, 16}
 	plan, err := chunk.NewPlan(chunk.All(shape), chunks)
 	if err != nil {

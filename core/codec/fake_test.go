@@ -108,7 +108,7 @@ func (r rogue) do(dst []byte) (int, error) {
 func (r rogue) Encode(_ context.Context, dst, _ []byte) (int, error) { return r.do(dst) }
 func (r rogue) Decode(_ context.Context, dst, _ []byte) (int, error) { return r.do(dst) }
 
-// runFakes provides the same codecs in runs, whose output is lent memory.
+// runFakes provides the same codecs in runs, whose output is memory of the run.
 type runFakes struct {
 	name  string
 	calls *atomic.Int64
@@ -156,7 +156,7 @@ func (r *fakeRun) each(ctx context.Context, jobs []driver.Job, sink driver.Sink,
 		}
 		out = bytes.Clone(out)
 		sink(i, out, err)
-		for k := range out { // the memory is no longer lent
+		for k := range out { // the caller must no longer use the memory
 			out[k] = 0xEE
 		}
 	})

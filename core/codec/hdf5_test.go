@@ -115,7 +115,7 @@ func TestHDF5OfDescription(t *testing.T) {
 	}
 }
 
-func TestRefusedWithItsReason(t *testing.T) {
+func TestRefusalReason(t *testing.T) {
 	t.Parallel()
 	_, err := codec.Open(t.Context(), []driver.Step{{ID: "pickle"}}, driver.Spec{MaxBytes: 8}, func(string) (driver.Provider, error) { return nil, nil })
 	reason, ok := codec.Refused("pickle")

@@ -247,7 +247,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-func TestRogues(t *testing.T) {
+func TestFaultyCodecs(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		kind ncerr.Kind
@@ -274,7 +274,7 @@ func TestRogues(t *testing.T) {
 	}
 }
 
-func TestForgottenJob(t *testing.T) {
+func TestUnreportedJob(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	runs := &runFakes{calls: &calls, lossy: true}
@@ -404,7 +404,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func TestLargeBlobGrowsOnDemand(t *testing.T) { //nolint:paralleltest // uses much memory
+func TestLargeBlobGrowsOnDemand(t *testing.T) { //nolint:paralleltest // the test uses much memory
 	p := open(t, driver.Spec{Kind: driver.Blob, MaxBytes: 1 << 40}, local, tagStep('1'), tagStep('2'))
 	src := noise(20 << 20)
 	enc := make([]byte, len(src)+2)
@@ -425,7 +425,7 @@ func TestLargeBlobGrowsOnDemand(t *testing.T) { //nolint:paralleltest // uses mu
 	}
 }
 
-func TestNoAllocations(t *testing.T) { //nolint:paralleltest // counts allocations
+func TestNoAllocations(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
 	if raceOn {
 		t.Skip("allocations are not counted under the race detector")
 	}

@@ -195,13 +195,13 @@ func TestErrors(t *testing.T) {
 		"[limits]\nworkers = -1":               `"c.toml:2": invalid argument: limits.workers: -1 is not between 0 and 4096`,
 		"[limits]\nmax_keys = 0":               `"c.toml:2": invalid argument: limits.max_keys: 0 is not between 1 and`,
 		"[limits]\nmax_chunk = \"12 parsecs\"": `"c.toml:2": invalid argument: limits.max_chunk: "12 parsecs" is not a size such as "256MiB" or "4GB"`,
-		"[limits]\nmax_chunk = true":           `"c.toml:2": invalid argument: limits.max_chunk: want a size such as "256MiB", found a boolean`,
+		"[limits]\nmax_chunk = true":           `"c.toml:2": invalid argument: limits.max_chunk: expected a size such as "256MiB", found a boolean`,
 		"[limits]\nmax_chunk = 0":              `"c.toml:2": invalid argument: limits.max_chunk: a size must be positive`,
 		"[limits]\nmax_chunk = \"0MiB\"":       `"c.toml:2": invalid argument: limits.max_chunk: a size must be positive`,
 		"[plugins]\nallow_unpinned = 1":        `"c.toml:2": invalid argument: plugins.allow_unpinned: expected true or false, found an integer`,
 		"[plugins]\nisolation = \"inproces\"":  `"c.toml:2": invalid argument: plugins.isolation: "inproces" is not one of auto, process, inproc; did you mean "inproc"?`,
 		"[plugins]\nisolation = []":            `"c.toml:2": invalid argument: plugins.isolation: expected a string, found an array`,
-		"[plugins]\nstart_timeout = 10":        `"c.toml:2": invalid argument: plugins.start_timeout: want a duration such as "10s", found an integer`,
+		"[plugins]\nstart_timeout = 10":        `"c.toml:2": invalid argument: plugins.start_timeout: expected a duration such as "10s", found an integer`,
 		"[plugins]\nstart_timeout = \"10\"":    `"c.toml:2": invalid argument: plugins.start_timeout: "10" is not a duration such as "10s" or "1m30s"`,
 		"[plugins]\nstart_timeout = \"0s\"":    `"c.toml:2": invalid argument: plugins.start_timeout: 0s is less than 1ms`,
 		"[plugins]\ndirs = \"x\"":              `"c.toml:2": invalid argument: plugins.dirs: expected an array of paths, found a string`,
@@ -400,7 +400,7 @@ func TestGrants(t *testing.T) {
 }
 
 // TestBadTOMLShowsNoSecret checks that the error for a file with invalid TOML does not
-// repeat text of the file.
+// repeat any part of the file.
 func TestBadTOMLShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{

@@ -181,8 +181,9 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Every binary16, including all NaN payloads, survives conversion to float32 and back.
-func TestHalvesSurvive(t *testing.T) {
+// TestHalfRoundTrip checks that every binary16, including all NaN payloads, survives
+// conversion to float32 and back.
+func TestHalfRoundTrip(t *testing.T) {
 	t.Parallel()
 	half := dtype.Type{Kind: dtype.Float, Size: 2, Order: dtype.Big}
 	in, out := make([]byte, 2<<16), make([]byte, 2<<16)

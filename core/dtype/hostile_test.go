@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// TestTextOfRaw checks that opaque elements do not convert to or from text, whatever
-// the lengths.
+// TestTextOfRaw checks that opaque elements of any length do not convert to or from
+// strings.
 func TestTextOfRaw(t *testing.T) {
 	t.Parallel()
 	raw := dtype.Type{Kind: dtype.Raw, Size: 8}

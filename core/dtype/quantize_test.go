@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// TestQuantizeBits compares with the bits in netcdf-c's own tests for three significant
-// digits (nc_test4/tst_quantize.c).
+// TestQuantizeBits compares the result with the bits in netcdf-c's own tests for three
+// significant digits (nc_test4/tst_quantize.c).
 func TestQuantizeBits(t *testing.T) {
 	t.Parallel()
 	in := []float32{1.11111111, 1.0, 9.99999999, 12345.67, .1234567}
@@ -60,9 +60,9 @@ func TestQuantizeKeeps(t *testing.T) {
 	}
 }
 
-// TestQuantizeError checks that the error is within the precision of the digits, and
-// that rounding is idempotent. It leaves out numbers so small that they have fewer
-// bits, which may have a larger error.
+// TestQuantizeError checks that the error is within the precision of the digits, and that
+// rounding is idempotent. It excludes subnormal numbers, which have fewer bits and may
+// have a larger error.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

@@ -68,7 +68,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// The values are those of netcdf.h.
+// The values are copied from netcdf.h.
 func TestDefaultFill(t *testing.T) {
 	t.Parallel()
 	for nc, want := range map[dtype.NC]any{

@@ -33,7 +33,7 @@ func TestTableIsWholeAndInOrder(t *testing.T) {
 	}
 }
 
-// The codes are published, and scripts and other programs test for them.
+// TestCodes checks the published codes, on which scripts and other programs rely.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -93,8 +93,8 @@ func TestIs(t *testing.T) {
 	}
 }
 
-// A cause deeper in the chain never determines the kind: a store that has vanished
-// is not a missing chunk.
+// TestKindOfIsTheOutermost checks that a cause deeper in the chain never determines the
+// kind. A missing store, for example, is not a missing chunk.
 func TestKindOfIsTheOutermost(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -170,8 +170,9 @@ func TestUnknownKindFromTheWire(t *testing.T) {
 	}
 }
 
-// An error that is wrapped with its own operation does not repeat it.
-func TestOperationsAreSaidOnce(t *testing.T) {
+// TestOperationIsPrintedOnce checks that an error wrapped with its own operation prints
+// the operation once.
+func TestOperationIsPrintedOnce(t *testing.T) {
 	t.Parallel()
 	bare := ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "cut")
 	for want, err := range map[string]error{
@@ -189,8 +190,9 @@ func TestOperationsAreSaidOnce(t *testing.T) {
 	}
 }
 
-// An error keeps its kind whatever the kind of its cause.
-func TestKindOfTheCauseIsHidden(t *testing.T) {
+// TestKindOfTheCauseIsIgnored checks that the kind of an error does not depend on the
+// kind of its cause.
+func TestKindOfTheCauseIsIgnored(t *testing.T) {
 	t.Parallel()
 	names := []error{fs.ErrNotExist, fs.ErrExist, fs.ErrPermission}
 	for _, outer := range ncerr.Table() {

@@ -97,7 +97,7 @@ var table = [...]Row{
 	{ErrObjectExists, "ErrObjectExists", "object already exists", "NC_EOBJECT", -140, gAlreadyExists, 11},
 	{ErrReadOnly, "ErrReadOnly", "store is open for reading only", "NC_EPERM", -37, gFailedPrecondition, 12},
 	{ErrPermission, "ErrPermission", "permission denied", "NC_EACCESS", -77, gPermissionDenied, 12},
-	{ErrAuth, "ErrAuth", "credentials missing or refused", "NC_EAUTH", -78, gUnauthenticated, 12},
+	{ErrAuth, "ErrAuth", "credentials missing or rejected", "NC_EAUTH", -78, gUnauthenticated, 12},
 	{ErrInvalid, "ErrInvalid", "invalid argument", "NC_EINVAL", -36, gInvalidArgument, 2},
 	{ErrBadName, "ErrBadName", "illegal name or key", "NC_EBADNAME", -59, gInvalidArgument, 2},
 	{ErrBadURL, "ErrBadURL", "malformed location", "NC_EURL", -74, gInvalidArgument, 2},

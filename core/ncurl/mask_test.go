@@ -53,12 +53,12 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 }
 
-// TestMaskedKeepsTheRest checks that Masked keeps text that is not secret.
+// TestMaskedKeepsTheRest checks that Masked keeps the parts that are not secret.
 func TestMaskedKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"s3://b/k#mode=nczarr,s3&aws.region=eu-west-1": "s3://b/k#mode=nczarr,s3&aws.region=eu-west-1",
-		"http://h:1/x@1.zarr":                          "http://***@1.zarr", // it may be a password
+		"http://h:1/x@1.zarr":                          "http://***@1.zarr", // "h:1/x" may be a user name and password
 		"https://h/x@1.zarr":                           "https://h/x@1.zarr",
 		"http://h/x?a=b#log":                           "http://h/x?***#log",
 		"[mode=zarr]file:x":                            "[mode=zarr]file:x",

@@ -247,7 +247,7 @@ func TestPlainPathFragment(t *testing.T) {
 	}
 }
 
-// TestDoubtfulNames checks that Parse refuses names that would silently create a
+// TestDoubtfulNames checks that Parse rejects names that would silently create a
 // directory or a tree of objects although the name suggests another format.
 func TestDoubtfulNames(t *testing.T) {
 	t.Parallel()
@@ -387,7 +387,7 @@ func TestErrors(t *testing.T) {
 		{"file:a#%zz=1", ncerr.ErrBadURL, "percent-escape"},
 		{"file:a#=1", ncerr.ErrBadURL, "without a key"},
 		{"[=1]file:a", ncerr.ErrBadURL, "without a key"},
-		{"[mode=zarr", ncerr.ErrBadURL, ""}, // a path, see below
+		{"[mode=zarr", ncerr.ErrBadURL, ""}, // the brackets are not closed, so the location is a path
 		{"gs://b/k", ncerr.ErrBadURL, `did you mean "gs3"?`},
 		{"htp://b/k", ncerr.ErrBadURL, `did you mean "http"?`},
 		{"zoh://b/k", ncerr.ErrBadURL, `unknown scheme "zoh" (schemes are file,`},
@@ -437,8 +437,8 @@ func TestErrors(t *testing.T) {
 	checkError(t, "file:a#mode=bytes", &ncurl.Env{Create: true}, ncerr.ErrUnsupported, "read-only")
 }
 
-// TestErrorsAreOneLine checks the operation and the key of errors, on which programs
-// rely.
+// TestErrorsAreOneLine checks that errors have one line, and checks their operation and
+// key, on which programs rely.
 func TestErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	_, err := ncurl.Parse("file:a#mode=zar", nil)

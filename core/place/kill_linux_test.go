@@ -11,7 +11,7 @@ import (
 )
 
 // workVar names a variable. If it is set to a directory, the test binary makes a
-// temporary directory there, fills it and removes it.
+// temporary directory there, writes files to it and removes it.
 const workVar = "NCZARR_TEST_TEMP"
 
 func TestMain(m *testing.M) {

@@ -48,7 +48,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Commit keeps the owner, mode and extended attributes of the old store. Before, no
+// Commit keeps the owner, mode and extended attributes of the old store. Before Commit no
 // other user can read the stage.
 func TestCommitKeepsAttributes(t *testing.T) {
 	t.Parallel()
@@ -85,7 +85,7 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	if info, err := os.Stat(filepath.Dir(s.Path)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the stage: %v, %v", info.Mode(), err)
 	}
-	modes := map[string]os.FileMode{ // from the entry with the same name, or else from its siblings
+	modes := map[string]os.FileMode{ // mode of the entry with the same name, or else of its siblings
 		"g": 0o640, "sub": 0o710, "sub/f": 0o660, "sub/g": 0o600, "new": 0o750, "new/h": 0o640, "new/deep": 0o750, "new/deep/i": 0o640,
 	}
 	for name := range modes {
@@ -121,7 +121,7 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	}
 }
 
-// Commit refuses a new store with a symbolic or hard link to a file outside, and does
+// Commit fails for a new store with a symbolic or hard link to a file outside, and does
 // not change that file.
 func TestCommitFollowsNoLinks(t *testing.T) {
 	t.Parallel()

@@ -94,7 +94,7 @@ func TestRelate(t *testing.T) {
 	}
 }
 
-// Commit replaces the old store by the new one and leaves nothing else.
+// Commit replaces the old store with the new one and leaves no other files.
 func TestCommit(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"directory", "file"} {
@@ -177,7 +177,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dead.Dir+"/f", "1")
-	if err := dead.Keep(); err != nil { // like the end of the process
+	if err := dead.Keep(); err != nil { // Keep has the same effect as the end of the process
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, prefix+"2024-results", "out.csv"), "1")

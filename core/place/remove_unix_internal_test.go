@@ -14,7 +14,7 @@ import (
 
 // TestRemove checks that Remove removes directories that are nested deeper than the
 // limit on descriptors or that their owner cannot read.
-func TestRemove(t *testing.T) { //nolint:paralleltest // changes a limit of the process
+func TestRemove(t *testing.T) { //nolint:paralleltest // the test changes a limit of the process
 	dir := filepath.Join(t.TempDir(), "private")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -71,9 +71,9 @@ func TestRemove(t *testing.T) { //nolint:paralleltest // changes a limit of the 
 	}
 }
 
-// TestMarkGoesLast checks that a directory keeps its mark if Remove fails or the
+// TestMarkIsRemovedLast checks that a directory keeps its mark if Remove fails or the
 // process dies, because Sweep ignores directories without a mark.
-func TestMarkGoesLast(t *testing.T) { //nolint:paralleltest // changes a limit of the process
+func TestMarkIsRemovedLast(t *testing.T) { //nolint:paralleltest // the test changes a limit of the process
 	dir := filepath.Join(t.TempDir(), "temporary")
 	put(t, filepath.Join(dir, markName), markText)
 	put(t, filepath.Join(dir, "x", "f"), "")
@@ -102,9 +102,9 @@ func TestMarkGoesLast(t *testing.T) { //nolint:paralleltest // changes a limit o
 	}
 }
 
-// Another user replaces the stage by a link to a directory in which a third user has
-// a directory with the name of the store. Commit must not change that directory or
-// the store.
+// Another user replaces the stage with a link to a directory in which a third user has a
+// directory with the name of the store. Commit must not change that directory or the
+// store.
 func TestLinkInPlaceOfAStage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

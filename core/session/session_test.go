@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// machine is the environment of one test. An empty text means that the file does not
+// machine is the environment of one test. An empty string means that the file does not
 // exist.
 type machine struct {
 	dir  string
@@ -64,7 +64,7 @@ func (m machine) open(t *testing.T) (*session.Session, error) {
 	return s, err
 }
 
-// put writes a file unless text is empty, and returns its path.
+// put writes a file and returns its path. It writes nothing if text is empty.
 func put(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, filepath.FromSlash(name))
@@ -193,7 +193,7 @@ func TestLog(t *testing.T) {
 	for name, tc := range map[string]struct {
 		vars map[string]string
 		opts session.Options // LogFile is relative to the directory of the machine
-		want string          // the levels written, and where
+		want string          // levels of the records and where they are written
 	}{
 		"nobody asks":             {nil, session.Options{}, "INFO WARN: logger"},
 		"nothing turns it off":    {map[string]string{"NCTRACING": "0", "NCLOGGING": "off"}, session.Options{}, "INFO WARN: logger"},

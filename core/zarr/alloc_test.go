@@ -6,9 +6,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// TestParseAllocates limits the number of allocations that parsing makes. A document is
-// scanned once and never copied.
-func TestParseAllocates(t *testing.T) { //nolint:paralleltest // it counts allocations
+// TestParseAllocates checks the number of allocations during parsing. A document is
+// scanned once and not copied.
+func TestParseAllocates(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
 	nodes := thousand()
 	doc, err := zarr.WriteConsolidated(nodes)
 	if err != nil {

@@ -128,7 +128,7 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
-// again writes a in its own layout, parses the result and compares.
+// again writes a in its own layout, parses the result and compares both arrays.
 func again(t testing.TB, a *zarr.Array) {
 	t.Helper()
 	docs, err := a.Docs(zarr.WriteOptions{Layout: a.Layout, IsRoot: true})
@@ -179,7 +179,7 @@ func zmapText(t *testing.T, name string) map[string]zarr.Docs {
 }
 
 // TestGoldenListings checks that documents written by netcdf-c are rewritten byte for
-// byte, except for its errors, which fix corrects.
+// byte, except for the errors of netcdf-c, which fix corrects.
 func TestGoldenListings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

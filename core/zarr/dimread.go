@@ -27,7 +27,7 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if refs == "" || refs.Kind() == jsontext.Null {
 		return v, nil
 	}
-	list, ok := texts(refs)
+	list, ok := stringsIn(refs)
 	if !ok {
 		return "", n.bad(p.doc, name, "expected an array of dimension names, found %s", clip(refs))
 	}
@@ -82,7 +82,7 @@ func (n *node) dimNames(a *Array, hint ParseHint) error {
 	if v == "" {
 		return nil
 	}
-	names, ok := texts(v)
+	names, ok := stringsIn(v)
 	if ok && a.isScalarShape() && (len(names) == 0 || len(names) == 1 && names[0] == scalarDim) {
 		a.Scalar = true
 	}

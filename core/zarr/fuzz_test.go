@@ -19,7 +19,7 @@ func seeds(f *testing.F, doc string) {
 	f.Add([]byte(`{"shape": [2,3], "chunks": [1,1], "dtype": "<c16", "order": "F", "fill_value": [1,"NaN"], "filters": [{"id":"a","b":0.}]}`), uint8(0))
 }
 
-// fuzz parses arbitrary text as one document of a node whose other documents are valid.
+// fuzz parses arbitrary bytes as one document of a node whose other documents are valid.
 // It checks that the result can be written and parsed again.
 func fuzz(f *testing.F, doc string) {
 	seeds(f, doc)

@@ -145,7 +145,7 @@ func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, 
 	if v == "" || v.Kind() == jsontext.Null {
 		return nil, nil
 	}
-	list, ok := texts(v)
+	list, ok := stringsIn(v)
 	if !ok {
 		return nil, n.bad(doc, member, "expected an array of names, found %s", clip(v))
 	}

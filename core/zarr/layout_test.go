@@ -314,8 +314,9 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestMutations removes every member of every document and replaces it with unexpected
-// values. Each result must be an error, or a model that can be written and parsed again.
+// TestMutations removes each member of each document, and replaces each member with
+// unexpected values. Each result must be an error, or a model that can be written and
+// parsed again.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	bad := []string{
@@ -341,7 +342,7 @@ func TestMutations(t *testing.T) {
 }
 
 // values returns the spans of all values, and of all members with their names, in a valid
-// JSON text.
+// JSON document.
 func values(text string) (spans [][2]int) {
 	var open []int
 	for i := 0; i < len(text); i++ {

@@ -192,7 +192,7 @@ func either(v jsontext.Value, a, b string) (jsontext.Value, string) {
 }
 
 // stringsIn returns the elements of an array of strings. ok is false for any other value.
-func texts(v jsontext.Value) (list []string, ok bool) {
+func stringsIn(v jsontext.Value) (list []string, ok bool) {
 	if v.Kind() != jsontext.Array {
 		return nil, false
 	}

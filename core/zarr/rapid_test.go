@@ -39,7 +39,7 @@ func drawAttrs(t *rapid.T) []zarr.Attr {
 	return attrs
 }
 
-// quietNaNs replaces every NaN with 0, because JSON text has only one NaN.
+// quietNaNs replaces every NaN with 0, because JSON has only one spelling of NaN.
 func quietNaNs(v any) {
 	switch s := v.(type) {
 	case []float32:
@@ -153,7 +153,7 @@ func TestPureRoundTrip(t *testing.T) {
 		}
 		want.DimRefs, want.Storage = nil, ""
 		if kind := want.DType.Kind; !want.HasFill && (kind == dtype.Bytes || kind == dtype.Char) {
-			want.Fill, want.HasFill = make([]byte, want.DType.Size), true // null means the empty text
+			want.Fill, want.HasFill = make([]byte, want.DType.Size), true // null means the empty string
 		}
 		for i, a := range want.Attrs {
 			if text, ok := a.Value.(string); ok && got.Attrs[i].Value != text {

@@ -30,7 +30,7 @@ func backFrom(t *testing.T, l zarr.Layout, a zarr.Attr) zarr.Attr {
 	return g.Attrs[0]
 }
 
-// TestReferenceText checks that the text of an attribute is always parsed as text.
+// TestReferenceText checks that a char attribute is always parsed as char.
 func TestReferenceText(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -51,7 +51,7 @@ func TestReferenceText(t *testing.T) {
 }
 
 // TestReferenceNumbers checks that numbers keep their type, all digits and their count.
-// Pure Zarr has no types, so there they keep their value.
+// Pure Zarr has no types, so only the values are compared there.
 func TestReferenceNumbers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -103,8 +103,8 @@ func TestReferenceNumbers(t *testing.T) {
 	}
 }
 
-// TestReferenceAttributes parses attributes of other writers that libnetcdf misreads, or
-// that make it refuse the dataset or crash.
+// TestReferenceAttributes parses attributes from other writers that libnetcdf misreads,
+// or with which libnetcdf fails or crashes.
 func TestReferenceAttributes(t *testing.T) {
 	t.Parallel()
 	const char = ">S1"

@@ -343,8 +343,8 @@ func TestCodecSplit(t *testing.T) {
 	}
 }
 
-// TestCharText checks that char text is written as a JSON value only if it is parsed
-// unchanged.
+// TestCharText checks that a char attribute is written as a JSON value only if that value
+// is parsed as the same attribute.
 func TestCharText(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, newest, pure, upper string }{
@@ -423,8 +423,8 @@ func TestAttributesKeepTheirJSON(t *testing.T) {
 	}
 }
 
-// TestNoEscapes checks that text is written in UTF-8 without \u escapes, which netcdf-c
-// does not decode.
+// TestNoEscapes checks that strings are written in UTF-8 without \u escapes, which
+// netcdf-c does not decode.
 func TestNoEscapes(t *testing.T) {
 	t.Parallel()
 	g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": "gr\u00fcn", "b": ["\u00fc", "x"], "c": ["\u00fc"]}`)}, zarr.LayoutNewest)
@@ -439,8 +439,8 @@ func TestNoEscapes(t *testing.T) {
 	}
 }
 
-// TestTextThatLooksLikeAnObject checks that text that was a string is written as a
-// string. NCZarr's types do not distinguish text from JSON.
+// TestTextThatLooksLikeAnObject checks that a char attribute that was read from a string
+// is written as a string. NCZarr's types do not distinguish strings from JSON.
 func TestTextThatLooksLikeAnObject(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`"{\"a\": 1}"`, `{"a": 1}`} {
@@ -491,7 +491,7 @@ func TestConsolidated(t *testing.T) {
 }
 
 // TestNCPropertiesOfAnyType checks that _NCProperties is separated from the attributes
-// for every type of text. As an ordinary attribute it could not be written again.
+// for every string type. As an ordinary attribute it could not be written again.
 func TestNCPropertiesOfAnyType(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []string{">S1", "|S1", "<U1", "|J0"} {

@@ -235,9 +235,9 @@ func TestV3Consolidated(t *testing.T) {
 	}
 }
 
-// FuzzV3 parses any text as the zarr.json of an array, and of a group with consolidated
-// metadata. It checks the invariants that readers rely on, and that the result survives a
-// round trip.
+// FuzzV3 parses arbitrary bytes as the zarr.json of an array, and of a group with
+// consolidated metadata. It checks the invariants that readers rely on, and that the
+// result survives a round trip.
 func FuzzV3(f *testing.F) {
 	f.Add(string(v3("")["zarr.json"]))
 	f.Add(string(v3(`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8", {"name": "zstd"}], "dimension_names": ["x", null], "attributes": {"a": [1]}`)["zarr.json"]))

@@ -17,8 +17,8 @@ import (
 
 var writeV3 = zarr.WriteOptions{Layout: zarr.LayoutV3}
 
-// rewriteV3 writes a parsed zarr.json as that of a new array, and again as a replacement
-// of the old document. It checks that both parse to the same array.
+// rewriteV3 writes a parsed zarr.json as the document of a new array, and again as a
+// replacement of the old document. It checks that both documents parse to the same array.
 func rewriteV3(t *testing.T, docs zarr.Docs, a *zarr.Array) {
 	t.Helper()
 	opts := writeV3
@@ -205,7 +205,7 @@ func TestV3Chains(t *testing.T) {
 }
 
 // TestV3Attributes checks that _FillValue is written as xarray expects, and that names
-// reserved by NCZarr are ordinary names here.
+// reserved by NCZarr are ordinary names in Zarr v3.
 func TestV3Attributes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -294,8 +294,8 @@ func TestV3WithInline(t *testing.T) {
 }
 
 // TestNonFiniteAttrsV3 checks that NaN and infinities are written as bare words, as in
-// zarr-python, because Python reads quoted words as strings. A single number is a list
-// only if it was one.
+// zarr-python, because Python reads quoted words as strings. A single number is written
+// as a list only if it was read from a list.
 func TestNonFiniteAttrsV3(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()

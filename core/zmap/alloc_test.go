@@ -10,10 +10,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// This test is excluded from race builds, because the race detector makes sync.Pool drop
-// elements at random.
+// TestGetTakesNoMemory is excluded from race builds, because the race detector makes
+// sync.Pool drop elements at random.
 
-func TestGetTakesNoMemory(t *testing.T) { //nolint:paralleltest // it counts allocations
+func TestGetTakesNoMemory(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
 	z := zmap.New(filled(t, "abcdef"), nil)
 	ctx := t.Context()
 	dst := make([]byte, 8)

@@ -29,7 +29,7 @@ func listAll(t *testing.T, z *zmap.Map, prefix string, recursive bool, after str
 	return keys
 }
 
-// reversed lists in reverse order, each entry twice.
+// reversed is a Map that lists in reverse order, each entry twice.
 func reversed(m driver.Map) func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(prefix string, o driver.ListOptions) iter.Seq2[driver.Entry, error] {
 		var all []driver.Entry
@@ -113,7 +113,7 @@ func oracleSearch(keys []string, prefix string) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-func TestListLimitsAndLies(t *testing.T) {
+func TestListContract(t *testing.T) {
 	t.Parallel()
 	lie := func(entries ...driver.Entry) func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
 		return func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -168,14 +168,14 @@ func TestListLimitsAndLies(t *testing.T) {
 	}
 }
 
-// endless has a prefix below every prefix.
+// endless is a Map with a prefix below every prefix.
 func endless(prefix string, _ driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		yield(driver.Entry{Key: prefix + "a/", Prefix: true}, nil)
 	}
 }
 
-// failing yields one entry and then fails.
+// failing is a Map whose listing yields one entry and then fails.
 func failing(prefix string, _ driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		if yield(driver.Entry{Key: prefix + "a"}, nil) {
@@ -207,9 +207,9 @@ func TestSearch(t *testing.T) {
 	wantKind(t, "too many", err, ncerr.ErrLimit)
 }
 
-// TestListBytes checks that a listing counts the bytes of the keys it holds, over all
-// levels of a walk, and that a key longer than the store allows is an error of the
-// driver.
+// TestListBytes checks that a listing counts the bytes of the keys that it holds, over
+// all levels of a walk. It also checks that a listed key longer than the store allows is
+// reported as a fault of the driver.
 func TestListBytes(t *testing.T) {
 	t.Parallel()
 	m := filled(t, "aaaaaaaaaa/b", "aaaaaaaaaa/c", "d")

@@ -266,14 +266,14 @@ func TestContext(t *testing.T) {
 		cancel(errors.New("why"))
 		return nil, driver.Info{}, ncerr.New(ncerr.ErrIO, "read", "", fmt.Errorf("pread: %w", ctx.Err()))
 	}}, nil)
-	if _, _, err := z.Get(ctx, "k", nil, nil); err != context.Canceled { //nolint:errorlint // must be bare
+	if _, _, err := z.Get(ctx, "k", nil, nil); err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
 		t.Errorf("context ended during the call: %v", err)
 	}
 	for name, err := range map[string]error{
 		"get": second(z.Stat(ctx, "k")), "put": second(z.Put(ctx, "k", zmap.Bytes{}, nil)), "delete": z.Delete(ctx, "k"),
 		"flush": z.Flush(ctx), "many": z.GetMany(ctx, []zmap.GetRequest{{Key: "k"}}, nil),
 	} {
-		if err != context.Canceled { //nolint:errorlint // must be bare
+		if err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
 			t.Errorf("%s, context ended before the call: %v", name, err)
 		}
 	}
@@ -356,7 +356,7 @@ func TestAllocOfTheCaller(t *testing.T) {
 		z := zmap.New(m, nil)
 		opts := &zmap.GetOptions{Range: &zmap.Range{Offset: 0, Length: 6}}
 		_, _, err := z.Get(t.Context(), "abcdef", opts, func(int64) ([]byte, error) { return nil, mine })
-		if err != mine { //nolint:errorlint // must be unchanged
+		if err != mine { //nolint:errorlint // the contract is to return the identical error
 			t.Errorf("%s: want the error of alloc, got %v", name, err)
 		}
 		_, _, err = z.Get(t.Context(), "abcdef", opts, driver.Into(make([]byte, 5)))
@@ -559,7 +559,7 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-func TestPutChecksTheAnswer(t *testing.T) {
+func TestPutChecksResult(t *testing.T) {
 	t.Parallel()
 	z := zmap.New(&double{Map: memmap.New(), put: func(string, driver.Body) (driver.Info, error) { return driver.Info{Size: 1}, nil }}, nil)
 	_, err := z.Put(t.Context(), "k", zmap.Bytes("xyz"), nil)
@@ -609,7 +609,7 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 // TestLongVersions checks that the length of a version is limited. A dataset keeps the
-// versions of its documents, and a server could send any number of long ones.
+// versions of its documents, and a server could send versions of any length.
 func TestLongVersions(t *testing.T) {
 	t.Parallel()
 	base := filled(t, "k")

@@ -75,7 +75,7 @@ func TestPutMany(t *testing.T) {
 				{Key: "old", Body: zmap.Bytes("x"), Opts: zmap.PutOptions{IfMatch: info.Version}}, // version of the replaced object
 				{Key: "dir", Body: zmap.Bytes("x")},
 				{Key: "none", Opts: zmap.PutOptions{}},
-				{Key: "a", Body: zmap.Bytes("4444")}, // the last one wins
+				{Key: "a", Body: zmap.Bytes("4444")}, // the last put of a key takes effect
 				{Key: "a", Body: zmap.Bytes("x"), Opts: zmap.PutOptions{IfAbsent: true}},
 				{Key: "empty", Body: zmap.Bytes{}},
 			}
@@ -182,7 +182,7 @@ func TestPutManyEndsWithItsContext(t *testing.T) {
 			}
 			stored++
 		}
-		if err != context.Canceled || stored < 5 || stored > 50 { //nolint:errorlint // it passes bare
+		if err != context.Canceled || stored < 5 || stored > 50 { //nolint:errorlint // the contract is to return the identical error
 			t.Errorf("%s: %d of 1000 stored, %v", name, stored, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 type CacheOptions struct {
 	// Dir is the cache directory. If it does not exist, it is created with access for its
 	// owner only. Several processes of one user may share it, for any stores. A directory
-	// that is writable by others is refused.
+	// that is writable by others is an error.
 	Dir string
 	// Size is the maximum size of the cache in bytes; 0 means 1 GiB. Each process that is
 	// writing may exceed it by a sixteenth.

@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stored is the number of objects in the shared store. Each repeats its own name over
-// some KiB.
+// stored is the number of objects in the shared store. The content of each is its name,
+// repeated to some KiB.
 const stored = 40
 
 func storedContent(i int) []byte {
@@ -54,7 +54,7 @@ func storedContent(i int) []byte {
 }
 
 // readerMain reads objects in random order through the cache, and prints a line after
-// each. It fails if the content of one is wrong.
+// each. It fails if the content of an object is wrong.
 func readerMain(dir string) error {
 	limitFiles()
 	ctx := context.Background()
@@ -145,8 +145,8 @@ func killed(t *testing.T, cmd *exec.Cmd, lines int) {
 	if lines > 0 {
 		t.Error("the process ended before it was killed")
 	}
-	_ = cmd.Process.Kill() // fails only if the process has ended
-	_ = cmd.Wait()         // the error is that it was killed
+	_ = cmd.Process.Kill() // Kill fails only if the process has ended
+	_ = cmd.Wait()         // Wait returns an error because the process was killed
 }
 
 // TestCacheOfProcesses checks that processes that share a cache, and are killed at any
@@ -279,7 +279,7 @@ func TestCacheIsNeverStale(t *testing.T) {
 	if got := getOne(t, c, driver.GetOptions{IfMatch: v1}); got != "one" || n.Get.Load() != 1 {
 		t.Errorf("known version: %q, %d calls", got, n.Calls())
 	}
-	putOne(t, base, "two") // by another client
+	putOne(t, base, "two") // another client replaces the object
 	if got := getOne(t, c, driver.GetOptions{}); got != "two" {
 		t.Errorf("stale: %q", got)
 	}

@@ -28,10 +28,10 @@ func (e *etags) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return info, err
 }
 
-// TestCacheTellsTime checks that content from the disk is returned with the current
+// TestCacheModTime checks that content from the disk is returned with the current
 // modification time of the object. A replacement with the same content may have the same
 // version.
-func TestCacheTellsTime(t *testing.T) {
+func TestCacheModTime(t *testing.T) {
 	t.Parallel()
 	e := &etags{Map: memmap.New(), at: time.Unix(1, 0)}
 	if _, err := e.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{}); err != nil {

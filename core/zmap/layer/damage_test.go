@@ -57,10 +57,10 @@ func onlyFile(t *testing.T, dir string) string {
 	return names[0]
 }
 
-// TestCacheOfOtherNames checks that a cache file is never used for another object or
-// range with the same version. Two ranges of an object have the same version, as do two
-// objects of a server whose versions are times and sizes.
-func TestCacheOfOtherNames(t *testing.T) {
+// TestCacheEntryBelongsToOneName checks that a cache file is never used for another
+// object or range with the same version. Two ranges of an object have the same version,
+// as do two objects of a server whose versions are times and sizes.
+func TestCacheEntryBelongsToOneName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c, base, _, stats := cached(t, layer.CacheOptions{Dir: dir})
@@ -99,9 +99,9 @@ func TestCacheOfOtherNames(t *testing.T) {
 	}
 }
 
-// TestCacheIsTakenAway checks that the cache starts again after another process has
-// deleted all of it.
-func TestCacheIsTakenAway(t *testing.T) {
+// TestDeletedCache checks that the cache starts again after another process has deleted
+// the whole directory.
+func TestDeletedCache(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	c, base, _, stats := cached(t, layer.CacheOptions{Dir: dir})
@@ -131,7 +131,7 @@ func allFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// writes accepts all writes and keeps nothing.
+// writes is a Map that accepts all writes and stores nothing.
 type writes struct{ driver.Base }
 
 func (writes) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
@@ -139,7 +139,7 @@ func (writes) Put(context.Context, string, driver.Body, *driver.PutOptions) (dri
 }
 
 // TestCacheForgetsWrites checks that old writes take no memory.
-func TestCacheForgetsWrites(t *testing.T) { //nolint:paralleltest // it measures memory
+func TestCacheForgetsWrites(t *testing.T) { //nolint:paralleltest // the test measures memory and must run alone
 	c, err := layer.Cache(writes{}, layer.CacheOptions{Dir: t.TempDir(), MaxAge: time.Microsecond})
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func (s slowLink) Get(ctx context.Context, _ string, _ *driver.GetOptions, alloc
 }
 
 // TestDeadlineOfContent checks that a slow transfer is not abandoned after the time of a
-// call without content, and that a call that never ends is.
+// call without content, and that a call that never ends is abandoned.
 func TestDeadlineOfContent(t *testing.T) {
 	t.Parallel()
 	const d, ever = 10 * time.Second, 1000 * time.Hour
@@ -91,7 +91,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		m := layer.Deadline(slowLink{head: time.Hour}, time.Minute)
-		if _, err := m.Put(ctx, "k", driver.Bytes("x"), &driver.PutOptions{}); err != context.DeadlineExceeded { //nolint:errorlint // unchanged is the promise
+		if _, err := m.Put(ctx, "k", driver.Bytes("x"), &driver.PutOptions{}); err != context.DeadlineExceeded { //nolint:errorlint // the contract is to return the identical error
 			t.Errorf("got %v", err)
 		}
 	})

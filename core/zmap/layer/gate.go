@@ -70,7 +70,7 @@ type sample struct {
 func (g *gate) leave(s sample) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.learn(s)
+	g.adjust(s)
 	g.inFlight--
 	g.admit()
 }
@@ -78,7 +78,7 @@ func (g *gate) leave(s sample) {
 // adjust adapts the limit to a sample. It reduces the limit by a third on overload, at
 // most once for all calls in flight at that time. It raises the limit while as many calls
 // as allowed are in flight and responses are almost as fast as the fastest.
-func (g *gate) learn(s sample) {
+func (g *gate) adjust(s sample) {
 	switch {
 	case g.o.Min == g.o.Max:
 	case s.throttled:

@@ -283,7 +283,7 @@ func TestRetryWaits(t *testing.T) {
 		if (err == nil) != tc.ok || tc.ok && string(data) != "abc" {
 			t.Errorf("%s: %q, %v", name, data, err)
 		}
-		if !tc.ok && err != tc.errs[f.calls-1] { //nolint:errorlint // must be the very error
+		if !tc.ok && err != tc.errs[f.calls-1] { //nolint:errorlint // the contract is to return the identical error
 			t.Errorf("%s: want the last error, got %v", name, err)
 		}
 		if !slices.Equal(*waits, tc.waits) {
@@ -292,7 +292,7 @@ func TestRetryWaits(t *testing.T) {
 	}
 }
 
-func TestRetryWhat(t *testing.T) {
+func TestRetriedErrors(t *testing.T) {
 	t.Parallel()
 	put := func(o driver.PutOptions) func(context.Context, driver.Map) error {
 		return func(ctx context.Context, m driver.Map) error {
@@ -325,10 +325,10 @@ func TestRetryWhat(t *testing.T) {
 	}
 }
 
-func TestRetryKeepsTheMemory(t *testing.T) {
+func TestRetryReusesMemory(t *testing.T) {
 	t.Parallel()
 	_, m, _ := rig(t, layer.RetryOptions{}, busy(0), busy(0))
-	z := zmap.New(m, nil) // refuses a driver that calls alloc twice
+	z := zmap.New(m, nil) // zmap reports a driver that calls alloc twice
 	if data, _, err := z.Get(t.Context(), "k", nil, nil); err != nil || string(data) != "abc" {
 		t.Errorf("got %q, %v", data, err)
 	}
@@ -400,7 +400,7 @@ func TestRetryGetMany(t *testing.T) {
 	} {
 		f, _, _ := rig(t, layer.RetryOptions{}, tc.errs...)
 		tc.opts.Sleep = func(context.Context, time.Duration) error { return nil }
-		z := layer.Retry(flakyMany{f, tc.whole}, &tc.opts).(driver.GetManyer) // tested above
+		z := layer.Retry(flakyMany{f, tc.whole}, &tc.opts).(driver.GetManyer) // TestGetManyIsForwarded tests the assertion
 		got := make([]string, 4)
 		reqs := []driver.GetRequest{{Key: "k", Alloc: driver.Heap}, {Key: "k"}, {Key: "k", Alloc: driver.Heap}, {Key: "k"}}
 		err := z.GetMany(t.Context(), reqs, func(i int, data []byte, _ driver.Info, err error) {
@@ -457,9 +457,9 @@ func TestLimitEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	m := layer.Limit(memmap.New(), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-	defer cancel() // it may end before the calls below; only the Stat observes it
+	defer cancel() // ctx may end before the calls below; only the Stat observes ctx
 	hold := func(int64) ([]byte, error) {
-		_, err := m.Stat(ctx, "k") // blocks, because this Get is the one allowed call
+		_, err := m.Stat(ctx, "k") // the Stat waits, because this Get is the only allowed call
 		return nil, err
 	}
 	if _, err := m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{}); err != nil {
@@ -518,10 +518,10 @@ func TestFault(t *testing.T) {
 	mine := errors.New("custom")
 	for name, tc := range map[string]struct {
 		opts layer.FaultOptions
-		kind ncerr.Kind // of the second call, a put over "old"; 0 means success
-		left string     // the content afterwards
-		get  ncerr.Kind // of a get as the second call
-		half string     // the bytes that it delivers
+		kind ncerr.Kind // kind of the error from the second call, a put over "old"; 0 means success
+		left string     // content after the second call
+		get  ncerr.Kind // kind of the error from a get as the second call
+		half string     // bytes that the get delivers
 	}{
 		"never":  {layer.FaultOptions{}, 0, "new!", 0, "old"},
 		"refuse": {layer.FaultOptions{At: 2}, ncerr.ErrIO, "old", ncerr.ErrIO, ""},
@@ -561,7 +561,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-func TestFaultForEver(t *testing.T) {
+func TestPermanentFault(t *testing.T) {
 	t.Parallel()
 	m, _ := layer.Fault(memmap.New(), layer.FaultOptions{At: 1, For: -1, Delay: time.Microsecond})
 	for range 3 {

@@ -2,7 +2,8 @@
 
 package layer_test
 
-// Other systems do not simulate a full disk, but the content is still checked.
+// limitFiles does nothing on other systems, which cannot simulate a full disk. The
+// content is still checked.
 const (
 	limitVar = "NCZARR_TEST_LIMIT"
 	limited  = false

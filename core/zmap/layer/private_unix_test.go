@@ -12,9 +12,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// TestCacheOfOthers checks that Cache refuses a directory in which other users can create
-// files.
-func TestCacheOfOthers(t *testing.T) {
+// TestCacheInSharedDirectory checks that Cache rejects a directory in which other users
+// can create files.
+func TestCacheInSharedDirectory(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(dir string) error{
 		"open to all": func(dir string) error { return os.Chmod(dir, 0o777) },

@@ -85,7 +85,7 @@ func TestResume(t *testing.T) {
 			opts.Range, want = &driver.Range{Offset: -int64(n), Length: -1}, content[max(0, size-n):]
 		}
 		b := &breaking{Map: m, cuts: rapid.SliceOfN(rapid.Float64Range(0, 1), 0, 4).Draw(t, "cuts")}
-		got, info, err := layer.Retry(b, noWait()).Get(context.Background(), "k", &opts, driver.Heap) // as above
+		got, info, err := layer.Retry(b, noWait()).Get(context.Background(), "k", &opts, driver.Heap) // rapid's T has no context
 		if err != nil || !bytes.Equal(got, want) || info.Size != int64(size) {
 			t.Fatalf("want %d bytes, got %d, %+v, %v", len(want), len(got), info, err)
 		}
@@ -109,8 +109,8 @@ func (a *astray) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return a.breaking.Get(ctx, key, o, alloc)
 }
 
-// TestResumeElsewhere checks that only bytes in memory from alloc count as read.
-func TestResumeElsewhere(t *testing.T) {
+// TestResumeCountsOnlyAlloc checks that only bytes in memory from alloc count as read.
+func TestResumeCountsOnlyAlloc(t *testing.T) {
 	t.Parallel()
 	m := memmap.New()
 	if _, err := m.Put(t.Context(), "k", driver.Bytes("0123456789"), &driver.PutOptions{}); err != nil {
@@ -320,7 +320,7 @@ func (d *damaging) Get(ctx context.Context, key string, o *driver.GetOptions, al
 }
 
 // TestResumeChecksTheWhole checks that an object read in several parts is read again if
-// it does not match its checksum.
+// the content does not match the checksum of the object.
 func TestResumeChecksTheWhole(t *testing.T) {
 	t.Parallel()
 	below := memmap.New()

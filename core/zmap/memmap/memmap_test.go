@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// The conformance suite runs on this package in conformance/mapsuite. The tests here
-// cover the rest.
+// The conformance suite runs on this package in conformance/mapsuite. The tests in this
+// file cover what the suite does not.
 
 func TestHandlesShareAStore(t *testing.T) {
 	t.Parallel()

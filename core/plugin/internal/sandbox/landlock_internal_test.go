@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestPlaces checks that a granted path is opened once, and that a link created after
+// TestOpenPath checks that a granted path is opened once, and that a link created after
 // the host resolved the path is not followed.
-func TestPlaces(t *testing.T) {
+func TestOpenPath(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

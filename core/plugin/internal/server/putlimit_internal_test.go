@@ -29,9 +29,9 @@ func (m *slowMap) Put(context.Context, string, driver.Body, *driver.PutOptions) 
 	return driver.Info{}, nil
 }
 
-// TestPutsAtWork checks that the number of concurrent puts is limited over all
-// messages.
-func TestPutsAtWork(t *testing.T) {
+// TestConcurrentPutLimit checks that the limit on concurrent puts applies to all messages
+// together.
+func TestConcurrentPutLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowMap{gate: make(chan struct{})}

@@ -154,7 +154,7 @@ func (f *fuzzed) store(b []byte, handle uint64) *pb.StoreBatch {
 	return &pb.StoreBatch{Jobs: []*pb.StoreJob{job}}
 }
 
-// FuzzCodecRequests is FuzzStoreRequests for filters.
+// FuzzCodecRequests is like FuzzStoreRequests for filters.
 func FuzzCodecRequests(f *testing.F) {
 	f.Add([]byte("\x01\x07\x00\x07\x00\x10\x02\x07\x01\x07\x01\x10"))
 	f.Add([]byte("\x01\x00\x00\x07\x00\x10\x01\x07\x01\x01\x01\x10\x03\x04\x03\x05\x09\x90"))

@@ -29,8 +29,8 @@ import (
 // store is an in-memory driver whose calls can be blocked.
 type store struct {
 	driver.Opener
-	opening chan struct{} // if not nil, Open waits for it
-	getting chan struct{} // if not nil, Get sends to it when it begins, and then waits
+	opening chan struct{} // if not nil, Open waits for the channel
+	getting chan struct{} // if not nil, Get sends to the channel when it begins, and then waits
 	closed  atomic.Int64
 }
 
@@ -99,7 +99,7 @@ func dial(t *testing.T, s *store) peer {
 	return dialWith(t, s, nil)
 }
 
-// dialWith is dial with the plugin's end of a channel.
+// dialWith is like dial, with the plugin's end of a channel.
 func dialWith(t *testing.T, s *store, channel *os.File) peer {
 	t.Helper()
 	if s.Opener == nil {
@@ -143,7 +143,7 @@ func (p peer) put(t *testing.T, msgs ...*pb.PutRequest) error {
 	}
 	for _, m := range msgs {
 		if stream.Send(m) != nil {
-			break // the answer contains the error
+			break // the response contains the error
 		}
 	}
 	_, err = stream.CloseAndRecv()
@@ -223,9 +223,9 @@ func TestBrokenPut(t *testing.T) {
 	wantKind(t, "after broken puts", wire.FromStatus(t.Context(), err), ncerr.ErrNotFound)
 }
 
-// TestOpenNobodyWaitsFor checks that a store is closed if its opener has gone away,
-// because nobody knows its handle.
-func TestOpenNobodyWaitsFor(t *testing.T) {
+// TestAbandonedOpen checks that a store is closed if the call that opened it has ended,
+// because the host does not know the handle.
+func TestAbandonedOpen(t *testing.T) {
 	t.Parallel()
 	s := &store{opening: make(chan struct{})}
 	p := dial(t, s)
@@ -352,7 +352,7 @@ func TestGetMany(t *testing.T) {
 	wantKind(t, "a batch that is too large", wire.FromStatus(t.Context(), err), ncerr.ErrLimit)
 }
 
-// TestExec checks that each job has its own result, whatever happens to others.
+// TestExec checks that the result of each job is independent of the other jobs.
 func TestExec(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})

@@ -118,7 +118,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// TestTransfer puts, reads, requests larger regions, and cancels.
+// TestTransfer checks puts, reads, requests for larger regions, and cancellation.
 func TestTransfer(t *testing.T) {
 	t.Parallel()
 	s := &store{}

@@ -116,7 +116,8 @@ func FuzzWireError(f *testing.F) {
 		if ncerr.KindOf(again) != e.Kind || string(key) != e.Key {
 			t.Errorf("want %v, got %v", got, again)
 		}
-		// Raw texts, such as those of a driver in Go, must be accepted too.
+		// Messages that are not valid UTF-8, such as the errors from a driver in Go, must
+		// be accepted too.
 		in := &ncerr.Error{Kind: ncerr.ErrIO, Op: op, Key: string(key), Err: errors.New(message)}
 		if out := cross(context.Background(), in); ncerr.KindOf(out) != ncerr.ErrIO {
 			t.Errorf("want ErrIO, got %v", out)

@@ -136,7 +136,7 @@ func FuzzString(f *testing.F) {
 	})
 }
 
-// tree returns the same value as encoding/json.
+// tree returns v as encoding/json decodes it.
 func tree(v jsontext.Value) any {
 	switch v.Kind() {
 	case jsontext.Null:
@@ -160,7 +160,7 @@ func tree(v jsontext.Value) any {
 }
 
 // FuzzJSON compares the package with encoding/json on valid JSON in valid UTF-8. For all
-// other text it checks that nothing panics and that the strict form is strict.
+// other input it checks that nothing panics and that the strict form is strict.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{`{"a": [1, 2.5e3, "x\n\u00e9", true, null], "a": {}}`, `[NaN]`, `{"a`, `[[[]]]`, "\ufeff{}", `[0.]`, "\"\\\"", `{"a":1 "b"}`} {
 		f.Add([]byte(s))

@@ -9,7 +9,7 @@
 //
 // Beyond the standard the package accepts what existing Zarr and NCZarr writers produce:
 // bare words such as NaN, Infinity or 0x10, numbers such as "0." and ".5", control
-// characters inside strings, and a byte order mark. It refuses invalid UTF-8, trailing
+// characters inside strings, and a byte order mark. It rejects invalid UTF-8, trailing
 // commas and nesting deeper than [MaxDepth].
 //
 // Only core/zarr imports this package. It imports only the standard library.
