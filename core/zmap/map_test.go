@@ -236,8 +236,8 @@ func TestErrorsAreWrappedOnce(t *testing.T) {
 		"absent elsewhere":  {err: ncerr.New(ncerr.ErrNotFound, "get", "archive.zip", nil), want: ncerr.ErrIO, text: `get "k": i/o failure: get "archive.zip": no object at this key`},
 		"absent among many": {err: errors.Join(raw, ncerr.ErrNotFound), want: ncerr.ErrIO, text: "get \"k\": i/o failure: disk on fire\nno object at this key"},
 		"absent with text":  {err: fmt.Errorf("as the server says: %w", ncerr.ErrNotFound), want: ncerr.ErrNotFound, text: `get "k": as the server says: no object at this key`},
-		"already complete":  {err: ncerr.New(ncerr.ErrAuth, "get", "k", raw), want: ncerr.ErrAuth, text: `get "k": credentials missing or refused: disk on fire`},
-		"other key":         {err: ncerr.New(ncerr.ErrAuth, "sign", "x", raw), want: ncerr.ErrAuth, text: `get "k": sign "x": credentials missing or refused: disk on fire`},
+		"already complete":  {err: ncerr.New(ncerr.ErrAuth, "get", "k", raw), want: ncerr.ErrAuth, text: `get "k": credentials missing or rejected: disk on fire`},
+		"other key":         {err: ncerr.New(ncerr.ErrAuth, "sign", "x", raw), want: ncerr.ErrAuth, text: `get "k": sign "x": credentials missing or rejected: disk on fire`},
 		"driver's timeout":  {err: context.DeadlineExceeded, want: ncerr.ErrIO, text: `get "k": i/o failure: context deadline exceeded`},
 		"retryable":         {err: &ncerr.Error{Kind: ncerr.ErrIO, Err: raw, Retryable: true}, want: ncerr.ErrIO, text: `get "k": i/o failure: disk on fire`, retryable: true},
 	}

@@ -150,7 +150,7 @@ func TestErrorsCross(t *testing.T) {
 		if !errors.As(err, &e) || e.Kind != ncerr.ErrAuth || e.Op != "log in" || e.Key != "bucket" || !e.Retryable || e.RetryAfter != 3*time.Second {
 			t.Errorf("%s: got %#v", isolation, err)
 		}
-		if want := `log in "bucket": credentials missing or refused: no such user`; err.Error() != want {
+		if want := `log in "bucket": credentials missing or rejected: no such user`; err.Error() != want {
 			t.Errorf("%s: want %q, got %q", isolation, want, err)
 		}
 		if _, err = get(t.Context(), m, "nothing"); !errors.Is(err, ncerr.ErrNotFound) || !errors.Is(err, os.ErrNotExist) {
