@@ -72,7 +72,7 @@ func TestRCProblems(t *testing.T) {
 	}
 	expectProblems(t, problems, want)
 	_, problems = config.ParseRC("rc", make([]byte, 1<<16+1))
-	expectProblems(t, problems, []string{`read configuration "rc": limit exceeded: the file has more than 65536 bytes`})
+	expectProblems(t, problems, []string{`read configuration "rc": limit exceeded: the file has more than the limit of 65536 bytes`})
 }
 
 func expectProblems(t *testing.T, problems []error, want []string) {

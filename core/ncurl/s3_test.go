@@ -112,7 +112,7 @@ func TestObjectStoreErrors(t *testing.T) {
 		{"https://s2.us-west-1.amazonaws.com/b/k", ncerr.ErrBadURL, `did you mean "s3.us-west-1.amazonaws.com"?`},
 		{"https://s2.example.org/b/k#mode=s3", ncerr.ErrBadURL, `did you mean "s3.example.org"?`},
 		{"s3://b/k#aws.endpoint=https://s2.example.org", ncerr.ErrBadURL, `did you mean "s3.example.org"?`},
-		{"https://x.execute-api.eu-west-1.amazonaws.com/k#mode=s3", ncerr.ErrBadURL, "not one of S3"},
+		{"https://x.execute-api.eu-west-1.amazonaws.com/k#mode=s3", ncerr.ErrBadURL, "does not serve S3"},
 		{"https://s3.a.b.amazonaws.com/b/k", ncerr.ErrBadURL, "not of the form"},
 		{"https://b.s3-accelerate.amazonaws.com/k", ncerr.ErrUnsupported, "form of S3 host"},
 		{"https://s3.amazonaws.com/", ncerr.ErrBadURL, "no bucket"},

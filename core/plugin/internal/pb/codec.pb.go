@@ -466,7 +466,7 @@ func (x *OpenPipelineReply) GetOutputs() []*Spec {
 type ClosePipelineRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Handles []uint64               `protobuf:"varint,1,rep,packed,name=handles,proto3" json:"handles,omitempty"`
-	// Since 1.1: tokens of OpenPipeline calls whose answer the host did not wait
+	// Since 1.1: tokens of OpenPipeline calls whose response the host did not wait
 	// for. The pipelines that these calls opened, or will still open, are released
 	// too.
 	Tokens        []uint64 `protobuf:"varint,2,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`

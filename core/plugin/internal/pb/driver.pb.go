@@ -1889,7 +1889,7 @@ func (*FlushReply) Descriptor() ([]byte, []int) {
 type CloseRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Handle uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
-	// Since 1.1, instead of the handle: the token of an Open call whose answer the
+	// Since 1.1, instead of the handle: the token of an Open call whose response the
 	// host did not wait for. The store that the call opened, or will still open, is
 	// closed. An unknown token is ignored.
 	Token         uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
@@ -2053,11 +2053,11 @@ type StoreJob struct {
 	//	*StoreJob_Get
 	//	*StoreJob_Put
 	Operation isStoreJob_Operation `protobuf_oneof:"operation"`
-	// The content of a put. It does not change until the answer.
+	// The content of a put. It does not change until the response.
 	Body *Region `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
 	// Not 0: instead of reading, the plugin may send the descriptor of a regular
 	// file that contains the bytes through the channel. The message consists of
-	// this number as 8 bytes in little-endian order, and is sent before the answer
+	// this number as 8 bytes in little-endian order, and is sent before the response
 	// with `lent`.
 	Lend          uint64 `protobuf:"varint,6,opt,name=lend,proto3" json:"lend,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2263,8 +2263,8 @@ func (x *StoreBatchReply) GetResults() []*StoreResult {
 	return nil
 }
 
-// StoreResult is the answer to a job, or a request for a larger region, which is
-// not an answer.
+// StoreResult is the response to a job, or a request for a larger region, which is
+// not a response.
 type StoreResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`

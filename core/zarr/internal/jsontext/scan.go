@@ -302,7 +302,7 @@ func (s *scanner) escape(i int) bool {
 			return true
 		}
 	}
-	return s.fail(i, "bad escape sequence %s", show(s.b[i:]))
+	return s.fail(i, "invalid escape sequence %s", show(s.b[i:]))
 }
 
 func (s *scanner) word() bool {
