@@ -101,7 +101,7 @@ func TestHostileHeader(t *testing.T) { //nolint:paralleltest // the test measure
 		text repeated
 		want string
 	}{
-		"attribute": {repeated{"netcdf x { :a = 1", ",2", " ; }", 1 << 23}, "more than 4194304 values of attributes"},
+		"attribute": {repeated{"netcdf x { :a = 1", ",2", " ; }", 1 << 23}, "more than the limit of 4194304 values of attributes"},
 	} {
 		var err error
 		used := allocated(func() { _, err = cdl.Parse(c.text.section(), "x.cdl", mapTypes) })
@@ -118,9 +118,9 @@ func TestHostileHeader(t *testing.T) { //nolint:paralleltest // the test measure
 		want       string
 	}{
 		{"", ":a%d = 1 ; ", 1<<14 + 1, "the variable or group has more than the limit of 16384 attributes"},
-		{"dimensions: ", "d%d=1;", 1<<20 + 1, "more than 1048576 names"},
-		{"variables: ", "int v%d;", 1<<17 + 1, "more than 131072 variables and groups"},
-		{"", "group: g%d {} ", 1<<17 + 1, "more than 131072 variables and groups"},
+		{"dimensions: ", "d%d=1;", 1<<20 + 1, "more than the limit of 1048576 names"},
+		{"variables: ", "int v%d;", 1<<17 + 1, "more than the limit of 131072 variables and groups"},
+		{"", "group: g%d {} ", 1<<17 + 1, "more than the limit of 131072 variables and groups"},
 	} {
 		b := []byte("netcdf x { " + c.head)
 		for i := range c.n {

@@ -160,10 +160,10 @@ func TestErrors(t *testing.T) {
 		kind ncerr.Kind
 		want string // DIR is replaced by the directory of the machine
 	}{
-		"a bad value":                     {machine{file: "\n[limits]\nmax_chunk = true"}, ncerr.ErrInvalid, `"DIR/env.toml:3": invalid argument: limits.max_chunk: want a size`},
+		"a bad value":                     {machine{file: "\n[limits]\nmax_chunk = true"}, ncerr.ErrInvalid, `"DIR/env.toml:3": invalid argument: limits.max_chunk: expected a size`},
 		"an unknown key":                  {machine{last: "plugins.isolatoin = \"auto\""}, ncerr.ErrInvalid, `"DIR/last.toml:1": invalid argument: unknown key "plugins.isolatoin"; did you mean "isolation"?`},
 		"a missing file":                  {machine{opts: session.Options{Config: "none.toml"}}, ncerr.ErrInvalid, `"DIR/cwd/none.toml"`},
-		"grants of no list":               {machine{user: "[drivers.s3]\ngrants = 1"}, ncerr.ErrInvalid, `"DIR/home/.config/nczarr/config.toml:2": read configuration "grants": invalid argument: not a list of strings`},
+		"grants of no list":               {machine{user: "[drivers.s3]\ngrants = 1"}, ncerr.ErrInvalid, `"DIR/home/.config/nczarr/config.toml:2": read configuration "grants": invalid argument: the value is not a list of strings`},
 		"a grant of nothing":              {machine{user: "[drivers.s3]\ngrants = [\"moon\"]"}, ncerr.ErrInvalid, `config.toml:2"`},
 		"a filter's options":              {machine{user: "[filters.zlib]\nlevel = 3"}, ncerr.ErrInvalid, `config.toml:2": invalid argument: unknown key "level": the table of a filter has only the key grants`},
 		"an isolation":                    {machine{opts: session.Options{Isolation: "wat"}}, ncerr.ErrInvalid, `read isolation "wat": invalid argument: want auto, process or inproc`},
