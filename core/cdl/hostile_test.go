@@ -75,7 +75,7 @@ func hostile(gigabyte int64) map[string]struct {
 		"comment": {repeated{"netcdf x { /*", "*", "", gigabyte}, "unterminated comment", ncerr.ErrInvalid},
 		"name":    {repeated{"netcdf x { dimensions: ", "n", "", gigabyte}, "the name has more than the limit", ncerr.ErrLimit},
 		"number":  {repeated{"netcdf x { variables: int v ; data: v = ", "1", "", gigabyte}, "the number has more than the limit of 1024 characters", ncerr.ErrInvalid},
-		"rank":    {repeated{"netcdf x { dimensions: d = 1 ; variables: int v(d", ",d", "", gigabyte / 2}, "more than 64 dimensions in variable", ncerr.ErrLimit},
+		"rank":    {repeated{"netcdf x { dimensions: d = 1 ; variables: int v(d", ",d", "", gigabyte / 2}, "more than the limit of 64 dimensions in variable", ncerr.ErrLimit},
 		"path":    {repeated{"netcdf x { variables: int v(", "/x", "", gigabyte / 2}, "the path has more than the limit", ncerr.ErrLimit},
 		"values":  {repeated{"netcdf x { variables: int v ; data: v = 1", ",2", " }", gigabyte / 2}, `expected ";", found "}"`, ncerr.ErrInvalid},
 	}
