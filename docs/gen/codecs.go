@@ -97,9 +97,9 @@ func yes(b bool) string {
 const zstdPage = `
 ## Levels of zstd
 
-Levels correspond to those of libzstd. Up to level 9, each level compresses to about libzstd's size
+Levels correspond to libzstd's levels. Up to level 9, each level compresses to about libzstd's size
 at half of its speed or more. Level 10 is the strongest, and slow. Levels 4 to 9, and level 3 for
-small chunks, use an encoder of this project; the others use those of klauspost/compress.
+small chunks, use an encoder of this project; the other levels use encoders from klauspost/compress.
 
 | level | encoder |
 |---|---|
@@ -114,8 +114,8 @@ small chunks, use an encoder of this project; the others use those of klauspost/
 | 10 to 22 | best |
 
 zstd inside blosc uses the same table: ` + "`clevel`" + ` 1 to 9 are the levels 1, 3, 5, 7, 9, 11, 13, 20 and
-22, as in c-blosc. [Performance](../explanation/performance.md#zstd-beside-libzstd) compares sizes
-and speeds with libzstd.
+22, as in c-blosc. [Performance](../explanation/performance.md#zstd-compared-with-libzstd) compares
+sizes and speeds with libzstd.
 `
 
 func hdf5Page(list []driver.Description) string {
