@@ -62,14 +62,14 @@ func TestCommands(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(settings, 0o777), os.WriteFile(filepath.Join(settings, "config.toml"), []byte("[plugins]\nstart_timeout = \"5m\"\n"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	install := exec.CommandContext(t.Context(), "go", "install", "./cmd/nczctl") // as the README says
+	install := exec.CommandContext(t.Context(), "go", "install", "./cmd/nczctl") // the command in the README
 	install.Dir, install.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOBIN="+bin)
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("install nczctl: %v\n%s", err, out)
 	}
 	env := append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "NCZARR="+root,
 		"XDG_CONFIG_HOME="+dir+"/.none", "XDG_DATA_HOME="+dir+"/.none", "NCZARR_CONFIG=", "NCZARR_PLUGIN_PATH=")
-	for _, s := range shown { //nolint:paralleltest // pages use the files of earlier pages
+	for _, s := range shown { //nolint:paralleltest // the pages run in order and use files from earlier pages
 		t.Run(s.page, func(t *testing.T) {
 			env := append(env[:len(env):len(env)], serverOf(t, s.page, dir)...)
 			text, err := os.ReadFile(filepath.Join(root, s.page))
@@ -126,7 +126,7 @@ func serverOf(t *testing.T, page, dir string) []string {
 }
 
 // dataExample serves the files of dir as https://data.example, and returns the
-// environment variables with which commands reach it through a proxy.
+// environment variables that make commands connect to it through a proxy.
 func dataExample(t *testing.T, dir string) []string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -156,12 +156,12 @@ func dataExample(t *testing.T, dir string) []string {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		defer upstream.Close() // the response was forwarded
+		defer upstream.Close() // the response has been forwarded
 		client, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
-		defer client.Close() // likewise
+		defer client.Close() // the response has been forwarded
 		_, _ = io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n")
 		go func() { _, _ = io.Copy(upstream, buffered) }()
 		_, _ = io.Copy(client, upstream)

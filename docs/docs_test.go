@@ -78,7 +78,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 		if m := host.FindString(text); m != "" {
-			t.Errorf("%s: machine-specific path %q", path, m)
+			t.Errorf("%s: path %q exists only on one machine", path, m)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package examples_test builds the example plugins in modules of their own, as
+// Package examples_test builds the example plugins in separate modules, as
 // an external author would, and runs them under a host.
 package examples_test
 

@@ -75,7 +75,7 @@ func series(values ...float64) string {
 	return out.String()
 }
 
-// TestPrograms runs the programs in turn, each on what earlier ones wrote, and
+// TestPrograms runs the programs in order, on the output of earlier programs, and
 // checks that all of them print their usage when called without arguments.
 func TestPrograms(t *testing.T) {
 	t.Parallel()

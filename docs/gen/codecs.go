@@ -97,8 +97,8 @@ func yes(b bool) string {
 const zstdPage = `
 ## Levels of zstd
 
-Levels correspond to libzstd's levels. Up to level 9, each level compresses to about libzstd's size
-at half of its speed or more. Level 10 is the strongest, and slow. Levels 4 to 9, and level 3 for
+Levels correspond to libzstd's levels. Up to level 9, chunks are about as large as libzstd's, and
+encoding is at least half as fast. Level 10 is the strongest, and slow. Levels 4 to 9, and level 3 for
 small chunks, use an encoder of this project; the other levels use encoders from klauspost/compress.
 
 | level | encoder |
@@ -131,12 +131,12 @@ fletcher32 is read in either byte order.
 ` + hdf5Rows(list) + `
 ## Values of variable length
 
-Between steps, texts and bytes of variable length consist of four-byte offsets and data, in the
-layout of ` + "`Values`" + ` in core/codec/driver. The object codecs (vlen-utf8, vlen-bytes, vlen-array,
-json2, msgpack2, categorize) convert them to the stored bytes. In Python, lists of json2 and
-msgpack2 may contain anything; here a null, a number or an object among texts is an error that names
-the element. After delta, fixedscaleoffset and categorize, which do not preserve the shape, the list
-of a chunk has one dimension, as numcodecs writes it.
+Between codecs, strings and byte strings of variable length consist of four-byte offsets and data, in
+the layout of ` + "`Values`" + ` in core/codec/driver. The object codecs (vlen-utf8, vlen-bytes, vlen-array,
+json2, msgpack2, categorize) convert them to the stored bytes. In Python, lists of json2 and msgpack2
+can contain any values; in nczarr a null, a number or an object in a list of strings causes an error
+that names the element. After delta, fixedscaleoffset and categorize, which do not preserve the
+shape, the list of a chunk has one dimension, as numcodecs writes it.
 
 ## Element types
 

@@ -149,12 +149,12 @@ func (t *tool) checks() (string, error) {
 func configuration() string {
 	var page strings.Builder
 	page.WriteString("# Configuration\n\n" + note)
-	page.WriteString(`Configuration files are TOML. These files are read in order, and a later one overrides single keys of
-an earlier one:
+	page.WriteString(`Configuration files are in TOML format. The following files are read in this order. A key in a later
+file overrides the same key in an earlier file:
 
 1. the user's file, ` + "`$XDG_CONFIG_HOME/nczarr/config.toml` or else `~/.config/nczarr/config.toml`" + `
 2. the file that ` + "`$NCZARR_CONFIG`" + ` names
-3. the file of ` + "`--config`" + `
+3. the file named by ` + "`--config`" + `
 
 An unknown key is an error that states the file, the line and the most similar known key. Relative
 paths are relative to the file. A file has at most 64 KiB, and a line at most 2 KiB.
@@ -187,7 +187,7 @@ func errorKinds() string {
 	var page strings.Builder
 	page.WriteString("# Errors\n\n" + note)
 	page.WriteString("Every error has one of these kinds. `errors.Is(err, ncerr.ErrNotFound)` tests for a kind, also if\nthe error comes from a plugin process. " +
-		"Kinds are values of the plugin protocol: new ones are\nappended, and numbers never change.\n\n" +
+		"Kinds are values of the plugin protocol: new kinds are\nappended, and their numbers never change.\n\n" +
 		"| kind | number | meaning | netCDF code | gRPC code | exit code of nczctl |\n|---|---|---|---|---|---|\n")
 	for _, r := range ncerr.Table() {
 		fmt.Fprintf(&page, "| `%s` | %d | %s | %s %d | %d | %d |\n", r.Name, r.Kind, r.Meaning, r.NCName, r.NC, r.GRPC, r.Exit)

@@ -110,8 +110,8 @@ func (s *store) List(ctx context.Context, prefix string, o *driver.ListOptions) 
 	}
 }
 
-// Flush replaces the file by a rename, so that it is always complete. If several
-// handles create the store at once, the first one to link its file succeeds.
+// Flush replaces the file with a rename, so that the file is always complete. If several
+// handles create the store concurrently, the first one to link its file succeeds.
 func (s *store) Flush(ctx context.Context) error {
 	if !s.spec.Mode.Writable() {
 		return nil

@@ -1,5 +1,5 @@
-// Package bitrev implements a codec that reverses the bits of every byte, for
-// data of old instruments.
+// Package bitrev implements a codec that reverses the bits of every byte, as in
+// data from old instruments.
 package bitrev
 
 import (
