@@ -237,8 +237,16 @@ func typeLabel(dtype any) string {
 // tables returns the tables for the page, each followed by its notes.
 func (m *matrix) tables() string {
 	var out strings.Builder
-	for _, s := range []struct{ name, title string }{{"layouts", "layout"}, {"typesNCZarr", "type, in NCZarr"}, {"types", "type, in pure Zarr"}, {"chunks", "chunks"}, {"codecs", "codecs, in order of encoding"},
-		{"typesV3", "type, in Zarr v3"}, {"chunksV3", "chunks, in Zarr v3"}, {"codecsV3", "codecs, in Zarr v3"}} {
+	for _, s := range []struct{ name, title string }{
+		{"layouts", "layout"},
+		{"typesNCZarr", "type, in NCZarr"},
+		{"types", "type, in pure Zarr"},
+		{"chunks", "chunks"},
+		{"codecs", "codecs, in order of encoding"},
+		{"typesV3", "type, in Zarr v3"},
+		{"chunksV3", "chunks, in Zarr v3"},
+		{"codecsV3", "codecs, in Zarr v3"},
+	} {
 		rows := map[string]bool{}
 		for c := range m.outcomes {
 			if c.section == s.name {

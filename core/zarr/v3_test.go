@@ -74,8 +74,8 @@ func TestV3Arrays(t *testing.T) {
 			"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
 			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, a.ShardShape(0), a.ShardShape(1)) }, "[1 1] [{[4 6] false true false} {[2 3] false false false}] [2 2] [2 3]",
 		},
-		`"fill_value": null`: {func(a *zarr.Array) any { return fmt.Sprint(a.Fill, a.HasFill, len(a.Warnings)) }, "[0 0] true 1"},
-		`"data_type": "string", "fill_value": null, "codecs": ["vlen-utf8"]`:                                                  {func(a *zarr.Array) any { return fmt.Sprint(a.Fill, a.HasFill, len(a.Warnings)) }, "[] true 1"},
+		`"fill_value": null`: {func(a *zarr.Array) any { return fmt.Sprintf("%v %t %d", a.Fill, a.HasFill, len(a.Warnings)) }, "[0 0] true 1"},
+		`"data_type": "string", "fill_value": null, "codecs": ["vlen-utf8"]`:                                                  {func(a *zarr.Array) any { return fmt.Sprintf("%v %t %d", a.Fill, a.HasFill, len(a.Warnings)) }, "[] true 1"},
 		`"data_type": "float32", "fill_value": "NaN"`:                                                                         {func(a *zarr.Array) any { return a.Fill }, []byte{0, 0, 0xc0, 0x7f}},
 		`"data_type": "float32", "fill_value": "0x7fc00001"`:                                                                  {func(a *zarr.Array) any { return a.Fill }, []byte{1, 0, 0xc0, 0x7f}},
 		`"data_type": "float16", "fill_value": "-Infinity"`:                                                                   {func(a *zarr.Array) any { return a.Fill }, []byte{0, 0xfc}},
