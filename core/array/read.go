@@ -8,6 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // Read reads sel, which lies in shape, into array, in native byte order. Elements
@@ -20,20 +21,30 @@ import (
 // changed, as shards do whenever one of their chunks is written, it retries several
 // times.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
-	a.source.Forget(false)
-	for try := range conflictTries {
+	err = a.retry(func() error {
 		absent, err = a.read(ctx, sel, shape, own, array, found)
-		if k := ncerr.KindOf(err); k != ncerr.ErrConflict && (k != ncerr.ErrNoObject || try > 0) {
-			break
-		}
-		a.source.Forget(true) // its information may be outdated
-	}
+		return err
+	})
 	return absent, err
 }
 
 // conflictTries is the number of times that a read is repeated because other writers
 // change what it reads each time.
 const conflictTries = 16
+
+// retry calls read, and calls it again if the information of the Source may have been
+// outdated.
+func (a *Array) retry(read func() error) (err error) {
+	a.source.Forget(false)
+	for try := range conflictTries {
+		err = read()
+		if k := ncerr.KindOf(err); k != ncerr.ErrConflict && (k != ncerr.ErrNoObject || try > 0) {
+			break
+		}
+		a.source.Forget(true)
+	}
+	return err
+}
 
 func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
 	t, err := a.newTransfer(sel, shape, array)
@@ -97,7 +108,7 @@ func (w *worker) get(ctx context.Context) error {
 			continue
 		}
 		n := w.group()
-		if err := w.getFrom(ctx, w.where[w.jobItem[w.base]].Map, w.reqs[w.base:w.base+n]); err != nil {
+		if err := w.t.a.get(ctx, w.where[w.jobItem[w.base]].Map, w.reqs[w.base:w.base+n], w.onGet, &w.err); err != nil {
 			return err
 		}
 		w.base += n
@@ -105,17 +116,18 @@ func (w *worker) get(ctx context.Context) error {
 	return w.err
 }
 
-func (w *worker) getFrom(ctx context.Context, m *zmap.Map, reqs []zmap.GetRequest) error {
-	if w.t.a.env.BatchGets && len(reqs) > 1 {
-		return m.GetMany(ctx, reqs, w.onGet)
+// get sends requests to m. It stops when sink has set *failed.
+func (a *Array) get(ctx context.Context, m *zmap.Map, reqs []zmap.GetRequest, sink driver.GetSink, failed *error) error {
+	if a.env.BatchGets && len(reqs) > 1 {
+		return m.GetMany(ctx, reqs, sink)
 	}
 	for k := range reqs {
 		data, info, err := m.Get(ctx, reqs[k].Key, &reqs[k].Opts, reqs[k].Alloc)
 		if ncerr.IsContext(err) {
 			return err
 		}
-		if w.onGet(k, data, info, err); w.err != nil {
-			return w.err
+		if sink(k, data, info, err); *failed != nil {
+			return *failed
 		}
 	}
 	return nil
@@ -165,16 +177,16 @@ func (w *worker) requestWhole(i int) {
 // pass. Requests carry it, so that a store that does not report sizes in advance is not
 // read beyond it.
 func (w *worker) maxStored(i int) int64 {
-	n := max(1, w.t.a.pipe.MaxInput(w.where[i].FilterMask))
+	n := w.t.a.maxStored(w.where[i].FilterMask)
 	if w.t.room < w.t.size {
 		n = min(n, w.t.room)
 	}
 	return n
 }
 
-// tooLong returns the error for a stored chunk that exceeds the limit of its request.
-func (w *worker) tooLong(i int) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk exceeds the maximum of %d bytes for its codecs", w.maxStored(i))
+// tooLong returns the error for a stored chunk of more than most bytes.
+func tooLong(most int64) error {
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk exceeds the maximum of %d bytes for its codecs", most)
 }
 
 // addRequest adds a request for item i to the batch.
@@ -196,16 +208,28 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Required:
 		w.t.absent.Store(true)
 		w.fillItem(it)
-	case ncerr.KindOf(err) == ncerr.ErrNotFound:
-		w.failItem(i, "read", ncerr.New(ncerr.ErrNoObject, "", "", err))
 	case ncerr.KindOf(err) == ncerr.ErrLimit && w.postpone(i):
-	case ncerr.KindOf(err) == ncerr.ErrLimit && at.Range == nil && it.cut.N == 0:
-		w.failItem(i, "read", w.tooLong(i))
-	case ncerr.KindOf(err) == ncerr.ErrRange:
-		w.failItem(i, "read", ncerr.New(ncerr.ErrCorrupt, "", zmap.Path(at.Key), err))
-	default:
+	case ncerr.KindOf(err) == ncerr.ErrLimit && it.cut.N > 0:
 		w.failItem(i, "read", err)
+	default:
+		w.failItem(i, "read", readError(at, w.maxStored(i), err))
 	}
+}
+
+// readError returns the error for a chunk whose request, for at most most bytes, failed
+// with err.
+func readError(at *manifest.Location, most int64, err error) error {
+	switch ncerr.KindOf(err) {
+	case ncerr.ErrNotFound:
+		return ncerr.New(ncerr.ErrNoObject, "", "", err)
+	case ncerr.ErrLimit:
+		if at.Range == nil {
+			return tooLong(most)
+		}
+	case ncerr.ErrRange:
+		return ncerr.New(ncerr.ErrCorrupt, "", zmap.Path(at.Key), err)
+	}
+	return err
 }
 
 // decode decodes the chunks that were read and copies them to the slab.
@@ -285,10 +309,7 @@ func (w *worker) decoded(k int, out []byte, err error) {
 		return
 	}
 	if err != nil {
-		if !ncerr.IsContext(err) { // err names the codec instead of the chunk
-			err = ncerr.New(ncerr.KindOf(err), "", "", err)
-		}
-		w.failItem(i, "read", err)
+		w.failItem(i, "read", decodeError(err))
 		return
 	}
 	if w.t.varies {
@@ -298,10 +319,19 @@ func (w *worker) decoded(k int, out []byte, err error) {
 	w.place(i, &w.items[i], out)
 }
 
+// decodeError returns the error for a chunk that failed to decode with err, which names
+// the codec instead of the chunk.
+func decodeError(err error) error {
+	if ncerr.IsContext(err) {
+		return err
+	}
+	return ncerr.New(ncerr.KindOf(err), "", "", err)
+}
+
 // place scatters the decoded bytes of item i.
 func (w *worker) place(i int, it *item, out []byte) {
 	if int64(len(out)) != w.t.size {
-		w.failItem(i, "read", w.t.wrongSize(len(out)))
+		w.failItem(i, "read", w.t.a.wrongSize(len(out)))
 		return
 	}
 	if it.direct != nil && same(out, it.direct) {

@@ -81,7 +81,7 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 		var err error
 		switch {
 		case ch.TooLong:
-			err = w.tooLong(ch.Tag)
+			err = tooLong(w.maxStored(ch.Tag))
 		case ch.Exists:
 			err = w.readTexts(ctx, ch.Old)
 		default:

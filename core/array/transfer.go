@@ -57,15 +57,11 @@ func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*t
 	if t.plan, err = chunk.NewPlan(t.sel, a.meta.Chunks); err != nil {
 		return nil, err
 	}
-	bytes := int64(batchBytes)
-	if !a.pipe.Local() {
-		bytes = processBatchBytes
-	}
 	size := int64(a.meta.DType.Size)
 	if t.varies {
 		size = AssumedElementSize
 	}
-	t.batch = min(batchMax, max(1, bytes/(t.elements*size)))
+	t.batch = a.batch(t.elements * size)
 	return t, nil
 }
 
@@ -80,6 +76,15 @@ func (t *transfer) group(unit []int64) (err error) {
 // maxUnit is the maximum number of chunks of a unit that are processed together. A unit
 // with more is stored several times.
 const maxUnit = 1 << 16
+
+// batch returns the number of chunks in a batch. The output of each has size bytes.
+func (a *Array) batch(size int64) int64 {
+	bytes := int64(batchBytes)
+	if !a.pipe.Local() {
+		bytes = processBatchBytes
+	}
+	return min(batchMax, max(1, bytes/size))
+}
 
 // run runs workers until the plan is complete, a worker fails or ctx is done.
 func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {

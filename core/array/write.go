@@ -128,14 +128,14 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		ch.New = w.decodeBuf(&w.items[k])
 		switch {
 		case ch.TooLong:
-			return changeError(ch, w.tooLong(ch.Tag))
+			return changeError(ch, tooLong(w.maxStored(ch.Tag)))
 		case !ch.Exists:
 			if ch.Part || !w.t.plan.Whole(it.proj) {
 				chunk.Repeat(ch.New, w.t.fill)
 			}
 		case w.t.a.pipe.Empty():
 			if int64(len(ch.Old)) != w.t.size {
-				return changeError(ch, w.t.wrongSize(len(ch.Old)))
+				return changeError(ch, w.t.a.wrongSize(len(ch.Old)))
 			}
 			copy(ch.New, ch.Old)
 		default:
@@ -149,7 +149,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		case err != nil:
 			return changeError(ch, err)
 		case int64(len(out)) != w.t.size:
-			return changeError(ch, w.t.wrongSize(len(out)))
+			return changeError(ch, w.t.a.wrongSize(len(out)))
 		case !same(out, ch.New):
 			copy(ch.New, out)
 		}
@@ -255,6 +255,6 @@ func changeError(ch *manifest.Change, err error) error {
 }
 
 // wrongSize returns the error for a decoded chunk of n bytes.
-func (t *transfer) wrongSize(n int) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, but its shape requires %d", n, t.size)
+func (a *Array) wrongSize(n int) error {
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, but its shape requires %d", n, a.size)
 }

@@ -1,0 +1,231 @@
+package array
+
+import (
+	"context"
+	"runtime"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/manifest"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Encoded is a chunk in its stored form.
+type Encoded struct {
+	Index []int64 // position in the grid
+	// Data is the stored chunk, or nil if the chunk does not exist. ReadEncoded reuses
+	// its memory.
+	Data []byte
+	// FilterMask has bit i set if codec i of the chain was not applied to the chunk.
+	FilterMask uint32
+
+	buf []byte
+}
+
+// EncodedBatches returns the number of chunks to read from an array and to write to
+// another at a time, and the number of such batches to process concurrently. Together
+// they hold at most memory bytes, or one chunk. Both arrays have the same chunk shape
+// and codecs.
+func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
+	stored := from.maxStored(0)
+	chunks = max(1, min(from.batch(from.size), (memory/2-from.size)/stored))
+	for _, a := range []*Array{from, to} {
+		n := a.env.Concurrency(stored)
+		if (a.env.BatchGets || !a.pipe.Local()) && a.env.Workers <= 0 {
+			n = max(n, processWorkers*runtime.GOMAXPROCS(0))
+		}
+		workers = max(workers, int64(n))
+	}
+	workers = min(workers, memory/(chunks*stored+from.size), from.env.MaxChunk/max(from.size, 1))
+	return chunks, max(1, workers)
+}
+
+// maxStored returns the maximum size in bytes of a stored chunk.
+func (a *Array) maxStored(mask uint32) int64 { return max(1, a.pipe.MaxInput(mask)) }
+
+// ReadEncoded sets the fields of chunks, whose Index is set, to the stored chunks. If
+// verify is set, it also decodes each chunk, to check it. The elements of the array have
+// a fixed size. absent reports whether any chunk is missing. Errors and retries are
+// those of [Array.Read].
+func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool) (absent bool, err error) {
+	err = a.retry(func() error {
+		r := &encodedRead{a: a, chunks: chunks, where: make([]manifest.Location, len(chunks))}
+		err := r.read(ctx)
+		if err == nil && verify {
+			err = r.verify(ctx)
+		}
+		absent = r.absent
+		return err
+	})
+	return absent, err
+}
+
+// encodedRead is the state of one ReadEncoded.
+type encodedRead struct {
+	a      *Array
+	chunks []Encoded
+	where  []manifest.Location
+	item   []int // chunk of each request or job
+	absent bool
+	err    error
+}
+
+func (r *encodedRead) fail(i int, err error) {
+	if r.err == nil {
+		r.err = ncerr.Wrap("read", zmap.Path(r.where[i].Key), err)
+	}
+}
+
+func (r *encodedRead) read(ctx context.Context) error {
+	indexes := make([][]int64, len(r.chunks))
+	for i := range r.chunks {
+		indexes[i] = r.chunks[i].Index
+	}
+	if err := r.a.source.Locate(ctx, indexes, r.where); err != nil {
+		return err
+	}
+	var reqs []zmap.GetRequest
+	for i := range r.chunks {
+		ch, at := &r.chunks[i], &r.where[i]
+		ch.Data, ch.FilterMask = at.Inline, at.FilterMask
+		switch {
+		case at.Absent:
+			r.absent = r.absent || at.Key != ""
+		case at.Inline == nil:
+			reqs = append(reqs, zmap.GetRequest{Key: at.Key, Alloc: r.alloc(i), Opts: driver.GetOptions{Range: at.Range, IfMatch: at.Version, Limit: r.a.maxStored(at.FilterMask)}})
+			r.item = append(r.item, i)
+		}
+	}
+	for base := 0; base < len(reqs); {
+		m, n := r.where[r.item[base]].Map, 1
+		for base+n < len(reqs) && r.where[r.item[base+n]].Map == m {
+			n++
+		}
+		got := func(k int, data []byte, _ zmap.Info, err error) { r.got(r.item[base+k], data, err) }
+		if err := r.a.get(ctx, m, reqs[base:base+n], got, &r.err); err != nil {
+			return err
+		}
+		base += n
+	}
+	for i := range r.chunks {
+		switch data := r.chunks[i].Data; {
+		case data == nil:
+		case int64(len(data)) > r.a.maxStored(r.where[i].FilterMask):
+			r.fail(i, tooLong(r.a.maxStored(r.where[i].FilterMask)))
+		case r.a.pipe.Empty() && int64(len(data)) != r.a.size:
+			r.fail(i, r.a.wrongSize(len(data)))
+		default:
+			r.a.source.Found()
+		}
+	}
+	if r.err != nil || r.a.source.SeparatorKnown() {
+		return r.err
+	}
+	return r.a.source.CheckMissing(ctx, indexes[:min(len(indexes), manifest.MissingMax)], r.a.env.Grid())
+}
+
+// alloc returns the memory for chunk i.
+func (r *encodedRead) alloc(i int) driver.Alloc {
+	return func(n int64) ([]byte, error) {
+		if most := r.a.maxStored(r.where[i].FilterMask); n > most { // a request with a range has no other limit
+			return nil, tooLong(most)
+		}
+		ch := &r.chunks[i]
+		ch.buf = resize(ch.buf, n)
+		return ch.buf, nil
+	}
+}
+
+// got handles the answer to the request for chunk i.
+func (r *encodedRead) got(i int, data []byte, err error) {
+	at := &r.where[i]
+	switch {
+	case err == nil && data == nil:
+		r.chunks[i].Data = []byte{}
+	case err == nil:
+		r.chunks[i].Data = data
+	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Required:
+		r.absent = true
+	default:
+		r.fail(i, readError(at, r.a.maxStored(at.FilterMask), err))
+	}
+}
+
+// verify decodes the chunks and checks the sizes of the results.
+func (r *encodedRead) verify(ctx context.Context) error {
+	pipe := r.a.pipe
+	if pipe.Empty() {
+		return nil
+	}
+	var jobs []codecdriver.Job
+	r.item = r.item[:0]
+	for i := range r.chunks {
+		if ch := &r.chunks[i]; ch.Data != nil {
+			jobs = append(jobs, codecdriver.Job{Src: ch.Data, Limit: r.a.size, Skip: ch.FilterMask, Shared: !pipe.Local()})
+			r.item = append(r.item, i)
+		}
+	}
+	step := len(jobs)
+	if pipe.Local() { // other batches are decoded at the same time
+		step = 1
+	}
+	for base := 0; base < len(jobs) && r.err == nil; base += step {
+		err := pipe.DecodeMany(ctx, jobs[base:base+step], func(k int, out []byte, err error) {
+			switch i := r.item[base+k]; {
+			case err != nil:
+				r.fail(i, decodeError(err))
+			case int64(len(out)) != r.a.size:
+				r.fail(i, r.a.wrongSize(len(out)))
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return r.err
+}
+
+// WriteEncoded stores the existing ones of chunks as they are. They were encoded with
+// the codecs of the array, without a FilterMask, and replace whole chunks. Errors are
+// those of [Array.Write].
+func (a *Array) WriteEncoded(ctx context.Context, chunks []Encoded) error {
+	target, err := manifest.AsWriter(a.source)
+	if err != nil {
+		return err
+	}
+	var changes []manifest.Change
+	for i := range chunks {
+		if chunks[i].Data != nil {
+			changes = append(changes, manifest.Change{Index: chunks[i].Index, Tag: i})
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return target.Update(ctx, changes, &encodedWrite{a, chunks})
+}
+
+// encodedWrite is the manifest.Editor of one WriteEncoded.
+type encodedWrite struct {
+	a      *Array
+	chunks []Encoded
+}
+
+// Plan implements manifest.Editor. All chunks are replaced as a whole.
+func (*encodedWrite) Plan([]manifest.Change) (grid []int64, batch int) { return nil, 0 }
+
+// Edit implements manifest.Editor.
+func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) error {
+	for _, ch := range changes {
+		c := &e.chunks[ch.Tag]
+		switch most := e.a.maxStored(0); {
+		case c.FilterMask != 0:
+			return changeError(ch, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has the filter mask %#x, but the array cannot store it", c.FilterMask))
+		case int64(len(c.Data)) > most:
+			return changeError(ch, tooLong(most))
+		}
+		ch.New = c.Data
+	}
+	return e.a.env.check(ctx)
+}

@@ -1,0 +1,37 @@
+package array
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/codec"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// All batches together stay within the memory, unless a single chunk needs more.
+func TestEncodedBatches(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{1, 100, 1 << 16, 1 << 22} {
+		for _, memory := range []int64{1, 1 << 16, 1 << 20, 64 << 20} {
+			for _, remote := range []bool{false, true} {
+				in := codecdriver.Spec{Kind: codecdriver.Array, DType: dtype.Type{Kind: dtype.Uint, Size: 1}, Shape: []int{int(size)}}
+				pipe, err := codec.Open(t.Context(), nil, in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := New(&Meta{DType: in.DType, Stored: in.DType, Chunks: []int64{size}}, nil, pipe, &Env{MaxChunk: 8 << 20, Remote: remote, InFlight: 64})
+				chunks, workers := EncodedBatches(a, a, memory)
+				if chunks < 1 || workers < 1 || workers*chunks > 1 && workers*(chunks+1)*size > memory {
+					t.Errorf("%d bytes, chunks of %d: %d workers with %d chunks", memory, size, workers, chunks)
+				}
+				if most := int64(64); workers > most || !remote && workers > int64(runtime.GOMAXPROCS(0)) || workers*size > 8<<20 {
+					t.Errorf("%d bytes, chunks of %d: %d workers", memory, size, workers)
+				}
+				if memory > 1<<22 && size <= 1<<16 && workers < min(2, int64(runtime.GOMAXPROCS(0))) {
+					t.Errorf("%d bytes, chunks of %d: %d workers do not overlap", memory, size, workers)
+				}
+			}
+		}
+	}
+}
