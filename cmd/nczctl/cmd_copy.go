@@ -24,6 +24,7 @@ type copyFlags struct {
 	round   string
 	vars    []string
 	skip    bool
+	blind   bool
 	memory  string
 	resume  bool
 }
@@ -36,6 +37,10 @@ func (a *app) newCopy() *cobra.Command {
 		Long: `Copy a dataset. The URL of the destination determines storage and format: x.zip
 is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3. Chunks,
 shards and codecs are kept unless flags change them; only Zarr v3 has shards.
+
+Chunks that are the same in the copy are not compressed again, but decoded once to
+check them. --no-verify omits this check and is faster, but copies damaged chunks
+without an error. --codec and -d compress all chunks again.
 
 A failed copy leaves nothing that looks like a complete dataset. With
 --overwrite, an existing dataset is kept until the copy is complete and on disk.
@@ -78,6 +83,7 @@ parameters of one.`,
 	fl.StringVar(&f.round, "quantize", "", "round float and double values, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy only these `variables` (names or paths)")
 	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read still fails the copy")
+	fl.BoolVar(&f.blind, "no-verify", false, "do not check chunks that are copied as they are stored; damaged ones are copied without an error")
 	fl.StringVar(&f.memory, "memory", "64MiB", "approximate amount of data to hold in memory, such as 64M or 1GiB")
 	fl.BoolVar(&f.resume, "resume-replace", false, "finish or undo a replacement of DST whose command died (it must not be running)")
 	f.create.add(c)
@@ -174,7 +180,7 @@ const minMemory = 64 << 10
 
 // options returns the copy options and the parsed -c and --shards.
 func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
-	o, specs := &nczarr.CopyOptions{}, []*chunkSpec(nil)
+	o, specs := &nczarr.CopyOptions{NoVerify: f.blind}, []*chunkSpec(nil)
 	size, err := config.ParseSize(f.memory)
 	if err == nil && size < minMemory {
 		err = fmt.Errorf("%s is less than the minimum of %s", size, config.Size(minMemory))

@@ -6,6 +6,10 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -24,14 +28,17 @@ type CopyOptions struct {
 	// have the shape chunks; a nil shape makes each chunk an object. If ok is false, the
 	// copy has the outermost shards of v if its format supports shards.
 	Shards func(v *Var, chunks []int64) (shape []int64, ok bool, err error)
-	// Codecs returns the codec chain for the copy of v; if ok is false, the copy has
-	// the chain of v.
+	// Codecs returns the codec chain for the copy of v, and chunks are encoded anew,
+	// even if v has the same chain. If ok is false, the copy has the chain of v.
 	Codecs func(v *Var) (chain []zarr.CodecSpec, ok bool, err error)
 	// Quantize returns the quantization for the copy of v. If ok is false, the values
 	// are copied as they are, without rounding them a second time.
 	Quantize func(v *Var) (q dtype.Quantization, ok bool, err error)
 	// Select reports whether to copy v; nil copies all variables.
 	Select func(v *Var) bool
+	// NoVerify copies chunks that need no conversion without decoding them. Damaged
+	// chunks are then copied without an error.
+	NoVerify bool
 	// Memory is the approximate maximum amount of data held in memory, in bytes; 0
 	// means 64 MiB.
 	Memory int64
@@ -42,7 +49,9 @@ type CopyOptions struct {
 
 // Copy copies everything below src into dst, which is usually the root of a new
 // dataset: dimensions, attributes, groups, variables and values. It converts what the
-// format of dst cannot represent, such as unlimited dimensions in pure Zarr. After an
+// format of dst cannot represent, such as unlimited dimensions in pure Zarr. Chunks that
+// are the same in src and dst keep their stored bytes; they are decoded once, to check
+// them, and not encoded. Copy reads one part of a variable while it writes another. After an
 // error the copy is incomplete and the caller should abort dst. Copy also fails if the
 // source was replaced in the meantime (see [Dataset.CheckUnchanged]).
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
@@ -56,25 +65,29 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	if err := c.group(ctx, dst, src); err != nil {
 		return err
 	}
-	for _, p := range c.pairs {
-		if err := c.data(ctx, p); err != nil {
-			return err
+	for i := range c.pairs {
+		if err := c.data(ctx, &c.pairs[i]); err != nil {
+			return ofVar(c.pairs[i].src, err)
 		}
 	}
 	return src.ds.CheckUnchanged(ctx)
 }
 
 type copier struct {
-	opts        CopyOptions
-	dims        map[*Dim]*Dim
-	pairs       []pair
+	opts  CopyOptions
+	dims  map[*Dim]*Dim
+	pairs []pair
+
+	mu          sync.Mutex // guards done, and is held while Progress is called
 	done, total int64
 }
 
-// pair is a variable, its copy, and the rounding to apply.
+// pair is a variable, its copy, the rounding to apply, and whether chunks are encoded
+// anew although the codecs may be the same.
 type pair struct {
 	dst, src *Var
 	quantize dtype.Quantization
+	recode   bool
 }
 
 // group copies the definitions of a group and its subgroups.
@@ -151,12 +164,13 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 			spec.Shards = shape
 		}
 	}
+	recode := false
 	if c.opts.Codecs != nil {
 		chain, ok, err := c.opts.Codecs(v)
 		if err != nil {
 			return err
 		}
-		if ok {
+		if recode = ok; ok {
 			spec.Codecs, dropped = chain, nil
 		}
 	}
@@ -170,7 +184,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	if len(dropped) > 0 {
 		dst.ds.log.Warn("left out codecs that require another element type", "path", v.Path(), "codecs", strings.Join(dropped, ","), "type", made.meta.DType.String())
 	}
-	c.pairs = append(c.pairs, pair{made, v, spec.Quantize})
+	c.pairs = append(c.pairs, pair{made, v, spec.Quantize, recode})
 	c.total += chunk.All(v.Shape()).Len() * v.elemBytes()
 	return nil
 }
@@ -298,40 +312,124 @@ func bound(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
 // in bytes of the longest, at least 1.
 func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
 	most := 1
-	err := v.blocks(v.Chunks(), memory, func(sel chunk.Selection) error {
-		return v.ReadParts(ctx, sel, func(_ chunk.Selection, part any) error {
+	b, err := v.blocks(v.All(), v.Chunks(), memory)
+	if err != nil {
+		return most, err
+	}
+	for i := range b.plan.Len() {
+		err := v.ReadParts(ctx, b.at(i), func(_ chunk.Selection, part any) error {
 			text, _ := part.([]string)
 			for _, s := range text {
 				most = max(most, len(s))
 			}
 			return nil
 		})
-	})
-	return most, err
+		if err != nil {
+			return most, err
+		}
+	}
+	return most, nil
 }
 
-// data copies the values of one variable block by block.
-func (c *copier) data(ctx context.Context, p pair) error {
-	var room any // reused for all blocks; the first block is the largest
-	return p.src.blocks(p.dst.Unit(c.opts.Memory), c.opts.Memory, func(sel chunk.Selection) error {
-		if room == nil {
-			room = p.src.NewSlice(sel.Len())
-		}
-		if err := c.block(ctx, p, sel, room); err != nil {
-			return ofVar(p.src, err)
-		}
-		c.done += sel.Len() * p.src.elemBytes()
-		if c.opts.Progress != nil {
-			c.opts.Progress(c.done, c.total)
-		}
+// data copies the values of one variable.
+func (c *copier) data(ctx context.Context, p *pair) error {
+	shape := p.src.Shape()
+	if slices.Contains(shape, 0) {
 		return nil
+	}
+	boxes := []chunk.Selection{chunk.All(shape)}
+	movable, err := p.movable(ctx)
+	if err != nil {
+		return err
+	}
+	if movable {
+		whole, edges := p.dst.split(shape)
+		if err := c.move(ctx, p, whole); err != nil {
+			return err
+		}
+		boxes = edges
+	}
+	for _, box := range boxes {
+		if err := c.recode(ctx, p, box); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recode copies the values of box, which begins between chunks of the copy.
+func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error {
+	workers := int64(1)
+	if p.nested() {
+		workers = 2 // one reads while the other writes
+	}
+	b, err := p.src.blocks(box, p.dst.Unit(c.opts.Memory/workers), c.opts.Memory/workers)
+	if err != nil {
+		return err
+	}
+	return parallel(ctx, workers, b.plan.Len(), func() func(context.Context, int64) error {
+		var room any // reused for all blocks of the worker
+		return func(ctx context.Context, i int64) error {
+			sel := b.at(i)
+			if room == nil || int64(dtype.Len(room)) < sel.Len() {
+				room = p.src.NewSlice(sel.Len())
+			}
+			err := c.block(ctx, p, sel, room)
+			if err == nil {
+				c.progress(sel.Len() * p.src.elemBytes())
+			}
+			return err
+		}
 	})
+}
+
+// nested reports whether the size of blocks does not matter: no chunk of the source is
+// in two chunks of the copy, and elements have a fixed size.
+func (p *pair) nested() bool {
+	to := p.dst.Chunks()
+	for d, n := range p.src.Chunks() {
+		if to[d]%n != 0 {
+			return false
+		}
+	}
+	return !p.src.varies()
+}
+
+// parallel calls functions that start returns with 0 to n-1, each of them in its own
+// goroutine, of which there are up to workers.
+func parallel(ctx context.Context, workers, n int64, start func() func(context.Context, int64) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	for range min(workers, n) {
+		g.Go(func() error {
+			work := start()
+			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := work(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// progress reports that n more bytes were copied.
+func (c *copier) progress(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done += n; c.opts.Progress != nil {
+		c.opts.Progress(c.done, c.total)
+	}
 }
 
 // block copies one block, using room as a buffer that is large enough. It does not
 // create chunks that are absent in the source if they read as the same values in the
 // copy, for netcdf-c as well.
-func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, room any) error {
+func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, room any) error {
 	var found, only []bool
 	buf := dtype.Slice(room, 0, int(sel.Len()))
 	if text, ok := room.([]string); ok {
@@ -349,29 +447,33 @@ func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, room an
 	return p.dst.write(ctx, sel, buf, p.quantize, only)
 }
 
-// blocks divides v into blocks of whole chunks of the given shape, of about memory
-// bytes, and calls f with each.
-func (v *Var) blocks(chunks []int64, memory int64, f func(chunk.Selection) error) error {
-	shape := v.Shape()
-	if slices.Contains(shape, 0) {
-		return nil
+// blocks are the parts of a box of a variable.
+type blocks struct {
+	start []int64 // of the box
+	plan  *chunk.Plan
+}
+
+// blocks divides box, which begins between chunks of the given shape, into blocks of
+// whole chunks, of about memory bytes each.
+func (v *Var) blocks(box chunk.Selection, chunks []int64, memory int64) (*blocks, error) {
+	count := slices.Clone(box.Count)
+	for d := range count {
+		count[d] = max(count[d], 1) // for the shape of a block
 	}
-	plan, err := chunk.NewPlan(chunk.All(shape), v.blockShape(chunks, shape, memory))
-	if err != nil {
-		return ncerr.Wrap("copy", v.Path(), err)
+	plan, err := chunk.NewPlan(chunk.All(box.Count), v.blockShape(chunks, count, memory))
+	return &blocks{box.Start, plan}, ncerr.Wrap("copy", v.Path(), err)
+}
+
+// at returns block i.
+func (b *blocks) at(i int64) chunk.Selection {
+	proj := make(chunk.Projection, len(b.start))
+	b.plan.At(i, proj)
+	sel := chunk.Selection{Start: slices.Clone(b.start), Count: make([]int64, len(b.start))}
+	for d, s := range proj {
+		sel.Start[d] += s.Out
+		sel.Count[d] = s.N
 	}
-	proj := make(chunk.Projection, len(shape))
-	for i := range plan.Len() {
-		plan.At(i, proj)
-		sel := chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
-		for d, s := range proj {
-			sel.Start[d], sel.Count[d] = s.Out, s.N
-		}
-		if err := f(sel); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sel
 }
 
 // blockShape returns a block shape of whole chunks. It combines as many chunks along

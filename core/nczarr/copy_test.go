@@ -11,6 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/filters/delta"
+	"github.com/seed-695719ce/nczarr/filters/shuffle"
 )
 
 // document returns the .zarray of an array of two elements in chunks of two.
@@ -181,4 +182,28 @@ func TestCopyOfHalfPrecisionDeltas(t *testing.T) {
 		t.Fatal(want, err)
 	}
 	expect(t, copyOf(t, src, "mem:dst#mode=zarr", o, nil), "v", want)
+}
+
+// shuffle without an element size has groups of four bytes, and 0 is the size of the
+// elements. A copy always states the size, so chunks move only if it is the same.
+func TestCopyOfUnstatedSizes(t *testing.T) {
+	t.Parallel()
+	o := memory(shuffle.Provider())
+	objects := map[string]string{".zgroup": `{"zarr_format": 2}`}
+	for name, params := range map[string]string{"none": "", "zero": `, "elementsize": 0`, "two": `, "elementsize": 2`, "eight": `, "elementsize": 8`} {
+		objects[name+"/.zarray"] = document("<i8", "0", "C", `[{"id": "shuffle"`+params+`}]`)
+		objects[name+"/0"] = "abcdefghijklmnop"
+	}
+	store(t, o, "src", objects)
+	src := open(t, "mem:src#mode=zarr", o)
+	for _, mode := range []string{"zarr", "nczarr", "zarr,v3"} {
+		dst := copyOf(t, src, "mem:"+mode+"#mode="+mode, o, nil)
+		for _, v := range src.Root().Vars() {
+			want, err := nczarr.Get[int64](t.Context(), v, v.All())
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, dst, v.Name(), want)
+		}
+	}
 }

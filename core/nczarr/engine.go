@@ -165,18 +165,26 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 // shape is the variable's shape after growth. If only is not nil, it selects the chunks
 // to write, in C order.
 func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from array.Slab, only []bool) error {
+	a, err := v.beginWrite(ctx)
+	if err == nil {
+		err = a.Write(ctx, sel, shape, from, only)
+	}
+	return ncerr.Wrap("write", v.Path(), err)
+}
+
+// beginWrite prepares the dataset for a write of v's chunks and returns the array.
+func (v *Var) beginWrite(ctx context.Context) (*array.Array, error) {
 	a, err := v.open(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = v.group.ds.nameVar(ctx, v)
 	}
-	if err := v.group.ds.nameVar(ctx, v); err != nil {
-		return ncerr.Wrap("write", v.Path(), err)
+	if err == nil {
+		err = v.claimNode(ctx)
 	}
-	if err := v.claimNode(ctx); err != nil {
-		return ncerr.Wrap("write", v.Path(), err)
+	if err == nil {
+		v.group.ds.wrote.Store(true)
 	}
-	v.group.ds.wrote.Store(true)
-	return ncerr.Wrap("write", v.Path(), a.Write(ctx, sel, shape, from, only))
+	return a, err
 }
 
 // reach raises the lengths in shape to the largest that writes of this process may have

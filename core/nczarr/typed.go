@@ -225,14 +225,8 @@ func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
 // write is Write with the rounding to apply and the chunks to write (nil means all).
 func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization, only []bool) error {
 	ds := v.group.ds
-	if !ds.Writable() {
-		return ncerr.New(ncerr.ErrReadOnly, "write", v.Path(), nil)
-	}
-	if err := v.alterable("write"); err != nil {
+	if err := v.writable(); err != nil {
 		return err
-	}
-	if _, err := manifest.AsWriter(v.source()); err != nil { // before anything is written
-		return ncerr.Wrap("write", v.Path(), err)
 	}
 	shape, err := v.grown(sel)
 	if err == nil {
@@ -267,6 +261,19 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	}
 	end(err)
 	return err
+}
+
+// writable fails if the chunks of v cannot be changed. Call it before anything is
+// written.
+func (v *Var) writable() error {
+	if !v.group.ds.Writable() {
+		return ncerr.New(ncerr.ErrReadOnly, "write", v.Path(), nil)
+	}
+	if err := v.alterable("write"); err != nil {
+		return err
+	}
+	_, err := manifest.AsWriter(v.source())
+	return ncerr.Wrap("write", v.Path(), err)
 }
 
 // encode returns src in its stored form, rounded as q specifies. It returns src's own

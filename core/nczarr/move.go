@@ -1,0 +1,226 @@
+package nczarr
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/seed-695719ce/nczarr/core/array"
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/codec"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// movable reports whether the stored chunks of p.src are chunks of p.dst with the same
+// values, so that they can be copied without encoding them. Otherwise the values are
+// copied.
+func (p *pair) movable(ctx context.Context) (bool, error) {
+	a, b := p.src, p.dst
+	switch {
+	case p.recode, p.quantize.Mode != dtype.QuantizeNone:
+	case a.Rank() == 0, a.in != nil, b.in != nil: // a scalar has its own form in each layout
+	case a.converts(), a.meta.DType != b.meta.DType:
+	case !slices.Equal(a.meta.Chunks, b.meta.Chunks), !slices.Equal(a.meta.Transpose, b.meta.Transpose):
+	case !slices.Equal(a.Shape(), b.Shape()), a.ownShape() != nil, b.ownShape() != nil:
+	case a.meta.Shards != nil, b.meta.Shards != nil: // a shard is put once, with all its chunks
+	case !b.defined: // it may have chunks
+	case !a.sameFill(b), b.AbsentMisreadByNetCDF():
+	default:
+		return sameCodecs(ctx, a, b)
+	}
+	return false, nil
+}
+
+// converts reports whether reading v's values into a slice of its own Go type converts
+// or checks them.
+func (v *Var) converts() bool {
+	_, t, ok := dtype.View(v.NewSlice(0))
+	return !ok || t.WithOrder(v.meta.DType.Order) != v.asNumber()
+}
+
+// sameCodecs reports whether a and b have the same codecs with equal parameters.
+func sameCodecs(ctx context.Context, a, b *Var) (bool, error) {
+	opened, err := a.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	if _, err := b.open(ctx); err != nil || len(a.meta.Codecs) != len(b.meta.Codecs) {
+		return false, err
+	}
+	codecs, specs := b.group.ds.Codecs(), opened.Specs()
+	for i, c := range a.meta.Codecs {
+		if !sameCodec(codecs, c, b.meta.Codecs[i], specs[i].DType.Size) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// sameCodec reports whether two codecs with input elements of size bytes are the same.
+func sameCodec(codecs codec.Catalog, x, y zarr.CodecSpec, size int) bool {
+	d, known := codecs.Find(x.ID)
+	if x.ID != y.ID && !(known && d.Has(y.ID)) {
+		return false
+	}
+	a, okA := boundParams(&d, x.Params, size)
+	b, okB := boundParams(&d, y.Params, size)
+	return okA && okB && reflect.DeepEqual(a, b)
+}
+
+// boundParams returns parameters with the default values of absent ones, and the actual
+// size of the elements for a size of 0. It returns false for invalid parameters.
+func boundParams(d *codecdriver.Description, text json.RawMessage, size int) (map[string]any, bool) {
+	decode := func(text []byte, to any) bool {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		return dec.Decode(to) == nil
+	}
+	params := make(map[string]any)
+	if len(text) > 0 && !decode(text, &params) {
+		return nil, false
+	}
+	delete(params, "id")
+	for _, p := range d.Params {
+		value := params[p.Name]
+		switch {
+		case value != nil || p.Default == "":
+		case p.Type == codecdriver.TextParam || p.Type == codecdriver.DTypeParam:
+			value = p.Default
+		case !decode([]byte(p.Default), &value):
+			return nil, false
+		}
+		if p.Input == codecdriver.InputSize && value == json.Number("0") {
+			value = json.Number(strconv.Itoa(size))
+		}
+		if value != nil {
+			params[p.Name] = value
+		} else {
+			delete(params, p.Name)
+		}
+	}
+	return params, true
+}
+
+// split divides an array of v's shape into the chunks that end within the unlimited
+// dimensions, and boxes of all others. Those may contain anything beyond the shape, which
+// must not reappear when a dimension of the copy grows.
+func (v *Var) split(shape []int64) (whole chunk.Selection, edges []chunk.Selection) {
+	whole = chunk.All(shape)
+	for d, dim := range v.dims {
+		rest := shape[d] % v.meta.Chunks[d]
+		if !dim.unlimited || rest == 0 {
+			continue
+		}
+		edge := chunk.Selection{Start: slices.Clone(whole.Start), Count: slices.Clone(whole.Count)}
+		edge.Start[d], edge.Count[d] = shape[d]-rest, rest
+		if whole.Count[d] -= rest; edge.Len() > 0 {
+			edges = append(edges, edge)
+		}
+	}
+	return whole, edges
+}
+
+// move copies the stored chunks of box, which begins and ends between chunks or at the
+// edge of the array.
+func (c *copier) move(ctx context.Context, p *pair, box chunk.Selection) error {
+	from, err := p.src.open(ctx)
+	if err != nil {
+		return err
+	}
+	to, err := p.dst.open(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := chunk.NewPlan(box, p.src.meta.Chunks)
+	if err != nil {
+		return ncerr.Wrap("copy", p.src.Path(), err)
+	}
+	n, workers := array.EncodedBatches(from, to, c.opts.Memory)
+	return parallel(ctx, workers, (plan.Len()+n-1)/n, func() func(context.Context, int64) error {
+		m := &mover{c: c, pair: p, plan: plan, chunks: make([]array.Encoded, n)}
+		for i := range m.chunks {
+			m.chunks[i].Index = make([]int64, plan.Rank())
+		}
+		return func(ctx context.Context, i int64) error { return m.batch(ctx, i*n, min(i*n+n, plan.Len())) }
+	})
+}
+
+// mover copies one batch of chunks at a time and reuses its memory.
+type mover struct {
+	c *copier
+	*pair
+	plan   *chunk.Plan
+	chunks []array.Encoded
+}
+
+// batch copies the chunks first to last-1 of the plan.
+func (m *mover) batch(ctx context.Context, first, last int64) error {
+	chunks, proj, size := m.chunks[:last-first], make(chunk.Projection, m.plan.Rank()), int64(0)
+	for i := range chunks {
+		m.plan.At(first+int64(i), proj)
+		n := m.src.elemBytes()
+		for d, s := range proj {
+			chunks[i].Index[d] = s.Index
+			n *= s.N
+		}
+		size += n
+	}
+	if err := m.src.readEncoded(ctx, chunks, !m.c.opts.NoVerify); err != nil {
+		return err
+	}
+	for i := range chunks {
+		if ch := &chunks[i]; ch.Data != nil && ch.FilterMask != 0 {
+			sel := m.src.chunkAt(ch.Index)
+			if err := m.c.block(ctx, m.pair, sel, m.src.NewSlice(sel.Len())); err != nil {
+				return err
+			}
+			ch.Data = nil
+		}
+	}
+	if err := m.dst.writeEncoded(ctx, chunks); err != nil {
+		return err
+	}
+	m.c.progress(size)
+	return nil
+}
+
+// chunkAt returns the elements of the chunk at a position in the grid.
+func (v *Var) chunkAt(index []int64) chunk.Selection {
+	sel := chunk.All(v.Shape())
+	for d, n := range index {
+		sel.Start[d] = n * v.meta.Chunks[d]
+		sel.Count[d] = min(v.meta.Chunks[d], sel.Count[d]-sel.Start[d])
+	}
+	return sel
+}
+
+// readEncoded reads stored chunks; see [array.Array.ReadEncoded].
+func (v *Var) readEncoded(ctx context.Context, chunks []array.Encoded, verify bool) error {
+	a, err := v.open(ctx)
+	if err != nil {
+		return err
+	}
+	absent, err := a.ReadEncoded(ctx, chunks, verify)
+	if err == nil && absent {
+		err = v.wasAbsent(ctx)
+	}
+	return ncerr.Wrap("read", v.Path(), err)
+}
+
+// writeEncoded stores chunks as they are; see [array.Array.WriteEncoded].
+func (v *Var) writeEncoded(ctx context.Context, chunks []array.Encoded) error {
+	if err := v.writable(); err != nil {
+		return err
+	}
+	a, err := v.beginWrite(ctx)
+	if err == nil {
+		err = a.WriteEncoded(ctx, chunks)
+	}
+	return ncerr.Wrap("write", v.Path(), err)
+}

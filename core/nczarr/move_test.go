@@ -1,0 +1,440 @@
+package nczarr_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/manifest"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// marked is a codec that appends a byte. When it decodes, it accepts two values of the
+// byte; it encodes one of them. So a chunk with the other one was not encoded here.
+type marked struct{ encoded, decoded *atomic.Int64 }
+
+const ours, theirs = "O", "F"
+
+func newMarked() marked { return marked{new(atomic.Int64), new(atomic.Int64)} }
+
+func (marked) Describe() []codecdriver.Description {
+	return []codecdriver.Description{{ID: "marked", Aliases: []string{"also_marked"}, Encode: true, Decode: true, Params: []codecdriver.Param{
+		{Name: "n", Type: codecdriver.IntParam, Default: "1"}, {Name: "kind", Type: codecdriver.TextParam, Default: "a"}, {Name: "size", Type: codecdriver.IntParam, Default: "0", Input: codecdriver.InputSize},
+	}}}
+}
+
+func (c marked) Open(_ string, _ json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+	return c, codecdriver.Spec{Kind: codecdriver.Blob, DType: in.DType, MaxBytes: in.MaxBytes + 1}, nil
+}
+
+func (c marked) Encode(_ context.Context, dst, src []byte) (int, error) {
+	c.encoded.Add(1)
+	return copy(dst[copy(dst, src):], ours) + len(src), nil
+}
+
+func (c marked) Decode(_ context.Context, dst, src []byte) (int, error) {
+	c.decoded.Add(1)
+	if s := string(src); !strings.HasSuffix(s, ours) && !strings.HasSuffix(s, theirs) {
+		return 0, ncerr.New(ncerr.ErrCorrupt, "", "", errors.New("bad last byte"))
+	}
+	return copy(dst, src[:len(src)-1]), nil
+}
+
+// markedArray returns the objects of an array v of five two-byte elements in chunks of
+// two, of which the second does not exist.
+func markedArray(dtype, codecs string) map[string]string {
+	doc := document(dtype, "9", "C", codecs)
+	return map[string]string{
+		".zgroup": `{"zarr_format": 2}`, "v/.zarray": strings.Replace(doc, `"shape": [2]`, `"shape": [5]`, 1),
+		"v/0": "\x01\x00\x02\x00" + theirs, "v/2": "\x05\x00\x06\x00" + theirs,
+	}
+}
+
+const markedChain = `[{"id": "marked"}]`
+
+// chunksOf returns the chunks of v in a store in memory.
+func chunksOf(t *testing.T, o *nczarr.Options, name string) map[string]string {
+	t.Helper()
+	opener, err := o.Registry.Driver("mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := opener.Open(t.Context(), driver.OpenSpec{Path: name, Mode: driver.Read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunks := map[string]string{}
+	for _, key := range keys(t, o, name, "v/") {
+		body, _, err := m.Get(t.Context(), "v/"+key, &driver.GetOptions{}, driver.Heap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks[key] = string(body)
+	}
+	return chunks
+}
+
+// A copy moves the stored bytes of chunks, decodes each once to check it, and leaves
+// absent chunks absent. What has to change is encoded.
+func TestCopyMovesChunks(t *testing.T) {
+	t.Parallel()
+	moved := map[string]string{"0": "\x01\x00\x02\x00" + theirs, "2": "\x05\x00\x06\x00" + theirs}
+	encoded := map[string]string{"0": "\x01\x00\x02\x00" + ours, "2": "\x05\x00\x09\x00" + ours}
+	for name, c := range map[string]struct {
+		dtype, codecs, mode string
+		opts                nczarr.CopyOptions
+		want                map[string]string
+		encoded, decoded    int64
+	}{
+		"moved":                {"<i2", markedChain, "zarr", nczarr.CopyOptions{}, moved, 0, 2},
+		"moved to NCZarr":      {"<i2", markedChain, "nczarr", nczarr.CopyOptions{}, moved, 0, 2},
+		"default parameters":   {"<i2", `[{"id": "marked", "n": 1, "kind": "a"}]`, "zarr", nczarr.CopyOptions{}, moved, 0, 2},
+		"moved without checks": {"<i2", markedChain, "zarr", nczarr.CopyOptions{NoVerify: true}, moved, 0, 0},
+		"little memory":        {"<i2", markedChain, "zarr", nczarr.CopyOptions{Memory: 1}, moved, 0, 2},
+		"encoded anew": {"<i2", markedChain, "zarr", nczarr.CopyOptions{Codecs: func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) {
+			return v.Codecs(), true, nil
+		}}, encoded, 2, 2},
+		"other codecs": {"<i2", markedChain, "zarr", nczarr.CopyOptions{Codecs: func(*nczarr.Var) ([]zarr.CodecSpec, bool, error) {
+			return nil, true, nil
+		}}, map[string]string{"0": "\x01\x00\x02\x00", "2": "\x05\x00\x09\x00"}, 0, 2},
+		"other chunks": {"<i2", markedChain, "zarr", nczarr.CopyOptions{Chunks: func(*nczarr.Var) ([]int64, error) {
+			return []int64{4}, nil
+		}}, map[string]string{"0": "\x01\x00\x02\x00\x09\x00\x09\x00" + ours, "1": "\x05\x00\x09\x00\x09\x00\x09\x00" + ours}, 2, 2},
+		"converted elements": {"<f2", markedChain, "zarr", nczarr.CopyOptions{}, map[string]string{
+			"0": "\x01\x00\x02\x00" + ours, "1": "\x00\x00\x00\x00" + ours, "2": "\x05\x00\x00\x00" + ours,
+		}, 3, 2},
+		"misread by netcdf-c": {">i2", markedChain, "nczarr", nczarr.CopyOptions{}, map[string]string{
+			"0": "\x01\x00\x02\x00" + ours, "1": "\x00\x09\x00\x09" + ours, "2": "\x05\x00\x00\x09" + ours,
+		}, 3, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			codec := newMarked()
+			o := memory(codec)
+			objects := markedArray(c.dtype, c.codecs)
+			if c.dtype == "<f2" {
+				objects["v/.zarray"] = strings.Replace(objects["v/.zarray"], `"fill_value": 9`, `"fill_value": 0`, 1)
+			}
+			store(t, o, "src", objects)
+			src := open(t, "mem:src#mode=zarr", o)
+			dst := create(t, "mem:dst#mode="+c.mode, o)
+			var done, total int64
+			c.opts.Progress = func(d, n int64) { done, total = d, n }
+			if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), &c.opts); err != nil {
+				t.Fatal(err)
+			}
+			closeDataset(t, dst)
+			if got := chunksOf(t, o, "dst"); !maps.Equal(got, c.want) {
+				t.Errorf("want %q, got %q", c.want, got)
+			}
+			if e, d := codec.encoded.Load(), codec.decoded.Load(); e != c.encoded || d != c.decoded {
+				t.Errorf("want %d encoded and %d decoded, got %d and %d", c.encoded, c.decoded, e, d)
+			}
+			if done != 10 || total != 10 {
+				t.Errorf("progress: %d of %d", done, total)
+			}
+		})
+	}
+}
+
+// Chunks that extend beyond an unlimited dimension are encoded, because what they
+// contain there would appear when the dimension grows.
+func TestCopyDropsWhatIsBeyond(t *testing.T) {
+	t.Parallel()
+	codec := newMarked()
+	o := memory(codec)
+	src := create(t, "mem:src", o)
+	a, b, c := dim(t, src.Root(), "a", 3, true), dim(t, src.Root(), "b", 3, false), dim(t, src.Root(), "c", 3, true)
+	v := define(t, src.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{a, b, c}, Chunks: []int64{2, 2, 2}, Codecs: []zarr.CodecSpec{{ID: "marked"}}})
+	values := make([]int8, 27)
+	for i := range values {
+		values[i] = int8(i)
+	}
+	write(t, v, v.All(), values)
+	for key, chunk := range chunksOf(t, o, "src") {
+		chunk = strings.ReplaceAll(chunk[:8], "\x81", "X") + theirs // \x81 is the fill value
+		if _, err := src.Map().Put(t.Context(), "v/"+key, driver.Bytes(chunk), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeDataset(t, src)
+	copyOf(t, open(t, "mem:src", o), "mem:dst", o, nil)
+	for key, chunk := range chunksOf(t, o, "dst") {
+		inner := !strings.HasPrefix(key, "1.") && !strings.HasSuffix(key, ".1")
+		if got := strings.HasSuffix(chunk, theirs); got != inner {
+			t.Errorf("chunk %s: moved is %v", key, got)
+		}
+		if !inner && strings.Contains(chunk, "X") {
+			t.Errorf("chunk %s: %q", key, chunk)
+		}
+	}
+	expect(t, open(t, "mem:dst", o), "v", values)
+}
+
+// A damaged chunk fails the copy, unless checks are disabled. The size of a chunk
+// without codecs is always checked.
+func TestCopyOfDamagedChunks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		codecs, chunk string
+		noVerify      bool
+		want          string
+	}{
+		"damaged":                  {markedChain, "\x01\x00\x02\x00?", false, "bad last byte"},
+		"too short":                {markedChain, "\x01\x00\x02" + theirs, false, "3 bytes"},
+		"too long":                 {markedChain, strings.Repeat("x", 5000) + theirs, false, "exceeds the maximum"},
+		"without check":            {markedChain, "\x01\x00\x02\x00?", true, ""},
+		"too long, no check":       {markedChain, strings.Repeat("x", 5000) + theirs, true, "exceeds the maximum"},
+		"no codecs":                {"null", "\x01\x00\x02\x00?", false, "bytes"},
+		"no codecs, without check": {"null", "\x01\x00\x02\x00?", true, "bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := memory(newMarked())
+			objects := markedArray("<i2", c.codecs)
+			delete(objects, "v/2")
+			objects["v/0"] = c.chunk
+			store(t, o, "src", objects)
+			dst := create(t, "mem:dst#mode=zarr", o)
+			err := nczarr.Copy(t.Context(), dst.Root(), open(t, "mem:src#mode=zarr", o).Root(), &nczarr.CopyOptions{NoVerify: c.noVerify})
+			if c.want == "" {
+				closeDataset(t, dst)
+				if got := chunksOf(t, o, "dst"); err != nil || got["0"] != c.chunk {
+					t.Errorf("got %q, %v", got, err)
+				}
+				return
+			}
+			if ncerr.KindOf(err) != ncerr.ErrCorrupt || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "v/0") {
+				t.Errorf("want an error about v/0 with %q, got %v", c.want, err)
+			}
+			if got := keys(t, o, "dst", "v/"); got != nil {
+				t.Errorf("chunks in the copy: %v", got)
+			}
+		})
+	}
+}
+
+// A copy moves chunks from every Location, and encodes those with a filter mask.
+func TestCopyOfLocations(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		at   manifest.Location
+		want string
+		kind ncerr.Kind
+	}{
+		"inline":      {manifest.Location{Inline: []byte("\x01\x00\x02\x00" + theirs)}, "\x01\x00\x02\x00" + theirs, 0},
+		"filter mask": {manifest.Location{Inline: []byte("\x01\x00\x02\x00"), FilterMask: 1}, "\x01\x00\x02\x00" + ours, 0},
+		"absent":      {manifest.Location{Absent: true}, "", 0},
+		"not there":   {manifest.Location{Key: "none"}, "", 0},
+		"a part":      {manifest.Location{Key: "many", Range: &driver.Range{Offset: 2, Length: 5}}, "\x01\x00\x02\x00" + theirs, 0},
+		"required":    {manifest.Location{Key: "none", Required: true}, "", ncerr.ErrNoObject},
+		"beyond":      {manifest.Location{Key: "many", Range: &driver.Range{Offset: 20, Length: 5}}, "", ncerr.ErrCorrupt},
+		"long part":   {manifest.Location{Key: "long", Range: &driver.Range{Length: 5000}}, "", ncerr.ErrLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := inMemory(newMarked())
+			objects := markedArray("<i2", markedChain)
+			objects["many"], objects["long"] = ".."+objects["v/0"]+"..", strings.Repeat("x", 5000)
+			store(t, o, "src", objects)
+			src := open(t, "mem:src#mode=zarr", o)
+			if c.at.Key != "" {
+				c.at.Map = src.Map()
+			}
+			variable(t, src, "v").SetSource(table{c.at, {Absent: true}, {Absent: true}})
+			dst := create(t, "mem:dst#mode=zarr", o)
+			err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil)
+			if ncerr.KindOf(err) != c.kind {
+				t.Fatalf("want %v, got %v", c.kind, err)
+			}
+			want := map[string]string{}
+			if c.want != "" {
+				want["0"] = c.want
+			}
+			if got := chunksOf(t, o, "dst"); !maps.Equal(got, want) {
+				t.Errorf("want %q, got %q", want, got)
+			}
+		})
+	}
+}
+
+// observed calls a function before each Get and Put.
+type observed struct {
+	driver.Opener
+	call func(ctx context.Context, op, path, key string)
+}
+
+type observedMap struct {
+	driver.Map
+	w    observed
+	path string
+}
+
+func (w observed) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := w.Opener.Open(ctx, spec)
+	return &observedMap{m, w, spec.Path}, err
+}
+
+func (m *observedMap) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	m.w.call(ctx, "get", m.path, key)
+	return m.Map.Get(ctx, key, opts, alloc)
+}
+
+func (m *observedMap) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	m.w.call(ctx, "put", m.path, key)
+	return m.Map.Put(ctx, key, body, opts)
+}
+
+func observe(call func(ctx context.Context, op, path, key string)) *nczarr.Options {
+	opener := observed{memmap.NewOpener(), call}
+	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{opener}, newMarked()), SingleWriter: true, Workers: 2}
+}
+
+// makeMarked creates a dataset with n chunks of 16 bytes and the codec marked.
+func makeMarked(t *testing.T, url string, o *nczarr.Options, n int64) {
+	t.Helper()
+	ds := create(t, url, o)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{dim(t, ds.Root(), "x", 4*n, false)}, Chunks: []int64{4}, Codecs: []zarr.CodecSpec{{ID: "marked"}}})
+	values := make([]int32, 4*n)
+	for i := range values {
+		values[i] = int32(i)
+	}
+	write(t, v, v.All(), values)
+	closeDataset(t, ds)
+}
+
+// anew makes a copy encode all chunks.
+func anew(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return v.Codecs(), true, nil }
+
+// A copy requests each chunk once and stores it once.
+func TestRequestsOfACopy(t *testing.T) {
+	t.Parallel()
+	for name, codecs := range map[string]func(*nczarr.Var) ([]zarr.CodecSpec, bool, error){"moved": nil, "encoded": anew} {
+		var mu sync.Mutex
+		calls := map[string]int{}
+		o := observe(func(_ context.Context, op, path, key string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.HasPrefix(key, "v/") && !strings.Contains(key, ".z") {
+				calls[op+" "+path]++
+			}
+		})
+		makeMarked(t, "mem:src", o, 200)
+		clear(calls)
+		dst := create(t, "mem:dst", o)
+		if err := nczarr.Copy(t.Context(), dst.Root(), open(t, "mem:src", o).Root(), &nczarr.CopyOptions{Codecs: codecs}); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]int{"get src": 200, "put dst": 200}; !maps.Equal(calls, want) {
+			t.Errorf("%s: want %v, got %v", name, want, calls)
+		}
+	}
+}
+
+// A copy reads the next chunks while it stores others: a store in which the first put
+// waits for a later get receives it.
+func TestCopyReadsWhileItWrites(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]*nczarr.CopyOptions{"moved": {Memory: 1 << 20}, "encoded": {Memory: 4096, Codecs: anew}} {
+		var armed, stored atomic.Bool
+		later := make(chan struct{})
+		closeLater := sync.OnceFunc(func() { close(later) })
+		o := observe(func(ctx context.Context, op, path, key string) {
+			if !armed.Load() || !strings.HasPrefix(key, "v/") || strings.Contains(key, ".z") {
+				return
+			}
+			switch op + " " + path {
+			case "put dst":
+				if stored.CompareAndSwap(false, true) {
+					select {
+					case <-later:
+					case <-ctx.Done():
+					}
+				}
+			case "get src":
+				if stored.Load() {
+					closeLater()
+				}
+			}
+		})
+		makeMarked(t, "mem:src", o, 640)
+		dst := create(t, "mem:dst", o)
+		src := open(t, "mem:src", o)
+		armed.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // reached only by a copy that fails the test
+		defer cancel()
+		if err := nczarr.Copy(ctx, dst.Root(), src.Root(), opts); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A cancelled copy ends with the error of the context.
+func TestCancelledCopy(t *testing.T) {
+	t.Parallel()
+	for name, codecs := range map[string]func(*nczarr.Var) ([]zarr.CodecSpec, bool, error){"moved": nil, "encoded": anew} {
+		o := memory(newMarked())
+		makeMarked(t, "mem:src", o, 640)
+		dst := create(t, "mem:dst", o)
+		ctx, cancel := context.WithCancel(t.Context())
+		opts := &nczarr.CopyOptions{Codecs: codecs, Memory: 1024, Progress: func(int64, int64) { cancel() }}
+		err := nczarr.Copy(ctx, dst.Root(), open(t, "mem:src", o).Root(), opts)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if n := len(keys(t, o, "dst", "v/")); n == 0 || n == 640 {
+			t.Errorf("%s: %d chunks", name, n)
+		}
+	}
+}
+
+// An array whose stored shape is shorter than its dimension is not moved: its last
+// chunk contains anything beyond that shape.
+func TestCopyOfAShortArray(t *testing.T) {
+	t.Parallel()
+	o := memory(newMarked())
+	ds := create(t, "mem:src", o)
+	x := dim(t, ds.Root(), "x", 0, true)
+	spec := func() *nczarr.VarSpec {
+		return &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Codecs: []zarr.CodecSpec{{ID: "marked"}}, Fill: []int16{9}}
+	}
+	define(t, ds.Root(), "v", spec())
+	long := define(t, ds.Root(), "long", spec())
+	write(t, long, slab(0, 4), []int16{1, 2, 3, 4})
+	closeDataset(t, ds)
+	ds = update(t, "mem:src", o)
+	for i, content := range []string{"\x01\x00\x02\x00", "\x03\x00\x04\x00"} {
+		if _, err := ds.Map().Put(t.Context(), fmt.Sprintf("v/%d", i), driver.Bytes(content+theirs), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body, _, err := ds.Map().ReadAll(t.Context(), "v/.zarray", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ds.Map().Put(t.Context(), "v/.zarray", driver.Bytes(strings.Replace(string(body), "[4]", "[1]", 1)), nil); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	src := open(t, "mem:src", o)
+	copied := copyOf(t, src, "mem:dst", o, nil)
+	expect(t, copied, "v", []int16{1, 9, 9, 9})
+	for key, c := range chunksOf(t, o, "dst") {
+		if strings.HasSuffix(c, theirs) {
+			t.Errorf("chunk %s was moved", key)
+		}
+	}
+}
