@@ -16,9 +16,12 @@ type CopyOptions struct {
 	// Shards returns the shape of the shards of the copy of v. nil keeps that of v if the
 	// format of dst has shards; an empty slice makes each chunk an object.
 	Shards func(v *Var) []int64
-	// Codecs returns the codecs of the copy of v. nil keeps the codecs of v; an empty
-	// slice stores chunks without codecs.
+	// Codecs returns the codecs of the copy of v, and its chunks are encoded anew. nil
+	// keeps the codecs of v; an empty slice stores chunks without codecs.
 	Codecs func(v *Var) []Codec
+	// NoVerify copies chunks that need no conversion without decoding them. Damaged
+	// chunks are then copied without an error.
+	NoVerify bool
 	// Progress is called after each block with the number of bytes written and the
 	// total number to write, both before compression.
 	Progress func(done, total int64)
@@ -29,12 +32,15 @@ type CopyOptions struct {
 // may be nil. Copy holds about 64 MiB of data at a time. After an error the copy is
 // incomplete.
 //
+// Chunks that are the same in both datasets keep their stored bytes: they are decoded
+// once, to check them, and not encoded.
+//
 // Errors: those of [Group.DefineVar], [Read] and [Write], and [ErrConflict] if the
 // source is replaced during the copy.
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	c := &nczarr.CopyOptions{}
 	if o != nil {
-		c.Progress = o.Progress
+		c.Progress, c.NoVerify = o.Progress, o.NoVerify
 		if o.Select != nil {
 			c.Select = func(v *nczarr.Var) bool { return o.Select(&Var{v}) }
 		}
