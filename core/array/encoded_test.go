@@ -1,9 +1,10 @@
-package array
+package array_test
 
 import (
 	"runtime"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/array"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -20,8 +21,8 @@ func TestEncodedBatches(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := New(&Meta{DType: in.DType, Stored: in.DType, Chunks: []int64{size}}, nil, pipe, &Env{MaxChunk: 8 << 20, Remote: remote, InFlight: 64})
-				chunks, workers := EncodedBatches(a, a, memory)
+				a := array.New(&array.Meta{DType: in.DType, Stored: in.DType, Chunks: []int64{size}}, nil, pipe, &array.Env{MaxChunk: 8 << 20, Remote: remote, InFlight: 64})
+				chunks, workers := array.EncodedBatches(a, a, memory)
 				if chunks < 1 || workers < 1 || workers*chunks > 1 && workers*(chunks+1)*size > memory {
 					t.Errorf("%d bytes, chunks of %d: %d workers with %d chunks", memory, size, workers, chunks)
 				}

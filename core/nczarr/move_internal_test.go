@@ -91,10 +91,13 @@ func TestMovable(t *testing.T) {
 // and the size of the elements, are.
 func TestSameCodec(t *testing.T) {
 	t.Parallel()
-	codecs := codec.Catalog{{ID: "zip", Aliases: []string{"old.zip"}, Params: []codecdriver.Param{
-		{Name: "level", Type: codecdriver.IntParam, Default: "1"}, {Name: "mode", Type: codecdriver.TextParam, Default: "fast"}, {Name: "free", Type: codecdriver.IntParam},
+	params := []codecdriver.Param{
+		{Name: "level", Type: codecdriver.IntParam, Default: "1"},
+		{Name: "mode", Type: codecdriver.TextParam, Default: "fast"},
+		{Name: "free", Type: codecdriver.IntParam},
 		{Name: "size", Type: codecdriver.IntParam, Default: "4", Input: codecdriver.InputSize},
-	}}}
+	}
+	codecs := codec.Catalog{{ID: "zip", Aliases: []string{"old.zip"}, Params: params}}
 	spec := func(id, params string) zarr.CodecSpec { return zarr.CodecSpec{ID: id, Params: json.RawMessage(params)} }
 	for _, c := range []struct {
 		a, b zarr.CodecSpec
