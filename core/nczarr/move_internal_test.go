@@ -40,10 +40,14 @@ func twoVars(t *testing.T) *pair {
 func TestMovable(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(p *pair){
-		"":                       func(*pair) {},
-		"encode anew":            func(p *pair) { p.recode = true },
-		"rounding":               func(p *pair) { p.quantize.Mode = dtype.BitRound },
-		"scalar":                 func(p *pair) { p.src.dims = nil },
+		"":            func(*pair) {},
+		"encode anew": func(p *pair) { p.recode = true },
+		"rounding":    func(p *pair) { p.quantize.Mode = dtype.BitRound },
+		"scalar": func(p *pair) {
+			for _, v := range []*Var{p.src, p.dst} {
+				v.dims, v.meta.Shape, v.meta.Chunks = nil, nil, nil
+			}
+		},
 		"field of a source":      func(p *pair) { p.src.in = &record{dtype: p.src.meta.DType} },
 		"field of a destination": func(p *pair) { p.dst.in = &record{dtype: p.src.meta.DType} },
 		"conversion": func(p *pair) {
@@ -52,8 +56,10 @@ func TestMovable(t *testing.T) {
 		"text": func(p *pair) {
 			p.src.nc, p.src.meta.DType, p.dst.meta.DType = dtype.NCString, dtype.Type{Kind: dtype.Bytes, Size: 4}, dtype.Type{Kind: dtype.Bytes, Size: 4}
 		},
-		"type":                    func(p *pair) { p.dst.meta.DType.Kind = dtype.Uint },
-		"byte order":              func(p *pair) { p.dst.meta.DType.Order = dtype.Big },
+		"type": func(p *pair) { p.dst.meta.DType.Kind = dtype.Uint },
+		"byte order": func(p *pair) {
+			p.src.meta.DType.Order, p.src.meta.Fill = dtype.Big, []byte{0, 0, 0, 7}
+		},
 		"chunk shape":             func(p *pair) { p.dst.meta.Chunks = []int64{1, 4} },
 		"stored dimensions":       func(p *pair) { p.dst.meta.Chunks = []int64{2, 2, 1} },
 		"memory order":            func(p *pair) { p.dst.meta.Transpose = []int{1, 0} },
