@@ -43,7 +43,7 @@ group: g {
    q =
   1, 2, 3,
   4, 5, 255 ;
-  } // variables of group g
+  } // group g
 }
 `
 
