@@ -2,12 +2,14 @@ package interop_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -91,10 +93,18 @@ func (d *disk) attach(t *testing.T, image, options string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// detach unmounts the image. A child of another test that has not yet executed its
+// program may still have a file there open.
 func (d *disk) detach(t *testing.T) {
 	t.Helper()
-	if err := unix.Unmount(d.mount, 0); err != nil {
-		t.Fatal(err)
+	for deadline := time.Now().Add(killpoint.Patience); ; time.Sleep(5 * time.Millisecond) {
+		err := unix.Unmount(d.mount, 0)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }
 
