@@ -77,7 +77,7 @@ func TestUploadWithoutID(t *testing.T) {
 			fmt.Fprint(w, "<InitiateMultipartUploadResult>"+doc+"</InitiateMultipartUploadResult>")
 		})
 		_, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{})
-		if ncerr.KindOf(err) != ncerr.ErrIO || !strings.Contains(err.Error(), "without an id") || len(asked) != 1 {
+		if ncerr.KindOf(err) != ncerr.ErrIO || !strings.Contains(err.Error(), "has no id") || len(asked) != 1 {
 			t.Errorf("%q: %v after %q", doc, err, asked)
 		}
 	}
