@@ -219,8 +219,8 @@ func (s *settings) get(ctx context.Context, w *work, reg registry, chunkSize, ca
 }
 
 // chunkShape returns the shape of the chunks for a kind of work, and the number of
-// chunks per row of chunks: two, or one if each chunk is to be contiguous in the
-// array's memory.
+// chunks along a row: two, or one if each chunk must be contiguous in the array's
+// memory.
 func chunkShape(kind string, chunkSize int) (chunks []int64, perRow int64) {
 	if kind == "one run" {
 		return []int64{1, int64(chunkSize)}, 1

@@ -152,7 +152,7 @@ func (p *Pipeline) push(s driver.Spec, id string, i, n int) error {
 		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "the output spec has a negative size"), id, i, n)
 	}
 	if in := p.specs[0].MaxBytes; (s.MaxBytes-expansionSlack)/maxExpansion > in {
-		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "the output spec says that a chunk of %d bytes becomes up to %d bytes, more than %d times as many", in, s.MaxBytes, maxExpansion), id, i, n)
+		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "the output spec allows %d bytes for a chunk of %d bytes, more than %d times as many", s.MaxBytes, in, maxExpansion), id, i, n)
 	}
 	p.specs = append(p.specs, s)
 	p.widest = max(p.widest, s.MaxBytes)

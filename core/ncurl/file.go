@@ -267,6 +267,6 @@ func (p *parser) mem(storage string) error {
 		return p.bad(errors.New("mode=bytes reads a file, not memory"))
 	}
 	p.loc.Path = name
-	p.setStorage(DriverMem, "", "the scheme mem: stands for the memory of this process")
+	p.setStorage(DriverMem, "", "the scheme mem: selects the memory of this process")
 	return nil
 }

@@ -64,7 +64,7 @@ func (p *parser) readFragment() error {
 	if p.in.scheme == schemeS3 || p.in.scheme == schemeGS3 {
 		before := showParams(params)
 		params = append(params, Param{keyMode, p.in.scheme})
-		p.step("scheme", before, showParams(params), "the scheme "+p.in.scheme+": stands for mode="+p.in.scheme)
+		p.step("scheme", before, showParams(params), "the scheme "+p.in.scheme+": means mode="+p.in.scheme)
 	}
 	params = p.expand(p.modernise(params))
 	params, err := p.merge(params)

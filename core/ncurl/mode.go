@@ -66,7 +66,7 @@ func legacyMode(mode string) string {
 	return mode
 }
 
-// macro returns the mode values that a key without a value stands for, or nil. It
+// macro returns the mode values that a key without a value expands to, or nil. It
 // follows the manual of netcdf-c; the code of netcdf-c drops all values except the
 // first.
 func macro(key string) []string {

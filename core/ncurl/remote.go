@@ -115,7 +115,7 @@ func (p *parser) webLogin() {
 
 // ownServer reports whether an rc section names the scheme, host and port of the URL
 // and the connection is safe for a login: https, or this machine. A section without
-// a scheme stands for https.
+// a scheme means https.
 func (p *parser) ownServer(section string) bool {
 	scheme, rest, ok := strings.Cut(section, "://")
 	if !ok {
@@ -149,7 +149,7 @@ func cleanURLPath(raw string) (string, error) {
 
 // bucketURL sets the Location for s3://bucket/key and gs3://bucket/key.
 func (p *parser) bucketURL(storage string) error {
-	p.setStorage(DriverS3, storage, "the scheme "+p.in.scheme+": stands for an object store")
+	p.setStorage(DriverS3, storage, "the scheme "+p.in.scheme+": selects an object store")
 	bucket := p.in.authority
 	if strings.ContainsAny(bucket, ":[") {
 		return p.bad(errors.New("a bucket has no port; write http://HOST:PORT/BUCKET/KEY#mode=s3, " +
@@ -167,7 +167,7 @@ func (p *parser) bucketURL(storage string) error {
 			return p.bad(errors.New("gs3 always uses Google's endpoint; use mode=s3 with aws.endpoint"))
 		}
 		site.kind, site.srv.host = siteGoogle, googleHost
-		p.step("endpoint", "", site.srv.String(), "gs3 stands for Google Cloud Storage")
+		p.step("endpoint", "", site.srv.String(), "gs3 selects Google Cloud Storage")
 		return p.setServer(site)
 	}
 	value, from := p.endpointSetting()

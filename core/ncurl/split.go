@@ -12,8 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// The schemes. The DAP schemes are recognized only so that their error says what they
-// are.
+// The schemes. The DAP schemes are recognized only so that they get an error of their own.
 const (
 	schemePath  = "" // a plain path
 	schemeFile  = "file"

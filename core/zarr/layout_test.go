@@ -133,7 +133,7 @@ func TestSpellings(t *testing.T) {
 	quoted := func(s string) string { return fmt.Sprintf("%q", s) }
 	for _, c := range []struct {
 		layout       zarr.Layout
-		group, array map[string]string // %s is the placeholder for the block
+		group, array map[string]string // %s is replaced with the block
 	}{
 		{zarr.LayoutNewest, map[string]string{".zgroup": zg, ".zattrs": `{"_nczarr_group": %s}`}, map[string]string{".zarray": za, ".zattrs": `{"_nczarr_array": %s}`}},
 		{zarr.LayoutLower, map[string]string{".zgroup": with(zg, "_nczarr_group", "%s")}, map[string]string{".zarray": with(za, "_nczarr_array", "%s")}},

@@ -232,7 +232,7 @@ func TestPins(t *testing.T) {
 func TestUnfitFiles(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("needs file modes")
+		t.Skip("Windows has no file modes")
 	}
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"nczarr-driver-open": 0o777, "nczarr-driver-text": 0o755, "nczarr-driver-plain": 0o644, "nczarr-driver-": 0o755, "other": 0o755} {
