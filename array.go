@@ -35,7 +35,8 @@ func (a Array[T]) Index(index ...int64) int {
 func (a Array[T]) At(index ...int64) T { return a.Data[a.Index(index...)] }
 
 // Sub returns element i of the first dimension: an array with one dimension less. Its
-// Data shares memory with that of a; its Shape and Dims do not. It panics if i is out of range or a has no dimensions.
+// Data shares memory with that of a; its Shape and Dims do not. It panics if i is out
+// of range or if a has no dimensions.
 func (a Array[T]) Sub(i int64) Array[T] {
 	if len(a.Shape) == 0 || i < 0 || i >= a.Shape[0] {
 		panic(fmt.Sprintf("nczarr: index %d is out of range of an array with shape %v", i, a.Shape))

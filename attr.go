@@ -60,8 +60,8 @@ func (a Attr) String() string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(slice), "[]"), " ", ", ")
 }
 
-// Strings returns the text as one string, or the strings, in a new slice. Errors:
-// [ErrNoAttr], and [ErrBadType] for numbers.
+// Strings returns a new slice with the strings, or with the text as its only element.
+// Errors: [ErrNoAttr], and [ErrBadType] for numbers.
 func (a Attr) Strings() ([]string, error) {
 	switch v := a.Value.(type) {
 	case nil:
@@ -94,12 +94,12 @@ func (a Attr) Int64s() ([]int64, error) {
 	return numbers[int64](a)
 }
 
-// Float64 returns the only number. Errors are those of [Attr.Float64s], and
-// [ErrInvalid] if the attribute does not hold exactly one number.
+// Float64 returns the value of an attribute that holds one number. Errors are those of
+// [Attr.Float64s], and [ErrInvalid] if the number of values is not one.
 func (a Attr) Float64() (float64, error) { return only(a, a.Float64s) }
 
-// Int64 returns the only number. Errors are those of [Attr.Int64s], and [ErrInvalid] if
-// the attribute does not hold exactly one number.
+// Int64 returns the value of an attribute that holds one integer. Errors are those of
+// [Attr.Int64s], and [ErrInvalid] if the number of values is not one.
 func (a Attr) Int64() (int64, error) { return only(a, a.Int64s) }
 
 func numbers[T int64 | float64](a Attr) ([]T, error) {
@@ -140,7 +140,7 @@ func (a Attr) core() (nczarr.Attr, error) {
 	return nczarr.Attr{Name: a.Name, Type: nc, Value: cloned(slice)}, nil
 }
 
-// cloned returns a copy of a slice; it returns text unchanged.
+// cloned returns a copy of a slice. It returns text unchanged.
 func cloned(slice any) any {
 	v := reflect.ValueOf(slice)
 	if v.Kind() != reflect.Slice {
@@ -150,7 +150,7 @@ func cloned(slice any) any {
 }
 
 // sliceOf returns a slice of length 1 for a number, and text and slices unchanged. It
-// returns false if the type is not one that an attribute can hold.
+// returns false if an attribute cannot have a value of that type.
 func sliceOf(value any) (any, bool) {
 	switch v := value.(type) {
 	case int:
@@ -188,7 +188,7 @@ func sliceOf(value any) (any, bool) {
 	return value, ok
 }
 
-// first returns the first value of a slice; it returns text unchanged.
+// first returns the first value of a slice. It returns text unchanged.
 func first(slice any) any {
 	switch v := slice.(type) {
 	case []int8:

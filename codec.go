@@ -14,7 +14,7 @@ import (
 // Codec is one step of encoding a chunk: one of the types below, such as [Zstd] and
 // [Shuffle], or a [RawCodec]. The zero value of a field means the default of the codec.
 // Parameters are checked when a variable is defined; a number outside the range of its
-// field is [ErrInvalid]. The reference page codecs.md lists all codecs.
+// field causes [ErrInvalid]. The reference page codecs.md lists all codecs.
 type Codec interface {
 	// describe returns the id of the codec in Zarr v2 and its numeric parameters.
 	describe() (id string, params []param)
@@ -77,9 +77,9 @@ type BitRound struct {
 	KeepBits int `json:"keepbits"` // bits of the mantissa to keep: 0 to 23 for Float32, 0 to 52 for Float64
 }
 
-// RawCodec is any codec, named by its id in Zarr v2. Params holds its parameters: nil,
-// or a value that encoding/json encodes as an object. If that object has an id, it must
-// be ID.
+// RawCodec is a codec of any kind. ID is its id in Zarr v2. Params holds its
+// parameters: nil, or a value that encoding/json encodes as an object. If that object
+// has a member "id", its value must be ID.
 type RawCodec struct {
 	ID     string
 	Params any

@@ -16,10 +16,10 @@ import (
 )
 
 // Value is a coordinate value: a number, or a time. A time is a time.Time, a [Date] or
-// a text such as "2000-01-31 12:00". The parts after the year may be omitted, which
-// means the first moment: "2000-02" is the start of February. For the upper bound of
-// [Between], it means the last one. For [Exact], a text may also be a value of a
-// coordinate of strings.
+// a text such as "2000-01-31 12:00". If parts after the year are omitted, the text
+// means the first moment of the period: "2000-02" is the start of February. As the
+// upper bound of [Between], it means the last moment. With [Exact], a text may also be
+// a value of a coordinate of strings.
 type Value interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | uint64 | float32 | float64 | string | time.Time | Date
 }
@@ -41,13 +41,13 @@ func Nearest[T Value](value T) Selector { return search{nearest, []any{value}} }
 // result. Errors: [ErrRange] if no coordinate equals value, and those of Nearest.
 func Exact[T Value](value T) Selector { return search{equal, []any{value}} }
 
-// Between selects the positions whose coordinates are at least low and at most high,
-// which may be no positions. A text as high includes the whole year, month, day, hour,
-// minute or second that it names: Between("2000-02", "2000-02") selects February, and
-// Between("2000-02-10", "2000-02-20 12:00") includes the minute after noon. Coordinates may ascend or descend, and the result has the
-// order of the coordinate. Missing coordinates are allowed only at the end. Errors:
-// [ErrInvalid] if low is greater than high or the coordinate is not monotonic, and
-// those of [Nearest].
+// Between selects the positions whose coordinates are at least low and at most high.
+// The selection may be empty. A text as high includes the whole year, month, day, hour,
+// minute or second that it specifies: Between("2000-02", "2000-02") selects February,
+// and Between("2000-02-10", "2000-02-20 12:00") includes the minute after noon.
+// Coordinates may ascend or descend, and the result has the same order. Missing
+// coordinates are allowed only at the end. Errors: [ErrInvalid] if low is greater than
+// high or the coordinate is not monotonic, and those of [Nearest].
 func Between[T Value](low, high T) Selector { return search{between, []any{low, high}} }
 
 type searchKind uint8
@@ -186,8 +186,8 @@ type bound struct {
 	at int64
 }
 
-// closer returns the bound that is closer to p, and the first one in the variable if
-// both are equally distant. Either may be nil.
+// closer returns the bound that is closer to p. If both are equally distant, it returns
+// the one with the lower position. Either may be nil.
 func closer(low, high *bound, p point) *bound {
 	switch {
 	case low == nil:
@@ -202,8 +202,8 @@ func closer(low, high *bound, p point) *bound {
 	return high
 }
 
-// point is a coordinate value or a time, held without loss: a whole number of units (of
-// days for times) and the rest (nanoseconds for times).
+// point is an exact coordinate value or time: a whole number of units (of days for
+// times) and the rest (nanoseconds for times).
 type point struct {
 	whole   int64
 	over    uint64 // units beyond math.MaxInt64
@@ -254,7 +254,8 @@ func (p point) distance(o point) float64 {
 	return apart + (p.rest - o.rest)
 }
 
-// inside reports whether whole holds the whole units, because they fit in an int64.
+// inside reports whether whole is exact. It is not if the number of units is outside
+// the range of int64.
 func (p point) inside() bool { return p.day || math.Abs(p.rest) < 1<<63 }
 
 // rough returns p as an approximate float64.
@@ -321,7 +322,7 @@ func toNumber(value any, c *Var) (point, bool) {
 	return pointOf(x), true
 }
 
-// momentReader is reader for times.
+// momentReader is like reader, for times.
 func (s search) momentReader(c *Var) (wanted []point, read func(context.Context, selection) ([]point, error), err error) {
 	u, err := c.units()
 	if err != nil {
@@ -345,7 +346,7 @@ func (s search) momentReader(c *Var) (wanted []point, read func(context.Context,
 			ok = err == nil
 		}
 		if !ok {
-			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v: not a date in the calendar of %q, %s; a date is like 2000-01-31 or 2000-01-31 12:00", s, c.Path(), epoch.Calendar())
+			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v: the value is not a date in the calendar of %q, %s; valid forms are 2000-01-31 and 2000-01-31 12:00", s, c.Path(), epoch.Calendar())
 		}
 		wanted = append(wanted, moment(d))
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// CopyOptions change what [Copy] copies. The zero value keeps everything.
+// CopyOptions specifies what [Copy] copies and changes. The zero value copies
+// everything unchanged.
 type CopyOptions struct {
 	// Select reports whether a variable is copied.
 	Select func(v *Var) bool
@@ -16,8 +17,8 @@ type CopyOptions struct {
 	// Shards returns the shape of the shards of the copy of v. nil keeps that of v if the
 	// format of dst has shards; an empty slice makes each chunk an object.
 	Shards func(v *Var) []int64
-	// Codecs returns the codecs of the copy of v, and its chunks are encoded anew. nil
-	// keeps the codecs of v; an empty slice stores chunks without codecs.
+	// Codecs returns the codecs of the copy of v. All chunks are then encoded again.
+	// nil keeps the codecs of v; an empty slice stores chunks without codecs.
 	Codecs func(v *Var) []Codec
 	// NoVerify copies chunks that need no conversion without decoding them. Damaged
 	// chunks are then copied without an error.
@@ -28,12 +29,12 @@ type CopyOptions struct {
 }
 
 // Copy copies everything below src into dst: dimensions, attributes, groups, variables
-// and values. Both are usually the roots of datasets, the field Group of [Dataset]. o
-// may be nil. Copy holds about 64 MiB of data at a time. After an error the copy is
+// and values. Both are usually root groups: the field Group of a [Dataset]. o may be
+// nil. Copy uses about 64 MiB of memory for data. After an error the copy is
 // incomplete.
 //
-// Chunks that are the same in both datasets keep their stored bytes: they are decoded
-// once, to check them, and not encoded.
+// If the encoding of a variable does not change, its chunks are copied as stored. They
+// are decoded once, to check them.
 //
 // Errors: those of [Group.DefineVar], [Read] and [Write], and [ErrConflict] if the
 // source is replaced during the copy.

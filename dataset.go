@@ -54,7 +54,7 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 		ds, err = nczarr.Create(ctx, url, &c.CreateOptions)
 	}
 	if ncerr.KindOf(err) == ErrExists && !c.Force {
-		err = ncerr.Errorf(ErrExists, "", "", "%w (use the option Replace to replace a dataset, or Force to replace anything)", err)
+		err = ncerr.Errorf(ErrExists, "", "", "%w (the option Replace replaces a dataset, and Force replaces anything)", err)
 	}
 	return newDataset(ds, during("create", ncurl.Masked(url), err))
 }
@@ -76,8 +76,8 @@ type Problem struct {
 	Err  error  // the reason; it has a kind
 }
 
-// Problems returns the groups and variables that [Open] left out. They remain in the
-// store when the rest is written.
+// Problems returns the groups and variables that [Open] left out. A write preserves
+// them in the store.
 func (d *Dataset) Problems() []Problem {
 	var out []Problem
 	for _, p := range d.core.Problems() {
@@ -92,10 +92,10 @@ func (d *Dataset) Problems() []Problem {
 // errors of the store.
 func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 
-// Close stores everything written so far and releases the dataset. It releases the
-// dataset even if it fails. Written data is complete only if Close returns nil. If
-// Close fails, it removes a dataset that [Create] made and that was never flushed, as
-// [Dataset.Abort] does. Errors are those of [Dataset.Flush]. See also [Dataset.Finish].
+// Close stores everything written so far and releases the dataset, even if it fails.
+// Written data is complete only if Close returns nil. If Close fails, it removes a
+// dataset that [Create] made and that was never flushed, as [Dataset.Abort] does.
+// Errors are those of [Dataset.Flush]. See also [Dataset.Finish].
 func (d *Dataset) Close(ctx context.Context) error {
 	d.ended = true
 	err := d.core.Close(ctx)
@@ -106,8 +106,8 @@ func (d *Dataset) Close(ctx context.Context) error {
 }
 
 // Abort releases the dataset without storing metadata. It removes a dataset that
-// [Create] made and that was never flushed; an existing dataset that it would have
-// replaced remains. In a dataset opened with [Writable], chunks that are already stored
+// [Create] made and that was never flushed. An existing dataset that this one was to
+// replace remains. In a dataset opened with [Writable], chunks that are already stored
 // remain: overwritten values cannot be restored.
 func (d *Dataset) Abort(ctx context.Context) error {
 	d.ended = true

@@ -41,9 +41,9 @@
 //
 // Written data is complete in the store when [Dataset.Close] returns nil. The deferred
 // call of [Dataset.Finish] above closes the dataset if the function succeeds and aborts
-// it if the function fails. It assigns an error of Close to err. Aborting removes the
-// dataset that [Create] made. In a dataset opened with [Writable], chunks that are
-// already stored remain, including overwritten ones.
+// it if the function fails. It assigns an error of Close to err. Aborting removes a
+// dataset that [Create] made and that was never flushed. In a dataset opened with
+// [Writable], chunks that are already stored remain, including overwritten ones.
 //
 // # Errors
 //

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// TestErrorTexts checks that errors say what was attempted, on what, and why.
+// TestErrorTexts checks the messages of errors: the operation, its object and the
+// reason.
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -34,25 +35,25 @@ func TestErrorTexts(t *testing.T) {
 		{errorOf(ds.Dim("latt")), `find dimension "latt": no such dimension: did you mean "lat"?`},
 		{errorOf(temp.Coordinate("latt")), `find coordinate "/surface/temp": find dimension "latt": no such dimension: did you mean "lat"?`},
 		{errorOf(ds.DefineDim("n", -3)), `define "/n": invalid argument: the length -3 is not in the range 0 to 72057594037927936`},
-		{define(nczarr.VarSpec{}), `define "/w": wrong or unknown type: the field Type of the VarSpec is not one of Int8 to String`},
+		{define(nczarr.VarSpec{}), `define "/w": wrong or unknown type: the field Type of the VarSpec is not a valid type`},
 		{define(nczarr.VarSpec{Type: nczarr.Int8, Dims: []string{"latt"}}), `define "/w": find dimension "latt": no such dimension: did you mean "lat"?`},
 		{define(nczarr.VarSpec{Type: nczarr.Int8, Dims: []string{"lat"}, Chunks: []int64{0}}), `define "/w": invalid chunk shape: the chunk shape [0] has a length below 1`},
 		{define(nczarr.VarSpec{Type: nczarr.Int8, Fill: 300}), `define "/w": value not representable: the fill value 300 of type int cannot be stored as byte`},
 		{codec(nczarr.Zlib{Level: 10}), `define "/w": invalid argument: codec "zlib": Level is 10, which is not in the range 1 to 9`},
 		{codec(nczarr.Blosc{Compressor: "gzip"}), `define "/w": open codec "blosc": invalid argument: parameter "cname": "gzip" is not one of blosclz, lz4, lz4hc, snappy, zlib, zstd`},
 		{ds.SetAttr("a", []bool{true}), `set attribute "a": wrong or unknown type: a value of type []bool cannot be stored; use a string, a number or a slice of them`},
-		{read(nczarr.At(3)), `read "/surface/temp": select along "time": outside the bounds: At(3): the dimension has no position 3, its length is 3`},
-		{read(nczarr.Span(0, 5).By(2)), `read "/surface/temp": select along "time": outside the bounds: Span(0, 5).By(2): the dimension has no position 4, its length is 3`},
+		{read(nczarr.At(3)), `read "/surface/temp": select along "time": outside the bounds: At(3): position 3 is outside the dimension, which has length 3`},
+		{read(nczarr.Span(0, 5).By(2)), `read "/surface/temp": select along "time": outside the bounds: Span(0, 5).By(2): position 4 is outside the dimension, which has length 3`},
 		{read(nczarr.From(4)), `read "/surface/temp": select along "time": outside the bounds: From(4): the length of the dimension is 3`},
 		{read(nczarr.Span(2, 1)), `read "/surface/temp": select along "time": outside the bounds: Span(2, 1): the second position is less than the first`},
-		{read(nczarr.Nearest("soon")), `read "/surface/temp": select along "time": invalid argument: Nearest("soon"): not a date in the calendar of "/time", standard; a date is like 2000-01-31 or 2000-01-31 12:00`},
-		{read(nczarr.Nearest(nczarr.Date{})), `read "/surface/temp": select along "time": invalid argument: Nearest(Date{}): not a date in the calendar of "/time", standard; a date is like 2000-01-31 or 2000-01-31 12:00`},
+		{read(nczarr.Nearest("soon")), `read "/surface/temp": select along "time": invalid argument: Nearest("soon"): the value is not a date in the calendar of "/time", standard; valid forms are 2000-01-31 and 2000-01-31 12:00`},
+		{read(nczarr.Nearest(nczarr.Date{})), `read "/surface/temp": select along "time": invalid argument: Nearest(Date{}): the value is not a date in the calendar of "/time", standard; valid forms are 2000-01-31 and 2000-01-31 12:00`},
 		{read(nczarr.Along("lat", nczarr.Exact(time.Unix(0, 0).UTC()))), `read "/surface/temp": select along "lat": wrong or unknown type: Exact(1970-01-01T00:00:00Z): "/lat" has no times: the units "degrees_north" are not of the form "unit since date"`},
 		{errorOf(nczarr.Read[int8](ctx, temp)), `read "/surface/temp": value not representable: element 5: -32768 does not fit in byte`},
 		{errorOf(nczarr.ReadTimes(ctx, temp)), `read "/surface/temp": invalid argument: the units "degC" are not of the form "unit since date"`},
 		{errorOf(nczarr.ReadUnpacked[float64](ctx, scaled)), `read "/scaled": read attribute "scale_factor": invalid argument: 0 is not a valid scale`},
 		{nczarr.Write(ctx, temp, []float64{math.NaN()}, nczarr.At(0), nczarr.At(0), nczarr.At(0)), `write "/surface/temp": value not representable: element 0: NaN does not fit in short`},
-		{nczarr.Write(ctx, temp, []int{1}, nczarr.All, nczarr.At(3), nczarr.All), `write "/surface/temp": select along "lat": outside the bounds: At(3): the dimension has no position 3, its length is 3`},
+		{nczarr.Write(ctx, temp, []int{1}, nczarr.All, nczarr.At(3), nczarr.All), `write "/surface/temp": select along "lat": outside the bounds: At(3): position 3 is outside the dimension, which has length 3`},
 		{nczarr.Write(ctx, station, []string{"a\x00"}, nczarr.At(0)), `write "/station": value not representable: element 0: "a\x00", which ends in NUL, does not fit in text of fixed length`},
 		{nczarr.WriteTimes(ctx, when, []nczarr.Date{{Year: 2000, Month: 2, Day: 30}}, nczarr.At(0)), `write "/time": value not representable: 2000-02-30T00:00:00 cannot be stored as int of "days since 2000-01-01"`},
 	} {

@@ -14,7 +14,7 @@ import (
 // ctx is the context of all examples. A program passes its own.
 var ctx = context.Background()
 
-// must returns v. It panics on an error, which no example expects.
+// must returns value. It exits the program if err is not nil.
 func must[T any](value T, err error) T {
 	if err != nil {
 		log.Fatal(err)
@@ -22,7 +22,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// check panics on an error.
+// check exits the program if err is not nil.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -184,7 +184,7 @@ func ExampleRead_scalar() {
 func ExampleReadInto() {
 	ds := ocean()
 	temp := must(ds.Var("surface/temp"))
-	buf := make([]int16, 12) // room for one month, reused
+	buf := make([]int16, 12) // values of one month; reused
 	for month := range temp.Shape()[0] {
 		a := must(nczarr.ReadInto(ctx, temp, buf, nczarr.At(month)))
 		fmt.Println(a.Shape, slices.Max(a.Data))

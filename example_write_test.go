@@ -84,7 +84,8 @@ func ExampleMemory() {
 	// Output: gone with the program
 }
 
-// The S3 driver depends on the AWS SDK, so it is in a package of its own, drivers/s3.
+// The S3 driver is in a separate package, drivers/s3, because it depends on the AWS
+// SDK.
 func ExampleWithDriver() {
 	store := nczarr.WithDriver(s3.New())
 	_, err := nczarr.Open(ctx, "s3://bucket/ocean.zarr#mode=nonsense", store)
@@ -149,8 +150,8 @@ func ExampleGroup_DefineVar() {
 	// true
 }
 
-// Shape defines dimensions that do not exist yet, here with the lengths of values that
-// were already read.
+// Shape defines dimensions that do not exist yet, here with the lengths of an array
+// that was read from another dataset.
 func ExampleVarSpec_shape() {
 	a := must(nczarr.ReadUnpacked[float32](ctx, must(ocean().Var("surface/temp")), nczarr.At(0), nczarr.Span(0, 2)))
 	ds := scratch()

@@ -59,7 +59,8 @@ func (g *Group) Var(path string) (*Var, error) {
 	return &Var{v}, nil
 }
 
-// Vars returns the variables of g itself in the order of [Group.Subgroups].
+// Vars returns the variables of g itself in the order of definition. Those of pure Zarr
+// are sorted.
 func (g *Group) Vars() []*Var {
 	var out []*Var
 	for _, v := range g.core.Vars() {
@@ -68,8 +69,8 @@ func (g *Group) Vars() []*Var {
 	return out
 }
 
-// Walk returns the variables of g and of all groups below it, with their
-// absolute names. The variables of a group come before its subgroups.
+// Walk returns an iterator over the variables of g and of all groups below it, with
+// their absolute names. The variables of a group come before those of its subgroups.
 func (g *Group) Walk() iter.Seq2[string, *Var] {
 	return func(yield func(string, *Var) bool) { g.walk(yield) }
 }
@@ -144,9 +145,9 @@ func (g *Group) Attr(name string) Attr { return attrOf(name, g.core) }
 // Attrs returns the attributes in order.
 func (g *Group) Attrs() []Attr { return attrs(g.core.Attrs()) }
 
-// SetAttr sets an attribute, replacing any of the same name. [Attr] lists the types of
-// value. Errors: [ErrBadType] for a value of another type, [ErrNameInUse] for a name
-// reserved by the format, [ErrReadOnly].
+// SetAttr sets an attribute. It replaces an attribute of the same name. [Attr] lists
+// the possible types of value. Errors: [ErrBadType] for a value of another type,
+// [ErrNameInUse] for a name reserved by the format, [ErrReadOnly].
 func (g *Group) SetAttr(name string, value any) error { return setAttr(name, value, g.core) }
 
 // DeleteAttr removes an attribute. Errors: [ErrNoAttr], [ErrReadOnly].

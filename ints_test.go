@@ -9,7 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// TestInts writes and reads values of type int, alone and as attributes.
+// TestInts writes and reads array values and attributes of type int.
 func TestInts(t *testing.T) {
 	t.Parallel()
 	v := newVar(t, nczarr.VarSpec{Type: nczarr.Int16}, 1, -2, 3)

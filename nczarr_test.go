@@ -50,8 +50,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestOptionsTwice checks that an option with a value is refused if it occurs twice, and
-// that flags and different drivers are not.
+// TestOptionsTwice checks that a repeated option with a value is refused, and that
+// repeated flags and several drivers are accepted.
 func TestOptionsTwice(t *testing.T) {
 	t.Parallel()
 	mem := nczarr.WithDriver(nczarr.Memory())
@@ -75,8 +75,8 @@ func TestOptionsTwice(t *testing.T) {
 	check(ds.Close(t.Context()))
 }
 
-// TestOptionsOfMissingDriver checks that options of a driver that does not exist are
-// refused with the names of those that do.
+// TestOptionsOfMissingDriver checks that options for an unknown driver are refused with
+// a list of the available drivers.
 func TestOptionsOfMissingDriver(t *testing.T) {
 	t.Parallel()
 	mem := nczarr.WithDriver(nczarr.Memory())
@@ -245,7 +245,7 @@ func TestFinishInPanic(t *testing.T) {
 	}
 }
 
-// TestFinishReportsClose checks that Finish returns the error of Close, and that a
+// TestFinishReportsClose checks that Finish reports the error of Close, and that a
 // dataset whose Close failed can be created again.
 func TestFinishReportsClose(t *testing.T) {
 	t.Parallel()
@@ -329,7 +329,8 @@ func TestArrayPanics(t *testing.T) {
 	}
 }
 
-// TestSub checks that the parts of an array share only its data.
+// TestSub checks that the result of Sub shares Data with the array, but not Shape and
+// Dims.
 func TestSub(t *testing.T) {
 	t.Parallel()
 	a := nczarr.Array[int]{Data: []int{1, 2, 3, 4, 5, 6}, Shape: []int64{2, 3}, Dims: []string{"y", "x"}}
@@ -411,8 +412,8 @@ func TestAttributeConversions(t *testing.T) {
 	}
 }
 
-// TestAttributesAreCopied checks that an attribute shares no memory with the slice of
-// the caller.
+// TestAttributesAreCopied checks that an attribute does not share memory with the
+// caller's slice.
 func TestAttributesAreCopied(t *testing.T) {
 	t.Parallel()
 	ds := scratch()
@@ -426,7 +427,7 @@ func TestAttributesAreCopied(t *testing.T) {
 	}
 }
 
-// rawID are parameters of a RawCodec.
+// rawID is the type of the parameters of a RawCodec with a member "id".
 type rawID struct {
 	ID string `json:"id"`
 }
@@ -464,7 +465,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestCodecsAreDefined writes and reads a variable with each typed codec.
+// TestCodecsAreDefined writes and reads a variable with each codec type.
 func TestCodecsAreDefined(t *testing.T) {
 	t.Parallel()
 	ds := scratch()

@@ -15,15 +15,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Option configures [Open] or [Create]. Every option has a default. The order of options
-// does not matter. An invalid option, an option with a value that occurs twice, or one
-// that does not apply to the function, makes Open or Create fail with [ErrInvalid].
+// Option configures [Open] or [Create]. Every option has a default. The order of
+// options does not matter. Open and Create fail with [ErrInvalid] for an invalid
+// option, a repeated option with a value, and an option that does not apply to the
+// function.
 type Option func(*config) error
 
 // config collects the options of one call.
 type config struct {
 	nczarr.CreateOptions
-	base          *nczarr.Options // of WithOptions, or nil
+	base          *nczarr.Options // the options of WithOptions, or nil
 	driverOptions map[string][]byte
 	drivers       []driver.Opener
 	filters       []codecdriver.Provider
@@ -80,8 +81,8 @@ func (c *config) once(name string) error {
 	return nil
 }
 
-// Writable opens an existing dataset for reading and writing. The default is reading
-// only. It is valid for [Open] only.
+// Writable makes [Open] open a dataset for reading and writing. By default, a dataset
+// is opened for reading only.
 func Writable() Option {
 	return func(c *config) error {
 		c.Update, c.opens = true, "Writable"
@@ -89,10 +90,10 @@ func Writable() Option {
 	}
 }
 
-// Replace lets [Create] replace an existing dataset. The new dataset is written beside
-// the old one and replaces it at Close. Until then readers see the old one, and Abort
-// keeps it. Only objects that belong to the old dataset are removed. By default, Create
-// fails with [ErrExists].
+// Replace lets [Create] replace an existing dataset. The new dataset is written to a
+// temporary location and replaces the old one at Close. Until then readers see the old
+// dataset, and Abort keeps it. Objects that do not belong to the old dataset are not
+// removed. By default, Create fails with [ErrExists].
 func Replace() Option {
 	return func(c *config) error {
 		c.NoClobber, c.creates = false, "Replace"
@@ -100,8 +101,8 @@ func Replace() Option {
 	}
 }
 
-// Force lets [Create] make a dataset inside another dataset, or in place of a directory
-// that holds something else. The content of the directory is deleted. By default,
+// Force lets [Create] make a dataset inside another dataset, or replace a directory
+// that contains something else. The content of the directory is deleted. By default,
 // Create fails.
 func Force() Option {
 	return func(c *config) error {
@@ -132,7 +133,8 @@ func Consolidated() Option {
 }
 
 // SingleWriter declares that no other program writes the dataset while it is open.
-// Without it, stores that cannot compare versions cause a warning on partial writes.
+// Without it, the first write of a part of a chunk logs a warning if the store has no
+// conditional writes.
 func SingleWriter() Option {
 	return func(c *config) error {
 		c.Options.SingleWriter = true
@@ -164,8 +166,8 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// Limits restrict sizes that a dataset declares. Exceeding one causes [ErrLimit]. A zero
-// field means its default.
+// Limits restrict sizes that a dataset declares. A size above its limit causes
+// [ErrLimit]. A zero field means its default.
 type Limits struct {
 	MaxMetadata  int64 // bytes of one metadata document; default 64 MiB
 	MaxDocuments int64 // bytes of all documents of a dataset; default 256 MiB
@@ -176,7 +178,7 @@ type Limits struct {
 	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth     int   // nesting of groups; default 256
 	MaxKeys      int   // keys in one listing; default 2^22
-	MaxListing   int64 // bytes of those keys; default 256 MiB
+	MaxListing   int64 // bytes of all keys in one listing; default 256 MiB
 }
 
 // WithLimits sets the limits.
@@ -229,11 +231,11 @@ func WithCodecs(p codecdriver.Provider) Option {
 	}
 }
 
-// WithOptions sets all options of core/nczarr, including the registry. They come from a
-// core/session, which has the settings and plugins of nczctl, or hold a registry of
-// core/plugin/host. Other options override them: [WithLimits] all limits,
-// [WithDriverOptions] all options of one driver. If Registry is nil, the built-in
-// drivers and codecs are used.
+// WithOptions sets all options of core/nczarr, including the registry. Use it with the
+// options of a core/session, which have the settings and plugins of nczctl, or with a
+// registry of core/plugin/host. Other options override them: [WithLimits] replaces all
+// limits, [WithDriverOptions] all options of one driver. If Registry is nil, the
+// built-in drivers and codecs are used.
 func WithOptions(o *nczarr.Options) Option {
 	return func(c *config) error {
 		if o == nil {

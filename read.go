@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Element is a Go type of values to read and write. An int has the range of an int64,
-// or of an int32 on a 32-bit machine.
+// Element is a Go type that values can be read into and written from. An int has the
+// range of an int64, or of an int32 on a 32-bit machine.
 type Element interface {
 	int | int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64 | string
 }

@@ -13,15 +13,17 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// Memory returns a storage driver that keeps datasets in memory. A URL names a dataset
-// after "mem:". Datasets live as long as the driver, so all calls must share it:
+// Memory returns a storage driver that keeps datasets in memory. The URL of a dataset
+// is "mem:" followed by a name. Datasets exist as long as the driver, so all calls must
+// share it:
 //
 //	mem := nczarr.WithDriver(nczarr.Memory())
 //	ds, err := nczarr.Create(ctx, "mem:scratch", mem)
 func Memory() driver.Opener { return memmap.NewOpener() }
 
-// registryOf returns a registry of the drivers and codecs of the options, and of next
-// or, if that is nil, of those built in. The first one of a name is used.
+// registryOf returns a registry of the given drivers and codecs, followed by those of
+// next, or by the built-in ones if next is nil. Of several with the same name, the
+// first one is used.
 func registryOf(drivers []driver.Opener, codecs []codecdriver.Provider, next nczarr.Registry) nczarr.Registry {
 	if next == nil {
 		return builtins{nczarr.NewRegistry(append(drivers, file.New(), http.New(), zip.New()), append(codecs, filters.Provider())...)}
@@ -64,7 +66,7 @@ func (b builtins) Driver(name string) (driver.Opener, error) {
 	o, err := b.StaticRegistry.Driver(name)
 	switch {
 	case err != nil && name == ncurl.DriverS3:
-		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "it is in a package of its own: import drivers/s3 and use the option nczarr.WithDriver(s3.New())")
+		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "the driver is not built in: import drivers/s3 and use the option nczarr.WithDriver(s3.New())")
 	case err != nil && name == ncurl.DriverMem:
 		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "use the option nczarr.WithDriver(mem), where mem is a nczarr.Memory() shared by all calls")
 	}

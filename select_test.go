@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/cdl/cftime"
 )
 
-// newVar defines a variable with one dimension "x" in a new dataset and writes values.
-// The variable is its own coordinate.
+// newVar defines a variable in a new dataset and writes values. Its only dimension is
+// "x", of which it is the coordinate variable.
 func newVar[T nczarr.Element](t *testing.T, spec nczarr.VarSpec, values ...T) *nczarr.Var {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), "mem:x", nczarr.WithDriver(nczarr.Memory()))
@@ -154,8 +154,8 @@ func TestCoordinates(t *testing.T) {
 	}
 }
 
-// TestBetweenPeriods checks that a text as upper bound includes the whole period that it
-// names, in several calendars.
+// TestBetweenPeriods checks that a text as upper bound includes the whole period that
+// it specifies, in several calendars.
 func TestBetweenPeriods(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -204,8 +204,8 @@ func TestBetweenPeriods(t *testing.T) {
 	}
 }
 
-// positionsOf returns the positions that s selects, or the kind of the error. It reads
-// a variable along v whose values are their positions.
+// positionsOf returns the positions that s selects in v, or the kind of the error. It
+// reads another variable with the same dimension, whose values are their positions.
 func positionsOf(ctx context.Context, v *nczarr.Var, s nczarr.Selector) string {
 	ruler, err := v.Group().Var("ruler")
 	if err != nil {

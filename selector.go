@@ -127,8 +127,8 @@ func (v *Var) pick(ctx context.Context, op string, selectors []Selector) (select
 	return sel, during(op, v.Path(), err)
 }
 
-// pickAll is pick. If grow is set, positions may be beyond the end of an unlimited
-// dimension.
+// pickAll implements pick. If grow is set, positions may be beyond the end of an
+// unlimited dimension.
 func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (selection, error) {
 	list, shape := v.core.Dims(), v.core.Shape()
 	by := make([]Selector, len(list))
@@ -160,7 +160,7 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (sel
 		}
 		p, err := s.pick(ctx, v, list[d], shape[d])
 		if last := p.start + (p.count-1)*p.step; err == nil && p.count > 0 && last >= shape[d] && !(grow && list[d].Unlimited()) {
-			err = ncerr.Errorf(ErrRange, "", "", "%v: the dimension has no position %d, its length is %d", s, last, shape[d])
+			err = ncerr.Errorf(ErrRange, "", "", "%v: position %d is outside the dimension, which has length %d", s, last, shape[d])
 		}
 		if err != nil {
 			return selection{}, ncerr.Wrap("select along", list[d].Name(), err)
@@ -174,8 +174,9 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (sel
 	return sel, nil
 }
 
-// freeDim returns the index of the first dimension of that name without a selector. If
-// all have selectors, it returns the first of that name; if none has the name, -1.
+// freeDim returns the index of the first dimension with that name and no selector. If
+// all of them have selectors, it returns the first one. It returns -1 if no dimension
+// has the name.
 func freeDim(list []*nczarr.Dim, by []Selector, name string) int {
 	found := -1
 	for i, d := range list {

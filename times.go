@@ -13,13 +13,13 @@ import (
 
 // Date is a moment in a CF calendar, to the nanosecond. Its fields are Year, Month,
 // Day, Hour, Minute, Second and Nanosecond. String returns a text like
-// 2000-01-31T12:00:00. Time returns the time.Time in UTC if the calendar has the same
-// days there. Calendar returns the name of the calendar. Compare and Sub compare and
-// subtract dates of one calendar. IsZero reports whether the date is the zero Date,
-// which represents a missing value.
+// 2000-01-31T12:00:00. Time returns the date as a time.Time in UTC, if the calendar
+// agrees with that of package time on the date. Calendar returns the name of the
+// calendar. Compare and Sub compare and subtract dates of one calendar. IsZero reports
+// whether the date is the zero Date, which represents a missing value.
 type Date = cftime.Date
 
-// ReadTimes reads numbers as [ReadUnpacked] does and decodes them by the attributes
+// ReadTimes reads numbers as [ReadUnpacked] does and decodes them with the attributes
 // units ("hours since 1900-01-01") and calendar of v. Integers are decoded exactly,
 // floating-point numbers to the microsecond. Missing values become the zero Date.
 //
@@ -39,7 +39,7 @@ func ReadTimes(ctx context.Context, v *Var, selectors ...Selector) (Array[Date],
 	return a, nil
 }
 
-// units returns the unit of time of v. The error has no kind.
+// units parses the attributes units and calendar of v. The error has no kind.
 func (v *Var) units() (*cftime.Units, error) {
 	return cftime.Parse(v.Attr("units").String(), v.Attr("calendar").String())
 }
@@ -101,10 +101,10 @@ func (p *packing) decoder(u *cftime.Units) func(x stored) (Date, bool) {
 	}
 }
 
-// WriteTimes writes dates as numbers, encoded by the attributes units and calendar of
-// v. A time.Time is first converted to UTC. It becomes the date with the same fields in
-// the calendar of v, and so does a [Date] of another calendar. The zero Date is stored
-// as a missing value, as [WriteUnpacked] stores NaN.
+// WriteTimes writes dates as numbers, encoded with the attributes units and calendar of
+// v. A time.Time is first converted to UTC. A time.Time, or a [Date] of another
+// calendar, becomes the date with the same fields in the calendar of v. The zero Date
+// is stored as a missing value, as [WriteUnpacked] stores NaN.
 //
 // Errors: those of [WriteUnpacked], [ErrInvalid] if units or calendar do not describe
 // times, [ErrConvert] for a date that does not exist in the calendar or that a variable

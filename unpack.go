@@ -26,10 +26,10 @@ type number interface {
 // of floats for packed integers is compared after scaling. A bound that the stored type
 // cannot represent is compared in float64.
 //
-// Without _FillValue, the fill value of v also counts as missing under one condition.
-// In pure Zarr version 2 it must differ from 0: xarray stores _FillValue only as the
-// fill value there. Otherwise it must be netCDF's default for the type, and the type
-// must be larger than one byte.
+// Without _FillValue, the fill value of v may also mark missing values. In pure Zarr v2
+// it does if it differs from 0, because xarray stores _FillValue only as the fill value
+// there. In other datasets it does if it is netCDF's default for the type and the type
+// is larger than one byte.
 //
 // If _Unsigned is "true", signed integers are interpreted as unsigned.
 //
@@ -77,8 +77,8 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 // rounds to the nearest, half to even. NaN becomes _FillValue, else missing_value, else
 // the fill value if ReadUnpacked treats it as missing.
 //
-// Errors: those of Write, and [ErrConvert] also for NaN in a variable without such a
-// value and for a number that would read back as missing.
+// Errors: those of Write, and [ErrConvert] also for NaN in a variable of integers
+// without a value for missing ones, and for a number that would read back as missing.
 func WriteUnpacked[T float32 | float64](ctx context.Context, v *Var, values []T, selectors ...Selector) error {
 	sel, err := v.pick(ctx, "write", selectors)
 	if err != nil {
@@ -104,8 +104,8 @@ type packing struct {
 	valid         [2]any // minimum and maximum: slices of length 1, or nil
 }
 
-// boundsUnpacked reports whether the valid range applies after unpacking. It does for
-// packed integers if the bounds are floats. CF does not define such a range; the netCDF
+// boundsUnpacked reports whether the valid range applies after unpacking: for packed
+// integers with bounds that are floats. CF does not define such a range; the netCDF
 // Users' Guide does.
 func (p *packing) boundsUnpacked() bool {
 	for _, b := range p.valid {
@@ -209,7 +209,8 @@ func (p *packing) apply(x float64) float64 { return float64(x*p.scale) + p.offse
 // integer reports whether stored numbers are integers.
 func (p *packing) integer() bool { return p.typ != Float32 && p.typ != Float64 }
 
-// stored is a stored number: a float64 and, if whole is set, an exact int64.
+// stored is a stored number. float is its value, rounded if necessary. int is its exact
+// value if whole is set.
 type stored struct {
 	float          float64
 	int            int64
@@ -315,7 +316,8 @@ func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, f func(fr
 	return nil
 }
 
-// mark sets out to the numbers that the elements of in represent, and marks missing ones.
+// mark sets out to the numbers that the elements of in represent, and sets missing for
+// missing ones.
 func (e *typed[P, M]) mark(out []stored, in []P) {
 	integer := e.integer()
 	out = out[:len(in)]

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// TestUnpack compares with values computed by hand.
+// TestUnpack compares the results of ReadUnpacked with values computed by hand.
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	short := func(fill any, attrs ...any) *nczarr.Var {
@@ -183,8 +183,8 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// TestTimes compares with dates from other programs (udunits, cftime) or derived from
-// the calendar.
+// TestTimes compares the results of ReadTimes with dates from other programs (udunits,
+// cftime) or derived from the calendar.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	ints := func(typ nczarr.Type, attrs []nczarr.Attr, values ...int64) *nczarr.Var {

@@ -38,13 +38,14 @@ type VarSpec struct {
 	// Dims are the names of the dimensions, slowest varying first; empty for a scalar.
 	Dims []string
 	// Shape has one length per dimension of Dims, or [Unlimited]. A dimension that is
-	// not visible is defined with this length. It remains defined if defining the
-	// variable fails. An existing dimension must have this length or be unlimited. If
-	// Shape is nil, all dimensions must exist.
+	// not visible in the group is defined with this length. It remains defined even if
+	// defining the variable fails. An existing dimension must have this length or be
+	// unlimited. If Shape is nil, all dimensions must exist.
 	Shape []int64
 	// Chunks is the chunk shape in elements: one length of at least 1 per dimension.
-	// The default is that of netCDF: 1 along unlimited dimensions, and as much of the
-	// others as makes 16 MiB.
+	// The default is that of netCDF: about 16 MiB, with length 1 along unlimited
+	// dimensions. Chunks below 1 MiB extend along unlimited dimensions that already
+	// have a length.
 	Chunks []int64
 	// Shards is the shape in elements of the shards that contain the chunks: multiples
 	// of Chunks. Each shard is one object of the store. By default each chunk is an
@@ -74,7 +75,7 @@ const VariableLen = nczarr.VarLen
 func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), Shards: slices.Clone(s.Shards), MaxStrLen: s.StringLen}
 	if !s.Type.Valid() {
-		return nil, ncerr.Errorf(ErrBadType, "", "", "the field Type of the VarSpec is not one of Int8 to String")
+		return nil, ncerr.Errorf(ErrBadType, "", "", "the field Type of the VarSpec is not a valid type")
 	}
 	if s.Shape != nil && len(s.Shape) != len(s.Dims) {
 		return nil, ncerr.Errorf(ErrInvalid, "", "", "Shape has %d lengths for %d dimensions", len(s.Shape), len(s.Dims))
@@ -114,7 +115,8 @@ func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 	return out, nil
 }
 
-// dimOf returns d, or defines a dimension if d is nil.
+// dimOf returns d, or defines a dimension if d is nil. It fails if d has another length
+// and is not unlimited.
 func dimOf(g *nczarr.Group, name string, length int64, d *nczarr.Dim) (*nczarr.Dim, error) {
 	switch {
 	case d == nil && length == Unlimited:
@@ -171,7 +173,7 @@ func exact(slice any, t Type) (any, bool) {
 	return out, same
 }
 
-// Var is one variable: an array with named dimensions and attributes.
+// Var is a variable: an array with named dimensions and attributes.
 type Var struct{ core *nczarr.Var }
 
 // Core returns the underlying variable of core/nczarr. It offers what this package does
@@ -184,7 +186,7 @@ func (v *Var) Name() string { return v.core.Name() }
 // Path returns the absolute name, such as "/g/temp".
 func (v *Var) Path() string { return v.core.Path() }
 
-// Group returns the group that the variable is in.
+// Group returns the group that contains the variable.
 func (v *Var) Group() *Group { return &Group{v.core.Group()} }
 
 // Type returns the type of the elements.
@@ -218,7 +220,8 @@ func (v *Var) Codecs() []Codec {
 
 // Fill returns the value of elements that were never written. Its Go type is that of
 // [Var.Type], such as int16 or float32, and string for Char and String. Fill returns
-// false if the variable has no fill value; such elements read as zeros.
+// false if the variable has no fill value; elements that were never written then read
+// as zeros.
 func (v *Var) Fill() (any, bool) {
 	fill, ok := v.core.Fill()
 	if !ok {
