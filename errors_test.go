@@ -62,6 +62,6 @@ func TestErrorTexts(t *testing.T) {
 		}
 	}
 	if err := read(nczarr.At(3)); !errors.Is(err, nczarr.ErrRange) {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrRange, got %v", err)
 	}
 }

@@ -17,7 +17,7 @@ func TestInts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := nczarr.Write(t.Context(), v, []int{0, math.MaxInt16 + 1}, nczarr.From(1)); !errors.Is(err, nczarr.ErrConvert) {
-		t.Errorf("got %v", err)
+		t.Errorf("write: want ErrConvert, got %v", err)
 	}
 	a, err := nczarr.Read[int](t.Context(), v)
 	if want := "[1 4 -5]"; err != nil || fmt.Sprint(a.Data) != want {
@@ -25,23 +25,23 @@ func TestInts(t *testing.T) {
 	}
 	into := []int{7, 7, 7, 7}
 	if _, err := nczarr.ReadInto(t.Context(), v, into); err != nil || fmt.Sprint(into) != "[1 4 -5 7]" {
-		t.Errorf("got %v, %v", into, err)
+		t.Errorf("ReadInto: want [1 4 -5 7], got %v, %v", into, err)
 	}
 	if empty, err := nczarr.Read[int](t.Context(), v, nczarr.Span(1, 1)); err != nil || len(empty.Data) != 0 {
-		t.Errorf("got %v, %v", empty, err)
+		t.Errorf("empty selection: got %v, %v", empty, err)
 	}
 	check(nczarr.Write(t.Context(), v, []int{}, nczarr.Span(1, 1)))
 	beyond := newVar(t, nczarr.VarSpec{Type: nczarr.Uint64}, uint64(math.MaxUint64))
 	if _, err := nczarr.Read[int](t.Context(), beyond); !errors.Is(err, nczarr.ErrConvert) {
-		t.Errorf("got %v", err)
+		t.Errorf("a number beyond int64: want ErrConvert, got %v", err)
 	}
 	text := newVar(t, nczarr.VarSpec{Type: nczarr.String}, "a")
 	if _, err := nczarr.Read[int](t.Context(), text); !errors.Is(err, nczarr.ErrBadType) {
-		t.Errorf("got %v", err)
+		t.Errorf("text: want ErrBadType, got %v", err)
 	}
 	check(v.SetAttr("list", []int{1, 2}))
 	if got, ok := v.Attr("list").Value.([]int64); !ok || fmt.Sprint(got) != "[1 2]" {
-		t.Errorf("got %v", v.Attr("list").Value)
+		t.Errorf("want []int64{1, 2}, got %v", v.Attr("list").Value)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestCoordinateNumberTypes(t *testing.T) {
 		nczarr.Exact(float32(2)), nczarr.Exact(2.0), nczarr.Between(int16(2), int16(2)), nczarr.Nearest(uint8(2)),
 	} {
 		if got := positionsOf(t.Context(), v, s); got != "[1]" {
-			t.Errorf("%v: got %s", s, got)
+			t.Errorf("%v: want [1], got %s", s, got)
 		}
 	}
 	// Numbers beyond 2^63 are compared without loss.

@@ -43,10 +43,10 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	if _, err := nczarr.Create(t.Context(), "mem:x", nczarr.Writable()); !errors.Is(err, nczarr.ErrInvalid) {
-		t.Errorf("got %v", err)
+		t.Errorf("Create with Writable: want ErrInvalid, got %v", err)
 	}
 	if _, err := nczarr.Open(t.Context(), "https://user:secret@host/x", nczarr.WithWorkers(0)); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
+		t.Errorf("want an error without the password, got %v", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestOptionsTwice(t *testing.T) {
 	} {
 		_, err := nczarr.Create(t.Context(), "mem:x", append(list, mem)...)
 		if !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "the option "+want+" occurs twice") {
-			t.Errorf("%s: got %v", want, err)
+			t.Errorf("%s twice: want ErrInvalid, got %v", want, err)
 		}
 	}
 	ds, err := nczarr.Create(t.Context(), "mem:x", mem, nczarr.Replace(), nczarr.Replace(), nczarr.WithDriverOptions("file", struct{}{}), nczarr.WithDriverOptions("zip", struct{}{}))
@@ -155,7 +155,7 @@ func TestText(t *testing.T) {
 	one := must(ds.DefineVar(t.Context(), "one", nczarr.VarSpec{Type: nczarr.Char}))
 	check(nczarr.Write(t.Context(), one, []string{"x"}))
 	if got := must(nczarr.Read[string](t.Context(), one)).At(); got != "x" {
-		t.Errorf("got %q", got)
+		t.Errorf("want \"x\", got %q", got)
 	}
 }
 
@@ -170,20 +170,20 @@ func TestHugeText(t *testing.T) {
 	}
 	empty := text("a", 1<<50, 0)
 	if _, err := nczarr.Read[string](t.Context(), empty); !errors.Is(err, nczarr.ErrLimit) {
-		t.Errorf("got %v", err)
+		t.Errorf("read: want ErrLimit, got %v", err)
 	}
 	one := text("b", 1, nczarr.Unlimited)
 	if err := nczarr.Write(t.Context(), one, []string{"x"}, nczarr.All, nczarr.Span(0, 1<<50)); !errors.Is(err, nczarr.ErrLimit) {
-		t.Errorf("got %v", err)
+		t.Errorf("write: want ErrLimit, got %v", err)
 	}
 	two := text("c", 2, 3)
 	for _, list := range [][]string{nil, {"x"}, {"x", "y", "z"}} {
 		if err := nczarr.Write(t.Context(), two, list); !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "strings for 2 elements") {
-			t.Errorf("got %v", err)
+			t.Errorf("too many strings: want ErrInvalid, got %v", err)
 		}
 	}
 	if err := nczarr.Write(t.Context(), two, []string{"x"}, nczarr.At(0), nczarr.Span(0, 1<<46)); !errors.Is(err, nczarr.ErrRange) {
-		t.Errorf("got %v", err)
+		t.Errorf("a selection outside the shape: want ErrRange, got %v", err)
 	}
 }
 
@@ -235,13 +235,13 @@ func TestFinishInPanic(t *testing.T) {
 	func() {
 		defer func() {
 			if p := recover(); p != "oh" {
-				t.Errorf("got %v", p)
+				t.Errorf("want the original panic, got %v", p)
 			}
 		}()
 		_ = work()
 	}()
 	if _, err := nczarr.Open(t.Context(), path); !errors.Is(err, nczarr.ErrNoDataset) {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrNoDataset, got %v", err)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestFinishReportsClose(t *testing.T) {
 		return nil
 	}
 	if err := work(); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		t.Errorf("want Canceled, got %v", err)
 	}
 	if ds, err := nczarr.Create(t.Context(), path); err != nil {
 		t.Error(err)
@@ -280,11 +280,11 @@ func TestFailedCloseKeepsFlushed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := ds.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		t.Errorf("want Canceled, got %v", err)
 	}
 	again := must(nczarr.Open(t.Context(), path))
 	if got := again.Attr("a").String(); got != "1" {
-		t.Errorf("got %s", got)
+		t.Errorf("want attribute 1, got %s", got)
 	}
 	check(again.Close(t.Context()))
 }
@@ -300,13 +300,13 @@ func TestFinishOnce(t *testing.T) {
 		check(ds.SetAttr("a", 1))
 		err := end(ds, t.Context())
 		if ds.Finish(t.Context(), &err); err != nil {
-			t.Errorf("got %v", err)
+			t.Errorf("Finish after the end: got %v", err)
 		}
 	}
 	var none *nczarr.Dataset
 	var err error
 	if none.Finish(t.Context(), &err); err != nil {
-		t.Errorf("got %v", err)
+		t.Errorf("Finish of a nil Dataset: got %v", err)
 	}
 }
 
@@ -325,7 +325,7 @@ func TestArrayPanics(t *testing.T) {
 		}()
 	}
 	if got := a.Sub(1).At(2); got != 6 {
-		t.Errorf("got %d", got)
+		t.Errorf("want 6, got %d", got)
 	}
 }
 
@@ -369,12 +369,12 @@ func TestFill(t *testing.T) {
 		v, err := ds.DefineVar(t.Context(), "v", nczarr.VarSpec{Type: c.typ, Fill: c.fill})
 		if c.want == nil {
 			if !errors.Is(err, nczarr.ErrConvert) {
-				t.Errorf("%s %v: got %v", c.typ, c.fill, err)
+				t.Errorf("%s %v: want ErrConvert, got %v", c.typ, c.fill, err)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s %v: %v", c.typ, c.fill, err)
+			t.Errorf("%s %v: unexpected error %v", c.typ, c.fill, err)
 			continue
 		}
 		if got, ok := v.Fill(); !ok || got != c.want {
@@ -405,10 +405,10 @@ func TestAttributeConversions(t *testing.T) {
 		}
 	}
 	if s, err := (nczarr.Attr{Value: "x\x00"}).Strings(); err != nil || s[0] != "x" {
-		t.Errorf("got %q, %v", s, err)
+		t.Errorf("text with a trailing NUL: got %q, %v", s, err)
 	}
 	if _, err := (nczarr.Attr{Value: 1}).Strings(); !errors.Is(err, nczarr.ErrBadType) {
-		t.Errorf("got %v", err)
+		t.Errorf("a number: want ErrBadType, got %v", err)
 	}
 }
 
@@ -423,7 +423,7 @@ func TestAttributesAreCopied(t *testing.T) {
 	numbers[0], words[0] = 9, "changed"
 	must(v.Attr("w").Strings())[1] = "changed"
 	if n, w := ds.Attr("n").String(), v.Attr("w").String(); n != "1, 2" || w != "a, b" {
-		t.Errorf("got %s; %s", n, w)
+		t.Errorf("want the original values, got %s; %s", n, w)
 	}
 }
 
@@ -495,7 +495,7 @@ func TestCodecsAreDefined(t *testing.T) {
 			err = nczarr.Write(t.Context(), v, want)
 		}
 		if err != nil {
-			t.Errorf("%T: %v", c, err)
+			t.Errorf("%T: unexpected error %v", c, err)
 			continue
 		}
 		got := must(nczarr.Read[float32](t.Context(), v))
@@ -507,7 +507,7 @@ func TestCodecsAreDefined(t *testing.T) {
 	}
 	for _, c := range []nczarr.Codec{nil, (*nczarr.Zstd)(nil), nczarr.RawCodec{ID: "zstd", Params: 3}, nczarr.Zlib{Level: 10}} {
 		if _, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{c}}); !errors.Is(err, nczarr.ErrInvalid) {
-			t.Errorf("%v: got %v", c, err)
+			t.Errorf("%v: want ErrInvalid, got %v", c, err)
 		}
 	}
 	for c, want := range map[nczarr.Codec]string{
@@ -540,6 +540,6 @@ func TestCodecsAreDefined(t *testing.T) {
 		must(ds.DefineVar(t.Context(), v.Name()+"2", nczarr.VarSpec{Type: nczarr.Float32, Codecs: v.Codecs()}))
 	}
 	if _, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{nczarr.RawCodec{ID: "zzz"}}}); !errors.Is(err, nczarr.ErrNoFilter) {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrNoFilter, got %v", err)
 	}
 }

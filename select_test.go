@@ -258,7 +258,7 @@ func TestLongCoordinate(t *testing.T) {
 	values[border] = 0 // not monotonic at the boundary
 	check(nczarr.Write(t.Context(), x, values))
 	if _, err := nczarr.Read[int32](t.Context(), x, nczarr.Between(0, 1)); !errors.Is(err, nczarr.ErrInvalid) {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrInvalid, got %v", err)
 	}
 }
 

@@ -103,7 +103,7 @@ func TestUnpackXarray(t *testing.T) {
 		v := must(must(nczarr.Open(t.Context(), dir, nczarr.Writable())).Var("t"))
 		a, err := nczarr.ReadUnpacked[float64](t.Context(), v)
 		if got := fmt.Sprint(a.Data); err != nil || got != c.want {
-			t.Errorf("%+v: got %s, %v", c, got, err)
+			t.Errorf("%+v: data %s, error %v", c, got, err)
 		}
 		if !strings.Contains(c.want, "NaN") {
 			continue
@@ -119,7 +119,7 @@ func TestUnpackText(t *testing.T) {
 	t.Parallel()
 	names := newVar(t, nczarr.VarSpec{Type: nczarr.String}, "a")
 	if _, err := nczarr.ReadUnpacked[float64](t.Context(), names); !errors.Is(err, nczarr.ErrBadType) {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrBadType, got %v", err)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestPackAndUnpack(t *testing.T) {
 			err = nczarr.WriteUnpacked(t.Context(), v, a.Data)
 		}
 		if err != nil {
-			t.Fatalf("%v: %v", attrs, err)
+			t.Fatalf("%v: unexpected error %v", attrs, err)
 		}
 		back := must(nczarr.Read[int16](t.Context(), v))
 		for i, x := range back.Data {
@@ -165,12 +165,12 @@ func TestPackRefuses(t *testing.T) {
 		x float64
 	}{{unsigned, 300}, {unsigned, 256}, {unsigned, -1}, {filled, -999.9}, {filled, 1e300}, {bounded, 11}, {plain, 20000}, {plain, -16383.5}, {byteVar, math.NaN()}, {plain, math.Inf(1)}} {
 		if err := nczarr.WriteUnpacked(t.Context(), c.v, []float64{c.x}, nczarr.Span(0, 1)); !errors.Is(err, nczarr.ErrConvert) {
-			t.Errorf("%v: got %v", c.x, err)
+			t.Errorf("%v: want ErrConvert, got %v", c.x, err)
 		}
 	}
 	check(nczarr.WriteUnpacked(t.Context(), plain, []float64{0.25, 0.75})) // rounds half to even
 	if got := fmt.Sprint(must(nczarr.Read[int16](t.Context(), plain)).Data); got != "[0 2]" {
-		t.Errorf("got %s", got)
+		t.Errorf("want [0 2], got %s", got)
 	}
 	fraction := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Attrs: attrsOf("missing_value", -9999.5)}, 0)
 	check(nczarr.WriteUnpacked(t.Context(), fraction, []float64{math.NaN()}))
@@ -179,7 +179,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 	large := newVar(t, nczarr.VarSpec{Type: nczarr.Float64}, 1e300)
 	if a, err := nczarr.ReadUnpacked[float32](t.Context(), large); !errors.Is(err, nczarr.ErrConvert) {
-		t.Errorf("got %v, %v", a.Data, err)
+		t.Errorf("want ErrConvert, got %v, %v", a.Data, err)
 	}
 }
 
@@ -259,12 +259,12 @@ func TestWriteTimes(t *testing.T) {
 	}
 	packed := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Attrs: attrsOf("units", "days since 2000-01-01", "scale_factor", 2.0)}, 0)
 	if err := nczarr.WriteTimes(t.Context(), packed, []nczarr.Date{{Year: 2000, Month: 1, Day: 3}}); !errors.Is(err, nczarr.ErrUnsupported) {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrUnsupported, got %v", err)
 	}
 	days := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Fill: 2, Attrs: attrsOf("units", "days since 2000-01-01")}, 0, 0)
 	check(nczarr.WriteTimes(t.Context(), days, []nczarr.Date{{}, {Year: 2000, Month: 1, Day: 2}}))
 	if got := fmt.Sprint(must(nczarr.Read[int16](t.Context(), days)).Data); got != "[2 1]" {
-		t.Errorf("got %s", got)
+		t.Errorf("want [2 1], got %s", got)
 	}
 	if err := nczarr.WriteTimes(t.Context(), days, []nczarr.Date{{}, {Year: 2000, Month: 1, Day: 3}}); !errors.Is(err, nczarr.ErrConvert) {
 		t.Errorf("a date stored as the missing value: got %v", err)

@@ -16,8 +16,8 @@ func (v *Var) sameFill(other *Var) bool {
 	return bytes.Equal(v.absent(), other.absent())
 }
 
-// AbsentMisreadByNetCDF reports whether netcdf-c reads absent chunks of v as the fill value
-// with its bytes swapped.
+// AbsentMisreadByNetCDF reports whether netcdf-c reads absent chunks of v as the fill
+// value with its bytes swapped.
 func (v *Var) AbsentMisreadByNetCDF() bool {
 	return v.group.ds.layout.AbsentMisreadByNetCDF(v.meta.DType)
 }
@@ -32,9 +32,9 @@ func (v *Var) absent() []byte {
 	return fill
 }
 
-// reached converts a report of found chunks to another chunk shape. found reports which
+// reached converts flags of existing chunks to another chunk shape. found reports which
 // chunks of shape from exist in the selection sel. The result reports which chunks of
-// shape to overlap at least one of them. Both have one entry per chunk, in C order.
+// shape to overlap an existing chunk. Both have one entry per chunk, in C order.
 func reached(sel chunk.Selection, from, to []int64, found []bool) ([]bool, error) {
 	src, err := chunk.NewPlan(sel, from)
 	if err != nil {

@@ -48,10 +48,10 @@ func inParallel(ctx context.Context, f func(context.Context)) (wait func(needed 
 	}
 }
 
-// singleRoot reads the individual documents of the root. To save a round trip, it sends
-// the request that is sure to follow at the same time: the listing of the root if the
-// URL says that the dataset is pure Zarr, or the check for a consolidated document that
-// must be kept up to date.
+// singleRoot reads the individual documents of the root. To save a round trip, it
+// concurrently sends the request that usually follows: the listing of the root if the
+// URL selects pure Zarr, or the check for a consolidated document that must be kept up
+// to date.
 func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
 	var first listing
@@ -66,7 +66,7 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 		}
 	})
 	docs, err := l.fetchRoot(ctx, zarr.RootDocs())
-	array := docs.IsArray() // only chunks are below it, and their keys are computed, not listed
+	array := docs.IsArray() // only chunks are below an array, and their keys are computed, not listed
 	wait(err == nil && !(lists && array))
 	l.asked = asks
 	if lists && err == nil && !array {
@@ -93,16 +93,17 @@ func (l *loader) askKept(ctx context.Context) {
 }
 
 // aheadMost limits the names of one prefix that are prefetched. It is the size of one
-// answer of S3. A directory that is not a group may contain any number of names.
+// listing response of S3. A directory that is not a group may contain any number of
+// names.
 const aheadMost = 1000
 
 // listsAhead reports whether saving a round trip justifies a listing whose result may
-// turn out not to be needed.
+// not be needed.
 func (l *loader) listsAhead() bool {
 	return l.all == nil && l.ds.remote() && l.ds.m.Capabilities().List
 }
 
-// search lists the names below a group, or returns what searchAhead has found.
+// search lists the names below a group, or returns the result of searchAhead.
 func (l *loader) search(ctx context.Context, prefix string) listing {
 	if found, ok := l.lists[prefix]; ok {
 		delete(l.lists, prefix)
@@ -124,9 +125,9 @@ func (l *loader) list(ctx context.Context, prefix string) (found listing) {
 }
 
 // searchAhead searches below many prefixes concurrently and keeps the results for
-// [loader.search]. It leaves a prefix with aheadMost or more names to search. Once the
-// results exceed Limits.MaxNodes names or Limits.MaxListing bytes in total, it leaves
-// the remaining prefixes to search as well.
+// [loader.search]. It skips prefixes with aheadMost or more names, and the remaining
+// prefixes once the results exceed Limits.MaxNodes names or Limits.MaxListing bytes in
+// total. search then lists them.
 func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
 	found := make([]listing, len(prefixes))
 	done := make([]bool, len(prefixes))

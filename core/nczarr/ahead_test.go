@@ -71,7 +71,7 @@ func TestListingAhead(t *testing.T) {
 	})
 	for _, url := range []string{"mem:array#mode=zarr", "mem:nc#mode=nczarr"} {
 		if ds := open(t, url, remoteOptions(o, "")); len(ds.Problems()) > 0 {
-			t.Errorf("%s: %v", url, ds.Problems())
+			t.Errorf("%s: problems %v", url, ds.Problems())
 		}
 	}
 	if _, err := nczarr.Open(t.Context(), "mem:tree#mode=zarr", remoteOptions(o, "")); !errors.Is(err, ncerr.ErrPermission) {

@@ -16,11 +16,11 @@ import (
 )
 
 // CheckOverlap fails with ncerr.ErrInvalid if the destination url is the dataset src
-// itself, inside it or around it, even if the two URLs are spelled differently. It
-// compares local paths by file identity, and stores on one server by bucket and key. If
-// the server names or the drivers differ, CheckOverlap writes an object to the
+// itself, lies inside it or contains it, even if the two URLs are spelled differently.
+// It compares local paths by file identity, and stores on one server by bucket and key.
+// If the server names or the drivers differ, CheckOverlap writes an object to the
 // destination, looks for it in the source and, if the source is local, in the
-// directories around it, and deletes it.
+// directories above it, and deletes it.
 func CheckOverlap(ctx context.Context, src *Dataset, url string, o *Options) error {
 	opts, to, err := resolve(url, o, true)
 	if err != nil {
@@ -46,7 +46,7 @@ func CheckOverlap(ctx context.Context, src *Dataset, url string, o *Options) err
 	return nil
 }
 
-// shown returns a location in the form that errors show.
+// shown returns a location as error messages show it.
 func shown(l *ncurl.Location) string {
 	if hasPath(l) {
 		return l.Path
@@ -96,10 +96,10 @@ func keys(l *ncurl.Location) string {
 	return key + "/"
 }
 
-// probe verifies a suspected relation of two stores. It returns Apart if the relation
-// does not hold or cannot be verified.
+// probe verifies a suspected relation of two stores. It returns place.Disjoint if the
+// relation does not hold or cannot be verified.
 func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation) (place.Relation, error) {
-	if local(to) { // it is replaced only after the source was read
+	if local(to) { // a local destination is replaced only after the source was read
 		return place.Disjoint, nil
 	}
 	dst, err := newDataset(ctx, to, opts, driver.Update)
@@ -141,7 +141,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 }
 
 // sees reports whether an object that is temporarily put into m is visible in d or in a
-// directory around d. Buckets can be mounted as file systems.
+// directory above d, because a bucket may be mounted as a file system.
 func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (found, around bool, err error) {
 	if _, err := m.Put(ctx, put, driver.Bytes("nczarr: temporary object to compare two locations. It may be deleted.\n"), nil); err != nil {
 		return false, false, err

@@ -152,7 +152,7 @@ func TestMakingBelowAClaim(t *testing.T) {
 	for _, at := range []string{"/in", "/x/y/in"} {
 		_, err := nczarr.Create(t.Context(), belowURL+at+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o})
 		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), `inside "bkt/dir/a.zarr"`) || !strings.Contains(err.Error(), "nczctl clean --remove '") {
-			t.Errorf("%s: %v", at, err)
+			t.Errorf("%s: want ErrConflict, got %v", at, err)
 		}
 	}
 	if got := b.names("bkt"); !slices.Equal(got, before) {
@@ -163,7 +163,7 @@ func TestMakingBelowAClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := stateOf(t, belowURL+"/in#mode=zarr"+belowRest, o); got != "old" {
-		t.Error(got)
+		t.Errorf("want the old dataset, got: %s", got)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestClaimingBelowAtOnce(t *testing.T) {
 	}
 	_, err := nczarr.Create(t.Context(), belowURL+"#mode=nczarr"+belowRest, &nczarr.CreateOptions{Options: *o})
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !slices.Equal(b.names("bkt"), []string{"dir/.nczreplacing"}) {
-		t.Errorf("%v, %q", err, b.names("bkt"))
+		t.Errorf("want ErrConflict and only a claim, got %v, %q", err, b.names("bkt"))
 	}
 }
 
@@ -195,7 +195,7 @@ func TestTakenForDeadBeforeWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := v.Write(t.Context(), v.All(), []int32{1}); ncerr.KindOf(err) != ncerr.ErrConflict || len(b.names("bkt")) > 0 {
-		t.Errorf("%v, %q", err, b.names("bkt"))
+		t.Errorf("want ErrConflict and no objects, got %v, %q", err, b.names("bkt"))
 	}
 }
 
@@ -258,10 +258,10 @@ func TestAbortAroundAnother(t *testing.T) {
 			}
 			putBelow(t, url+"/inner"+mode+rest, o)
 			if err := ds.Abort(t.Context()); err != nil {
-				t.Errorf("%s, %s: %v", url, mode, err)
+				t.Errorf("%s, %s: abort: %v", url, mode, err)
 			}
 			if got := stateOf(t, url+"/inner"+mode+rest, o); got != "old" {
-				t.Errorf("%s, %s: %s", url, mode, got)
+				t.Errorf("%s, %s: want the old dataset, got: %s", url, mode, got)
 			}
 			if url != belowURL {
 				if err := os.RemoveAll(url); err != nil {
@@ -293,7 +293,7 @@ func TestMakingBelowAHeldDirectory(t *testing.T) {
 	for _, at := range []string{"in", "x/in", "in.zip"} {
 		_, err := nczarr.Create(t.Context(), filepath.Join(dir, at), &nczarr.CreateOptions{Options: *o})
 		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process is creating a dataset") {
-			t.Errorf("%s: %v", at, err)
+			t.Errorf("%s: want ErrConflict, got %v", at, err)
 		}
 	}
 	if err := first.Abort(t.Context()); err != nil {
@@ -339,7 +339,7 @@ func TestForceKeepsADataset(t *testing.T) {
 		}
 		putNote()
 		if got := stateOf(t, url, o); got != "old" {
-			t.Errorf("%s: %s", url, got)
+			t.Errorf("%s: want the old dataset, got: %s", url, got)
 		}
 	}
 	ds, err := several(t, belowURL+"#mode=zarr"+belowRest, o, true, 2, "both", "new")

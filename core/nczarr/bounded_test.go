@@ -69,7 +69,7 @@ func TestChunkReadsHaveLimits(t *testing.T) {
 				n = v.All().Len()
 			}
 			if err := do(v.NewSlice(n)); err != nil {
-				t.Fatal(name, err)
+				t.Fatalf("%s: %v", name, err)
 			}
 		}
 		if got := seen.got["v/0"]; len(got) != 3 {

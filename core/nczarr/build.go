@@ -107,7 +107,7 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 	return l.resolveDims(v)
 }
 
-// catalog returns the catalog of codecs. It asks the registry only once, because the
+// catalog returns the catalog of codecs. It calls the registry only once, because the
 // registry builds the list on each call.
 func (l *loader) catalog() codec.Catalog {
 	if l.codecs == nil {
@@ -117,7 +117,7 @@ func (l *loader) catalog() codec.Catalog {
 }
 
 // warnLost warns about missing NCZarr metadata: in an array of an NCZarr dataset, or in
-// the root above an array that has such metadata.
+// the root if an array has NCZarr metadata.
 func (l *loader) warnLost(path string, meta *zarr.Array) {
 	ds := l.ds
 	switch {
@@ -155,7 +155,7 @@ func (l *loader) resolveDims(v *Var) error {
 func (l *loader) byReference(v *Var) error {
 	meta := v.meta
 	if len(meta.DimRefs) != len(meta.Shape) {
-		return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "%d dimension references for a shape of rank %d", len(meta.DimRefs), len(meta.Shape))
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "the variable has %d dimension references, but its shape has rank %d", len(meta.DimRefs), len(meta.Shape))
 	}
 	v.dims = make([]*Dim, len(meta.Shape))
 	for i, ref := range meta.DimRefs {
@@ -168,7 +168,7 @@ func (l *loader) byReference(v *Var) error {
 		case n > d.len && d.unlimited:
 			d.len = n
 		case n != d.len && !d.unlimited:
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), l.ds.layout.ArrayDoc()), "shape: %v has length %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), l.ds.layout.ArrayDoc()), "the shape %v has length %d along dimension %q, which has length %d", meta.Shape, n, ref, d.len)
 		}
 		v.dims[i] = d
 	}
@@ -217,7 +217,8 @@ func shorten(path string) string {
 	return "..." + strings.ToValidUTF8(path[len(path)-most:], "")
 }
 
-// place returns where documents were looked for, for messages.
+// place returns " in" and the name of the consolidated document if documents are read
+// from there, for messages.
 func (l *loader) place() string {
 	if l.all != nil {
 		return " in " + zarr.ConsolidatedDoc
@@ -282,15 +283,15 @@ func (l *loader) makeAnonymousDim(n int64) *Dim {
 		if d.len == n && !d.unlimited {
 			return d
 		}
-		name = fmt.Sprintf("_Anonymous_Dim_%d_%d", n, i) // a declared dimension has the name
+		name = fmt.Sprintf("_Anonymous_Dim_%d_%d", n, i) // a declared dimension already has this name
 	}
 	d := &Dim{group: l.ds.top, name: name, len: n, anonymous: true, invented: true}
 	l.ds.top.dims.add(d)
 	return d
 }
 
-// arrayName names an array after its location: the last segment without a store's
-// extension.
+// arrayName derives the name of a root array from its location: the last segment
+// without the extension of a store.
 func arrayName(place string) string {
 	base := path.Base(strings.TrimRight(place, "/"))
 	for _, ext := range []string{".zarr", ".zip", ".nczarr", ".ncz"} {

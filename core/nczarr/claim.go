@@ -24,26 +24,26 @@ import (
 // Two processes may find the same location empty and create datasets there. Their
 // chunks would be mixed, and the last root document would make the mixture visible. A
 // process therefore claims the location first and then checks again that it is empty. A
-// local directory is locked; the lock ends with the process. Other stores get the
-// object zarr.ReplacingMark, put on the condition that it is absent. It is deleted when
-// the first Flush has made the dataset visible. Stages and archives need no claim: a
-// stage has a unique name, and an archive appears in one step.
+// local directory is locked; the lock ends with the process. In other stores, the
+// process puts the object zarr.ReplacingMark on the condition that it is absent, and
+// deletes it after the first Flush has made the dataset visible. Stages and archives
+// need no claim: a stage has a unique name, and an archive appears in one step.
 
 // newClaim is the claim of a new dataset on its location.
 type newClaim struct {
 	mu      sync.Mutex
 	text    []byte                     // content of the claim object; nil without a claim
 	version string                     // version of the claim object
-	nodes   map[string]*zarr.ChunkKeys // nodes that text names
-	left    bool                       // the object was to be deleted, and may be gone even if that failed
+	nodes   map[string]*zarr.ChunkKeys // nodes listed in text
+	left    bool                       // the object was deleted, or may be deleted although the call failed
 	hold    *place.Hold                // lock on a local directory
 }
 
-// maxClaim is the maximum size in bytes of a claim. A claim that would exceed it names
+// maxClaim is the maximum size in bytes of a claim. A claim that would exceed it lists
 // no nodes.
 const maxClaim = 1 << 20
 
-// aboutMaking explains the claim of a new dataset to people.
+// aboutMaking is the explanation in the claim of a new dataset.
 const aboutMaking = "a dataset is being created here; if its process died, nczctl clean removes what it left"
 
 // errNotEmpty returns the error for a location that is no longer empty.
@@ -59,7 +59,7 @@ func holdEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	case errors.Is(err, place.ErrHeld):
 		return nil, ncerr.Errorf(ncerr.ErrConflict, "create", at, "another process is creating a dataset there: wait until it has finished")
 	case errors.Is(err, fs.ErrNotExist) && isDangling(at):
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", at, "it is a symbolic link to a missing file")
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", at, "the path is a symbolic link to a missing file")
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, errNotEmpty(loc)
 	case err != nil:
@@ -112,7 +112,7 @@ func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 			break
 		}
 	}
-	if err == nil && !force { // a process that claims a prefix above lists it afterwards
+	if err == nil && !force { // a process that claims a prefix above this one lists it after claiming it
 		err = outsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
 	}
 	if err != nil {
@@ -158,8 +158,8 @@ func (d *Dataset) nodes() map[string]*zarr.ChunkKeys {
 }
 
 // nameNodes verifies that the claim still exists, and adds the nodes of the dataset to
-// it before anything of them is written. If the process dies, its objects can then be
-// told from those of others.
+// it before their first objects are written. If the process dies, its objects can then
+// be distinguished from those of others.
 func (d *Dataset) nameNodes(ctx context.Context) error {
 	k := &d.newClaim
 	k.mu.Lock()
@@ -250,7 +250,7 @@ func (k *newClaim) check(ctx context.Context, m *zmap.Map) error {
 	if err != nil && k.left {
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process took this one for dead and removed its claim while the dataset was being created")
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process assumed that this process had died and removed its claim while the dataset was being created")
 }
 
 // releaseClaim releases the claim after a Flush. It fails if the claim no longer
@@ -304,10 +304,10 @@ func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, 
 	return claim, err
 }
 
-// RemoveUnfinished removes what a dead process left of the dataset that it was
-// creating: its claim and, if it had not finished, the objects there. It keeps objects
-// that cannot be shown to belong to that dataset, and returns their keys. The caller
-// must know that the process is dead; the Flush of a live process fails. The error has
+// RemoveUnfinished cleans up after a process that died while it was creating a dataset.
+// It removes the claim and, unless the dataset is complete, its objects. It keeps
+// objects that may not belong to the dataset, and returns their keys. The caller must
+// be sure that the process is dead; the next Flush of a live one fails. The error has
 // the kind ncerr.ErrNotFound if no dataset was being created there.
 func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []string, err error) {
 	opts, loc, err := resolve(url, o, false)
@@ -349,7 +349,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 
 // unfinished sorts the objects at a location where the dataset of a claim was being
 // created into those of the dataset and others. If a root document exists, a dataset is
-// complete, and nothing is to be removed.
+// complete, and unfinished returns no keys.
 func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []string, err error) {
 	names, err := listKeys(ctx, d.m, "")
 	if err != nil {

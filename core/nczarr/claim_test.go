@@ -58,13 +58,13 @@ func TestTwoThatMakeADataset(t *testing.T) {
 			}
 			if givesUp {
 				if err := first.Abort(t.Context()); err != nil {
-					t.Errorf("%s: %v", url, err)
+					t.Errorf("%s: abort: %v", url, err)
 				}
 				continue
 			}
 			closeDataset(t, first)
 			if got := stateOf(t, url, o); got != "old" {
-				t.Errorf("%s: %s", url, got)
+				t.Errorf("%s: want the old dataset, got: %s", url, got)
 			}
 			if slices.Contains(keysOf(t, open(t, url, o)), ".nczreplacing") {
 				t.Errorf("%s: the claim still exists", url)
@@ -76,7 +76,7 @@ func TestTwoThatMakeADataset(t *testing.T) {
 			}
 			closeDataset(t, second)
 			if got := stateOf(t, url, o); got != "new" {
-				t.Errorf("%s: %s", url, got)
+				t.Errorf("%s: want the new dataset, got: %s", url, got)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestClaimedAfterAnother(t *testing.T) {
 		t.Errorf("want ErrConflict, got %v", err)
 	}
 	if got := stateOf(t, url, o); got != "old" || slices.Contains(b.names("bkt"), "dir/a.zarr/.nczreplacing") {
-		t.Errorf("%s, %q", got, b.names("bkt"))
+		t.Errorf("want the old dataset and no claim, got %s, %q", got, b.names("bkt"))
 	}
 }
 
@@ -166,7 +166,7 @@ func leaveUnfinished(t *testing.T, url string) {
 		}
 	}
 	if got := stateOf(t, url, o); got != "new" {
-		t.Error(got)
+		t.Errorf("want the new dataset, got: %s", got)
 	}
 }
 
@@ -204,7 +204,7 @@ func dieWhileMaking(t *testing.T, mode string) {
 		finished, b.calls = err == nil, nil
 		claim, err := nczarr.FindClaim(t.Context(), url, o)
 		if err != nil || finished && claim != nil {
-			t.Fatal(claim, err)
+			t.Fatalf("claim %v, error %v", claim, err)
 		}
 		ds, err = nczarr.Open(t.Context(), url, o)
 		if err == nil {
@@ -266,7 +266,7 @@ func TestClaimsWhereTheyCannotBe(t *testing.T) {
 		}
 		closeDataset(t, ds)
 		if got := stateOf(t, url, o); got != "old" {
-			t.Errorf("%+v: %s", r, got)
+			t.Errorf("%+v: want the old dataset, got: %s", r, got)
 		}
 	}
 }

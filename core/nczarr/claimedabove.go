@@ -13,15 +13,16 @@ import (
 
 // A replacement in a bucket changes the root's documents first and last, and those
 // below the root only after the chunks. An array, or a group without a superblock, that
-// is opened by its own URL may be part of a dataset above it, whose documents it does
-// not read. It therefore looks for the claim of a replacement at each prefix above:
+// is opened by its own URL may be part of a dataset above it, but its reader does not
+// read the root's documents. The reader therefore looks for the claim of a replacement
+// at each prefix above:
 //
-//  - when it is opened, along with the first request for its documents. The replacement
-//    puts documents one by one, and claims the dataset long before it ends.
-//  - before it compares its own documents with those that it opened. If no replacement
-//    has begun by then, everything that was read belongs to the old dataset. If one has
-//    ended, the documents differ. In the opposite order a whole replacement could
-//    happen between the two checks.
+//  - during Open, along with the first request for documents. The replacement puts
+//    documents one by one, and claims the dataset long before it ends.
+//  - before it compares the documents with those that it opened. If no replacement has
+//    begun by then, all data read so far belongs to the old dataset. If one has ended,
+//    the documents differ. In the opposite order, a whole replacement could happen
+//    between the two checks.
 
 // upper is the bucket of a dataset, with the keys of the claims that may exist above
 // the dataset.
@@ -67,7 +68,7 @@ func (u *upper) unclaimed(ctx context.Context, op string) error {
 	}
 	return each(ctx, u.keys, len(u.keys), func(key string) error {
 		claim, err := readClaim(ctx, u.m, key)
-		if cannotTell(err) || err == nil && (claim == nil || claim.Creates) { // a claim on a new dataset replaces nothing and may stay
+		if cannotTell(err) || err == nil && (claim == nil || claim.Creates) { // a process that creates a new dataset replaces nothing
 			return nil
 		}
 		at := *u.loc
@@ -116,9 +117,9 @@ func openUnclaimed(ctx context.Context, loc *ncurl.Location, opts Options) (*Dat
 }
 
 // guard opens the dataset and, if it may be part of another one, looks for claims at
-// the same time. If the URL says NCZarr, the dataset is most likely a root, and guard
-// looks for claims afterwards. A later look says nothing about what was read before, so
-// guard then opens the dataset again.
+// the same time. If the URL selects NCZarr, the dataset is most likely a root, and
+// guard looks for claims only if it is not. This later check does not cover the
+// documents that were already read, so guard then opens the dataset again.
 func (u *upper) guard(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	var claim error
 	asks := !loc.FormatGiven || loc.Format == ncurl.Zarr

@@ -64,7 +64,7 @@ func whole(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczar
 	ds, err := nczarr.Open(t.Context(), url, o)
 	if err != nil {
 		if ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("%s: want ErrConflict, got %v", url, err)
 		}
 		return nil, nil
 	}
@@ -74,7 +74,7 @@ func whole(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczar
 		t.Fatalf("%s: %d variables", url, len(vars))
 	}
 	if _, err := vars[0].Attr("of"); err != nil {
-		t.Errorf("%s: %v", url, err)
+		t.Errorf("%s: attribute: %v", url, err)
 	}
 	return ds, vars[0]
 }
@@ -113,7 +113,7 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 				if err == nil {
 					good++
 				} else if ncerr.KindOf(err) != ncerr.ErrConflict {
-					t.Errorf("%+v: %v", part, err)
+					t.Errorf("%+v: want ErrConflict, got %v", part, err)
 				}
 			}
 		}
@@ -214,7 +214,7 @@ func TestReplacementAboveEndsAtCheck(t *testing.T) {
 	resume = halted(t, b, at("a.zarr", "mode=zarr&"), o, func(op, key string) bool { return key == "a.zarr/g/w/.zarray" })
 	got, err := nczarr.Get[int32](t.Context(), v, v.All())
 	if err != nil || !slices.Equal(got, []int32{2, 2, 2, 2}) {
-		t.Fatal(got, err)
+		t.Fatalf("want [2 2 2 2], got %v, %v", got, err)
 	}
 	if err := ds.CheckUnchanged(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
 		t.Errorf("want ErrConflict, got %v", err)
@@ -267,7 +267,7 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 	}
 	_, v := whole(t, at("a.zarr/g/w", "mode=nczarr&"), o)
 	if a, err := v.Attr("of"); err != nil || a.Value != "2" {
-		t.Error(a, err)
+		t.Errorf("want attribute 2, got %v, %v", a, err)
 	}
 	resume()
 }
@@ -295,7 +295,7 @@ func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
 				closeDataset(t, ds)
 			}
 			if want := ncerr.KindOf(denied) == ncerr.ErrIO; (ncerr.KindOf(err) == ncerr.ErrIO) != want || !want && err != nil {
-				t.Errorf("%v, %s: %v", denied, mode, err)
+				t.Errorf("store error %v, %s: got %v", denied, mode, err)
 			}
 		}
 		if asked.Load() == 0 {

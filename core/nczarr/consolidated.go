@@ -69,8 +69,8 @@ func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, e
 	return all, err
 }
 
-// inline uses the consolidated metadata in the zarr.json of a root if individual
-// documents would cost requests or the options select it.
+// inline uses the consolidated metadata in the zarr.json of a root if requests are
+// expensive or the options select it.
 func (l *loader) inline(root zarr.Docs) error {
 	if !l.ds.inline || !l.ds.consolidatedFirst() {
 		return nil
@@ -101,7 +101,7 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 	}
 	if check && !l.ds.remote() && l.ds.opts.UseConsolidated != ConsolidatedTrust {
 		names := slices.Concat(zarr.DatasetDocs(), slices.Collect(maps.Keys(all[""])))
-		slices.Sort(names) // 4.8.0 has documents that are not in DatasetDocs
+		slices.Sort(names) // netcdf-c 4.8.0 writes documents that are not in DatasetDocs
 		single, err := l.fetchRoot(ctx, slices.Compact(names))
 		if err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func damaged(err error) bool {
 	return k == ncerr.ErrConsolidated || k == ncerr.ErrNotZarr
 }
 
-// useConsolidated makes the loader take all documents from consolidated metadata.
+// useConsolidated makes the loader read all documents from consolidated metadata.
 func (l *loader) useConsolidated(all map[string]zarr.Docs) {
 	l.all = all
 	l.ds.consolidated = true
@@ -265,8 +265,8 @@ func (d *Dataset) repeats(g *Group) bool {
 }
 
 // withInline updates the copies of other documents in the document of a group. nodes
-// contains all nodes below the group, and others. Consolidated metadata of an unknown
-// kind is left unchanged.
+// contains at least all nodes below the group. Consolidated metadata of an unknown kind
+// is left unchanged.
 func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs, error) {
 	switch {
 	case !d.repeats(g) && (g.parent != nil || d.inline || !zarr.HasInlineMetadata(docs)):
@@ -305,10 +305,10 @@ func (g *Group) unknown() []string {
 	return out
 }
 
-// RemoveConsolidated deletes consolidated metadata and stops writing it. In Zarr v3 it
-// is part of the root's document, and the next Flush writes that document without it.
-// Errors: ncerr.ErrReadOnly, ncerr.ErrNotFound if the dataset has no consolidated
-// metadata.
+// RemoveConsolidated deletes consolidated metadata and stops writing it. In Zarr v3,
+// consolidated metadata is part of the root's document, and the next Flush writes that
+// document without it. Errors: ncerr.ErrReadOnly, ncerr.ErrNotFound if the dataset has
+// no consolidated metadata.
 func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 	if err := d.writable("remove", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
 		return err

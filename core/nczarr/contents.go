@@ -23,8 +23,8 @@ import (
 
 // contents describes what exists at the location of a new dataset.
 type contents struct {
-	there   bool                       // whether anything exists
-	dataset bool                       // whether a dataset exists at its root
+	there   bool                       // anything exists
+	dataset bool                       // a dataset exists at the root
 	foreign []string                   // entries that are not part of that dataset
 	docs    zarr.Docs                  // documents that identify the dataset's objects
 	nodes   map[string]*zarr.ChunkKeys // nodes by path; the values are nil
@@ -81,7 +81,7 @@ func (c *contents) judge(ctx context.Context, names []string, workers int, l Lim
 }
 
 // memberDocs reads the documents that show which objects belong to a dataset. It omits
-// documents with a lasting error, and those that exceed the total limit.
+// documents with a permanent error, and those that exceed the total limit.
 func memberDocs(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (zarr.Docs, error) {
 	var mu sync.Mutex
 	docs, room := make(zarr.Docs), l.MaxDocuments
@@ -100,8 +100,9 @@ func memberDocs(ctx context.Context, names []string, workers int, l Limits, read
 	return docs, err
 }
 
-// readUpTo reads r to its end. It fails with ncerr.ErrLimit if that is more than limit
-// bytes, and with ncerr.ErrCorrupt on other errors, including err.
+// readUpTo reads r to its end and closes it. It fails with ncerr.ErrLimit after more
+// than limit bytes, and with ncerr.ErrCorrupt on other errors, including err, the error
+// of opening r.
 func readUpTo(r io.ReadCloser, err error, limit int64) ([]byte, error) {
 	var body []byte
 	if err == nil {
@@ -198,8 +199,8 @@ func archiveContents(path string, size int64, l Limits) (*contents, error) {
 	return c, err
 }
 
-// hasStub reports whether an archive begins with other data than a member or, for an
-// empty archive, the end record.
+// hasStub reports whether an archive begins with data other than a member or, if the
+// archive is empty, the end record.
 func hasStub(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -28,8 +28,8 @@ type CopyOptions struct {
 	// have the shape chunks; a nil shape makes each chunk an object. If ok is false, the
 	// copy has the outermost shards of v if its format supports shards.
 	Shards func(v *Var, chunks []int64) (shape []int64, ok bool, err error)
-	// Codecs returns the codec chain for the copy of v, and chunks are encoded anew,
-	// even if v has the same chain. If ok is false, the copy has the chain of v.
+	// Codecs returns the codec chain for the copy of v. All chunks are then encoded
+	// again, even if v has the same chain. If ok is false, the copy has the chain of v.
 	Codecs func(v *Var) (chain []zarr.CodecSpec, ok bool, err error)
 	// Quantize returns the quantization for the copy of v. If ok is false, the values
 	// are copied as they are, without rounding them a second time.
@@ -49,11 +49,11 @@ type CopyOptions struct {
 
 // Copy copies everything below src into dst, which is usually the root of a new
 // dataset: dimensions, attributes, groups, variables and values. It converts what the
-// format of dst cannot represent, such as unlimited dimensions in pure Zarr. Chunks that
-// are the same in src and dst keep their stored bytes; they are decoded once, to check
-// them, and not encoded. Copy reads one part of a variable while it writes another. After an
-// error the copy is incomplete and the caller should abort dst. Copy also fails if the
-// source was replaced in the meantime (see [Dataset.CheckUnchanged]).
+// format of dst cannot represent, such as unlimited dimensions in pure Zarr. If the
+// encoding of a variable does not change, its chunks are copied as stored. They are
+// decoded once, to check them. Copy reads one part of a variable while it writes
+// another. After an error the copy is incomplete and the caller should abort dst. Copy
+// also fails if the source was replaced in the meantime (see [Dataset.CheckUnchanged]).
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	if o == nil {
 		o = &CopyOptions{}
@@ -82,8 +82,8 @@ type copier struct {
 	done, total int64
 }
 
-// pair is a variable, its copy, the rounding to apply, and whether chunks are encoded
-// anew although the codecs may be the same.
+// pair is a variable and its copy. quantize is the rounding to apply. recode requests
+// that chunks are encoded again even if the codecs are the same.
 type pair struct {
 	dst, src *Var
 	quantize dtype.Quantization
@@ -230,9 +230,9 @@ func (v *Var) spec() *VarSpec {
 	return s
 }
 
-// element sets the element type and the codecs of a copy of v in dst. The copy keeps
-// v's element type if the layout of dst supports it. element returns the ids of the
-// codecs that do not fit the element type.
+// element sets the element type and the codecs of a copy of v in dst. The copy has v's
+// element type if the layout of dst supports it. element returns the ids of the codecs
+// that do not fit the element type.
 func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec) (dropped []string, err error) {
 	keep := dst.ds.layout.AllowsAnyType()
 	switch {
@@ -357,11 +357,11 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 	return nil
 }
 
-// recode copies the values of box, which begins between chunks of the copy.
+// recode copies the values of box, which begins at a chunk boundary of the copy.
 func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error {
 	workers := int64(1)
 	if p.nested() {
-		workers = 2 // one reads while the other writes
+		workers = 2 // one worker reads while the other writes
 	}
 	b, err := p.src.blocks(box, p.dst.Unit(c.opts.Memory/workers), c.opts.Memory/workers)
 	if err != nil {
@@ -383,8 +383,8 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 	})
 }
 
-// nested reports whether the size of blocks does not matter: no chunk of the source is
-// in two chunks of the copy, and elements have a fixed size.
+// nested reports whether blocks may have any size: each chunk of the source lies in one
+// chunk of the copy, and elements have a fixed size.
 func (p *pair) nested() bool {
 	to := p.dst.Chunks()
 	for d, n := range p.src.Chunks() {
@@ -395,8 +395,8 @@ func (p *pair) nested() bool {
 	return !p.src.varies()
 }
 
-// parallel calls functions that start returns with 0 to n-1, each of them in its own
-// goroutine, of which there are up to workers.
+// parallel runs up to workers goroutines. Each calls start once, and then the function
+// that start returned for some of the numbers 0 to n-1. Each number is processed once.
 func parallel(ctx context.Context, workers, n int64, start func() func(context.Context, int64) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -426,9 +426,9 @@ func (c *copier) progress(n int64) {
 	}
 }
 
-// block copies one block, using room as a buffer that is large enough. It does not
-// create chunks that are absent in the source if they read as the same values in the
-// copy, for netcdf-c as well.
+// block copies one block. room is a buffer of at least that size. block does not create
+// chunks that are absent in the source if they read as the same values in the copy,
+// including in netcdf-c.
 func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, room any) error {
 	var found, only []bool
 	buf := dtype.Slice(room, 0, int(sel.Len()))
@@ -453,8 +453,8 @@ type blocks struct {
 	plan  *chunk.Plan
 }
 
-// blocks divides box, which begins between chunks of the given shape, into blocks of
-// whole chunks, of about memory bytes each.
+// blocks divides box, which begins at a boundary of chunks of the given shape, into
+// blocks of whole chunks with about memory bytes each.
 func (v *Var) blocks(box chunk.Selection, chunks []int64, memory int64) (*blocks, error) {
 	count := slices.Clone(box.Count)
 	for d := range count {

@@ -97,7 +97,7 @@ func copyOf(t *testing.T, src *nczarr.Dataset, url string, o *nczarr.Options, la
 	closeDataset(t, dst)
 	ds := open(t, url, o)
 	if p := ds.Problems(); len(p) > 0 {
-		t.Fatal(p)
+		t.Fatalf("problems: %v", p)
 	}
 	return ds
 }
@@ -134,7 +134,7 @@ func TestCopyWritesNoInventedNames(t *testing.T) {
 	ds := copyOf(t, open(t, "mem:src#mode=zarr", o), "mem:dst#mode=zarr", o, nil)
 	body, _, err := ds.Map().ReadAll(t.Context(), "big/.zattrs", 0)
 	if err != nil || strings.Contains(string(body), "Anonymous") {
-		t.Errorf("got %s, %v", body, err)
+		t.Errorf("want a document without generated names, got %s, %v", body, err)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestCopyOfHalfPrecisionDeltas(t *testing.T) {
 	src := open(t, "mem:src#mode=zarr", o)
 	want, err := nczarr.Get[float32](t.Context(), variable(t, src, "v"), variable(t, src, "v").All())
 	if err != nil || want[0] == 0 {
-		t.Fatal(want, err)
+		t.Fatalf("values of the source: %v, %v", want, err)
 	}
 	expect(t, copyOf(t, src, "mem:dst#mode=zarr", o, nil), "v", want)
 }

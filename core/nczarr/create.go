@@ -17,15 +17,15 @@ import (
 //
 // Nothing is visible as a dataset before the first Flush or Close, so a process that
 // dies before that leaves no dataset behind. A dataset that replaces another one is
-// created beside it and takes its place at Close, after all of it is durable,
+// created next to it and replaces it at Close, after all its objects are durable,
 // regardless of the driver's options. Until then readers see the old dataset, and Abort
 // keeps it. If a driver does not support this, Create replaces a dataset only if Force
-// is set, and then deletes the old one at once.
+// is set, and then deletes the old one immediately.
 //
 // If two processes create a dataset at the same new location, the second one fails.
 // Until the first Flush, a local directory is locked, and a store with conditional
-// writes contains an object that names the process (see [FindClaim]). Other stores have
-// no such protection.
+// writes contains an object that identifies the process (see [FindClaim]). Other stores
+// have no such protection.
 //
 // Errors: ncerr.ErrExists if a dataset or something else exists at the location,
 // ncerr.ErrConflict if another process is creating a dataset there, and those of
@@ -64,7 +64,8 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 }
 
 // newStore creates the store of a new dataset and claims its location. It does not
-// clear a store that was empty a moment ago, because newer objects belong to others.
+// clear a store that choose found empty, because objects that appeared since then
+// belong to other processes.
 func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, exclusive, force bool) (*Dataset, error) {
 	at := *loc
 	at.Path = s.at
@@ -110,7 +111,7 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 		if s.free && ds.loc.Driver == ncurl.DriverFile {
 			ds.newClaim.hold, err = holdEmpty(ds.loc, ds.opts.Limits)
 		}
-		if err == nil && !force { // a process that locks a directory above lists it afterwards
+		if err == nil && !force { // a process that locks a directory above this one lists it after locking it
 			if err = outsideDatasets(filepath.FromSlash(ds.loc.Path)); err != nil {
 				ds.newClaim.hold.Release()
 			}
@@ -131,14 +132,14 @@ func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 		return zarr.LayoutNewest, nil
 	}
 	if loc.Version != 0 && loc.Version != o.Layout.Format() {
-		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL asks for Zarr v%d, but the layout is %s", loc.Version, *o.Layout)
+		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL selects Zarr v%d, but the layout is %s", loc.Version, *o.Layout)
 	}
 	format := ncurl.NCZarr
 	if !o.Layout.NCZarr() {
 		format = ncurl.Zarr
 	}
 	if loc.FormatGiven && loc.Format != format {
-		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL asks for format %s, but the layout is %s", loc.Format, *o.Layout)
+		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL selects format %s, but the layout is %s", loc.Format, *o.Layout)
 	}
 	loc.Format = format
 	return *o.Layout, nil

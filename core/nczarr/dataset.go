@@ -32,7 +32,7 @@ type Dataset struct {
 
 	mu   sync.RWMutex // guards the tree of groups, dimensions and variables
 	top  *Group       // the root of the store
-	root *Group       // the group that the URL names: top or a group below it
+	root *Group       // the group at the URL: top or a group below it
 
 	problems     []Problem
 	staleDocs    []string // see StaleDocuments
@@ -60,8 +60,8 @@ type Dataset struct {
 	up           *upper // set only if the dataset may be part of another one above it
 }
 
-// Root returns the group that the URL names: the root of the store, or the group below
-// it that was opened.
+// Root returns the group at the URL: the root of the store, or the group below it that
+// was opened.
 func (d *Dataset) Root() *Group { return d.root }
 
 // storeLoc returns the location of the root of the store. It is above Location if the
@@ -89,7 +89,8 @@ func (d *Dataset) NCProperties() string { return d.ncProperties }
 // consolidated document.
 func (d *Dataset) Consolidated() bool { return d.consolidated }
 
-// Problems returns what could not be read and was left out, in path order.
+// Problems returns the parts of the dataset that could not be read and were left out,
+// in path order.
 func (d *Dataset) Problems() []Problem {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -159,8 +160,9 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 }
 
 // Close flushes a writable dataset and releases it. A dataset that replaces another one
-// takes its place at this point. Close releases the dataset even if it returns an
-// error. In that case the replacement is discarded and the other dataset is unchanged.
+// does so at this point. Close releases the dataset even if it returns an error. If
+// Close fails before the replacement begins, it removes the new dataset, and the old
+// one is unchanged.
 func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
 	if err != nil {
@@ -184,8 +186,8 @@ func (d *Dataset) Close(ctx context.Context) error {
 }
 
 // Abort releases the dataset without flushing. It removes a dataset that was made by
-// Create and never flushed, so that no dataset that looks complete stays behind. It
-// always removes a dataset that was to replace another one.
+// Create and never flushed, so that no partial dataset remains. It always removes a
+// dataset that was to replace another one.
 func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.newClaim.hold.Release()
 	d.closeVars()
@@ -214,12 +216,12 @@ func (d *Dataset) Abort(ctx context.Context) error {
 	return err
 }
 
-// removeNew removes a dataset that was created and never flushed. Objects and nodes
-// that other processes have added in the meantime stay, and so does the location. If
-// another process has created a dataset at the same location, everything stays, because
-// chunks of the two cannot be told apart. In a local directory removeNew deletes only
-// d's own files, through the directory handle that was opened, because another process
-// may replace the directory at any time.
+// removeNew removes a dataset that was created and never flushed. It keeps objects and
+// nodes that other processes have added in the meantime, and then also the location. If
+// another process has created a dataset at the same location, it keeps everything,
+// because the chunks of the two datasets cannot be distinguished. In a local directory
+// removeNew deletes only d's own files, through the directory handle that was opened,
+// because another process may replace the directory at any time.
 func (d *Dataset) removeNew(ctx context.Context) error {
 	if d.m.Capabilities().Durable == driver.OnFlush { // no Flush has succeeded, so the objects belong to another process
 		return nil
@@ -228,7 +230,7 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.newClaim.left = false // without a claim the objects may belong to another process by now
+	d.newClaim.left = false // if the claim is gone, the objects may belong to another process
 	hold := d.newClaim.hold
 	held := hold.Held()
 	foreign, ours, err := false, []string(nil), d.checkClaim(ctx, again.m)
@@ -255,7 +257,7 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 		err = hold.Remove(filepath.FromSlash(d.spec.Path))
 	}
 	if errors.Is(err, place.ErrReplaced) {
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "%w; nothing was removed from it", err)
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "%w; nothing was removed", err)
 	}
 	if err != nil || foreign || held {
 		return err

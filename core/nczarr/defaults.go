@@ -13,11 +13,11 @@ const (
 )
 
 // DefaultChunks returns the chunk shape that netCDF chooses for a variable of the given
-// shape: one index of each unlimited dimension and enough of the others, in proportion
-// to their lengths, to make 16 MiB. A chunk has 4 KiB if the only dimension is
-// unlimited. elemSize is in bytes. Each length is at least 1. If netCDF's formula
-// results in more than 128 MiB, DefaultChunks shortens the longest dimensions until the
-// chunk has 16 MiB.
+// shape: length 1 along unlimited dimensions, and lengths in proportion to those of the
+// other dimensions so that a chunk has about 16 MiB. A chunk has 4 KiB if the only
+// dimension is unlimited. elemSize is in bytes. Each length is at least 1. If netCDF's
+// formula results in more than 128 MiB, DefaultChunks shortens the longest dimensions
+// until the chunk has 16 MiB.
 //
 // Source: netcdf-c nc4_find_default_chunksizes2.
 func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
@@ -56,9 +56,9 @@ func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
 	return chunks
 }
 
-// shrink reduces chunks that are much larger than the target size to that size. They
-// result from short dimensions beside long ones, because a chunk has at least one index
-// of each dimension.
+// shrink reduces chunks that are much larger than the target size to that size. Such
+// chunks result from a combination of short and long dimensions, because a chunk has at
+// least one index of each dimension.
 func shrink(chunks, shape []int64, size float64) {
 	for range chunks {
 		bytes, longest := size, 0

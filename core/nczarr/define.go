@@ -86,7 +86,7 @@ func (g *Group) nameFree(name string) error {
 }
 
 // DefineGroup creates a subgroup. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
-// ncerr.ErrReadOnly. See [Group.DefineVar] for names that other programs have used.
+// ncerr.ErrReadOnly. See [Group.DefineVar] for names that other programs use.
 func (g *Group) DefineGroup(name string) (*Group, error) {
 	if err := g.changeable("define", join(g.Path(), name)); err != nil {
 		return nil, err
@@ -141,8 +141,8 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 // dimension that is not visible in g, ncerr.ErrBadChunk, ncerr.ErrBadType,
 // ncerr.ErrNoFilter, ncerr.ErrInvalid for codec parameters, and ncerr.ErrLimit for a
 // chunk that exceeds the limits, or a key or chunk that is too long for the store.
-// Objects that another program has stored under the name without g's knowledge are
-// found at the first write: Write, Flush and Close then fail with ncerr.ErrNameInUse.
+// Objects of another program that the metadata does not list are detected at the first
+// write: Write, Flush and Close then fail with ncerr.ErrNameInUse.
 func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
 	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims), defined: true}
 	v.fresh.defined = true
@@ -180,7 +180,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		v.data.close()
 		return nil, err
 	}
-	if g.ds.layout.ByteOrderInCodec() { // not every chain can be written
+	if g.ds.layout.ByteOrderInCodec() { // the layout cannot represent every chain
 		if _, err := v.docs(); err != nil {
 			v.data.close()
 			return nil, ncerr.Wrap("define", path, err)
@@ -205,7 +205,7 @@ func (v *Var) define(spec *VarSpec) error {
 		}
 	}
 	if len(v.dims) > chunk.MaxRank {
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "the variable has %d dimensions, the limit is %d", len(v.dims), chunk.MaxRank)
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "the variable has %d dimensions, but the limit is %d", len(v.dims), chunk.MaxRank)
 	}
 	for i, a := range spec.Attrs {
 		if err := v.checkAttr(a); err != nil {
@@ -296,7 +296,7 @@ func (v *Var) addObjectCodec() {
 	v.meta.Codecs = slices.Insert(v.meta.Codecs, 0, zarr.CodecSpec{ID: id})
 }
 
-// defineString sets the element type of strings as described at [VarSpec].
+// defineString sets the element type of strings with MaxStrLen n; see [VarSpec].
 func (v *Var) defineString(n int) error {
 	for _, src := range []struct {
 		attrs []Attr
@@ -375,7 +375,7 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	return v.checkChunk()
 }
 
-// defineShards sets the shape of the shards, if the variable has any.
+// defineShards checks and sets the shape of the shards; nil means no shards.
 func (v *Var) defineShards(shape []int64) error {
 	if shape == nil {
 		return nil
@@ -393,7 +393,7 @@ func (v *Var) defineShards(shape []int64) error {
 		}
 	}
 	if n := v.shardBytes(shape); n > limit {
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a shard of shape %v has %d bytes, the limit is %d", shape, n, limit)
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a shard of shape %v has %d bytes, but the limit is %d", shape, n, limit)
 	}
 	v.meta.Shards = []zarr.Shard{{Shape: slices.Clone(shape), Checksum: true}}
 	return nil
@@ -423,11 +423,11 @@ func (v *Var) checkChunk() error {
 	}
 	for i, s := range v.meta.Shards {
 		if n, most := indexOf(s).IndexSize(v.meta.ShardShape(i)), min(limits.MaxChunk, maxIndex); n > most {
-			return ncerr.Errorf(ncerr.ErrLimit, "", "", "the index of a shard of shape %v has %d bytes, the limit is %d", s.Shape, n, most)
+			return ncerr.Errorf(ncerr.ErrLimit, "", "", "the index of a shard of shape %v has %d bytes, but the limit is %d", s.Shape, n, most)
 		}
 	}
 	if n := chunk.Product(chunks); n > limits.MaxElements {
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of shape %v has %d elements, the limit is %d", chunks, n, limits.MaxElements)
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of shape %v has %d elements, but the limit is %d", chunks, n, limits.MaxElements)
 	}
 	return nil
 }

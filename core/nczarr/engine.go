@@ -21,7 +21,7 @@ import (
 // transfers about this much in the time of one more concurrent request.
 const DefaultMergeGap = 64 << 10
 
-// engine reads and writes the data of a variable. It opens the array at the first use.
+// engine reads and writes the data of a variable. It opens the array on first use.
 type engine struct {
 	mu     sync.Mutex // held while opening the array
 	array  atomic.Pointer[array.Array]
@@ -136,8 +136,8 @@ func (e *engine) close() {
 // when the variable was opened. It is the limit if elements have variable length.
 func (v *Var) chunkBytes() int64 { return v.arrayMeta().ChunkBytes(v.group.ds.opts.Limits.MaxChunk) }
 
-// Available returns nil if the variable's data can be read, or the error that a read
-// would return because a codec is missing.
+// Available returns nil if the variable's codecs can be opened, and otherwise the error
+// that a read would return. It reads no data.
 func (v *Var) Available(ctx context.Context) error {
 	_, err := v.open(ctx)
 	return err
@@ -150,7 +150,7 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 	if err != nil {
 		return err
 	}
-	shape, own := v.Shape(), v.ownShape() // read before the data: a write that extends the array removes leftovers
+	shape, own := v.Shape(), v.ownShape() // get the shapes before the data, because a write that extends the array removes leftovers
 	if err := sel.Check(shape); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}

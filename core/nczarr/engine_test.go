@@ -444,7 +444,7 @@ func TestUnreadableVariableIsKept(t *testing.T) {
 			t.Errorf("%s: after writing the metadata again: want one problem of /b, got %v", url, p)
 		}
 		if _, err := again.Root().Var("c"); err != nil {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("%s: the new variable: %v", url, err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (v *Var) ownShape() []int64 {
 	return v.own
 }
 
-// extent returns the shape of the array. The lock is held.
+// extent returns the shape of the array. The caller holds Dataset.mu.
 func (v *Var) extent() []int64 {
 	if v.own != nil {
 		return v.own

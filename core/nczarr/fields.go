@@ -42,22 +42,22 @@ func (v *Var) alterable(op string) error {
 	case v.in == nil:
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrUnsupported, op, v.Path(), "it is a field of the array %q with elements of %d bytes, which is read-only", v.in.array, v.in.dtype.Size)
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, v.Path(), "the variable is a field of the array %q with elements of %d bytes, which is read-only", v.in.array, v.in.dtype.Size)
 }
 
 // errBoth returns the error for a change to a node that has documents of two versions.
 func errBoth(op, path string) error {
-	return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "it has both Zarr v3 and Zarr v2 documents, and a change would update only one set")
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "the node has both Zarr v3 and Zarr v2 documents, and a change would update only one set")
 }
 
-// addFields makes a variable of each field of a structured or complex array. Its name
-// is that of the array, a dot and that of the field. The array itself is preserved when
-// metadata is written.
+// addFields adds a variable for each field of a structured or complex array. The name
+// of the variable is the name of the array, a dot and the name of the field. The array
+// itself is preserved when metadata is written.
 func (l *loader) addFields(n node, meta *zarr.Array) {
 	for _, w := range meta.Warnings {
 		l.ds.log.Warn(w, "path", join(n.parent.Path(), n.name))
 	}
-	attrs := withoutFill(meta.Attrs) // shared by all fields, since both may be numerous
+	attrs := withoutFill(meta.Attrs) // shared by all fields, because there may be many fields and attributes
 	for _, f := range meta.Fields {
 		v := &Var{group: n.parent, name: n.name + "." + f.Name}
 		v.data.atRoot = l.ds.arrayOnly

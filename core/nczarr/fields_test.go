@@ -71,7 +71,7 @@ func TestFields(t *testing.T) {
 	}
 	for _, p := range ds.Problems() {
 		if why := reasons[p.Path]; why == "" || !strings.Contains(p.Err.Error(), why) {
-			t.Errorf("%s: %v", p.Path, p.Err)
+			t.Errorf("%s: unexpected problem %v", p.Path, p.Err)
 		}
 		delete(reasons, p.Path)
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// fits fails if the store cannot hold a new variable because its longest key or an
-// unencoded chunk or shard exceeds the store's declared limits. It sends no requests. It uses
-// the current length of unlimited dimensions; each growth is checked separately.
+// fits fails if the longest key of a new variable, or an unencoded chunk or shard,
+// exceeds the store's declared limits. It sends no requests. It uses the current length
+// of unlimited dimensions; each growth is checked separately.
 func (v *Var) fits() error {
 	caps := v.group.ds.m.Capabilities()
 	what, n := "chunk", v.chunkBytes()

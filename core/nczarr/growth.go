@@ -86,10 +86,10 @@ func (d *Dataset) beginGrowth(ctx context.Context, v *Var) (end func(error), err
 	}, nil
 }
 
-// markGrowth puts the mark unless this process has already put it. It fails if another
-// writer has. A mark is not needed for a dataset that is not visible yet, nor on a
-// store where nothing is durable before the shapes are. It is not possible on a store
-// without deletion or listing. growth.mu is held.
+// markGrowth puts the mark unless this process has already put it. It fails if a mark
+// of another writer exists. It puts no mark for a dataset that is not visible yet, on a
+// store that writes nothing before Flush, and on a store without deletion or listing.
+// The caller holds growth.mu.
 func (d *Dataset) markGrowth(ctx context.Context) error {
 	if d.growth.begun {
 		return nil
@@ -122,7 +122,7 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 		return ncerr.New(ncerr.ErrConflict, "write", zarr.GrowthMark, nil) // the other mark has been removed since
 	case err != nil:
 		return err
-	case !caps.IfAbsent: // two writers may both have found no mark
+	case !caps.IfAbsent: // another writer may have put a mark after the first check
 		if err := d.noForeignGrowth(ctx, m.Writer); err != nil {
 			return err
 		}
@@ -131,8 +131,8 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 	return nil
 }
 
-// GrowthMark returns the mark of a writer that is extending a dimension or died doing
-// so, or nil if no mark exists.
+// GrowthMark returns the mark of a writer that is extending a dimension or that died
+// while extending one. It returns nil if no mark exists.
 func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
 	text, info, err := d.m.ReadAll(ctx, zarr.GrowthMark, maxMark)
 	switch ncerr.KindOf(err) {
@@ -146,7 +146,7 @@ func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
 		return nil, err
 	}
 	var m GrowthMark
-	if json.Unmarshal(text, &m) != nil { // an invalid mark still counts
+	if json.Unmarshal(text, &m) != nil { // an invalid mark is still a mark
 		m = GrowthMark{}
 	}
 	if m.Created.IsZero() {
@@ -166,7 +166,7 @@ func (d *Dataset) noForeignGrowth(ctx context.Context, writer string) error {
 		age = fmt.Sprintf("%s old", time.Since(m.Created).Round(time.Second))
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, "grow a dimension", zarr.GrowthMark,
-		"another writer is extending a dimension: %s, the mark is %s; wait for it to finish or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shell(shown(d.loc)))
+		"another writer is extending a dimension: %s, whose mark is %s; wait for it to finish or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shell(shown(d.loc)))
 }
 
 // shell quotes a word for a shell command line.
@@ -192,8 +192,8 @@ func (d *Dataset) checkGrowthMark(ctx context.Context) error {
 }
 
 // endGrowth removes the mark after a Flush, unless writes are in progress or metadata
-// has changes that are not written yet. It first removes what failed writes left
-// behind.
+// has changes that are not written yet. It first removes the chunks that failed writes
+// left behind.
 func (d *Dataset) endGrowth(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
@@ -241,9 +241,9 @@ func (v *Var) checkNotExtended(ctx context.Context) error {
 }
 
 // ClearGrowth removes the mark of a writer that died while it was extending a
-// dimension, and the chunks that it left beyond the shapes. The caller must know that
-// the writer is dead: a live writer loses what it has written since its last Flush, and
-// its next Flush fails. The dataset must be open for Update.
+// dimension, and the chunks that it left beyond the shapes. The caller must be sure
+// that the writer is dead: a live writer loses what it has written since its last
+// Flush, and its next Flush fails. The dataset must be open for Update.
 func (d *Dataset) ClearGrowth(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
@@ -289,8 +289,8 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 	return nil
 }
 
-// dropGrowth cleans up after this writer, if it has put a mark, when the dataset is
-// aborted.
+// dropGrowth cleans up when the dataset is aborted: it removes this writer's mark, if
+// one exists, and the chunks beyond the shapes.
 func (d *Dataset) dropGrowth(ctx context.Context) error {
 	d.growth.mu.Lock()
 	writer := d.growth.marked

@@ -152,7 +152,7 @@ func TestV3Below(t *testing.T) {
 			for _, p := range ds.Problems() {
 				paths = append(paths, p.Path)
 				if ncerr.KindOf(p.Err) != ncerr.ErrUnsupported || !strings.Contains(p.Err.Error(), "Zarr v3") {
-					t.Errorf("got %v", p.Err)
+					t.Errorf("want ErrUnsupported, got %v", p.Err)
 				}
 			}
 			if want := []string{"/g/a", "/new"}; !slices.Equal(paths, want) {

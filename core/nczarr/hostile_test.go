@@ -72,7 +72,7 @@ func TestHostileShapes(t *testing.T) {
 				t.Errorf("want %v, got %v", c.read, err)
 			}
 			if err == nil && (int64(len(got)) != v.All().Len() || slices.ContainsFunc(got, func(k int32) bool { return k != 7 })) {
-				t.Errorf("got %v", got)
+				t.Errorf("want only values of 7, got %v", got)
 			}
 			if c.read == nil {
 				return
@@ -102,14 +102,14 @@ func TestLongestDimension(t *testing.T) {
 	})
 	ds := open(t, "mem:l#mode=nczarr", o)
 	if p := ds.Problems(); len(p) > 0 {
-		t.Fatal(p)
+		t.Fatalf("problems: %v", p)
 	}
 	v := variable(t, ds, "v")
 	n := v.Shape()[0]
 	for _, sel := range []chunk.Selection{slab(n-3, 3), slab(n-1, 1), {Start: []int64{0}, Count: []int64{2}, Stride: []int64{n - 1}}} {
 		got, err := nczarr.Get[int32](t.Context(), v, sel)
 		if err != nil || slices.ContainsFunc(got, func(k int32) bool { return k != 7 }) {
-			t.Errorf("%v: got %v, %v", sel, got, err)
+			t.Errorf("%v: want only values of 7, got %v, %v", sel, got, err)
 		}
 	}
 	if _, err := nczarr.Get[int32](t.Context(), v, v.All()); !errors.Is(err, ncerr.ErrLimit) {
@@ -138,10 +138,10 @@ func TestGrowthStaysReadable(t *testing.T) {
 	closeDataset(t, ds)
 	ds = open(t, "mem:big", o)
 	if p := ds.Problems(); len(p) > 0 {
-		t.Error(p)
+		t.Errorf("problems: %v", p)
 	}
 	if got, err := nczarr.Get[int32](t.Context(), variable(t, ds, "v"), slab(1<<30, 1)); err != nil || got[0] != 1 {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("last element: want [1], got %v, %v", got, err)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestRefusedDocument(t *testing.T) {
 		ds, err := nczarr.Open(t.Context(), "mem:r#mode=zarr", o)
 		if whole {
 			if !errors.Is(err, kind) {
-				t.Errorf("%v: got %v", kind, err)
+				t.Errorf("want an error of kind %v, got %v", kind, err)
 			}
 			continue
 		}
@@ -256,7 +256,7 @@ func TestRefusedDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p := ds.Problems(); len(p) != 1 || p[0].Path != "/v" || !errors.Is(p[0].Err, kind) {
-			t.Errorf("%v: got %v", kind, p)
+			t.Errorf("want one problem of kind %v, got %v", kind, p)
 		}
 		expect(t, ds, "ok", []int32{7})
 		closeDataset(t, ds)
@@ -393,7 +393,7 @@ func TestCountsAreLimited(t *testing.T) {
 	small := *o
 	small.Limits.MaxElements = 4
 	ds := open(t, "mem:c#mode=zarr", &small)
-	if p := ds.Problems(); len(p) != 1 || p[0].Path != "/many" || !errors.Is(p[0].Err, ncerr.ErrLimit) || !strings.Contains(p[0].Err.Error(), "5 elements, the limit is 4") {
+	if p := ds.Problems(); len(p) != 1 || p[0].Path != "/many" || !errors.Is(p[0].Err, ncerr.ErrLimit) || !strings.Contains(p[0].Err.Error(), "5 elements, but the limit is 4") {
 		t.Errorf("want the larger array refused, got %v", p)
 	}
 	small.Limits.MaxKeys = 1

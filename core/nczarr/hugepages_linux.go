@@ -15,8 +15,8 @@ const hugePage = 2 << 20
 const madvHugepage = 14
 
 // preferHugePages advises the system to back fresh memory with huge pages, because the
-// first access to pages of 4 KiB costs more than many codecs need to decode. Errors are
-// ignored.
+// first access to pages of 4 KiB takes longer than decoding with many codecs. Errors
+// are ignored.
 func preferHugePages(b []byte) {
 	if len(b) < hugeMin {
 		return

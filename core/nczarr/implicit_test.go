@@ -224,7 +224,7 @@ func TestImplicitGroupByItsURL(t *testing.T) {
 		expect(t, ds, "v", []uint8{want})
 	}
 	if g, err := open(t, filepath.Join(dir, "plain"), o).Root().Group("deep"); err != nil || g.Path() != "/plain/deep" {
-		t.Errorf("got %v, %v", g, err)
+		t.Errorf("want group /plain/deep, got %v, %v", g, err)
 	}
 	up := update(t, filepath.Join(dir, "plain"), o)
 	setText(t, up.Root().SetAttr, "title", "T")

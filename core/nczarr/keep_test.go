@@ -16,7 +16,7 @@ func stored(t *testing.T, ds *nczarr.Dataset, key string) string {
 	t.Helper()
 	body, _, err := ds.Map().ReadAll(t.Context(), key, 0)
 	if err != nil {
-		t.Errorf("%s: %v", key, err)
+		t.Errorf("read %s: %v", key, err)
 	}
 	return strings.NewReplacer(" ", "", "\n", "").Replace(string(body))
 }
@@ -57,7 +57,7 @@ func TestUpdateKeepsForeignMembers(t *testing.T) {
 			closeDataset(t, ds)
 			ds = open(t, "mem:k", o)
 			if p := ds.Problems(); len(p) > 0 || len(ds.Root().Vars()) != 1 {
-				t.Fatal(p)
+				t.Fatalf("problems: %v", p)
 			}
 			all := ""
 			for _, name := range []string{".zgroup", ".zattrs", ".nczarr", ".nczgroup", ".nczattrs", "v/.zarray", "v/.zattrs", "v/.nczarray"} {

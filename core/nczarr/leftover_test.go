@@ -293,7 +293,7 @@ func TestClearedTooLate(t *testing.T) {
 	write(t, variable(t, writer, "v"), slab(1, 1), []int32{2})
 	cleaner := open(t, "mem:late", &u)
 	if m, err := cleaner.GrowthMark(t.Context()); err != nil || m == nil {
-		t.Fatal(m, err)
+		t.Fatalf("want a growth mark, got %v, %v", m, err)
 	}
 	closeDataset(t, writer)
 	if err := cleaner.ClearGrowth(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {

@@ -29,9 +29,9 @@ type loader struct {
 	kept  bool               // a consolidated document exists
 	// anon maps a length to the root's dimension for unnamed dimensions of that length.
 	anon map[int64]*Dim
-	// noRoot is set once the root was found to lack NCZarr metadata.
+	// noRoot is set after the warning that the root lacks NCZarr metadata.
 	noRoot bool
-	// keptErr is the error of looking for the consolidated document.
+	// keptErr is the error of the check for the consolidated document.
 	keptErr error
 	unseen  []string // see noteUnlisted
 	codecs  codec.Catalog
@@ -124,12 +124,12 @@ func (l *loader) load(ctx context.Context) error {
 	return nil
 }
 
-// rootDocs fetches the documents of the root. They come from consolidated metadata if
-// ConsolidatedUse selects it or no other documents exist, and from the individual
-// documents, which cannot be stale, otherwise.
+// rootDocs reads the documents of the root. It uses consolidated metadata if
+// ConsolidatedUse selects it or no other documents exist, and otherwise the individual
+// documents, which cannot be stale.
 func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
-	asked := ds.consolidatedFirst() && ds.loc.Version != 3 // in v3 the root's document contains it
+	asked := ds.consolidatedFirst() && ds.loc.Version != 3 // in v3, consolidated metadata is part of the root's document
 	if asked {
 		docs, err := l.consolidatedRoot(ctx, true)
 		if damaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {
@@ -174,7 +174,7 @@ func (l *loader) notZarr(ctx context.Context) error {
 	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool {
 		return zarr.IsDatasetDoc(name) || name == zarr.ReplacingMark && !local(ds.loc)
 	}):
-		return claimed("open", ds.loc, nil, nil) // the document has reappeared, or beingReplaced reads the claim
+		return claimed("open", ds.loc, nil, nil) // a document has appeared since, or the store has a claim, which beingReplaced reads
 	case err == nil:
 		shown := names[:min(len(names), 5)]
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of the documents %s exists (found %q)", looked, shown)
@@ -199,7 +199,7 @@ func docKey(node, name string) string {
 	return node + "/" + name
 }
 
-// want names the documents of one node that are to be read.
+// want lists the documents to read for one node.
 type want struct {
 	key   string   // prefix of the node's keys without the trailing slash
 	names []string // base names
@@ -257,7 +257,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			node = append(node, i)
 		}
 	}
-	// Report the error of the earliest request, whichever arrives first.
+	// Report the error of the first request, in whatever order the results arrive.
 	firstOf, failedAt := make([]int, len(wants)), 0
 	var failed error
 	err := l.ds.m.GetMany(ctx, reqs, func(i int, data []byte, info zmap.Info, err error) {
@@ -329,7 +329,7 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 	return arrays, nil
 }
 
-// tooDeep records that a possible implicit group is left out.
+// tooDeep records that a possible implicit group is left out, and returns true.
 func (l *loader) tooDeep(n node) bool {
 	path := join(n.parent.Path(), n.name)
 	l.problem(path, ncerr.Errorf(ncerr.ErrLimit, "open", path, "directories are nested more than %d levels deep", l.ds.opts.Limits.MaxDepth))
@@ -337,7 +337,7 @@ func (l *loader) tooDeep(n node) bool {
 }
 
 // maxKey is the longest key of a group or variable, in bytes. No supported store allows
-// longer keys, but consolidated metadata could name them.
+// longer keys, but consolidated metadata could contain them.
 const maxKey = 1<<16 - 1
 
 // children finds and fetches the nodes directly below the groups of a level.
@@ -366,7 +366,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		for _, n := range found {
 			size := len(prefix) + len(n.name)
 			if size > maxKey {
-				l.omit(n, join(g.Path(), n.name), ncerr.Errorf(ncerr.ErrLimit, "open", g.Path(), "the key of a group or variable has %d bytes, the limit is %d", size, maxKey))
+				l.omit(n, join(g.Path(), n.name), ncerr.Errorf(ncerr.ErrLimit, "open", g.Path(), "the key of a group or variable has %d bytes, but the limit is %d", size, maxKey))
 				continue
 			}
 			if l.bytes.Add(int64(size)) > l.ds.opts.Limits.MaxDocuments {
@@ -481,9 +481,9 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	return out, nil
 }
 
-// unfollowed records objects in a group that cannot be examined. A link that leads out
-// of the store or to a missing target may be meant for an array. Only local stores have
-// such links.
+// unfollowed records objects in a group that cannot be examined. A symbolic link out of
+// the store or to a missing target may be meant as an array. Only local stores have
+// links.
 func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) error {
 	if l.ds.remote() || g.implicit {
 		return nil
@@ -504,17 +504,18 @@ func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) err
 	return nil
 }
 
-// unlisted explains why a group cannot be searched and how to avoid the problem.
+// unlisted returns an error that explains why a group cannot be searched and how to
+// avoid this.
 func (l *loader) unlisted(g *Group, err error) error {
 	if ncerr.KindOf(err) != ncerr.ErrUnsupported {
 		return err
 	}
 	return ncerr.Errorf(ncerr.ErrUnsupported, "open", g.Path(),
-		"cannot find its variables and groups: the %s store cannot be listed, and the dataset has neither consolidated metadata (%s) nor NCZarr's lists of names; consolidate the dataset where it is written, or open one of its arrays by its own URL",
+		"cannot find the variables and groups: the %s store cannot be listed, and the dataset has neither consolidated metadata (%s) nor NCZarr's lists of names; consolidate the dataset where it is written, or open one of its arrays by its own URL",
 		l.ds.loc.Driver, l.ds.layout.ConsolidatedDoc())
 }
 
-// problem records that something is left out, and logs a warning.
+// problem records that the part of the dataset at path is left out, and logs a warning.
 func (l *loader) problem(path string, err error) {
 	l.ds.problems = append(l.ds.problems, Problem{Path: path, Err: err})
 	l.ds.log.Warn("left out", "path", path, "error", err)
@@ -611,7 +612,7 @@ func (l *loader) fillGroup(g *Group) {
 // checkStoredName refuses names that are not valid in keys.
 func checkStoredName(name string) error {
 	if name == "" || strings.Contains(name, "/") || zmap.ValidKey(name) != nil {
-		return ncerr.Errorf(ncerr.ErrBadName, "open", name, "not a valid name")
+		return ncerr.Errorf(ncerr.ErrBadName, "open", name, "the name is not valid")
 	}
 	return nil
 }

@@ -42,8 +42,8 @@ func (d *Dim) Len() int64 {
 // Unlimited reports whether writes can extend the dimension.
 func (d *Dim) Unlimited() bool { return d.unlimited }
 
-// Anonymous reports whether the dimension was invented for an array without dimension
-// names.
+// Anonymous reports whether the dimension has a generated name, because it belongs to
+// an array without dimension names.
 func (d *Dim) Anonymous() bool { return d.anonymous }
 
 // Group is a group of a dataset.
@@ -247,7 +247,7 @@ func (v *Var) Shape() []int64 {
 	return v.shape()
 }
 
-// shape is Shape with the lock held.
+// shape is like Shape. The caller holds Dataset.mu.
 func (v *Var) shape() []int64 {
 	s := make([]int64, len(v.dims))
 	for i, d := range v.dims {
@@ -273,8 +273,8 @@ func (v *Var) Shards() []int64 {
 	return slices.Clone(v.meta.Shards[0].Shape)
 }
 
-// Unit returns the shape of the blocks in which the variable should be written: its
-// shards if one has at most most bytes, and otherwise its chunks.
+// Unit returns the shape of the blocks in which the variable should be written: a shard
+// if it has at most that many bytes, and otherwise a chunk.
 func (v *Var) Unit(most int64) []int64 {
 	if shape := v.Shards(); shape != nil && v.shardBytes(shape) <= most {
 		return shape
@@ -288,8 +288,8 @@ func (v *Var) Codecs() []zarr.CodecSpec { return slices.Clone(v.meta.Codecs) }
 // Separator returns the dimension separator of the chunk keys: '.' or '/'.
 func (v *Var) Separator() byte { return v.meta.Keys.Separator }
 
-// Storage returns NCZarr's storage word: "chunked", "contiguous", "compact", "scalar",
-// or empty if the metadata does not specify one.
+// Storage returns the storage that NCZarr metadata specifies: "chunked", "contiguous",
+// "compact", "scalar", or empty if the metadata does not specify one.
 func (v *Var) Storage() string { return v.meta.Storage }
 
 // MaxStrLen returns the fixed length of NCString elements in bytes, or 0 if the length

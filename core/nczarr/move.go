@@ -28,8 +28,8 @@ func (p *pair) movable(ctx context.Context) (bool, error) {
 	case a.converts(), a.meta.DType != b.meta.DType:
 	case !slices.Equal(a.meta.Chunks, b.meta.Chunks), !slices.Equal(a.meta.Transpose, b.meta.Transpose):
 	case !slices.Equal(a.Shape(), b.Shape()), a.ownShape() != nil, b.ownShape() != nil:
-	case a.meta.Shards != nil, b.meta.Shards != nil: // a shard is put once, with all its chunks
-	case !b.defined: // it may have chunks
+	case a.meta.Shards != nil, b.meta.Shards != nil: // a shard is written once, with all its chunks
+	case !b.defined: // b may already have chunks
 	case !a.sameFill(b), b.AbsentMisreadByNetCDF():
 	default:
 		return sameCodecs(ctx, a, b)
@@ -73,8 +73,8 @@ func sameCodec(codecs codec.Catalog, x, y zarr.CodecSpec, size int) bool {
 	return okA && okB && reflect.DeepEqual(a, b)
 }
 
-// boundParams returns parameters with the default values of absent ones, and the actual
-// size of the elements for a size of 0. It returns false for invalid parameters.
+// boundParams decodes parameters, adds the default values of absent ones, and replaces
+// an element size of 0 with size. It returns false for invalid parameters.
 func boundParams(d *codecdriver.Description, text json.RawMessage, size int) (map[string]any, bool) {
 	decode := func(text []byte, to any) bool {
 		dec := json.NewDecoder(bytes.NewReader(text))
@@ -107,9 +107,9 @@ func boundParams(d *codecdriver.Description, text json.RawMessage, size int) (ma
 	return params, true
 }
 
-// split divides an array of v's shape into the chunks that end within the unlimited
-// dimensions, and boxes of all others. Those may contain anything beyond the shape, which
-// must not reappear when a dimension of the copy grows.
+// split divides an array of the given shape into the box of the chunks that end within
+// the unlimited dimensions, and boxes with all other chunks. Those may contain data
+// beyond the shape, which must not reappear when a dimension of the copy grows.
 func (v *Var) split(shape []int64) (whole chunk.Selection, edges []chunk.Selection) {
 	whole = chunk.All(shape)
 	for d, dim := range v.dims {
@@ -126,8 +126,8 @@ func (v *Var) split(shape []int64) (whole chunk.Selection, edges []chunk.Selecti
 	return whole, edges
 }
 
-// move copies the stored chunks of box, which begins and ends between chunks or at the
-// edge of the array.
+// move copies the stored chunks of box, which begins and ends at chunk boundaries or at
+// the edge of the array.
 func (c *copier) move(ctx context.Context, p *pair, box chunk.Selection) error {
 	from, err := p.src.open(ctx)
 	if err != nil {

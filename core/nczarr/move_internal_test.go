@@ -88,7 +88,7 @@ func TestMovable(t *testing.T) {
 		p.src.meta.Codecs = codecs
 		got, err := p.movable(t.Context())
 		if err != nil || got != (name == "") {
-			t.Errorf("%q: %v, %v", name, got, err)
+			t.Errorf("%q: movable is %v, %v", name, got, err)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestSameCodec(t *testing.T) {
 		{spec("zap", `{"a": 1}`), spec("zap", `{"a": 1}`), true},
 	} {
 		if got := sameCodec(codecs, c.a, c.b, 8); got != c.want {
-			t.Errorf("%s %s, %s %s: got %v", c.a.ID, c.a.Params, c.b.ID, c.b.Params, got)
+			t.Errorf("%s %s and %s %s: sameCodec returned %v", c.a.ID, c.a.Params, c.b.ID, c.b.Params, got)
 		}
 	}
 }

@@ -213,7 +213,7 @@ func TestCopyOfDamagedChunks(t *testing.T) {
 			if c.want == "" {
 				closeDataset(t, dst)
 				if got := chunksOf(t, o, "dst"); err != nil || got["0"] != c.chunk {
-					t.Errorf("got %q, %v", got, err)
+					t.Errorf("chunks of the copy: %q, %v", got, err)
 				}
 				return
 			}
@@ -377,7 +377,7 @@ func TestCopyReadsWhileItWrites(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // reached only by a copy that fails the test
 		defer cancel()
 		if err := nczarr.Copy(ctx, dst.Root(), src.Root(), opts); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: copy: %v", name, err)
 		}
 	}
 }
@@ -393,7 +393,7 @@ func TestCancelledCopy(t *testing.T) {
 		opts := &nczarr.CopyOptions{Codecs: codecs, Memory: 1024, Progress: func(int64, int64) { cancel() }}
 		err := nczarr.Copy(ctx, dst.Root(), open(t, "mem:src", o).Root(), opts)
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: want Canceled, got %v", name, err)
 		}
 		if n := len(keys(t, o, "dst", "v/")); n == 0 || n == 640 {
 			t.Errorf("%s: %d chunks", name, n)

@@ -198,7 +198,7 @@ func TestMutations(t *testing.T) { //nolint:paralleltest // it measures memory
 		ds := open(t, url, o)
 		want, err := contents(t, ds)
 		if err != nil || len(want) != 4 {
-			t.Fatalf("%s: %v, %v", name, want, err)
+			t.Fatalf("%s: the original: %v, %v", name, want, err)
 		}
 		opener, err := o.Registry.Driver("mem")
 		if err != nil {

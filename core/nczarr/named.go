@@ -2,14 +2,15 @@ package nczarr
 
 import "slices"
 
-// named is an ordered list of named things, such as the variables of a group, with
-// lookup by name. A long list has an index. If names are equal, the first one is found.
+// named is an ordered list of elements with names, such as the variables of a group,
+// with lookup by name. A long list has an index. Of several elements with the same
+// name, the lookup returns the first.
 type named[T interface{ Name() string }] struct {
 	list  []T
 	index map[string]T
 }
 
-// indexFrom is the length from which on a list has an index.
+// indexFrom is the minimum length of a list with an index.
 const indexFrom = 16
 
 // add appends x.

@@ -45,13 +45,13 @@ func TestOddNames(t *testing.T) {
 		closeDataset(t, ds)
 		ds = open(t, "mem:odd#mode="+c.mode, o)
 		if p := ds.Problems(); len(p) > 0 {
-			t.Errorf("%s: %v", layout, p)
+			t.Errorf("%s: problems %v", layout, p)
 			continue
 		}
 		for _, name := range kept {
 			v := variable(t, ds, "g"+name+"/"+name)
 			if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || got[1] != 1 {
-				t.Errorf("%s: %q: got %v, %v", layout, name, got, err)
+				t.Errorf("%s: %q: values %v, %v", layout, name, got, err)
 			}
 			if name != "_FillValue" && attr(t, v.Attrs(), name) != name {
 				t.Errorf("%s: attribute %q: got %q", layout, name, attr(t, v.Attrs(), name))

@@ -35,7 +35,7 @@ type Registry interface {
 	// with a message that lists the available drivers.
 	Driver(name string) (driver.Opener, error)
 	// Filter returns a provider of the codec with the given id, or ncerr.ErrNoFilter
-	// with a message that says what would provide it.
+	// with a message that says how to add it.
 	Filter(id string) (codecdriver.Provider, error)
 	// Filters describes the codecs that Filter finds, as far as they are known: a
 	// plugin that has not been started yet is known by name only. If two codecs share a
@@ -115,7 +115,7 @@ type Limits struct {
 	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth     int   // nesting depth of groups; default 256
 	MaxKeys      int   // keys that one listing or search keeps in memory; default zmap.DefaultMaxList
-	MaxListing   int64 // bytes of those keys; default zmap.DefaultMaxListBytes
+	MaxListing   int64 // bytes of all keys in one listing; default zmap.DefaultMaxListBytes
 }
 
 // DefaultLimits returns the default limits.
@@ -174,7 +174,8 @@ type VarSpec struct {
 	// Dims are the dimensions. Each belongs to this group or to one above it. Empty
 	// means a scalar.
 	Dims []*Dim
-	// Chunks is the chunk shape; nil selects one with [DefaultChunks].
+	// Chunks is the chunk shape. nil selects that of [DefaultChunks], extended along
+	// unlimited dimensions up to their current length and a size of 1 MiB.
 	Chunks []int64
 	// Shards is the shape in elements of the shards that contain the chunks: multiples
 	// of Chunks. Each shard is one object of the store. nil makes each chunk an object.
@@ -198,11 +199,11 @@ type VarSpec struct {
 	// Storage is "", "chunked", "contiguous" or "compact"; the last two store the
 	// variable as one chunk of its shape.
 	Storage string
-	// MaxStrLen is the fixed size in bytes of NCString elements. 0 takes the size from
-	// the attribute _nczarr_maxstrlen, the root's _nczarr_default_maxstrlen, or
-	// [StringStorage]. [VarLen] stores strings of variable length; netcdf-c cannot open
-	// a dataset that contains such strings. In pure Zarr a fixed size is at least 2,
-	// because an element of one byte is a char there.
+	// MaxStrLen is the fixed size in bytes of NCString elements. 0 means the size in
+	// the attribute _nczarr_maxstrlen, in the root's _nczarr_default_maxstrlen, or
+	// according to [StringStorage]. [VarLen] stores strings of variable length;
+	// netcdf-c cannot open a dataset that contains such strings. In pure Zarr a fixed
+	// size is at least 2, because an element of one byte is a char there.
 	MaxStrLen int
 	// DType is the stored element type, if it is not the one that corresponds to Type:
 	// float16 for float, bool for ubyte, datetimes for int64, fixed text for string.

@@ -195,7 +195,7 @@ func TestUnlimitedDimensionGrows(t *testing.T) {
 	}
 	got, err := nczarr.Get[float64](t.Context(), v, v.All())
 	if err != nil || got[3] != 7 || got[0] != dtype.DefaultFill(dtype.NCDouble).([]float64)[0] {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("want fill values and a last value of 7, got %v, %v", got, err)
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 
 // Another program may have created a node with the same name as a new group or
 // variable, or the location may contain objects that the metadata does not list: a node
-// of other software or the chunks of a writer that died. Therefore, before anything of
-// a new node is written, the first of its documents is put on the condition that it is
-// absent, and the location must contain nothing else. Readers do not see the node until
-// a Flush writes the documents that announce it.
+// of other software or the chunks of a writer that died. Therefore, before other
+// objects of a new node are written, its first document is put on the condition that it
+// is absent, and the location must contain nothing else. Readers do not see the node
+// until a Flush writes the documents that announce it.
 //
 // If the only document announces the node, as in Zarr v3, zarr.NewNodeMark is put
 // instead. The document follows later, also on the condition that it is absent. The
@@ -312,7 +312,7 @@ func (d *Dataset) NewNodes(ctx context.Context) ([]NewNode, error) {
 // ClearNewNode removes the mark of a writer that died while it was defining a group or
 // variable. It also removes the chunks that the writer left there, unless the document
 // of the node exists by now. If the location contains objects other than chunks,
-// ClearNewNode removes nothing and returns their keys. The caller must know that the
+// ClearNewNode removes nothing and returns their keys. The caller must be sure that the
 // writer is dead: the next Flush of a live one fails. The dataset must be open for
 // Update.
 func (d *Dataset) ClearNewNode(ctx context.Context, n *NewNode) (others []string, err error) {

@@ -243,7 +243,7 @@ func TestMarkOfANewNode(t *testing.T) {
 	put(t, o, "mark", "v/.ncznewnode", "{}")
 	ds = open(t, url, o)
 	if got := stored(t, ds, "w/zarr.json"); got != theirs || len(ds.Problems()) > 0 {
-		t.Errorf("got %s, %v", got, ds.Problems())
+		t.Errorf("want the document of the other process, got %s, %v", got, ds.Problems())
 	}
 	docs := zarr.Docs{}
 	for _, key := range []string{"zarr.json", "old/zarr.json", "v/zarr.json"} {

@@ -22,14 +22,14 @@ import (
 
 // Open opens an existing dataset. url is a URL as netCDF tools accept it
 // ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain path; see
-// core/ncurl. It may also name a group inside a dataset, even one without a document of
-// its own. Open then finds the dimensions that the group's variables share with groups
-// above it.
+// core/ncurl. It may also be the URL of a group inside a dataset, even of a group
+// without documents. Open then finds the dimensions that the group's variables share
+// with groups above it.
 //
 // Errors: ncerr.ErrBadURL, ncerr.ErrNoDataset if nothing exists at the location,
-// ncerr.ErrNotZarr if it is not a dataset, ncerr.ErrMetadata for a damaged root
-// document, and those of the store. A group or variable that cannot be read is left
-// out: see [Dataset.Problems].
+// ncerr.ErrNotZarr if something other than a dataset exists there, ncerr.ErrMetadata
+// for a damaged root document, and those of the store. A group or variable that cannot
+// be read is left out: see [Dataset.Problems].
 func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {
@@ -50,7 +50,7 @@ func openOrClimb(ctx context.Context, loc *ncurl.Location, opts Options) (*Datas
 	if err == nil {
 		err = ds.visible(ctx)
 	}
-	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group without a document of its own is visible only from the groups above it
+	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group without documents is visible only from the groups above it
 		if whole, aerr := above(ctx, loc, opts); whole != nil || aerr != nil {
 			return whole, aerr
 		}
@@ -61,8 +61,8 @@ func openOrClimb(ctx context.Context, loc *ncurl.Location, opts Options) (*Datas
 	return ds.climb(ctx)
 }
 
-// visible closes the dataset and fails if the location is claimed. It does not look for
-// a claim if the root has a document that a replacement removes first.
+// visible closes the dataset and fails if the location is claimed. It skips this check
+// if the root has a document that a replacement removes first.
 func (d *Dataset) visible(ctx context.Context) error {
 	if local(d.loc) {
 		return nil
@@ -190,7 +190,7 @@ func remote(ctx context.Context, raw driver.Map, loc *ncurl.Location, spec drive
 }
 
 // identity returns the cache identity of a store and its reader. Readers may have
-// different permissions, and a cache that does not ask the store must not serve one
+// different permissions, and a cache that does not query the store must not serve one
 // reader's data to another. Only a hash of the identity is ever written.
 func identity(caller string, loc *ncurl.Location, spec driver.OpenSpec) string {
 	return fmt.Sprintf("%q", []string{caller, loc.Driver, spec.Endpoint, spec.Path, loc.Query, loc.Profile, loc.Region, string(spec.Options)})
@@ -257,9 +257,9 @@ func (d *Dataset) climb(ctx context.Context) (*Dataset, error) {
 }
 
 // above returns the dataset above loc that contains a group at loc, with that group as
-// its Root, or nil. Directories in between need no group documents. Only the built-in
-// drivers for trees are searched: plugin drivers get no access above the location that
-// the user named.
+// its Root, or nil. Directories in between need no group documents. above searches only
+// with the drivers file and s3: it does not let plugin drivers access locations above
+// the one that the user specified.
 func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 {
 		return nil, nil // other drivers are not searched

@@ -9,9 +9,9 @@ import (
 )
 
 // formatOptions adds the driver options that the format requires. A new NCZarr archive
-// gets a top-level directory, because netcdf-c reads no archive without one. A pure
-// Zarr archive gets none, because zarr-python reads no archive with one. Options that
-// are already set stay.
+// has a top-level directory, which netcdf-c requires. A pure Zarr archive does not,
+// because zarr-python cannot read an archive with one. formatOptions does not change
+// options that are already set.
 //
 // Source: netcdf-c libnczarr/zmap_zip.c; zarr-python ZipStore.
 func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byte, error) {
@@ -41,9 +41,9 @@ func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byt
 }
 
 // webOptions adds the settings of the URL and the rc files to the options of the http
-// driver. The query always comes from the URL; other options that are already set stay.
-// The parts of a login are never mixed: the login of the rc files replaces one that was
-// set for another server.
+// driver. The query of the URL replaces one in the options; other options that are
+// already set do not change. The parts of two logins are never mixed: the login of the
+// rc files replaces one for another server.
 func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	if loc.Query == "" && len(loc.Web) == 0 {
 		return options, nil
@@ -73,7 +73,8 @@ func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 
 // bucketOptions adds the settings of the location to the options of the s3 driver: its
 // region and an explicit profile, which override the options, and unsigned requests. A
-// profile that only the environment names is left to the AWS chain.
+// profile that only the environment specifies is left to the credential chain of the
+// AWS SDK.
 func bucketOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	set := make(map[string]any)
 	if len(options) > 0 {

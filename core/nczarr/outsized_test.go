@@ -110,7 +110,7 @@ func TestMetadataTakesNoMultiple(t *testing.T) { //nolint:paralleltest // not pa
 			ds, err := nczarr.Open(t.Context(), "mem:outsized", o)
 			if err != nil {
 				if ncerr.KindOf(err) != ncerr.ErrLimit {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: want ErrLimit, got %v", name, err)
 				}
 				return
 			}

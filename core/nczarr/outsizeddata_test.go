@@ -70,7 +70,7 @@ func TestTextOfManyChunks(t *testing.T) {
 			return nil
 		})
 		if err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, %v", name, got, err)
+			t.Errorf("%s: texts %q, error %v", name, got, err)
 		}
 	}
 	end := errors.New("end")

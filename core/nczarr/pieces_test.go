@@ -205,7 +205,7 @@ func TestFailedPart(t *testing.T) {
 	}}
 	v := columns(t, memory(), w)
 	if _, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrPermission) || !strings.Contains(err.Error(), "v/0.0") {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrPermission for v/0.0, got %v", err)
 	}
 	w = &watched{}
 	v = columns(t, memory(), w)

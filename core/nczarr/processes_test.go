@@ -95,7 +95,7 @@ func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it sta
 		errs.WriteString(said.Text())
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, errs.String())
+		t.Fatalf("the other process: %v: %s", err, errs.String())
 	}
 	ds = open(t, path, o)
 	expect(t, ds, "new", []int32{1, 9, 9, 4})

@@ -18,7 +18,8 @@ func (v *Var) Quantization() dtype.Quantization {
 	return v.quantization()
 }
 
-// quantization is Quantization with the lock held. It ignores invalid attributes.
+// quantization is like Quantization. The caller holds Dataset.mu. It ignores invalid
+// attributes.
 func (v *Var) quantization() dtype.Quantization {
 	for mode := dtype.BitGroom; mode.Attr() != ""; mode++ {
 		a, err := findAttr(v.attrs, mode.Attr())
@@ -42,7 +43,7 @@ func (v *Var) defineQuantization(spec *VarSpec) error {
 		return nil
 	}
 	if found.Mode != dtype.QuantizeNone {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the attribute %q specifies another quantization than the spec", found.Mode.Attr())
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the attribute %q and the spec specify different quantizations", found.Mode.Attr())
 	}
 	v.attrs = setAttr(v.attrs, Attr{Name: q.Mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // at most 52
 	return nil

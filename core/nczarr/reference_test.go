@@ -38,7 +38,7 @@ func TestReferenceDatasets(t *testing.T) {
 		"group without .zattrs":    {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, `"g"`), "v/.zarray": array("[2]", ""), "g/.zgroup": `{"zarr_format": 2}`}, "", nil},
 		"variable without .zattrs": {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), "v/.zarray": array("[2]", "")}, "", nil},
 		"listed and not there":     {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, "")}, "/v: listed in /, but this document is missing", nil},
-		"shape of another length":  {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), "v/.zarray": array("[3]", ""), "v/.zattrs": block(`["/x"]`)}, `/v: has length 3 where dimension "/x" has length 2`, nil},
+		"shape of another length":  {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), "v/.zarray": array("[3]", ""), "v/.zattrs": block(`["/x"]`)}, `/v: has length 3 along dimension "/x", which has length 2`, nil},
 		"unknown type":             {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), "v/.zarray": strings.NewReplacer("<i4", "|V3", `"fill_value": 7`, `"fill_value": null`).Replace(array("[2]", ""))}, "/v: no type", nil},
 		"unlimited as a flag": {"nczarr", map[string]string{".zattrs": root(`"x": {"size": 2, "unlimited": true}`, `"v"`, ""), "v/.zarray": array("[2]", ""), "v/.zattrs": block(`["/x"]`)}, "", func(ds *nczarr.Dataset) bool {
 			d, err := ds.Root().Dim("x")
@@ -77,7 +77,7 @@ func TestReferenceDatasets(t *testing.T) {
 			case c.problem == "":
 				v := variable(t, ds, "v")
 				if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || slices.ContainsFunc(got, func(n int32) bool { return n != 7 }) {
-					t.Errorf("got %v, %v", got, err)
+					t.Errorf("want only values of 7, got %v, %v", got, err)
 				}
 			}
 		})
@@ -110,7 +110,7 @@ func TestReadingWritesNothing(t *testing.T) {
 	expect(t, ds, "v", []int32{7, 7, 7, 7})
 	closeDataset(t, ds)
 	if names, err := open(t, "mem:r", o).Map().Search(t.Context(), "v"); err != nil || !slices.Equal(names, []string{".zarray"}) {
-		t.Errorf("got %q, %v", names, err)
+		t.Errorf("want only .zarray, got %q, %v", names, err)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// StaticRegistry is a Registry of drivers and filters in this process. It is read-only after
-// NewRegistry and safe for concurrent use.
+// StaticRegistry is a Registry of drivers and filters in this process. It does not
+// change after NewRegistry and is safe for concurrent use.
 type StaticRegistry struct {
 	drivers map[string]driver.Opener
 	filters map[string]codecdriver.Provider // indexed by each codec name

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// site describes where a new dataset is made.
+// site describes where a new dataset is created.
 type site struct {
 	at   string      // the path of the new store; differs from the location's path if a dataset is replaced
 	bare bool        // an empty store exists
@@ -26,7 +26,7 @@ type site struct {
 	swap replacement // nil unless a dataset is replaced
 }
 
-// replacement replaces a dataset with a new one that was made elsewhere.
+// replacement replaces a dataset with a new one that was created elsewhere.
 type replacement interface {
 	// commit makes the new dataset durable, moves it to its final location, and then
 	// removes the old one. After an error the old dataset is unchanged unless the error
@@ -50,8 +50,8 @@ func local(loc *ncurl.Location) bool {
 	return loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip
 }
 
-// choose examines the location of a new dataset and decides where to make it: at the
-// location if this destroys nothing, and elsewhere otherwise.
+// choose examines the location of a new dataset and decides where to create it: at the
+// location if this deletes nothing, and elsewhere otherwise.
 func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if local(loc) {
 		return chooseLocal(loc, opts, o)
@@ -172,9 +172,9 @@ func outsideDatasets(path string) error {
 	return nil
 }
 
-// outsideInBucket is outsideDatasets for a bucket. It concurrently looks for objects of
-// the given names below all prefixes above the location. It ignores objects that may
-// not be read.
+// outsideInBucket is like outsideDatasets, for a bucket. It concurrently looks for
+// objects of the given names below all prefixes above the location. It ignores objects
+// that may not be read.
 func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
 	bucket, rest, ok := strings.Cut(loc.Path, "/")
 	if loc.Driver != ncurl.DriverS3 || !ok {
@@ -268,12 +268,12 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		return s, nil
 	}
 	if !o.Force {
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the driver %s cannot keep the old dataset until the new one is complete: remove it first, or use --overwrite and --force, which delete it at once", loc.Driver)
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the driver %s cannot keep the old dataset until the new one is complete: remove it first, or use --overwrite and --force, which delete it immediately", loc.Driver)
 	}
 	return s, nil
 }
 
-// what describes contents with these names at the top.
+// what describes the contents of a store with these names at its root.
 func what(names []string) string {
 	if _, dataset := zarr.Foreign(names, nil); dataset {
 		return "a dataset"

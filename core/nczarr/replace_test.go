@@ -272,15 +272,15 @@ func TestOpenInterrupted(t *testing.T) {
 		},
 	} {
 		if err := try(); ncerr.KindOf(err) != ncerr.ErrNoDataset || !strings.Contains(err.Error(), "nczctl clean --remove") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: want ErrNoDataset with a command, got %v", what, err)
 		}
 	}
 	found, err := place.Find(dir, place.StagePrefix)
 	if err != nil || len(found) != 1 {
-		t.Fatal(found, err)
+		t.Fatalf("want one leftover, got %v, %v", found, err)
 	}
 	if restored, err := place.Clean(found[0]); !restored || err != nil {
-		t.Error(restored, err)
+		t.Errorf("clean: restored %v, error %v", restored, err)
 	}
 	expect(t, open(t, url, o), "v", []int32{1})
 }

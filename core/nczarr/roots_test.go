@@ -22,14 +22,14 @@ func TestStructuredRoot(t *testing.T) {
 	})
 	ds := open(t, "mem:pairs", o)
 	if p := ds.Problems(); len(p) > 0 {
-		t.Fatal(p)
+		t.Fatalf("problems: %v", p)
 	}
 	a, b := variable(t, ds, "pairs.a"), variable(t, ds, "pairs.b")
 	if got, err := nczarr.Get[int16](t.Context(), a, a.All()); err != nil || !slices.Equal(got, []int16{1, 3, 5}) {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("want [1 3 5], got %v, %v", got, err)
 	}
 	if got, err := nczarr.Get[uint8](t.Context(), b, b.All()); err != nil || !slices.Equal(got, []uint8{2, 4, 6}) {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("want [2 4 6], got %v, %v", got, err)
 	}
 	if attr(t, a.Attrs(), "units") != "m" {
 		t.Errorf("attributes: %v", a.Attrs())

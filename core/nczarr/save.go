@@ -33,7 +33,7 @@ func (c *changes) seal() func() {
 type saved struct {
 	prefix string // key prefix, "" for the root
 	docs   zarr.Docs
-	old    zarr.Docs // those known to be in the store
+	old    zarr.Docs // documents known to be in the store
 	dirty  bool
 	stage  int                         // nodes of one stage are written concurrently, stages in order
 	take   func(context.Context) error // claims the location of the node, see claimNode
@@ -147,7 +147,7 @@ func (n *saved) fail(d *Dataset, name string, err error) error {
 }
 
 // putOrder returns the names of a node's documents in the order in which they are put.
-// The documents that make it visible come last.
+// The documents that make the node visible come last.
 func putOrder(docs zarr.Docs) []string {
 	names := slices.Sorted(maps.Keys(docs))
 	slices.Reverse(names) // put .zgroup and .zarray after .zattrs
@@ -213,8 +213,8 @@ func (d *Dataset) collect() ([]saved, error) {
 	return out, nil
 }
 
-// toSave returns what to write of one node: new documents if the node has changed, and
-// those in the store otherwise.
+// toSave returns the documents of one node: new ones if the node has changed, and those
+// in the store otherwise.
 func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Docs, error)) (saved, error) {
 	if !c.pending() && *inStore != nil {
 		return saved{prefix: prefix, docs: *inStore}, nil
@@ -243,7 +243,7 @@ func (d *Dataset) writeOptions() zarr.WriteOptions {
 	return zarr.WriteOptions{Layout: d.layout, NoXarray: d.noXarray}
 }
 
-// docs returns the documents of a variable. The lock is held.
+// docs returns the documents of a variable. The caller holds Dataset.mu.
 func (v *Var) docs() (zarr.Docs, error) {
 	a := *v.meta
 	a.Attrs = v.attrs
@@ -258,7 +258,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 		anonymous = anonymous || d.anonymous
 	}
 	if anonymous && !v.group.ds.layout.NCZarr() {
-		a.DimNames, a.DimRefs = v.meta.DimNames, nil // do not write invented names
+		a.DimNames, a.DimRefs = v.meta.DimNames, nil // do not write generated names
 		if a.DimNames == nil && v.group.ds.layout.AllowsUnnamedDims() {
 			for _, d := range v.dims {
 				name := d.name
@@ -274,7 +274,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 	return a.Docs(opts)
 }
 
-// docs returns the documents of a group. The lock is held.
+// docs returns the documents of a group. The caller holds Dataset.mu.
 func (g *Group) docs() (zarr.Docs, error) {
 	ds := g.ds
 	m := zarr.Group{Layout: ds.layout, Listed: true, Attrs: g.attrs}

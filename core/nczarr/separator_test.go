@@ -48,7 +48,7 @@ func TestWrongSeparator(t *testing.T) {
 				got, err := nczarr.Get[int32](t.Context(), v, v.All())
 				told(t, "read", err, c.want)
 				if want := (c.keys != ""); err == nil && (got[0] != 7 || (got[2] == 1) != want) {
-					t.Errorf("got %v", got)
+					t.Errorf("unexpected values %v", got)
 				}
 			}
 			part := chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 1}}
@@ -93,7 +93,7 @@ func TestSeparatorOfOthers(t *testing.T) {
 					told(t, "read of the absent", err, c.want)
 				}
 				if err == nil && top[0] != 7 {
-					t.Errorf("got %v", top)
+					t.Errorf("want 7 as the first value, got %v", top)
 				}
 				if lists {
 					_, err = v.Stored(t.Context())

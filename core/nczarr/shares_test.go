@@ -154,7 +154,7 @@ func TestShares(t *testing.T) {
 			read.reset()
 			got, err := nczarr.Get[string](t.Context(), v, shorts())
 			if err != nil {
-				t.Fatal(name, err)
+				t.Fatalf("%s: %v", name, err)
 			}
 			for i := range got {
 				if got[i] != texts[2*i+1] {

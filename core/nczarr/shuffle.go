@@ -16,7 +16,7 @@ import (
 
 // New arrays always specify the element size of shuffle, and of other codecs with such
 // a parameter. Readers disagree about a missing size or a size of 0 and silently read
-// wrong values: numcodecs takes a missing one as 4 and does not shuffle with 0, while
+// wrong values: numcodecs uses 4 for a missing size and does not shuffle with 0, while
 // libnetcdf uses the size of the type.
 //
 // Source: numcodecs shuffle.py; netcdf-c plugins/NCZhdf5filters.c.

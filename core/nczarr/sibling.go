@@ -25,10 +25,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Stores that cannot be renamed are replaced object by object. The new dataset is made
-// in its stage, a store beside the old one. The stage is complete and durable before
-// the old dataset is touched. From then on, a claim at the location of the old dataset
-// names the stage, so that another process can finish the replacement if this one dies.
+// Stores that cannot be renamed are replaced object by object. The new dataset is
+// created in a stage, a store next to the old one. The stage is complete and durable
+// before the old dataset is touched. From then on, a claim at the location of the old
+// dataset contains the path of the stage, so that another process can finish the
+// replacement if this one dies.
 
 const (
 	// stageMid separates the name of a store from the random suffix in the name of its
@@ -57,7 +58,7 @@ type Claim struct {
 	// Format is the Zarr version of the dataset being created; 0 means 2.
 	Format int `json:"zarr_format,omitempty"`
 
-	place string // location in the form that errors show
+	place string // location as error messages show it
 }
 
 // Remedy returns the command that cleans up if the process has died.
@@ -76,7 +77,7 @@ func (c *Claim) Owner() string {
 	return fmt.Sprintf("process %d on %q since %s", c.PID, c.Host, c.Created.Format(time.RFC3339))
 }
 
-// sibling replaces a store by one beside it.
+// sibling replaces a store with the contents of a stage next to it.
 type sibling struct {
 	loc   *ncurl.Location // location of the dataset that is replaced
 	opts  Options
@@ -89,7 +90,7 @@ type sibling struct {
 }
 
 // newSibling returns a sibling that replaces the store at a location, or nil if the
-// driver does not support stores beside it.
+// driver does not support stores next to it.
 func newSibling(loc *ncurl.Location, opts Options, force, keep bool) (*sibling, error) {
 	opener, err := opts.Registry.Driver(loc.Driver)
 	if err != nil {
@@ -143,8 +144,8 @@ func (s *sibling) checkStage(ctx context.Context) error {
 	return nil
 }
 
-// markForRemoval replaces the mark of a stage that is to be removed, and reports
-// whether it may be removed. It may not if its process has claimed the location in the
+// markForRemoval replaces the mark of a stage, and reports whether the stage may be
+// removed. It must not be removed if its process has claimed the location in the
 // meantime. A process that claims the location later finds the new mark.
 func (s *sibling) markForRemoval(ctx context.Context) (bool, error) {
 	stage, err := s.open(ctx, s.stage, driver.Update)
@@ -166,7 +167,7 @@ func (s *sibling) markForRemoval(ctx context.Context) (bool, error) {
 	return now != s.stage, err
 }
 
-// claimedStage returns the stage that the claim at the location names, or "".
+// claimedStage returns the path of the stage in the claim at the location, or "".
 func (s *sibling) claimedStage(ctx context.Context) (string, error) {
 	claim, err := findClaim(ctx, s.loc, s.opts)
 	if err != nil || claim == nil {
@@ -175,7 +176,7 @@ func (s *sibling) claimedStage(ctx context.Context) (string, error) {
 	return claim.Stage, nil
 }
 
-// open opens the store at a path at or beside the location.
+// open opens the store at a path: that of the location, or that of a stage.
 func (s *sibling) open(ctx context.Context, path string, mode driver.Mode) (*Dataset, error) {
 	at := *s.loc
 	at.Path = path
@@ -205,8 +206,8 @@ func (s *sibling) discard(ctx context.Context) error {
 	return ncerr.Wrap("remove", s.stage, err)
 }
 
-// commit replaces the dataset. Before it puts the claim, nothing has changed. After
-// that, [ResumeReplacement] can finish the replacement if this process dies.
+// commit replaces the dataset. It changes nothing before it puts the claim. After that,
+// [ResumeReplacement] can finish the replacement if this process dies.
 func (s *sibling) commit(ctx context.Context) error {
 	to, err := s.open(ctx, s.loc.Path, driver.Update)
 	if err != nil {
@@ -295,21 +296,21 @@ func readClaim(ctx context.Context, m *zmap.Map, key string) (*Claim, error) {
 		return nil, err
 	}
 	var c Claim
-	if json.Unmarshal(text, &c) != nil { // an invalid claim still counts
+	if json.Unmarshal(text, &c) != nil { // an invalid claim is still a claim
 		c = Claim{}
 	}
 	return &c, nil
 }
 
-// namesStage reports whether a path is that of a stage beside the store at another
-// path. A claim is untrusted data, and the store that it names is deleted in the end.
+// namesStage reports whether stage is the path of a stage of the store at path. A claim
+// is untrusted data, and the stage that it specifies is deleted after the replacement.
 func namesStage(stage, path string) bool {
 	end, ok := strings.CutPrefix(stage, path+stageMid)
 	return ok && len(end) == stageLetters && strings.Trim(end, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
 // move copies the objects of the stage to the location. It can be repeated from the
-// start at any time, because the stage does not change until everything is done.
+// start at any time, because the stage does not change before the last step.
 func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	stage, err := s.open(ctx, s.stage, driver.Read)
 	if err != nil {
@@ -395,9 +396,9 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	return nil
 }
 
-// removalOrder sorts the documents of a root in the order in which they are to be
-// removed. Documents that make the dataset visible come first, so that no reader opens
-// a dataset without its attributes.
+// removalOrder sorts the documents of a root in order of removal. Documents that make
+// the dataset visible come first, so that no reader opens a dataset without its
+// attributes.
 func removalOrder(names []string) []string {
 	rank := func(name string) int {
 		switch {
@@ -498,10 +499,10 @@ func each(ctx context.Context, keys []string, workers int, f func(key string) er
 	return g.Wait()
 }
 
-// ResumeReplacement finishes a replacement that another process began and did not finish.
-// If the old dataset is untouched and the new one no longer exists, it undoes the
-// replacement. The caller must know that the process is dead. The result is "replaced"
-// or "undone".
+// ResumeReplacement finishes a replacement that another process began and did not
+// finish. If the old dataset is untouched and the new one no longer exists, it undoes
+// the replacement. The caller must be sure that the process is dead. The result is
+// "replaced" or "undone".
 func ResumeReplacement(ctx context.Context, url string, o *Options) (done string, err error) {
 	opts, loc, err := resolve(url, o, true)
 	if err != nil {
@@ -526,7 +527,7 @@ func ResumeReplacement(ctx context.Context, url string, o *Options) (done string
 		return "", claimed("resume", loc, claim, nil)
 	}
 	if !namesStage(claim.Stage, loc.Path) {
-		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(zarr.ReplacingMark), "it names the store %q, which is not a stage of this dataset; use --overwrite and --force to replace the dataset", claim.Stage)
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(zarr.ReplacingMark), "the claim names the store %q, which is not a stage of this dataset; use --overwrite and --force to replace the dataset", claim.Stage)
 	}
 	s.stage, s.force, s.nodes = claim.Stage, claim.Force, claim.Nodes
 	err = s.move(ctx, to.m)
@@ -544,16 +545,16 @@ func ResumeReplacement(ctx context.Context, url string, o *Options) (done string
 	return "undone", to.m.Flush(ctx)
 }
 
-// Leftover is a stage beside a store, as found by [Stages].
+// Leftover is a stage next to a store; see [Stages].
 type Leftover struct {
 	Path    string // in the form that the driver uses
 	Claim   Claim
 	Claimed bool // the stage is replacing the dataset: see ResumeReplacement
 }
 
-// Stages returns the stages beside the location that url names. Only stores without
-// rename have stages. If remove is set, Stages deletes those that no claim names. The
-// caller must then know that no process still uses them.
+// Stages returns the stages of the dataset at url. Only stores without rename have
+// stages. If remove is set, Stages deletes those without a claim. The caller must then
+// be sure that no process still uses them.
 func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftover, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {

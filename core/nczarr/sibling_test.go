@@ -346,7 +346,7 @@ func TestHostileClaim(t *testing.T) {
 		}
 		before := b.names("bkt")
 		if _, err := nczarr.ResumeReplacement(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrMetadata {
-			t.Errorf("%q: %v", stage, err)
+			t.Errorf("%q: want ErrMetadata, got %v", stage, err)
 		}
 		if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrConflict {
 			t.Errorf("%q: create: %v", stage, err)

@@ -101,7 +101,7 @@ func TestLocations(t *testing.T) {
 				want = 1
 			}
 			if s, err := v.Stored(t.Context()); err != nil || s.Chunks != want {
-				t.Errorf("%+v, %v", s, err)
+				t.Errorf("stored: got %+v, %v", s, err)
 			}
 			one := chunk.Selection{Start: []int64{0}, Count: []int64{1}}
 			if err := v.Write(t.Context(), one, []int32{1}); ncerr.KindOf(err) != ncerr.ErrReadOnly {

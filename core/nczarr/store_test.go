@@ -150,7 +150,7 @@ func TestNaNFill(t *testing.T) {
 	v = variable(t, open(t, "mem:n", o), "v")
 	got, err := nczarr.Get[float64](t.Context(), v, v.All())
 	if err != nil || fmt.Sprint(got) != "[NaN 5 NaN NaN]" {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("want [NaN 5 NaN NaN], got %v, %v", got, err)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestMapThatLies(t *testing.T) {
 			for _, sel := range []chunk.Selection{v.All(), slab(1, 2)} {
 				got, err := nczarr.Get[int32](t.Context(), v, sel)
 				if err == nil || !strings.Contains(err.Error(), "v/0") || ncerr.KindOf(err) == ncerr.ErrNotFound {
-					t.Errorf("%s, %v: got %v, %v", how, codecs, got, err)
+					t.Errorf("%s, %v: want an error for v/0, got %v, %v", how, codecs, got, err)
 				}
 			}
 			if err := v.Write(t.Context(), slab(0, 1), []int32{9}); err == nil {

@@ -19,7 +19,7 @@ type Stored struct {
 }
 
 // Stored lists the chunks of the variable and adds up their sizes. In a bucket this
-// costs one request per 1,000 chunks. Fields of one structured array share its chunks.
+// takes one request per 1,000 chunks. Fields of one structured array share its chunks.
 // Stored fails with ncerr.ErrUnsupported if the store cannot be listed, and with
 // ncerr.ErrMetadata if all chunks have keys with another dimension_separator.
 func (v *Var) Stored(ctx context.Context) (Stored, error) {
@@ -62,8 +62,8 @@ func (v *Var) gridOf(shape []int64) []int64 {
 	return grid
 }
 
-// storedBounds returns the current shape of the stored array. It need not be empty for
-// a scalar.
+// storedBounds returns the current shape of the stored array. For a scalar, it may be
+// [1] instead of empty.
 func (v *Var) storedBounds() []int64 {
 	if v.meta.Scalar {
 		return v.meta.Shape

@@ -115,13 +115,13 @@ func TestObjectArrays(t *testing.T) {
 	for _, name := range []string{"cut", "bad"} {
 		v := variable(t, ds, name)
 		if _, err := nczarr.Get[string](t.Context(), v, v.All()); !errors.Is(err, ncerr.ErrCorrupt) || !strings.Contains(err.Error(), "/"+name+"/0.0") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: want ErrCorrupt, got %v", name, err)
 		}
 	}
 	reasons := map[string]string{"/p": "pickle", "/a": "vlen-array", "/u": "have no codec"}
 	for _, p := range ds.Problems() {
 		if why := reasons[p.Path]; why == "" || !errors.Is(p.Err, ncerr.ErrUnsupported) || !strings.Contains(p.Err.Error(), why) {
-			t.Errorf("%s: %v", p.Path, p.Err)
+			t.Errorf("%s: unexpected problem %v", p.Path, p.Err)
 		}
 		delete(reasons, p.Path)
 	}
@@ -152,7 +152,7 @@ func TestObjectCodecOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if doc := object(t, o, "m", "v/.zarray"); !strings.Contains(doc, `"compressor": null, "filters": [{"id": "says"}]`) {
-		t.Errorf("got %s", doc)
+		t.Errorf("want the filter of the test in %s", doc)
 	}
 	expect(t, open(t, "mem:m#mode=zarr", o), "v", []string{"a", "bc"})
 	store(t, o, "o", map[string]string{
@@ -251,7 +251,7 @@ func copyStrings(t *testing.T, src *nczarr.Dataset, url string, o *nczarr.Option
 		t.Fatal(err)
 	}
 	if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil); err != nil {
-		t.Fatal(url, err)
+		t.Fatalf("copy to %s: %v", url, err)
 	}
 	return dst
 }

@@ -31,7 +31,7 @@ func TestOpenSubgroupOfEveryLayout(t *testing.T) {
 		closeDataset(t, ds)
 		ds = open(t, dir+"/g#mode="+c.mode, o)
 		if p := ds.Problems(); len(p) > 0 {
-			t.Errorf("%s: %v", name, p)
+			t.Errorf("%s: problems %v", name, p)
 			continue
 		}
 		expect(t, ds, "v", []uint8("ab"))

@@ -37,8 +37,8 @@ func timeAttrs(t dtype.Type) []Attr {
 }
 
 // showTimes sets the attributes that are shown in addition to the stored ones. It
-// removes identical stored ones: readers that know the element type would take them for
-// a second encoding.
+// removes identical stored ones, because readers that know the element type would
+// decode the values twice.
 func (v *Var) showTimes() {
 	if v.shown = timeAttrs(v.meta.DType); v.shown == nil {
 		return
@@ -49,7 +49,7 @@ func (v *Var) showTimes() {
 			return a.Name == b.Name && reflect.DeepEqual(a, b)
 		})
 	}
-	if slices.ContainsFunc(v.attrs, same) { // otherwise fields keep sharing them
+	if slices.ContainsFunc(v.attrs, same) { // otherwise fields still share the attributes
 		v.attrs = slices.DeleteFunc(slices.Clone(v.attrs), same)
 	}
 	if _, err := findAttr(v.attrs, "units"); err == nil { // the dataset specifies its own units
@@ -57,8 +57,8 @@ func (v *Var) showTimes() {
 	}
 }
 
-// allAttrs returns the stored attributes and those that are shown in addition. The lock
-// is held.
+// allAttrs returns the stored attributes and those that are shown in addition. The
+// caller holds Dataset.mu.
 func (v *Var) allAttrs() []Attr {
 	all := slices.Clone(v.attrs)
 	for _, a := range v.shown {

@@ -65,7 +65,7 @@ const convertBytes = 4 << 20
 // Read reads the slab sel into dst, a slice with exactly sel.Len() elements in C order:
 // []int8, []uint8, ... []float64 for numbers of any type, []uint8 for char, []string
 // for string. Numbers are converted to dst's type; a number that dst cannot represent
-// is ncerr.ErrConvert. Missing chunks read as the fill value.
+// causes ncerr.ErrConvert. Missing chunks read as the fill value.
 //
 // Errors: ncerr.ErrRange outside the shape, ncerr.ErrBadType for a mismatch of text and
 // numbers, ncerr.ErrNoFilter for a missing codec, ncerr.ErrCorrupt for a damaged chunk,
@@ -91,8 +91,8 @@ func (v *Var) ReadParts(ctx context.Context, sel chunk.Selection, f func(part ch
 	return v.halves(sel, err, func(half chunk.Selection) error { return v.ReadParts(ctx, half, f) })
 }
 
-// halves calls f with both halves of a slab if err means that it has too much text to
-// be read at once. Otherwise it returns err.
+// halves calls f with both halves of a slab if err means that it has too much text for
+// one read. Otherwise it returns err.
 func (v *Var) halves(sel chunk.Selection, err error, f func(chunk.Selection) error) error {
 	var much *array.TextLimitError
 	d := slices.IndexFunc(sel.Count, func(n int64) bool { return n > 1 })
@@ -142,8 +142,8 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 }
 
 // asNumber returns the element type as a plain number type if the bytes are the same:
-// char is ubyte, and datetimes are int64. bool stays, because not all bytes are valid
-// bools.
+// char is ubyte, and datetimes are int64. It returns bool unchanged, because not all
+// bytes are valid bools.
 func (v *Var) asNumber() dtype.Type {
 	t := v.meta.DType
 	switch t.Kind {
@@ -206,9 +206,9 @@ func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n i
 
 // Write writes src, a slice as for [Var.Read], to the slab sel. A selection may extend
 // past the end of unlimited dimensions, which then grow. Numbers are converted to the
-// variable's type. A value that it cannot represent, or a string longer than MaxStrLen,
-// is ncerr.ErrConvert, and nothing is written. Values of a quantized variable are
-// rounded first (see [VarSpec]).
+// variable's type. A value that the type cannot represent, or a string longer than
+// MaxStrLen, causes ncerr.ErrConvert, and nothing is written. Values of a quantized
+// variable are rounded first (see [VarSpec]).
 //
 // Chunks that are only partly covered are read, changed and written back. The data is
 // in the store when Write returns, or after Flush if the store is durable only then. A
@@ -222,7 +222,8 @@ func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
 	return v.write(ctx, sel, src, v.Quantization(), nil)
 }
 
-// write is Write with the rounding to apply and the chunks to write (nil means all).
+// write implements Write. q is the rounding to apply. only selects the chunks to write;
+// nil means all.
 func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization, only []bool) error {
 	ds := v.group.ds
 	if err := v.writable(); err != nil {
@@ -347,8 +348,8 @@ func (v *Var) checkGrowth(shape []int64) error {
 	return err
 }
 
-// claim announces to other writes that elements up to shape are being written. It is
-// not undone if the write fails; other writes then only read more than needed.
+// claim records that elements up to shape are being written, for concurrent writes. It
+// is not undone if the write fails; other writes then only read more than necessary.
 func (v *Var) claim(shape []int64) {
 	for i, d := range v.dims {
 		for {

@@ -78,8 +78,8 @@ func (d *documents) noteAbsent(key string) {
 	d.absent[key] = true
 }
 
-// attempt records a text that may or may not have been put, and returns the previous
-// one.
+// attempt records a text before it is put, because the outcome of a put may be unknown.
+// It returns the text of the previous attempt.
 func (d *documents) attempt(key string, text []byte) (before []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *documents) known(key string) (zmap.Info, bool) {
 }
 
 // rootDoc returns the key of the document that represents the dataset as a whole: the
-// consolidated one if the metadata came from it, and the root's own otherwise.
+// consolidated document if the metadata was read from it, and the root's own otherwise.
 func (d *Dataset) rootDoc() string {
 	names := append(d.layout.IdentityDocs(), zarr.AttrsDoc)
 	if !d.Writable() && d.consolidated { // writers read the individual documents if they exist
@@ -167,18 +167,19 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	return d.compare(ctx, keys)
 }
 
-// A writer to a store whose datasets are replaced object by object must not write into
-// a dataset that has replaced its own. It therefore checks one document, the anchor,
-// that a replacement rewrites and an update rarely does. In each batch it checks the
-// anchor after reading the chunks that it changes in part and before the first put. A
-// changed chunk is put on the condition that it has the version that was read, which at
-// that time belonged to the old dataset. It gets into the new dataset only if the chunk
-// has the same version there or is absent from both. A whole chunk can get into the new
-// dataset if the replacement happens between the check and the put. A replacement looks
-// for such chunks before it ends (see sibling.lateChanges).
+// In stores without rename, a dataset is replaced object by object. A writer must not
+// write into a dataset that has replaced the one that it opened. It therefore checks
+// one document, the anchor, that a replacement rewrites and an update rarely does. In
+// each batch it checks the anchor after reading the chunks that it changes in part and
+// before the first put. A changed chunk is put on the condition that it has the version
+// that was read, which at that time belonged to the old dataset. It is stored in the
+// new dataset only if the chunk has the same version there or is absent from both. A
+// whole chunk can be stored in the new dataset if the replacement happens between the
+// check and the put. A replacement looks for such chunks before it ends (see
+// sibling.lateChanges).
 
 // replaceable reports whether another process can replace the dataset while it is open,
-// so that writes would get into the new one. Open directories and archives do not
+// so that writes would be stored in the new one. Open directories and archives do not
 // change identity, and a claim protects a dataset that is being created.
 func (d *Dataset) replaceable() bool {
 	return !local(d.loc) && d.swap == nil && (!d.created || d.flushed.Load())
@@ -216,8 +217,8 @@ func (d *Dataset) lookAtAnchor(ctx context.Context) error {
 	return err
 }
 
-// findAnchor returns the key of the anchor, and its version and time when the dataset
-// was opened or, if it was not read then, now.
+// findAnchor returns the key of the anchor, and its version and time: those recorded
+// when the dataset was opened, or the current ones if it was not read then.
 func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, err error) {
 	for _, key := range zarr.NodeDocNames() {
 		if info, ok := d.docs.known(key); ok {
@@ -236,10 +237,10 @@ func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, e
 }
 
 // beforeFlush verifies that a Flush will not overwrite the documents of another
-// dataset, and that previous writes did not go into another dataset. At the first Flush
-// of a dataset that was opened, it also verifies on every store that the root document
-// is unchanged. After that the document is this process's own, even if the Flush fails
-// halfway.
+// dataset, and that previous writes were not stored in another dataset. At the first
+// Flush of a dataset that was opened, it also verifies on every store that the root
+// document is unchanged. After that the document is this process's own, even if the
+// Flush fails halfway.
 func (d *Dataset) beforeFlush(ctx context.Context) error {
 	pending := d.pending()
 	if d.created && !d.flushed.Load() || !pending && !d.wrote.Load() {
@@ -288,8 +289,9 @@ func (d *Dataset) sameConsolidated(ctx context.Context) error {
 	return ncerr.Wrap("write", zmap.Path(zarr.ConsolidatedDoc), errChangedDoc())
 }
 
-// sameInline is sameConsolidated for consolidated metadata in the root's document.
-// Without consolidated metadata, another writer may have changed that document.
+// sameInline is like sameConsolidated, for consolidated metadata in the root's
+// document. Without consolidated metadata, another writer may have changed that
+// document.
 func (d *Dataset) sameInline(ctx context.Context) error {
 	key := d.layout.ConsolidatedDoc()
 	err := d.sameDocs(ctx, key)
@@ -308,7 +310,7 @@ func (d *Dataset) sameInline(ctx context.Context) error {
 	return err
 }
 
-// sameDocs is compare with an error message for writers.
+// sameDocs is like compare, with an error message for writers.
 func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
 	err := d.compare(ctx, keys)
 	if ncerr.KindOf(err) == ncerr.ErrConflict {
@@ -494,7 +496,7 @@ func (d *Dataset) compare(ctx context.Context, keys []string) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // return the error of the first key, whichever fails first
+	_ = g.Wait() // return the error of the first key, in whatever order the calls fail
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -137,10 +137,10 @@ func TestReplacedWhileWritten(t *testing.T) {
 		closeDataset(t, ds)
 		setText(t, writer.Root().SetAttr, "title", "late")
 		if err := writer.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("%s: %v", mode, err)
+			t.Errorf("%s: want ErrConflict, got %v", mode, err)
 		}
 		if got := stateOf(t, url, o); got != "new" {
-			t.Errorf("%s: %s", mode, got)
+			t.Errorf("%s: want the new dataset, got: %s", mode, got)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestReplacedWhileValuesAreWritten(t *testing.T) {
 				closeDataset(t, pairs(t, url, o, 2))
 				err := v.Write(t.Context(), sel, []int32{7, 7}[:sel.Len()])
 				if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "reopen it") {
-					t.Errorf("%s, %s, %v: %v", mode, who, sel, err)
+					t.Errorf("%s, %s, %v: want ErrConflict, got %v", mode, who, sel, err)
 				}
 				if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
 					t.Errorf("%s, %s: flush: %v", mode, who, err)
@@ -337,7 +337,7 @@ func TestFlushAgain(t *testing.T) {
 			h.stored = func(string) error { return nil }
 			write(t, variable(t, ds, "v"), slab(0, 2), []int32{1, 1})
 			if err := ds.Close(t.Context()); err != nil {
-				t.Errorf("%s, %s: %v", mode, lost, err)
+				t.Errorf("%s, %s: close: %v", mode, lost, err)
 			}
 		}
 	}
@@ -371,7 +371,7 @@ func TestReplacedInLongWrite(t *testing.T) {
 	v = variable(t, open(t, url, o), "v")
 	got, err := nczarr.Get[int32](t.Context(), v, slab(n/2, n/2)) // the chunks after the first batch
 	if err != nil || !slices.Equal(got, slices.Repeat([]int32{2}, n/2)) {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("want only values of 2, got %v, %v", got, err)
 	}
 }
 
@@ -401,7 +401,7 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 		}
 		err := variable(t, writer, "v").Write(t.Context(), sel, []int32{7})
 		if ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("%v: %v", sel, err)
+			t.Errorf("%v: want ErrConflict, got %v", sel, err)
 		}
 		if reads != 1 {
 			t.Errorf("%v: the chunk was read %d times", sel, reads)
@@ -446,7 +446,7 @@ func TestStrayedWhileReplaced(t *testing.T) {
 	}
 	closeDataset(t, ds)
 	if got := stateOf(t, url, o); got != "new" {
-		t.Error(got)
+		t.Errorf("want the new dataset, got: %s", got)
 	}
 	if left := b.names("bkt"); slices.Contains(left, "a.zarr/old/0") || slices.Contains(left, "a.zarr/both/4") {
 		t.Errorf("late objects still exist: %q", left)
@@ -474,10 +474,10 @@ func TestAppendedWhileRead(t *testing.T) {
 		}
 		closeDataset(t, writer)
 		if err := reader.CheckUnchanged(t.Context()); err != nil {
-			t.Errorf("%s: %v", mode, err)
+			t.Errorf("%s: CheckUnchanged: %v", mode, err)
 		}
 		if a, err := open(t, url, o).Root().Attr("title"); err != nil || a.Value != "longer" {
-			t.Errorf("%s: %v, %v", mode, a.Value, err)
+			t.Errorf("%s: want title \"longer\", got %v, %v", mode, a.Value, err)
 		}
 	}
 }
@@ -511,7 +511,7 @@ func TestChangedBackAfterFailure(t *testing.T) {
 	setText(t, v.SetAttr, "title", "first")
 	closeDataset(t, ds)
 	if a, err := variable(t, open(t, url, o), "v").Attr("title"); err != nil || a.Value != "first" {
-		t.Errorf("%v, %v", a.Value, err)
+		t.Errorf("want title \"first\", got %v, %v", a.Value, err)
 	}
 }
 

@@ -78,9 +78,8 @@ func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
 }
 
 // keptUnlisted returns the documents of nodes in the existing consolidated metadata
-// that NCZarr's lists do not name, so that other readers of that metadata keep seeing
-// them. Putting the new metadata fails if the existing one is not the one that was
-// opened.
+// that NCZarr's lists do not name, so that other readers of that metadata still see
+// them. putDoc fails later if the existing metadata has changed since it was opened.
 func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error) {
 	if d.created && !d.flushed.Load() || d.swap != nil {
 		return nil, nil
@@ -117,7 +116,7 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 		}
 	}
 	if most := d.opts.Limits.MaxNodes; len(keys)/len(names) > most {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "it names more than %d groups and variables that are not in NCZarr's lists", most)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "the document contains more than %d groups and variables that are not in NCZarr's lists", most)
 	}
 	var mu sync.Mutex
 	docs, room := make(map[string]zarr.Docs), d.opts.Limits.MaxDocuments

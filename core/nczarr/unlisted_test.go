@@ -124,7 +124,7 @@ func TestUnlistedIsLimited(t *testing.T) {
 		ds := update(t, "mem:limited", &low)
 		setText(t, ds.Root().SetAttr, "new", "x")
 		if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "are not in") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: want ErrLimit, got %v", name, err)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func TestUpdateOfEveryLayout(t *testing.T) {
 
 			ds = open(t, url, o)
 			if p := ds.Problems(); len(p) > 0 {
-				t.Fatal(p)
+				t.Fatalf("problems: %v", p)
 			}
 			expect(t, ds, "g/v", want)
 			expect(t, ds, "g/w", []float64{1, 2, 3})
@@ -186,13 +186,13 @@ func TestUpdateDeclaresDimensions(t *testing.T) {
 	closeDataset(t, ds)
 	ds = open(t, "mem:d#mode=nczarr", o)
 	if p := ds.Problems(); len(p) > 0 {
-		t.Fatal(p)
+		t.Fatalf("problems: %v", p)
 	}
 	expect(t, ds, "b", []int32{7, 7, 7, 7, 7, 7})
 	for path, want := range map[string][]int64{"a": {4, 5}, "b": {6}} {
 		v := variable(t, ds, path)
 		if attr(t, v.Attrs(), "new") != "x" || !slices.Equal(v.Shape(), want) {
-			t.Errorf("%s: got %v", path, v.Shape())
+			t.Errorf("%s: unexpected shape %v or attribute", path, v.Shape())
 		}
 	}
 }
@@ -264,7 +264,7 @@ func TestUpdateNeverStripsNCZarr(t *testing.T) {
 		ds = open(t, "mem:s", o)
 		expect(t, ds, "v", []int32{1, 2, 3})
 		if _, err := ds.Root().Dim("x"); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: dimension x: %v", name, err)
 		}
 	}
 }
@@ -292,17 +292,17 @@ func TestUpdateOfAnArrayAtTheRoot(t *testing.T) {
 			t.Errorf("%s: group attribute: want ErrUnsupported, got %v", name, err)
 		}
 		if err := v.SetAttr(nczarr.Attr{Name: "new", Type: dtype.NCInt, Value: []int32{1}}); errors.Is(err, ncerr.ErrUnsupported) != c.frozen {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: set attribute: got %v", name, err)
 		}
 		closeDataset(t, ds)
 		ds = open(t, "mem:arr", o)
 		names, err := ds.Map().Search(t.Context(), "")
 		if err != nil || !slices.Equal(names, []string{".zarray", ".zattrs", "0", "1"}) {
-			t.Errorf("%s: got %q, %v", name, names, err)
+			t.Errorf("%s: keys %q, %v", name, names, err)
 		}
 		v = ds.Root().Vars()[0]
 		if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || !slices.Equal(got, []int32{7, 1, 2}) {
-			t.Errorf("%s: got %v, %v", name, got, err)
+			t.Errorf("%s: want [7 1 2], got %v, %v", name, got, err)
 		}
 		attr(t, v.Attrs(), "keep")
 		if v.Dims()[0].Name() != "x" {
@@ -364,7 +364,7 @@ func TestUpdateOfASubgroup(t *testing.T) {
 
 		ds = open(t, dir, o)
 		if p := ds.Problems(); len(p) > 0 {
-			t.Fatal(p)
+			t.Fatalf("problems: %v", p)
 		}
 		expect(t, ds, "/a/b/v", want)
 		expect(t, ds, "/a/b/w", want)
@@ -373,7 +373,7 @@ func TestUpdateOfASubgroup(t *testing.T) {
 		}
 		b, err = ds.Root().Group("a/b")
 		if err != nil || attr(t, b.Attrs(), "new") != "b" {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: variable or attribute b: %v", name, err)
 		}
 	}
 }

@@ -90,13 +90,13 @@ func TestV3(t *testing.T) {
 		}
 		a, b := variable(t, ds, "a"), variable(t, ds, "g/b")
 		if got := readBytes(t, a) + readBytes(t, b); got != "[1 2 9 9 5 6][1 2 3 4 9 9]" {
-			t.Errorf("%s: got %s", url, got)
+			t.Errorf("%s: values %s", url, got)
 		}
 		if x := a.Dims()[0]; x.Name() != "x" || x.Anonymous() || attr(t, a.Attrs(), "units") != "m" || attr(t, ds.Root().Attrs(), "title") != "t" {
-			t.Errorf("%s: got %q, %v, %v", url, x.Name(), a.Attrs(), ds.Root().Attrs())
+			t.Errorf("%s: dimension %q, attributes %v, %v", url, x.Name(), a.Attrs(), ds.Root().Attrs())
 		}
 		if !b.Dims()[0].Anonymous() {
-			t.Errorf("%s: got %q", url, b.Dims()[0].Name())
+			t.Errorf("%s: want an anonymous dimension, got %q", url, b.Dims()[0].Name())
 		}
 		s, err := b.Stored(t.Context())
 		if err != nil || s.Chunks != 2 || s.Bytes != 4 {
@@ -132,7 +132,7 @@ func TestV3Update(t *testing.T) {
 	closeDataset(t, ds)
 	ds = open(t, "mem:s", o)
 	if p := ds.Problems(); len(p) > 0 {
-		t.Fatal(p)
+		t.Fatalf("problems: %v", p)
 	}
 	expect(t, ds, "a", []uint8{1, 20, 30, 9, 5, 6})
 	expect(t, ds, "g/b", []uint8{1, 12, 13, 14, 15, 9})
@@ -309,7 +309,7 @@ func TestV3InlineLimits(t *testing.T) {
 		store(t, o, "s", map[string]string{"zarr.json": c.root, "a/zarr.json": c.a, "b/zarr.json": v3Array("")})
 		ds := update(t, "mem:s", o)
 		if len(ds.Problems()) > 0 {
-			t.Fatal(c.name, ds.Problems())
+			t.Fatalf("%s: problems %v", c.name, ds.Problems())
 		}
 		setText(t, variable(t, ds, "b").SetAttr, "note", "n")
 		if !ds.Consolidated() {
@@ -319,20 +319,20 @@ func TestV3InlineLimits(t *testing.T) {
 		}
 		switch err := ds.Flush(t.Context()); {
 		case c.fits && err != nil:
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: unexpected error %v", c.name, err)
 		case c.fits:
 		case !errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), `"/zarr.json"`):
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: want ErrLimit for /zarr.json, got %v", c.name, err)
 		case stored(t, ds, "zarr.json") != strings.ReplaceAll(c.root, " ", "") || strings.Contains(stored(t, ds, "b/zarr.json"), "note"):
 			t.Errorf("%s: it was written", c.name)
 		default:
 			if err := ds.RemoveConsolidated(t.Context()); err != nil {
-				t.Error(c.name, err)
+				t.Errorf("%s: remove: %v", c.name, err)
 			}
 		}
 		closeDataset(t, ds)
 		if ds = open(t, "mem:s", o); len(ds.Problems()) > 0 || attr(t, variable(t, ds, "b").Attrs(), "note") != "n" {
-			t.Errorf("%s: %v", c.name, ds.Problems())
+			t.Errorf("%s: problems %v, or a missing attribute", c.name, ds.Problems())
 		}
 	}
 }
@@ -364,17 +364,17 @@ func TestV3InlineOfAnother(t *testing.T) {
 		ds := update(t, dir, o)
 		setText(t, variable(t, ds, "a").SetAttr, "first", "1")
 		if err := ds.Flush(t.Context()); err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("%s: flush: %v", name, err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "zarr.json"), []byte(strings.TrimSuffix(v3Group, "}")+c.after), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		setText(t, variable(t, ds, "a").SetAttr, "second", "2")
 		if err := ds.Flush(t.Context()); (ncerr.KindOf(err) == ncerr.ErrConflict) != c.refused || !c.refused && err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: flush: got %v", name, err)
 		}
 		if got := stored(t, open(t, dir, o), "a/zarr.json"); strings.Contains(got, "second") == c.refused {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: the document is %s", name, got)
 		}
 	}
 }
@@ -390,15 +390,15 @@ func TestV3Version(t *testing.T) {
 	trust := *o
 	trust.UseConsolidated = nczarr.ConsolidatedTrust
 	if got := open(t, "mem:both#mode=v3", &trust).Layout(); got != zarr.LayoutV3 {
-		t.Errorf("got %v", got)
+		t.Errorf("want LayoutV3, got %v", got)
 	}
 	store(t, o, "two", map[string]string{".zgroup": `{"zarr_format": 2}`})
 	if _, err := nczarr.Open(t.Context(), "mem:two#mode=v3", o); !errors.Is(err, ncerr.ErrNotZarr) || !strings.Contains(err.Error(), "mode=v3 requires") {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrNotZarr, got %v", err)
 	}
 	v3 := zarr.LayoutV3
 	if _, err := nczarr.Create(t.Context(), "mem:new#mode=v2", &nczarr.CreateOptions{Options: *o, Layout: &v3}); !errors.Is(err, ncerr.ErrInvalid) {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrInvalid, got %v", err)
 	}
 }
 
@@ -423,7 +423,7 @@ func TestV3BothVersions(t *testing.T) {
 	} {
 		for i, err := range errs {
 			if !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), strconv.Quote(path)) {
-				t.Errorf("%s, %d: %v", path, i, err)
+				t.Errorf("%s, change %d: want ErrUnsupported, got %v", path, i, err)
 			}
 		}
 	}
@@ -454,7 +454,7 @@ func TestV3Codecs(t *testing.T) {
 	} {
 		spec.Dims = []*nczarr.Dim{x}
 		if _, err := ds.Root().DefineVar(t.Context(), "bad", spec); !errors.Is(err, ncerr.ErrUnsupported) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: want ErrUnsupported, got %v", name, err)
 		}
 	}
 	closeDataset(t, ds)
@@ -496,7 +496,7 @@ func TestV3Problems(t *testing.T) {
 		t.Errorf("want %q, got %v", want, ds.Problems())
 	}
 	if got := readBytes(t, variable(t, ds, "a")); got != "[1 2 9 9 5 6]" {
-		t.Errorf("got %s", got)
+		t.Errorf("want [1 2 9 9 5 6], got %s", got)
 	}
 }
 
@@ -536,7 +536,7 @@ func TestV3Consolidated(t *testing.T) {
 			t.Errorf("%s, %d: units %v, stale %v, %v", c.name, c.use, attr(t, v.Attrs(), "units"), ds.StaleDocuments(), err)
 		}
 		if got := readBytes(t, v); got != "[1 2 9 9 5 6]" {
-			t.Errorf("%s: got %s", c.name, got)
+			t.Errorf("%s: want [1 2 9 9 5 6], got %s", c.name, got)
 		}
 	}
 	objects["zarr.json"] = strings.TrimSuffix(v3Group, "}") + `, "consolidated_metadata": 1}`
@@ -544,7 +544,7 @@ func TestV3Consolidated(t *testing.T) {
 	with := *o
 	with.UseConsolidated = nczarr.ConsolidatedTrust
 	if _, err := nczarr.Open(t.Context(), "mem:damaged", &with); !errors.Is(err, ncerr.ErrConsolidated) {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrConsolidated, got %v", err)
 	}
 }
 
@@ -556,7 +556,7 @@ func TestV3ShardReplaced(t *testing.T) {
 	store(t, o, "s", v3Objects())
 	b := variable(t, open(t, "mem:s", o), "g/b")
 	if got := readBytes(t, b); got != "[1 2 3 4 9 9]" {
-		t.Errorf("got %s", got)
+		t.Errorf("before the change: want [1 2 3 4 9 9], got %s", got)
 	}
 	opener, err := o.Registry.Driver("mem")
 	if err != nil {
@@ -571,7 +571,7 @@ func TestV3ShardReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := readBytes(t, b); got != "[9 9 11 12 9 9]" {
-		t.Errorf("got %s", got)
+		t.Errorf("after the change: want [9 9 11 12 9 9], got %s", got)
 	}
 	if err := m.Delete(t.Context(), "g/b/c/0", nil); err != nil {
 		t.Fatal(err)
@@ -583,6 +583,6 @@ func TestV3ShardReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := nczarr.Get[uint8](t.Context(), b, b.All()); !errors.Is(err, ncerr.ErrCorrupt) || !strings.Contains(err.Error(), "/g/b/c/0") {
-		t.Errorf("got %v", err)
+		t.Errorf("want ErrCorrupt for /g/b/c/0, got %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (v *Var) orderCodecs(codecs codec.Catalog) error {
 			v.meta.DType = littleEndian(v.meta.DType)
 		}
 		if len(c.Params) > 0 && json.Unmarshal(c.Params, &params) != nil {
-			continue // the codec refuses them
+			continue // the codec refuses the parameters
 		}
 		if params == nil {
 			params = make(map[string]json.RawMessage)

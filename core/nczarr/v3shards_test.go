@@ -350,7 +350,7 @@ func TestDefineShards(t *testing.T) {
 		{"v3", []int64{6}, ncerr.ErrBadChunk, "shard shape [6] is not a multiple of chunk shape [4]"},
 		{"v3", []int64{0}, ncerr.ErrBadChunk, "[0]"},
 		{"v3", []int64{4, 4}, ncerr.ErrBadChunk, "does not match 1 dimensions"},
-		{"v3", []int64{1 << 20}, ncerr.ErrLimit, "has 4194304 bytes, the limit is 1048576"},
+		{"v3", []int64{1 << 20}, ncerr.ErrLimit, "has 4194304 bytes, but the limit is 1048576"},
 		{"v3", []int64{1 << 62}, ncerr.ErrLimit, "the limit is 1048576"},
 		{"zarr", []int64{8}, ncerr.ErrUnsupported, "only Zarr v3"},
 		{"nczarr", []int64{8}, ncerr.ErrUnsupported, "only Zarr v3"},
@@ -359,7 +359,7 @@ func TestDefineShards(t *testing.T) {
 		x := dim(t, ds.Root(), "x", 8, false)
 		_, err := ds.Root().DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}, Shards: c.shards})
 		if ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s, %v: %v", c.mode, c.shards, err)
+			t.Errorf("%s, shards of %v: unexpected error %v", c.mode, c.shards, err)
 		}
 		if err := ds.Abort(t.Context()); err != nil {
 			t.Error(err)
@@ -399,7 +399,7 @@ func TestCopyShards(t *testing.T) {
 		counts.puts.Store(0)
 		dst := create(t, "mem:"+name+"#mode="+c.mode, o)
 		if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), &c.options); err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("%s: copy: %v", name, err)
 		}
 		closeDataset(t, dst)
 		if n := counts.puts.Load(); n != c.puts {

@@ -72,8 +72,7 @@ func checkObject(codecs codec.Catalog, path string, meta *zarr.Array, opened boo
 	return nil
 }
 
-// checkText fails if text for a variable of strings of variable length is not UTF-8 but
-// must be.
+// checkText fails if the variable stores UTF-8 strings and src contains another one.
 func (v *Var) checkText(src []string) error {
 	if v.meta.DType.Kind != dtype.String {
 		return nil

@@ -24,7 +24,7 @@ func TestVersion2Beside3(t *testing.T) {
 	for mode, want := range map[string]uint8{"": 8, "#mode=v2": 7} {
 		v := variable(t, open(t, "mem:both"+mode, o), "both")
 		if got, err := nczarr.Get[uint8](t.Context(), v, v.All()); err != nil || len(got) != 1 || got[0] != want {
-			t.Errorf("%q: got %v, %v", mode, got, err)
+			t.Errorf("%q: values %v, %v", mode, got, err)
 		}
 	}
 	writable := *o

@@ -85,7 +85,7 @@ func TestTwoThatAppend(t *testing.T) {
 		ds := open(t, url, o)
 		got, err := nczarr.Get[int32](t.Context(), variable(t, ds, "w"), slab(0, 6))
 		if err != nil || !slices.Equal(got, []int32{1, 2, 3, 4, 9, 9}) {
-			t.Errorf("%s: %v, %v", what, got, err)
+			t.Errorf("%s: want [1 2 3 4 9 9], got %v, %v", what, got, err)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestTwoThatChangeMetadata(t *testing.T) {
 		setText(t, b.Root().SetAttr, "history", "of b")
 		err := b.Flush(t.Context())
 		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process has changed it") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: want ErrConflict, got %v", what, err)
 		}
 		_ = b.Abort(t.Context())
 		ds := open(t, url, o)
@@ -126,7 +126,7 @@ func TestTwoThatChangeOtherDocuments(t *testing.T) {
 			setText(t, variable(t, b, "w").SetAttr, "units", "s")
 			for _, ds := range []*nczarr.Dataset{a, b} {
 				if err := ds.Flush(t.Context()); err != nil {
-					t.Fatalf("%s: %v", what, err)
+					t.Fatalf("%s: flush: %v", what, err)
 				}
 			}
 		}
@@ -229,13 +229,13 @@ func TestPutThatSeemedToFail(t *testing.T) {
 			ds := update(t, url, &u)
 			setText(t, variable(t, ds, "u").SetAttr, "units", text)
 			if err := ds.Flush(t.Context()); !errors.Is(err, errCut) {
-				t.Fatalf("%s: %v", what, err)
+				t.Fatalf("%s: want a cut connection, got %v", what, err)
 			}
 			if text == "km" { // put another text the second time
 				setText(t, variable(t, ds, "u").SetAttr, "units", "miles")
 			}
 			if err := ds.Flush(t.Context()); err != nil {
-				t.Errorf("%s: %s: %v", what, text, err)
+				t.Errorf("%s: %s: flush: %v", what, text, err)
 			}
 			closeDataset(t, ds)
 		}
