@@ -150,7 +150,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	if err := nczarr.Write(t.Context(), v, []string{"a"}); !errors.Is(err, nczarr.ErrInvalid) {
-		t.Errorf("one string for two elements: %v", err)
+		t.Errorf("one string for two elements: want ErrInvalid, got %v", err)
 	}
 	one := must(ds.DefineVar(t.Context(), "one", nczarr.VarSpec{Type: nczarr.Char}))
 	check(nczarr.Write(t.Context(), one, []string{"x"}))

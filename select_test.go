@@ -328,6 +328,6 @@ func TestSelectors(t *testing.T) {
 		t.Errorf("want 2, got %v", a)
 	}
 	if _, err := nczarr.Read[int32](t.Context(), square, nczarr.Nearest(1)); !errors.Is(err, nczarr.ErrNoVar) {
-		t.Errorf("a dimension without a coordinate variable: %v", err)
+		t.Errorf("a dimension without a coordinate variable: want ErrNoVar, got %v", err)
 	}
 }

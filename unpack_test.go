@@ -267,7 +267,7 @@ func TestWriteTimes(t *testing.T) {
 		t.Errorf("want [2 1], got %s", got)
 	}
 	if err := nczarr.WriteTimes(t.Context(), days, []nczarr.Date{{}, {Year: 2000, Month: 1, Day: 3}}); !errors.Is(err, nczarr.ErrConvert) {
-		t.Errorf("a date stored as the missing value: got %v", err)
+		t.Errorf("a date stored as the missing value: want ErrConvert, got %v", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestDataInFrontOfAnArchive(t *testing.T) {
 		}
 		_, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
 		if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "data before the archive") || !inFront() {
-			t.Errorf("%q: replaced: %v", stub, err)
+			t.Errorf("%q: replaced: want ErrExists, got %v", stub, err)
 		}
 		expect(t, open(t, url, o), "v", []int32{1})
 		ds, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: true})

@@ -335,7 +335,7 @@ func TestForceKeepsADataset(t *testing.T) {
 			t.Errorf("%s: a dataset created meanwhile: %v", url, err)
 		}
 		if _, err := nczarr.Create(t.Context(), url, force); ncerr.KindOf(err) != ncerr.ErrExists {
-			t.Errorf("%s: an existing dataset: %v", url, err)
+			t.Errorf("%s: an existing dataset: want ErrExists, got %v", url, err)
 		}
 		putNote()
 		if got := stateOf(t, url, o); got != "old" {
@@ -357,6 +357,6 @@ func TestForceKeepsADataset(t *testing.T) {
 	}
 	b.calls = nil
 	if _, err := nczarr.Create(t.Context(), belowURL+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o, NoClobber: true, Force: true}); ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("a dataset that is being replaced: %v", err)
+		t.Errorf("a dataset that is being replaced: want ErrConflict, got %v", err)
 	}
 }

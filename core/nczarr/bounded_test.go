@@ -148,7 +148,7 @@ func TestAbsurdShapes(t *testing.T) {
 		to := create(t, "mem:copied", o)
 		err := nczarr.Copy(t.Context(), to.Root(), ds.Root(), nil)
 		if (err == nil) != c.ok || err != nil && (!errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), "/v")) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: want ErrLimit, got %v", name, err)
 		}
 		if err := to.Abort(t.Context()); err != nil {
 			t.Fatal(err)

@@ -124,7 +124,7 @@ func leaveUnfinished(t *testing.T, url string) {
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
 	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotFound {
-		t.Errorf("an empty location: %v", err)
+		t.Errorf("an empty location: want ErrNotFound, got %v", err)
 	}
 	for _, taken := range []bool{false, true} { // another process takes over before the first one continues
 		late, err := several(t, url, o, false, 1, "both", "old")
@@ -133,7 +133,7 @@ func leaveUnfinished(t *testing.T, url string) {
 		}
 		putObject(t, b, "dir/a.zarr/notes.txt")
 		if _, err := nczarr.Open(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotZarr || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), "nczctl clean --remove '") {
-			t.Errorf("open: %v", err)
+			t.Errorf("open: want ErrNotZarr, got %v", err)
 		}
 		if c, err := nczarr.FindClaim(t.Context(), url, o); err != nil || c == nil || !c.Creates || c.PID != os.Getpid() || !strings.HasPrefix(c.Remedy(), "nczctl clean --remove '") {
 			t.Errorf("found %+v, %v", c, err)
@@ -156,10 +156,10 @@ func leaveUnfinished(t *testing.T, url string) {
 		}
 		before := b.names("bkt")
 		if err := late.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("the first process continues: %v", err)
+			t.Errorf("the first process continues: want ErrConflict, got %v", err)
 		}
 		if err := late.Abort(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("the first process aborts: %v", err)
+			t.Errorf("the first process aborts: want ErrConflict, got %v", err)
 		}
 		if after := b.names("bkt"); !slices.Equal(after, before) {
 			t.Errorf("%q became %q", before, after)

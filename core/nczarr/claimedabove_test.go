@@ -157,7 +157,7 @@ func TestPartWrittenWhileReplacedAbove(t *testing.T) {
 			if strings.HasPrefix(key, "dir/a.zarr/") && claimed {
 				tried++
 				if err := v.Write(t.Context(), slab(1, 2), []int32{7, 7}); ncerr.KindOf(err) != ncerr.ErrConflict {
-					t.Errorf("%+v: before %s: %v", part, key, err)
+					t.Errorf("%+v: before %s: want ErrConflict, got %v", part, key, err)
 				}
 			}
 			claimed = claimed || isClaim
@@ -166,10 +166,10 @@ func TestPartWrittenWhileReplacedAbove(t *testing.T) {
 		nested(t, at("dir/a.zarr", part.made), o, 2)
 		b.calls = nil
 		if err := v.Write(t.Context(), slab(1, 2), []int32{7, 7}); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("%+v: after the end: %v", part, err)
+			t.Errorf("%+v: after the end: want ErrConflict, got %v", part, err)
 		}
 		if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("%+v: flush: %v", part, err)
+			t.Errorf("%+v: flush: want ErrConflict, got %v", part, err)
 		}
 		_ = writer.Abort(t.Context())
 		if tried < 10 {

@@ -293,7 +293,7 @@ func TestDamagedChunks(t *testing.T) {
 				}
 			}
 			if err := v.Write(t.Context(), chunk.Selection{Start: []int64{1}, Count: []int64{1}}, []int32{9}); !errors.Is(err, ncerr.ErrCorrupt) {
-				t.Errorf("coded %t, %s: a partial write must not replace a damaged chunk: %v", coded, name, err)
+				t.Errorf("coded %t, %s: a partial write must not replace a damaged chunk: want ErrCorrupt, got %v", coded, name, err)
 			}
 		}
 		closeDataset(t, ds)

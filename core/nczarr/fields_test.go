@@ -90,13 +90,13 @@ func TestFieldsAreKept(t *testing.T) {
 	ds := update(t, "mem:s#mode=zarr", o)
 	v := variable(t, ds, "s.i")
 	if err := v.Write(t.Context(), v.All(), make([]int16, 4)); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), `array "s"`) {
-		t.Errorf("write: %v", err)
+		t.Errorf("write: want ErrUnsupported, got %v", err)
 	}
 	if err := v.SetAttr(nczarr.Attr{Name: "a", Type: dtype.NCChar, Value: "b"}); !errors.Is(err, ncerr.ErrUnsupported) {
-		t.Errorf("set attribute: %v", err)
+		t.Errorf("set attribute: want ErrUnsupported, got %v", err)
 	}
 	if _, err := ds.Root().DefineVar(t.Context(), "s", &nczarr.VarSpec{Type: dtype.NCInt}); !errors.Is(err, ncerr.ErrNameInUse) {
-		t.Errorf("define a variable with the name of the array: %v", err)
+		t.Errorf("define a variable with the name of the array: want ErrNameInUse, got %v", err)
 	}
 	if err := ds.Root().SetAttr(nczarr.Attr{Name: "title", Type: dtype.NCChar, Value: "x"}); err != nil {
 		t.Fatal(err)

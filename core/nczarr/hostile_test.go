@@ -398,7 +398,7 @@ func TestCountsAreLimited(t *testing.T) {
 	}
 	small.Limits.MaxKeys = 1
 	if _, err := nczarr.Open(t.Context(), "mem:c#mode=zarr", &small); !errors.Is(err, ncerr.ErrLimit) {
-		t.Errorf("a listing of two names where one is the limit: %v", err)
+		t.Errorf("a listing of two names where one is the limit: want ErrLimit, got %v", err)
 	}
 }
 

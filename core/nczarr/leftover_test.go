@@ -112,7 +112,7 @@ func TestLeftoversOfADeadWriter(t *testing.T) {
 			before := keysOf(t, ds)
 			err := variable(t, ds, "a").Write(t.Context(), slab(14, 1), values(14))
 			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "nczctl clean --remove 'mem:left") {
-				t.Errorf("beside a writer that may be alive: %v", err)
+				t.Errorf("beside a writer that may be alive: want ErrConflict, got %v", err)
 			}
 			if after := keysOf(t, ds); !slices.Equal(after, before) {
 				t.Errorf("beside a writer that may be alive: %q became %q", before, after)
@@ -175,14 +175,14 @@ func TestTwoWritersThatAppend(t *testing.T) {
 			write(t, variable(t, first, "v"), slab(0, 4), []int32{1, 2, 3, 4})
 			err := variable(t, second, "v").Write(t.Context(), slab(4, 4), []int32{5, 6, 7, 8})
 			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) || !strings.Contains(err.Error(), "s old") {
-				t.Errorf("the second writer: %v", err)
+				t.Errorf("the second writer: want ErrConflict, got %v", err)
 			}
 			if cleared {
 				if err := second.ClearGrowth(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if err := first.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-					t.Errorf("a writer whose mark was cleared: %v", err)
+					t.Errorf("a writer whose mark was cleared: want ErrConflict, got %v", err)
 				}
 				closeDataset(t, second)
 				expect(t, open(t, "mem:two", o), "v", []int32{})

@@ -62,10 +62,10 @@ func TestTwoThatDefineOneName(t *testing.T) {
 				}
 				err := b.Write(t.Context(), slab(0, 4), []int32{5, 6, 7, 8})
 				if ncerr.KindOf(err) != ncerr.ErrNameInUse {
-					t.Errorf("%s %s: the second writes: %v", url, at, err)
+					t.Errorf("%s %s: the second writes: want ErrNameInUse, got %v", url, at, err)
 				}
 				if err := second.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrNameInUse {
-					t.Errorf("%s %s: the second closes: %v", url, at, err)
+					t.Errorf("%s %s: the second closes: want ErrNameInUse, got %v", url, at, err)
 				}
 				if together {
 					closeDataset(t, first)
@@ -91,7 +91,7 @@ func TestTwoThatMakeAnArchive(t *testing.T) {
 	}
 	closeDataset(t, both[0])
 	if err := both[1].Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("the second: %v", err)
+		t.Errorf("the second: want ErrConflict, got %v", err)
 	}
 	if err := both[1].Abort(t.Context()); err != nil {
 		t.Error(err)
@@ -123,10 +123,10 @@ func TestNameOfWhatIsNotNamed(t *testing.T) {
 			v := newVar(t, ds.Root(), "new")
 			err := v.Write(t.Context(), slab(0, 2), []int32{8, 9})
 			if ncerr.KindOf(err) != ncerr.ErrNameInUse || !strings.Contains(err.Error(), "new/") {
-				t.Errorf("%s: writing: %v", name, err)
+				t.Errorf("%s: writing: want ErrNameInUse, got %v", name, err)
 			}
 			if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrNameInUse {
-				t.Errorf("%s: closing: %v", name, err)
+				t.Errorf("%s: closing: want ErrNameInUse, got %v", name, err)
 			}
 			o.Wrap = nil
 			again := update(t, "mem:k", o)
@@ -137,7 +137,7 @@ func TestNameOfWhatIsNotNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := again.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrNameInUse {
-				t.Errorf("%s: a group: %v", name, err)
+				t.Errorf("%s: a group: want ErrNameInUse, got %v", name, err)
 			}
 			for key, body := range more {
 				if got := stored(t, again, key); got != strings.ReplaceAll(body, " ", "") {
@@ -224,7 +224,7 @@ func TestMarkOfANewNode(t *testing.T) {
 		t.Errorf("before the Flush: %q", keys)
 	}
 	if err := ds.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrIO {
-		t.Errorf("the first Flush: %v", err)
+		t.Errorf("the first Flush: want ErrIO, got %v", err)
 	}
 	closeDataset(t, ds)
 	o.Wrap = nil
@@ -238,7 +238,7 @@ func TestMarkOfANewNode(t *testing.T) {
 	const theirs = `{"zarr_format":3,"node_type":"group"}`
 	put(t, o, "mark", "w/zarr.json", theirs)
 	if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("a document of others: %v", err)
+		t.Errorf("a document of others: want ErrConflict, got %v", err)
 	}
 	put(t, o, "mark", "v/.ncznewnode", "{}")
 	ds = open(t, url, o)
@@ -296,7 +296,7 @@ func TestClearNewNodes(t *testing.T) {
 	write(t, newVar(t, ds.Root(), "v"), slab(0, 4), []int32{1, 2, 3, 4})
 	for range 2 { // once with the mark of another writer, once with its document
 		if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("the Flush of the writer: %v", err)
+			t.Errorf("the Flush of the writer: want ErrConflict, got %v", err)
 		}
 		if err := ds.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -323,7 +323,7 @@ func TestMarkInANodeOfOthers(t *testing.T) {
 			put(t, o, "lost", "v/.ncznewnode", "{}")
 		}
 		if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("closing: %v", err)
+			t.Errorf("closing: want ErrConflict, got %v", err)
 		}
 		if err := ds.Abort(t.Context()); err != nil {
 			t.Fatal(err)

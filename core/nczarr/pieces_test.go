@@ -190,7 +190,7 @@ func TestPartsThatCostTheWhole(t *testing.T) {
 	}
 	w := &watched{before: func(int) error { return ncerr.ErrUnsupported }}
 	if _, err := nczarr.Get[int16](t.Context(), columns(t, memory(), w), box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrUnsupported) {
-		t.Errorf("nothing can be read: got %v", err)
+		t.Errorf("nothing can be read: want ErrUnsupported, got %v", err)
 	}
 }
 
@@ -213,6 +213,6 @@ func TestFailedPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrCorrupt) {
-		t.Errorf("a chunk that is too short: got %v", err)
+		t.Errorf("a chunk that is too short: want ErrCorrupt, got %v", err)
 	}
 }

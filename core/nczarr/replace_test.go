@@ -139,7 +139,7 @@ func TestReplaceTwice(t *testing.T) {
 		first, second := one(t, url, o, 2), one(t, url, o, 3)
 		closeDataset(t, second)
 		if err := first.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process") {
-			t.Errorf("%s: the first to begin and last to finish: %v", name, err)
+			t.Errorf("%s: the first to begin and last to finish: want ErrConflict, got %v", name, err)
 		}
 		expect(t, open(t, url, o), "v", []int32{3})
 	}

@@ -51,7 +51,7 @@ func TestOpenWhileReplacementEnds(t *testing.T) {
 	o.Wrap = func(m driver.Map) driver.Map { return rootless{m, &listed} }
 	_, err := nczarr.Open(t.Context(), "mem:replaced", o)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has just stopped: try again") {
-		t.Errorf("while it is replaced: %v", err)
+		t.Errorf("while it is replaced: want ErrConflict, got %v", err)
 	}
 	expect(t, open(t, "mem:replaced", o), "v", []int32{-2147483647, -2147483647, -2147483647, -2147483647})
 }
@@ -87,11 +87,11 @@ func TestOpenWhileClaimGoes(t *testing.T) {
 	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, ".nczreplacing"} }
 	_, err := nczarr.Open(t.Context(), "mem:gone", o)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has just stopped: try again") {
-		t.Errorf("a claim that no longer exists: %v", err)
+		t.Errorf("a claim that no longer exists: want ErrConflict, got %v", err)
 	}
 	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, "other"} }
 	if _, err := nczarr.Open(t.Context(), "mem:gone", o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
-		t.Errorf("another object: %v", err)
+		t.Errorf("another object: want ErrNotZarr, got %v", err)
 	}
 }
 
@@ -125,6 +125,6 @@ func TestOpenClaimedWithoutRoot(t *testing.T) {
 	}
 	_, err := nczarr.Open(t.Context(), "mem:claimed", o)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "nczctl copy --resume-replace") {
-		t.Errorf("claimed: %v", err)
+		t.Errorf("claimed: want ErrConflict, got %v", err)
 	}
 }

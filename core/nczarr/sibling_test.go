@@ -233,7 +233,7 @@ func TestCleanedStage(t *testing.T) {
 		}
 		b.calls = nil
 		if err := late.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("killed %t: %v", killed, err)
+			t.Errorf("killed %t: want ErrConflict, got %v", killed, err)
 		}
 		if got := stateOf(t, url, o); got != "old" {
 			t.Errorf("killed %t: %s", killed, got)
@@ -264,10 +264,10 @@ func TestForeignObjects(t *testing.T) {
 	}
 	putObject(t, b, "dir/a.zarr/README.md")
 	if err := late.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "README.md") {
-		t.Errorf("an object that appeared meanwhile: %v", err)
+		t.Errorf("an object that appeared meanwhile: want ErrExists, got %v", err)
 	}
 	if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "README.md") {
-		t.Errorf("an existing object: %v", err)
+		t.Errorf("an existing object: want ErrExists, got %v", err)
 	}
 	if got := stateOf(t, url, o); got != "old" || !slices.Contains(b.names("bkt"), "dir/a.zarr/README.md") {
 		t.Errorf("refused: %s, %q", got, b.names("bkt"))
@@ -349,7 +349,7 @@ func TestHostileClaim(t *testing.T) {
 			t.Errorf("%q: want ErrMetadata, got %v", stage, err)
 		}
 		if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("%q: create: %v", stage, err)
+			t.Errorf("%q: create: want ErrConflict, got %v", stage, err)
 		}
 		if after := b.names("bkt"); !slices.Equal(after, before) {
 			t.Errorf("%q: %q became %q", stage, before, after)

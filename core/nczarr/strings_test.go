@@ -240,7 +240,7 @@ func TestCopyOfStrings(t *testing.T) {
 	write(t, v, chunk.Selection{Start: []int64{0}, Count: []int64{1}}, []string{"ends in\x00"})
 	dst := create(t, "mem:nul", o)
 	if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil); !errors.Is(err, ncerr.ErrConvert) {
-		t.Errorf("a NUL at the end was dropped: %v", err)
+		t.Errorf("a NUL at the end was dropped: want ErrConvert, got %v", err)
 	}
 }
 

@@ -188,7 +188,7 @@ func TestReplacedWhileValuesAreWritten(t *testing.T) {
 					t.Errorf("%s, %s, %v: want ErrConflict, got %v", mode, who, sel, err)
 				}
 				if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-					t.Errorf("%s, %s: flush: %v", mode, who, err)
+					t.Errorf("%s, %s: flush: want ErrConflict, got %v", mode, who, err)
 				}
 				_ = writer.Abort(t.Context())
 				expect(t, open(t, url, o), "v", []int32{2, 2, 2, 2})

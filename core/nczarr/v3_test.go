@@ -200,7 +200,7 @@ func TestV3InlineIsKept(t *testing.T) {
 	current("mem:s", 0)
 	ds = update(t, "mem:s", o)
 	if err := ds.RemoveConsolidated(t.Context()); !errors.Is(err, ncerr.ErrNotFound) {
-		t.Errorf("removed twice: %v", err)
+		t.Errorf("removed twice: want ErrNotFound, got %v", err)
 	}
 	if err := ds.Consolidate(); err != nil {
 		t.Fatal(err)

@@ -414,7 +414,7 @@ func TestCopyShards(t *testing.T) {
 	dst := create(t, "mem:bad#mode=v3", o)
 	err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), &nczarr.CopyOptions{Chunks: func(*nczarr.Var) ([]int64, error) { return []int64{3, 3}, nil }})
 	if ncerr.KindOf(err) != ncerr.ErrBadChunk || !strings.Contains(err.Error(), "[4 9]") {
-		t.Errorf("chunks that do not fit the shards: %v", err)
+		t.Errorf("chunks that do not fit the shards: want ErrBadChunk, got %v", err)
 	}
 	if err := dst.Abort(t.Context()); err != nil {
 		t.Error(err)

@@ -30,7 +30,7 @@ func TestVersion2Beside3(t *testing.T) {
 	writable := *o
 	writable.Update = true
 	if _, err := nczarr.Open(t.Context(), "mem:both", &writable); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), "Zarr v3") {
-		t.Errorf("update: got %v", err)
+		t.Errorf("update: want ErrUnsupported, got %v", err)
 	}
 	up := update(t, "mem:both#mode=v2", o)
 	if err := variable(t, up, "both").SetAttr(nczarr.Attr{Name: "a", Type: 2, Value: "x"}); err == nil {
@@ -38,6 +38,6 @@ func TestVersion2Beside3(t *testing.T) {
 	}
 	closeDataset(t, up)
 	if _, err := nczarr.Open(t.Context(), "mem:three#mode=v2", o); !errors.Is(err, ncerr.ErrNotZarr) {
-		t.Errorf("v3 alone: got %v", err)
+		t.Errorf("v3 alone: want ErrNotZarr, got %v", err)
 	}
 }

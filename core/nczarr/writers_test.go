@@ -68,7 +68,7 @@ func TestTwoThatAppend(t *testing.T) {
 		for _, name := range []string{"u", "w"} {
 			err := variable(t, b, name).Write(t.Context(), slab(4, 1), []int32{9})
 			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "reopen the dataset") {
-				t.Errorf("%s: extending %s: %v", what, name, err)
+				t.Errorf("%s: extending %s: want ErrConflict, got %v", what, name, err)
 			}
 		}
 		closeDataset(t, b)
@@ -151,7 +151,7 @@ func TestConsolidatedMeanwhile(t *testing.T) {
 		closeDataset(t, b)
 		setText(t, variable(t, a, "u").SetAttr, "units", "m")
 		if err := a.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), ".zmetadata") {
-			t.Errorf("%s: made: %v", what, err)
+			t.Errorf("%s: made: want ErrConflict, got %v", what, err)
 		}
 		_ = a.Abort(t.Context())
 		a, b = update(t, url, o), update(t, url, o)
