@@ -154,7 +154,7 @@ func TestCopyWritesBigEndianHoles(t *testing.T) {
 		}
 		for _, v := range []string{"l/", "one/"} {
 			if got := keys(t, o, mode, v); got != nil {
-				t.Errorf("%s, %s: chunks %v", mode, v, got)
+				t.Errorf("%s, %s: want no chunks, got %v", mode, v, got)
 			}
 		}
 		expect(t, dst, "b", []int16{7, 7, 7, 7})

@@ -81,14 +81,13 @@ func TestListingAhead(t *testing.T) {
 		variable(t, ds, "v")
 		variable(t, ds, "a/v")
 		if p := ds.Problems(); len(p) != 1 || p[0].Path != "/b" || !errors.Is(p[0].Err, ncerr.ErrPermission) {
-			t.Errorf("a group that cannot be listed: got %v", p)
+			t.Errorf("want ErrPermission for the group /b, got %v", p)
 		}
 	}
 }
 
-// A prefetch does not keep more names than a dataset may have nodes. Such a directory
-// is refused when it is searched. As many names as allowed are accepted, regardless of
-// the documents beside them.
+// A prefetch keeps at most as many names as a dataset may have nodes. A directory with
+// more names is refused when it is searched. The limit counts nodes, not documents.
 func TestListingAheadIsBounded(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -104,7 +103,7 @@ func TestListingAheadIsBounded(t *testing.T) {
 	ds := open(t, "mem:n#mode=zarr", remoteOptions(o))
 	for _, g := range ds.Root().Groups() {
 		if n := len(g.Vars()); n != 3 {
-			t.Errorf("%s: %d variables", g.Path(), n)
+			t.Errorf("%s: want 3 variables, got %d", g.Path(), n)
 		}
 	}
 	o.Limits.MaxNodes = 15
@@ -114,7 +113,7 @@ func TestListingAheadIsBounded(t *testing.T) {
 }
 
 // A prefix without documents is listed again after the prefetch, because it is a group
-// if groups or arrays exist below it. A group with many members has all of them.
+// if groups or arrays exist below it. All members of a large group are found.
 func TestListingAheadInVain(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -130,11 +129,11 @@ func TestListingAheadInVain(t *testing.T) {
 	o.Wrap = func(m driver.Map) driver.Map { return distant{m, nil, &listed} }
 	ds := open(t, "mem:v#mode=zarr", o)
 	if g := ds.Root().Groups(); len(g) != 1 || len(g[0].Vars()) != 1005 || len(ds.Problems()) > 0 {
-		t.Errorf("got %d groups, %v", len(g), ds.Problems())
+		t.Errorf("want one group with 1005 variables, got %d groups, problems %v", len(g), ds.Problems())
 	}
 	n, _ := listed.Load("waste/")
 	if got := n.(*atomic.Int64).Load(); got == 0 || got > 5000+1000 { // see List
-		t.Errorf("%d entries of 5000 were listed", got)
+		t.Errorf("want at most 6000 listed entries, got %d", got)
 	}
 }
 

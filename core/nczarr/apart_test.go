@@ -101,7 +101,7 @@ func TestCheckApart(t *testing.T) {
 			t.Errorf("from %s to %s: want %q, got %v", c.from, c.to, c.want, err)
 		}
 		if after, err := open(t, c.from, o).Map().Search(t.Context(), ""); err != nil || len(after) != len(before) {
-			t.Errorf("from %s to %s: the source has %q afterwards, %v", c.from, c.to, after, err)
+			t.Errorf("from %s to %s: the source has changed to %q, %v", c.from, c.to, after, err)
 		}
 	}
 }

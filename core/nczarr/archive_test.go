@@ -39,7 +39,7 @@ func TestDataInFrontOfAnArchive(t *testing.T) {
 		}
 		_, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
 		if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "data before the archive") || !inFront() {
-			t.Errorf("%q: replaced: want ErrExists, got %v", stub, err)
+			t.Errorf("%q: replace: want ErrExists, got %v", stub, err)
 		}
 		expect(t, open(t, url, o), "v", []int32{1})
 		ds, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: true})
@@ -81,7 +81,7 @@ func TestArchiveWithTwoNames(t *testing.T) {
 		}
 		writing()
 		if !warned() {
-			t.Errorf("%s: no warning", what)
+			t.Errorf("%s: got no warning for a file with two links", what)
 		}
 		expect(t, open(t, other, o), "v", []int32{1})
 	}

@@ -40,8 +40,8 @@ func putBelow(t *testing.T, url string, o *nczarr.Options) {
 	closeDataset(t, ds)
 }
 
-// RemoveUnfinished removes only objects that the dead process has named in its claim.
-// Other datasets, and files that look like chunks, stay.
+// RemoveUnfinished removes only objects of nodes that the dead process has listed in
+// its claim. It keeps other datasets, and files that look like chunks.
 func TestUnfinishedBesideOthers(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr"} {
@@ -68,7 +68,7 @@ func TestUnfinishedBesideOthers(t *testing.T) {
 					return nil
 				}
 				if err := ds.Flush(t.Context()); err == nil {
-					t.Fatal("flushed")
+					t.Fatal("the Flush of the killed process succeeded")
 				}
 				b.calls = nil
 				for _, key := range []string{".zarray", ".zattrs"} {
@@ -98,8 +98,8 @@ func TestUnfinishedBesideOthers(t *testing.T) {
 	}
 }
 
-// Any root document shows that a dataset at the location was finished. Everything
-// except the claim stays.
+// Any root document shows that a dataset at the location is complete. RemoveUnfinished
+// then removes only the claim.
 func TestUnfinishedIsFinished(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{".zgroup", ".zarray", "zarr.json", ".zmetadata"} {
@@ -111,12 +111,12 @@ func TestUnfinishedIsFinished(t *testing.T) {
 		want := slices.DeleteFunc(b.names("bkt"), func(key string) bool { return key == "dir/a.zarr/.nczreplacing" })
 		others, err := nczarr.RemoveUnfinished(t.Context(), belowURL+"#mode=nczarr"+belowRest, o)
 		if got := b.names("bkt"); err != nil || len(others) > 0 || !slices.Equal(got, want) {
-			t.Errorf("%s: left %q, returned %q, %v", name, got, others, err)
+			t.Errorf("%s: want only the claim removed, got %q, returned %q, %v", name, got, others, err)
 		}
 	}
 }
 
-// RemoveUnfinished continues a removal that died.
+// RemoveUnfinished continues a removal whose process died.
 func TestUnfinishedTwice(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
@@ -131,11 +131,11 @@ func TestUnfinishedTwice(t *testing.T) {
 		return nil
 	}
 	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); err == nil {
-		t.Fatal("removed")
+		t.Fatal("the removal by the killed process succeeded")
 	}
 	b.calls = nil
 	if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 || len(b.names("bkt")) > 0 {
-		t.Errorf("returned %q, %v; left %q", others, err, b.names("bkt"))
+		t.Errorf("want no keys, returned %q, %v; left %q", others, err, b.names("bkt"))
 	}
 }
 
@@ -156,7 +156,7 @@ func TestMakingBelowAClaim(t *testing.T) {
 		}
 	}
 	if got := b.names("bkt"); !slices.Equal(got, before) {
-		t.Errorf("%q became %q", before, got)
+		t.Errorf("the keys changed from %q to %q", before, got)
 	}
 	putBelow(t, belowURL+"/in#mode=zarr"+belowRest, o)
 	if err := first.Abort(t.Context()); err != nil {
@@ -199,8 +199,8 @@ func TestTakenForDeadBeforeWriting(t *testing.T) {
 	}
 }
 
-// A dataset created inside one that is being replaced stays, even if another process
-// finishes the replacement.
+// A dataset created inside one that is being replaced is preserved, even if another
+// process finishes the replacement.
 func TestReplacingAroundAnother(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
@@ -232,16 +232,17 @@ func TestReplacingAroundAnother(t *testing.T) {
 				}
 			}
 			if got := stateOf(t, inner, o); got != "old" {
-				t.Errorf("killed %t, %s: the other: %s", killed, mode, got)
+				t.Errorf("killed %t, %s: want the inner dataset unchanged, got: %s", killed, mode, got)
 			}
 			if got := stateOf(t, url, o); got != "new" || slices.Contains(b.names("bkt"), "dir/a.zarr/old/.zarray") {
-				t.Errorf("killed %t, %s: %s, %q", killed, mode, got, b.names("bkt"))
+				t.Errorf("killed %t, %s: want the new dataset, got %s, keys %q", killed, mode, got, b.names("bkt"))
 			}
 		}
 	}
 }
 
-// Aborting a new dataset leaves datasets that others have created inside it.
+// Aborting a new dataset preserves datasets that other processes have created inside
+// it.
 func TestAbortAroundAnother(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
@@ -271,7 +272,7 @@ func TestAbortAroundAnother(t *testing.T) {
 		}
 		for _, key := range b.names("bkt") {
 			if !strings.HasPrefix(key, "dir/a.zarr/inner/") {
-				t.Errorf("%s: %q is left", mode, key)
+				t.Errorf("%s: %q still exists", mode, key)
 			}
 			if err := b.bucket("bkt").Delete(t.Context(), key, nil); err != nil {
 				t.Fatal(err)
@@ -332,7 +333,7 @@ func TestForceKeepsADataset(t *testing.T) {
 		putBelow(t, url, o)
 		putNote()
 		if err := late.Close(t.Context()); !errors.Is(err, ncerr.ErrExists) && !errors.Is(err, ncerr.ErrConflict) {
-			t.Errorf("%s: a dataset created meanwhile: %v", url, err)
+			t.Errorf("%s: a dataset created in the meantime: want ErrExists or ErrConflict, got %v", url, err)
 		}
 		if _, err := nczarr.Create(t.Context(), url, force); ncerr.KindOf(err) != ncerr.ErrExists {
 			t.Errorf("%s: an existing dataset: want ErrExists, got %v", url, err)
@@ -353,7 +354,7 @@ func TestForceKeepsADataset(t *testing.T) {
 		return nil
 	}
 	if err := ds.Close(t.Context()); err == nil {
-		t.Fatal("replaced")
+		t.Fatal("the replacement by the killed process succeeded")
 	}
 	b.calls = nil
 	if _, err := nczarr.Create(t.Context(), belowURL+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o, NoClobber: true, Force: true}); ncerr.KindOf(err) != ncerr.ErrConflict {

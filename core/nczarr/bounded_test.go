@@ -73,7 +73,7 @@ func TestChunkReadsHaveLimits(t *testing.T) {
 			}
 		}
 		if got := seen.got["v/0"]; len(got) != 3 {
-			t.Errorf("%s: %d reads of the chunk", name, len(got))
+			t.Errorf("%s: want 3 reads of the chunk, got %d", name, len(got))
 		}
 		for _, limit := range seen.got["v/0"] {
 			if limit <= 0 || limit > c.most+c.most/8+8192 {
@@ -85,7 +85,7 @@ func TestChunkReadsHaveLimits(t *testing.T) {
 }
 
 // TestDocumentsTogether checks that the total size of the documents read by one Open is
-// limited. Many documents within their own limits could otherwise fill the memory.
+// limited. Many documents within their own limits could otherwise exhaust memory.
 func TestDocumentsTogether(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -98,7 +98,7 @@ func TestDocumentsTogether(t *testing.T) {
 	store(t, o, "sum", docs)
 	o.Limits.MaxDocuments = 5 << 20
 	if p := open(t, "mem:sum#mode=zarr", o).Problems(); len(p) > 0 {
-		t.Errorf("within the limit: %v", p)
+		t.Errorf("within the limit: want no problems, got %v", p)
 	}
 	o.Limits.MaxDocuments = 3 << 20
 	if _, err := nczarr.Open(t.Context(), "mem:sum#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), "max_documents") {

@@ -40,8 +40,8 @@ func claims(t *testing.T) map[string]*nczarr.Options {
 }
 
 // If two processes create a dataset at one location, the second one fails until the
-// first has made its dataset visible or has aborted. It then finds that dataset like
-// any other.
+// first has made its dataset visible or has aborted. After that, it treats the dataset
+// like any other existing one.
 func TestTwoThatMakeADataset(t *testing.T) {
 	t.Parallel()
 	for url, o := range claims(t) {
@@ -53,7 +53,7 @@ func TestTwoThatMakeADataset(t *testing.T) {
 			for _, noClobber := range []bool{false, true} {
 				_, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: noClobber})
 				if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && !(noClobber && kind == ncerr.ErrExists) && !strings.Contains(fmt.Sprint(err), "something other than a dataset") {
-					t.Errorf("%s: the second Create, NoClobber %t: %v", url, noClobber, err)
+					t.Errorf("%s: the second Create with NoClobber %t: want ErrConflict or ErrExists, got %v", url, noClobber, err)
 				}
 			}
 			if givesUp {
@@ -71,7 +71,7 @@ func TestTwoThatMakeADataset(t *testing.T) {
 			}
 			second, err := several(t, url, o, strings.HasPrefix(url, "mem:"), 2, "both", "new")
 			if err != nil {
-				t.Errorf("%s: over the first: %v", url, err)
+				t.Errorf("%s: replace the first dataset: %v", url, err)
 				continue
 			}
 			closeDataset(t, second)
@@ -106,9 +106,9 @@ func TestClaimedAfterAnother(t *testing.T) {
 	}
 }
 
-// The objects of a new dataset that a dead process left are found, explained and
-// removed. If the process is still alive, it publishes nothing and does not touch newer
-// objects.
+// The objects of an unfinished dataset of a dead process are reported and can be
+// removed. If the process is in fact alive, its Flush and Abort fail, and it does not
+// change newer objects.
 func TestUnfinishedDataset(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nczarr", "v3"} {
@@ -136,13 +136,13 @@ func leaveUnfinished(t *testing.T, url string) {
 			t.Errorf("open: want ErrNotZarr, got %v", err)
 		}
 		if c, err := nczarr.FindClaim(t.Context(), url, o); err != nil || c == nil || !c.Creates || c.PID != os.Getpid() || !strings.HasPrefix(c.Remedy(), "nczctl clean --remove '") {
-			t.Errorf("found %+v, %v", c, err)
+			t.Errorf("want a claim of this process, got %+v, %v", c, err)
 		}
 		if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || !slices.Equal(others, []string{"notes.txt"}) {
-			t.Errorf("RemoveUnfinished kept %q, %v", others, err)
+			t.Errorf("want notes.txt kept, got %q, %v", others, err)
 		}
 		if got := b.names("bkt"); !slices.Equal(got, []string{"dir/a.zarr/notes.txt"}) {
-			t.Errorf("left %q", got)
+			t.Errorf("want only notes.txt, got %q", got)
 		}
 		if err := b.bucket("bkt").Delete(t.Context(), "dir/a.zarr/notes.txt", nil); err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func leaveUnfinished(t *testing.T, url string) {
 			t.Errorf("the first process aborts: want ErrConflict, got %v", err)
 		}
 		if after := b.names("bkt"); !slices.Equal(after, before) {
-			t.Errorf("%q became %q", before, after)
+			t.Errorf("the keys changed from %q to %q", before, after)
 		}
 	}
 	if got := stateOf(t, url, o); got != "new" {
@@ -170,9 +170,9 @@ func leaveUnfinished(t *testing.T, url string) {
 	}
 }
 
-// A process that dies after any number of changes while it creates a dataset leaves
-// nothing that looks like a complete dataset but is not. After RemoveUnfinished,
-// nothing prevents others from creating a dataset there.
+// A process that dies after any number of changes while it creates a dataset leaves a
+// complete dataset or nothing that looks like one. After RemoveUnfinished, nothing
+// prevents others from creating a dataset there.
 func TestDyingWhileMaking(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nczarr", "v3"} {
@@ -210,15 +210,15 @@ func dieWhileMaking(t *testing.T, mode string) {
 		if err == nil {
 			closeDataset(t, ds)
 			if got := stateOf(t, url, o); got != "old" {
-				t.Errorf("after %d changes: %s", n, got)
+				t.Errorf("after %d changes: want the old dataset, got: %s", n, got)
 			}
 		} else if kind := ncerr.KindOf(err); finished || kind != ncerr.ErrNotZarr && kind != ncerr.ErrNoDataset {
-			t.Errorf("after %d changes: %v", n, err)
+			t.Errorf("after %d changes: open: %v", n, err)
 		}
 		whole := err == nil
 		if claim != nil {
 			if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 {
-				t.Errorf("after %d changes: %q, %v", n, others, err)
+				t.Errorf("after %d changes: want no other keys, got %q, %v", n, others, err)
 			}
 		}
 		if ds, err = several(t, url, o, false, 2, "both", "new"); err != nil {
@@ -227,7 +227,7 @@ func dieWhileMaking(t *testing.T, mode string) {
 		}
 		closeDataset(t, ds)
 		if got := stateOf(t, url, o); got != "new" {
-			t.Errorf("after %d changes: the new dataset: %s", n, got)
+			t.Errorf("after %d changes: want the new dataset, got: %s", n, got)
 		}
 	}
 }
@@ -298,8 +298,8 @@ func (l lateDelete) Delete(ctx context.Context, key string, o *driver.DeleteOpti
 	return err
 }
 
-// A process that does not learn that its claim was deleted can flush again, because no
-// other process has taken over the location.
+// If the deletion of a claim succeeds but returns an error, the process can flush
+// again, because no other process has claimed the location.
 func TestClaimDeletedUnseen(t *testing.T) {
 	t.Parallel()
 	o, failed := inMemory(), false

@@ -71,7 +71,7 @@ func whole(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczar
 	t.Cleanup(func() { _ = ds.Close(t.Context()) })
 	vars := ds.Root().Vars()
 	if len(vars) != 1 {
-		t.Fatalf("%s: %d variables", url, len(vars))
+		t.Fatalf("%s: want one variable, got %d", url, len(vars))
 	}
 	if _, err := vars[0].Attr("of"); err != nil {
 		t.Errorf("%s: attribute: %v", url, err)
@@ -108,7 +108,7 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 					err = r.ds.CheckUnchanged(t.Context())
 				}
 				if err == nil && len(slices.Compact(slices.Clone(r.got))) > 1 {
-					t.Errorf("%+v: read %v", part, r.got)
+					t.Errorf("%+v: want values of one dataset, got %v", part, r.got)
 				}
 				if err == nil {
 					good++
@@ -128,7 +128,7 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 		nested(t, at("dir/a.zarr", part.made), o, 2)
 		b.calls, readers = nil, nil
 		if refused == 0 || good == 0 {
-			t.Errorf("%+v: refused %d, read %d", part, refused, good)
+			t.Errorf("%+v: want both refused and successful reads, got %d and %d", part, refused, good)
 		}
 		look()
 		expect(t, open(t, at("dir/a.zarr", part.made), o), "g/w", []int32{2, 2, 2, 2})
@@ -272,8 +272,8 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 	resume()
 }
 
-// Prefixes above that may not be read do not prevent reading a part. Prefixes above an
-// NCZarr root are not examined.
+// A part can be read even if access to the prefixes above it is denied. Prefixes above
+// an NCZarr root are not examined.
 func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, denied := range []error{ncerr.ErrPermission, ncerr.ErrAuth, ncerr.ErrUnsupported, ncerr.ErrIO} {
@@ -285,7 +285,7 @@ func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
 		for _, path := range []string{"dir/a.zarr", "dir/a.zarr/g"} {
 			ds := open(t, at(path, "mode=nczarr&"), o)
 			if err := ds.CheckUnchanged(t.Context()); err != nil || asked.Load() != 0 {
-				t.Errorf("%s: %v, after %d requests", path, err, asked.Load())
+				t.Errorf("%s: want no error and no requests, got %v after %d requests", path, err, asked.Load())
 			}
 		}
 		for _, mode := range []string{"mode=nczarr&", "mode=zarr&", ""} {

@@ -71,7 +71,7 @@ func TestCopyIntoEveryLayout(t *testing.T) {
 			twice := copyOf(t, once, "mem:twice#mode=nczarr", o, nil)
 			checkZoo(t, twice)
 			if v := variable(t, twice, "nan"); attr(t, v.Attrs(), "units") != "m" || v.Dims()[0].Name() != "x" && c.layout != zarr.LayoutUpper {
-				t.Errorf("nan: dimension %s", v.Dims()[0].Name())
+				t.Errorf("nan: want units m and dimension x, got dimension %s", v.Dims()[0].Name())
 			}
 			for _, v := range []*nczarr.Var{variable(t, once, "big"), variable(t, twice, "big")} {
 				if v.DType().Order != dtype.Big {
@@ -79,7 +79,7 @@ func TestCopyIntoEveryLayout(t *testing.T) {
 				}
 			}
 			if _, ok := variable(t, twice, "null").Fill(); ok && c.layout != zarr.LayoutV3 { // v3 has no null
-				t.Error("the copy has a fill value, the source has none")
+				t.Error("the copy has a fill value, but the source has none")
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func checkZoo(t *testing.T, ds *nczarr.Dataset) {
 	}
 }
 
-// Invented names of dimensions are not written to pure Zarr.
+// Generated names of dimensions are not written to pure Zarr.
 func TestCopyWritesNoInventedNames(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -164,7 +164,7 @@ func TestCopyOfASubgroup(t *testing.T) {
 	expect(t, part, "v", []int32{1, 2, 3, 4, 5, 6})
 	dims := variable(t, part, "v").Dims()
 	if dims[0].Name() != "time" || !dims[0].Unlimited() || dims[1].Name() != "x" {
-		t.Errorf("got dimensions %s, %s", dims[0].Path(), dims[1].Path())
+		t.Errorf("want dimensions time and x, got %s, %s", dims[0].Path(), dims[1].Path())
 	}
 }
 
@@ -184,8 +184,9 @@ func TestCopyOfHalfPrecisionDeltas(t *testing.T) {
 	expect(t, copyOf(t, src, "mem:dst#mode=zarr", o, nil), "v", want)
 }
 
-// shuffle without an element size has groups of four bytes, and 0 is the size of the
-// elements. A copy always states the size, so chunks move only if it is the same.
+// For shuffle, a missing element size means 4 bytes, and 0 means the size of the
+// elements. A copy always specifies the size, so chunks are copied as stored only if
+// the size is the same.
 func TestCopyOfUnstatedSizes(t *testing.T) {
 	t.Parallel()
 	o := memory(shuffle.Provider())

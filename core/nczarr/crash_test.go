@@ -86,7 +86,7 @@ func TestDyingInTheFirstFlush(t *testing.T) {
 	}
 }
 
-// A Flush that fails at the consolidated document writes it the next time.
+// If writing the consolidated document fails, the next Flush writes it.
 func TestFlushTriesAgain(t *testing.T) {
 	t.Parallel()
 	const url = "mem:again#mode=nczarr,consolidated"
@@ -108,7 +108,7 @@ func TestFlushTriesAgain(t *testing.T) {
 		o.Wrap = nil
 		again := open(t, url, o)
 		if a, err := again.Root().Attr("title"); !again.Consolidated() || err != nil || a.Value != "new" {
-			t.Errorf("after %d writes and a second Flush: got %v, %v", n, a.Value, err)
+			t.Errorf("after %d writes and a second Flush: want the new title, got %v, %v", n, a.Value, err)
 		}
 		if err == nil {
 			return
@@ -126,7 +126,7 @@ func TestAbort(t *testing.T) {
 	write(t, v, v.All(), []int32{1})
 	left.Store(1)
 	if err := ds.Flush(t.Context()); !errors.Is(err, errCable) {
-		t.Fatalf("want the planted failure, got %v", err)
+		t.Fatalf("want the injected failure, got %v", err)
 	}
 	if err := ds.Abort(t.Context()); err != nil {
 		t.Fatal(err)

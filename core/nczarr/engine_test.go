@@ -179,8 +179,8 @@ func TestSlabsAgainstModel(t *testing.T) {
 	})
 }
 
-// Concurrent writers of distinct parts of the same chunks, and readers beside them,
-// lose no data.
+// Concurrent writers of distinct parts of the same chunks lose no data, also while
+// readers read them.
 func TestConcurrentWritersShareChunks(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -223,7 +223,7 @@ func (f faulty) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 	return f.Map.Get(ctx, key, o, alloc)
 }
 
-// A chunk that cannot be read is an error that names it. It never reads as fill.
+// A chunk that cannot be read causes an error with its key. It never reads as fill.
 func TestFailedReadIsNoFill(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -256,7 +256,7 @@ func TestFailedReadIsNoFill(t *testing.T) {
 			t.Errorf("%s: want an error that names v/1, got %v", name, err)
 		}
 		if got, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{0}, Count: []int64{2}}); err != nil || !slices.Equal(got, []int32{1, 2}) {
-			t.Errorf("%s: the other chunk: got %v, %v", name, got, err)
+			t.Errorf("%s: the other chunk: want [1 2], got %v, %v", name, got, err)
 		}
 	}
 }
@@ -293,7 +293,7 @@ func TestDamagedChunks(t *testing.T) {
 				}
 			}
 			if err := v.Write(t.Context(), chunk.Selection{Start: []int64{1}, Count: []int64{1}}, []int32{9}); !errors.Is(err, ncerr.ErrCorrupt) {
-				t.Errorf("coded %t, %s: a partial write must not replace a damaged chunk: want ErrCorrupt, got %v", coded, name, err)
+				t.Errorf("coded %t, %s: a partial write of a damaged chunk: want ErrCorrupt, got %v", coded, name, err)
 			}
 		}
 		closeDataset(t, ds)
@@ -317,8 +317,8 @@ func TestCancelledReadSaysSo(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// The number of allocations of a read does not grow with the number of chunks. Key
-// strings come from blocks of many keys.
+// The number of allocations of a read does not grow with the number of chunks. Memory
+// for keys is allocated in blocks of many keys.
 func TestReadAllocatesNothingPerChunk(t *testing.T) { //nolint:paralleltest // it counts allocations
 	if raceDetector {
 		t.Skip("the race detector allocates")

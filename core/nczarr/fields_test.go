@@ -63,7 +63,7 @@ func TestFields(t *testing.T) {
 	expect(t, ds, "fill.b", []uint8{2, 2})
 	expect(t, ds, "fill.c", []int8{3, 3})
 	if v := variable(t, ds, "s.i"); attr(t, v.Attrs(), "units") != "m" || v.Dims()[1].Name() != "x" || len(v.Attrs()) != 1 {
-		t.Errorf("attributes %v, dimensions %v", v.Attrs(), v.Dims())
+		t.Errorf("want units m and dimension x, got attributes %v, dimensions %v", v.Attrs(), v.Dims())
 	}
 	reasons := map[string]string{
 		"/s.in": "structured", "/s.sub": "array of shape [2]", "/s.raw": "no type", "/sf.in": "structured", "/sf.sub": "array of shape [2]", "/sf.raw": "no type",
@@ -76,7 +76,7 @@ func TestFields(t *testing.T) {
 		delete(reasons, p.Path)
 	}
 	if len(reasons) > 0 {
-		t.Errorf("not reported: %v", slices.Collect(maps.Keys(reasons)))
+		t.Errorf("missing problems of %v", slices.Collect(maps.Keys(reasons)))
 	}
 }
 

@@ -77,7 +77,7 @@ func TestVariablesThatDoNotFit(t *testing.T) {
 			_, err = g.DefineVar(t.Context(), name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: dims, Chunks: []int64{1, 1}})
 			switch {
 			case tc.key == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("a variable that fits was refused: %v", err)
 			case tc.key != "" && (ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), fmt.Sprintf("%q:", tc.key))):
 				t.Errorf("want ErrLimit with %s, got %v", tc.key, err)
 			case tc.key != "" && len(g.Vars()) > 0:
@@ -148,7 +148,7 @@ func TestGrowthThatDoesNotFit(t *testing.T) {
 			err = v.Write(t.Context(), chunk.Selection{Start: []int64{99_999_998}, Count: []int64{3}}, []int32{1, 2, 3})
 			if tc.key == "" {
 				if err != nil || v.Shape()[0] != 100_000_001 {
-					t.Errorf("got %v, shape %v", err, v.Shape())
+					t.Errorf("want length 100000001, got %v, shape %v", err, v.Shape())
 				}
 				return
 			}
@@ -156,7 +156,7 @@ func TestGrowthThatDoesNotFit(t *testing.T) {
 				t.Errorf("want ErrLimit with %s, got %v", tc.key, err)
 			}
 			if n := sent.Load() - before; n != 0 || v.Shape()[0] != 99_999_999 {
-				t.Errorf("%d objects were sent, the shape is %v", n, v.Shape())
+				t.Errorf("want no requests and the old shape, got %d requests, shape %v", n, v.Shape())
 			}
 		})
 	}

@@ -55,8 +55,8 @@ func slab(start, count int64) chunk.Selection {
 	return chunk.Selection{Start: []int64{start}, Count: []int64{count}}
 }
 
-// A write that fills a chunk up to the end of an unlimited dimension and a concurrent
-// one that extends the dimension lose none of each other's data.
+// A write that fills a chunk up to the end of an unlimited dimension, and a concurrent
+// one that extends the dimension, do not overwrite each other's data.
 func TestGrowthBesideWriteOfLastChunk(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{false, true} {
@@ -104,7 +104,7 @@ func TestWholeChunkBesidePart(t *testing.T) {
 		wg.Wait()
 		got, err := nczarr.Get[int32](t.Context(), v, v.All())
 		if err != nil || !slices.Equal(got, []int32{1, 2, 3, 4}) && !slices.Equal(got, []int32{1, 9, 3, 4}) {
-			t.Errorf("plain %t: got %v, %v", plain, got, err)
+			t.Errorf("plain %t: want elements 1, 3 and 4 of the whole write, got %v, %v", plain, got, err)
 		}
 		closeDataset(t, ds)
 	}

@@ -63,7 +63,7 @@ func checkDotted(t *testing.T, ds *nczarr.Dataset) {
 		names = append(names, g.Name())
 	}
 	if slices.Sort(names); !slices.Equal(names, []string{".dir", ".raw"}) {
-		t.Errorf("groups: %q", names)
+		t.Errorf("want groups .dir and .raw, got %q", names)
 	}
 	if n := len(ds.Root().Vars()); n != 2 {
 		t.Errorf("%d arrays in the root, want 2", n)

@@ -79,11 +79,11 @@ func TestHostileShapes(t *testing.T) {
 			}
 			last := slab(v.Shape()[0]-1, 1)
 			if got, err := nczarr.Get[int32](t.Context(), v, last); err != nil || !slices.Equal(got, []int32{7}) {
-				t.Errorf("last element: got %v, %v", got, err)
+				t.Errorf("last element: want [7], got %v, %v", got, err)
 			}
 			strided := chunk.Selection{Start: []int64{0}, Count: []int64{3}, Stride: []int64{1 << 58}}
 			if got, err := nczarr.Get[int32](t.Context(), v, strided); err != nil || !slices.Equal(got, []int32{7, 7, 7}) {
-				t.Errorf("strided: got %v, %v", got, err)
+				t.Errorf("strided: want [7 7 7], got %v, %v", got, err)
 			}
 		})
 	}
@@ -280,7 +280,7 @@ func TestSmallDatasetTakesLittleMemory(t *testing.T) { //nolint:paralleltest // 
 	}
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
-		t.Errorf("%d MiB allocated", n>>20)
+		t.Errorf("%d MiB were allocated", n>>20)
 	}
 }
 
@@ -418,7 +418,7 @@ func TestLongConsolidatedName(t *testing.T) { //nolint:paralleltest // it measur
 		t.Errorf("want one problem of kind ErrLimit, got %v", problems)
 	}
 	if allocs > segments/2 {
-		t.Errorf("%.0f allocations", allocs)
+		t.Errorf("opening made %.0f allocations", allocs)
 	}
 }
 

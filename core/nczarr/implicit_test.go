@@ -79,7 +79,7 @@ func checkImplicit(t *testing.T, ds *nczarr.Dataset) {
 		t.Errorf("groups: want %q, got %q", want, groups)
 	}
 	if g, err := ds.Root().Group("titled"); err == nil && attr(t, g.Attrs(), "title") != "T" {
-		t.Errorf("attributes: got %v", g.Attrs())
+		t.Errorf("want title T, got attributes %v", g.Attrs())
 	}
 }
 
@@ -140,7 +140,7 @@ func TestImplicitGroupBecomesExplicit(t *testing.T) {
 	ds = open(t, "mem:imp", o)
 	checkImplicit(t, ds)
 	if stale := ds.StaleDocuments(); len(stale) > 0 {
-		t.Errorf("stale: %q", stale)
+		t.Errorf("want no stale documents, got %q", stale)
 	}
 	for key, want := range map[string]bool{"titled/.zgroup": true, "plain/.zgroup": false, "other/.zgroup": false} {
 		if there, err := ds.Map().Exists(t.Context(), key); err != nil || there != want {
@@ -180,7 +180,7 @@ func TestOrphanChunksCostOneListing(t *testing.T) {
 	o.Wrap = func(m driver.Map) driver.Map { return asking{m, &asked} }
 	ds := open(t, dir, o)
 	if n := len(ds.Root().Groups()) + len(ds.Problems()); n > 0 {
-		t.Errorf("%d groups or problems", n)
+		t.Errorf("want no groups and problems, got %d", n)
 	}
 	if _, ok := asked.Load("v/.zarray"); !ok {
 		t.Error("no requests were recorded")
@@ -219,7 +219,7 @@ func TestImplicitGroupByItsURL(t *testing.T) {
 	for group, want := range map[string]uint8{"plain/deep": 1, "around/in": 3} {
 		ds := open(t, filepath.Join(dir, group), o)
 		if p := ds.Root().Path(); group == "plain/deep" && p != "/plain/deep" {
-			t.Errorf("%s: the root is %s", group, p)
+			t.Errorf("%s: want root /plain/deep, got %s", group, p)
 		}
 		expect(t, ds, "v", []uint8{want})
 	}
@@ -259,8 +259,8 @@ func (w *foreign) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, e
 	return w.Opener.Open(ctx, spec)
 }
 
-// TestNothingAboveForDriversOfOthers checks that a plugin driver is never asked to open
-// a location above the one that the user named, whatever that location contains.
+// TestNothingAboveForDriversOfOthers checks that a plugin driver never opens a location
+// above the one in the URL, whatever that location contains.
 func TestNothingAboveForDriversOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -281,7 +281,7 @@ func TestNothingAboveForDriversOfOthers(t *testing.T) {
 		}
 		for _, path := range w.paths {
 			if path != filepath.Join(dir, name) {
-				t.Errorf("%s: the driver opened %q", name, path)
+				t.Errorf("%s: the driver opened another path: %q", name, path)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func TestUpdateKeepsNamesOfNoxarray(t *testing.T) {
 	ds := update(t, "mem:n#mode=noxarray", o)
 	v := variable(t, ds, "v")
 	if n := v.Dims()[0].Name(); n != "_Anonymous_Dim_2" {
-		t.Errorf("got dimension %s", n)
+		t.Errorf("want an anonymous dimension, got %s", n)
 	}
 	setText(t, v.SetAttr, "new", "x")
 	if err := v.DeleteAttr("a"); err != nil {
@@ -163,7 +163,7 @@ func TestConsolidatedRepeatsTheStore(t *testing.T) {
 	o.UseConsolidated = nczarr.ConsolidatedVerify
 	ds = open(t, "mem:c", o)
 	if got := ds.StaleDocuments(); !ds.Consolidated() || len(got) > 0 {
-		t.Errorf("stale: %q", got)
+		t.Errorf("want no stale documents, got %q", got)
 	}
 	got := stored(t, ds, ".zmetadata")
 	for _, want := range []string{`".zattrs":{"odd":{"b":1,"a":[1.50]}}`, `"own":1`, `"new":"x"`, `"bad/.zarray":{"shape":"none"}`, `"g/.zgroup"`} {

@@ -64,7 +64,7 @@ func countMark(o *nczarr.Options) (take func() []string) {
 // Data that a dead or aborted process wrote past the end of a dimension does not appear
 // when the dimension grows again: not in chunks that have not been written since, not
 // in the chunk at the edge, and not in another variable. Nothing is removed until the
-// user says that the process is dead.
+// user declares the process dead.
 func TestLeftoversOfADeadWriter(t *testing.T) {
 	t.Parallel()
 	for i := range 4 {
@@ -112,10 +112,10 @@ func TestLeftoversOfADeadWriter(t *testing.T) {
 			before := keysOf(t, ds)
 			err := variable(t, ds, "a").Write(t.Context(), slab(14, 1), values(14))
 			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "nczctl clean --remove 'mem:left") {
-				t.Errorf("beside a writer that may be alive: want ErrConflict, got %v", err)
+				t.Errorf("with a writer that may be alive: want ErrConflict, got %v", err)
 			}
 			if after := keysOf(t, ds); !slices.Equal(after, before) {
-				t.Errorf("beside a writer that may be alive: %q became %q", before, after)
+				t.Errorf("with a writer that may be alive: the keys changed from %q to %q", before, after)
 			}
 			if err := ds.ClearGrowth(t.Context()); err != nil {
 				t.Fatal(err)
@@ -207,7 +207,7 @@ func TestGrowthCosts(t *testing.T) {
 	write(t, v, slab(0, 6), []int32{1, 2, 3, 4, 5, 6})
 	closeDataset(t, ds)
 	if calls := take(); len(calls) > 0 {
-		t.Errorf("a new dataset: %q", calls)
+		t.Errorf("a new dataset: want no calls, got %q", calls)
 	}
 	ds = update(t, "mem:cost", o)
 	v = variable(t, ds, "v")
@@ -216,7 +216,7 @@ func TestGrowthCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if calls := take(); len(calls) > 0 {
-		t.Errorf("without growth: %q", calls)
+		t.Errorf("without growth: want no calls, got %q", calls)
 	}
 	for i := range 5 {
 		write(t, v, slab(6+int64(i), 1), []int32{int32(i)})
@@ -225,11 +225,11 @@ func TestGrowthCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if calls := take(); !slices.Equal(calls, []string{"put", "get", "delete"}) {
-		t.Errorf("with growth: %q", calls)
+		t.Errorf("with growth: want put, get and delete, got %q", calls)
 	}
 	closeDataset(t, ds)
 	if calls := take(); len(calls) > 0 {
-		t.Errorf("at the end: %q", calls)
+		t.Errorf("Close after Flush: want no calls, got %q", calls)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestFailedGrowthIsCleanedUp(t *testing.T) {
 	ds = update(t, "mem:torn", o)
 	left.Store(3) // the mark and two chunks
 	if err := variable(t, ds, "v").Write(t.Context(), slab(1, 4), []int32{2, 3, 4, 5}); err == nil {
-		t.Fatal("want the planted failure")
+		t.Fatal("want the injected failure")
 	}
 	left.Store(1 << 40)
 	o.Wrap = nil
@@ -277,8 +277,8 @@ func same(t *testing.T, ds *nczarr.Dataset, path string, want any) {
 	}
 }
 
-// A writer that was taken for dead but finished in the meantime keeps its values,
-// because ClearGrowth detects that the shapes have changed.
+// The values of a writer that was assumed dead but has finished are kept, because
+// ClearGrowth detects that the shapes have changed.
 func TestClearedTooLate(t *testing.T) {
 	t.Parallel()
 	o := inMemory()

@@ -39,11 +39,11 @@ func TestLoginIsWhole(t *testing.T) {
 		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{a}), URLEnv: &ncurl.Env{RC: rc}}
 		o.DriverOptions = map[string][]byte{"http": []byte(c.configured)}
 		if _, err := nczarr.Open(t.Context(), c.url, o); err == nil {
-			t.Fatal("opened")
+			t.Fatal("Open succeeded with a driver that fails")
 		}
 		var got struct{ User, Password, Origin string }
 		if err := json.Unmarshal(a.options, &got); err != nil || got.User != c.user || got.Password != c.password || got.Origin != c.origin {
-			t.Errorf("%s with %s: %s, %v", c.url, c.configured, a.options, err)
+			t.Errorf("%s with %s: unexpected login %s, %v", c.url, c.configured, a.options, err)
 		}
 	}
 }

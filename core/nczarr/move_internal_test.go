@@ -77,7 +77,8 @@ func TestMovable(t *testing.T) {
 		meta := *p.src.meta
 		p.src.meta = &meta
 		change(p)
-		// Open the arrays without codecs, which this test does not have.
+		// Open the arrays without codecs, because the registry of this test has no
+		// codecs.
 		codecs := p.src.meta.Codecs
 		p.src.meta.Codecs = nil
 		for _, v := range []*Var{p.src, p.dst} {
@@ -142,7 +143,7 @@ func TestSplit(t *testing.T) {
 		n := whole.Len()
 		for _, e := range edges {
 			if e.Len() == 0 {
-				t.Errorf("empty box %v", e)
+				t.Errorf("the box %v is empty", e)
 			}
 			n += e.Len()
 		}
@@ -151,7 +152,7 @@ func TestSplit(t *testing.T) {
 			want[2] = 0
 		}
 		if n != 105 || !slices.Equal(whole.Count, want) {
-			t.Errorf("%v and %v have %d elements", whole, edges, n)
+			t.Errorf("%v and %v have %d elements in total, or the whole part is wrong", whole, edges, n)
 		}
 	}
 }

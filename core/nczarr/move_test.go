@@ -22,8 +22,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// marked is a codec that appends a byte. When it decodes, it accepts two values of the
-// byte; it encodes one of them. So a chunk with the other one was not encoded here.
+// marked is a codec that appends a byte. Decode accepts two values of the byte, and
+// Encode writes only one of them. A chunk with the other value was therefore copied as
+// stored.
 type marked struct{ encoded, decoded *atomic.Int64 }
 
 const ours, theirs = "O", "F"
@@ -88,7 +89,7 @@ func chunksOf(t *testing.T, o *nczarr.Options, name string) map[string]string {
 }
 
 // A copy moves the stored bytes of chunks, decodes each once to check it, and leaves
-// absent chunks absent. What has to change is encoded.
+// absent chunks absent. Chunks whose encoding changes are encoded.
 func TestCopyMovesChunks(t *testing.T) {
 	t.Parallel()
 	moved := map[string]string{"0": "\x01\x00\x02\x00" + theirs, "2": "\x05\x00\x06\x00" + theirs}
@@ -144,14 +145,14 @@ func TestCopyMovesChunks(t *testing.T) {
 				t.Errorf("want %d encoded and %d decoded, got %d and %d", c.encoded, c.decoded, e, d)
 			}
 			if done != 10 || total != 10 {
-				t.Errorf("progress: %d of %d", done, total)
+				t.Errorf("want progress 10 of 10, got %d of %d", done, total)
 			}
 		})
 	}
 }
 
-// Chunks that extend beyond an unlimited dimension are encoded, because what they
-// contain there would appear when the dimension grows.
+// Chunks that extend beyond an unlimited dimension are encoded, because their content
+// beyond it would appear when the dimension grows.
 func TestCopyDropsWhatIsBeyond(t *testing.T) {
 	t.Parallel()
 	codec := newMarked()
@@ -175,10 +176,10 @@ func TestCopyDropsWhatIsBeyond(t *testing.T) {
 	for key, chunk := range chunksOf(t, o, "dst") {
 		inner := !strings.HasPrefix(key, "1.") && !strings.HasSuffix(key, ".1")
 		if got := strings.HasSuffix(chunk, theirs); got != inner {
-			t.Errorf("chunk %s: moved is %v", key, got)
+			t.Errorf("chunk %s: copied as stored is %v", key, got)
 		}
 		if !inner && strings.Contains(chunk, "X") {
-			t.Errorf("chunk %s: %q", key, chunk)
+			t.Errorf("chunk %s contains data beyond the shape: %q", key, chunk)
 		}
 	}
 	expect(t, open(t, "mem:dst", o), "v", values)
@@ -221,7 +222,7 @@ func TestCopyOfDamagedChunks(t *testing.T) {
 				t.Errorf("want an error about v/0 with %q, got %v", c.want, err)
 			}
 			if got := keys(t, o, "dst", "v/"); got != nil {
-				t.Errorf("chunks in the copy: %v", got)
+				t.Errorf("want no chunks in the copy, got %v", got)
 			}
 		})
 	}
@@ -382,7 +383,7 @@ func TestCopyReadsWhileItWrites(t *testing.T) {
 	}
 }
 
-// A cancelled copy ends with the error of the context.
+// A canceled copy ends with the error of the context.
 func TestCancelledCopy(t *testing.T) {
 	t.Parallel()
 	for name, codecs := range map[string]func(*nczarr.Var) ([]zarr.CodecSpec, bool, error){"moved": nil, "encoded": anew} {
@@ -396,13 +397,13 @@ func TestCancelledCopy(t *testing.T) {
 			t.Errorf("%s: want Canceled, got %v", name, err)
 		}
 		if n := len(keys(t, o, "dst", "v/")); n == 0 || n == 640 {
-			t.Errorf("%s: %d chunks", name, n)
+			t.Errorf("%s: want a part of the 640 chunks, got %d", name, n)
 		}
 	}
 }
 
-// An array whose stored shape is shorter than its dimension is not moved: its last
-// chunk contains anything beyond that shape.
+// An array whose stored shape is shorter than its dimension is not moved, because its
+// last chunk may contain any data beyond that shape.
 func TestCopyOfAShortArray(t *testing.T) {
 	t.Parallel()
 	o := memory(newMarked())
@@ -434,7 +435,7 @@ func TestCopyOfAShortArray(t *testing.T) {
 	expect(t, copied, "v", []int16{1, 9, 9, 9})
 	for key, c := range chunksOf(t, o, "dst") {
 		if strings.HasSuffix(c, theirs) {
-			t.Errorf("chunk %s was moved", key)
+			t.Errorf("chunk %s was copied as stored", key)
 		}
 	}
 }

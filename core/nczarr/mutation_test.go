@@ -294,13 +294,13 @@ func (mu *mutator) try(t *testing.T, key, what, member string, size int) string 
 	got, err := mu.read(t)
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
-		return fmt.Sprintf("%d bytes were taken for a document of %d", n, size)
+		return fmt.Sprintf("%d bytes were allocated for a document of %d", n, size)
 	}
 	if err != nil {
 		mu.refused++
 		if node := strings.TrimSuffix(path.Dir("/"+key), "/"); !strings.Contains(err.Error(), `"`+node+"/") && !strings.Contains(err.Error(), `"`+node+`"`) && !strings.HasSuffix(key, ".zmetadata") &&
 			!strings.Contains(err.Error(), "dimension") {
-			return "the place is not told: " + err.Error()
+			return "the error does not contain the location: " + err.Error()
 		}
 		return ""
 	}

@@ -120,10 +120,10 @@ func TestCreateBesideOthers(t *testing.T) {
 		}
 	}
 	if _, err := open(t, dir+"/a", o).Root().Group("g"); err != nil {
-		t.Errorf("the dataset was touched: %v", err)
+		t.Errorf("the dataset was changed: %v", err)
 	}
 	if _, err := os.Stat(dir + "/other/file"); err != nil {
-		t.Errorf("something else was touched: %v", err)
+		t.Errorf("the other file was changed: %v", err)
 	}
 	layout := zarr.LayoutPure
 	ds, err := nczarr.Create(t.Context(), dir+"/a/new", &nczarr.CreateOptions{Options: *o, Force: true, Layout: &layout})
@@ -158,13 +158,13 @@ func TestManyNames(t *testing.T) {
 			name := fmt.Sprintf("n%d", i)
 			d, err := root.Dim(name)
 			if err != nil || d.Len() != int64(i+1) {
-				t.Fatalf("dimension %s: %v", name, err)
+				t.Fatalf("dimension %s: not found or of a wrong length: %v", name, err)
 			}
 			if v := variable(t, ds, name); v.Name() != name || v.Dims()[0] != d {
 				t.Errorf("%s: got variable %s of dimension %s", name, v.Name(), v.Dims()[0].Name())
 			}
 			if g, err := root.Group("g" + name); err != nil || g.Name() != "g"+name {
-				t.Errorf("group g%s: %v", name, err)
+				t.Errorf("group g%s: not found or with a wrong name: %v", name, err)
 			}
 			_, derr := root.DefineDim(name, 1, false)
 			_, verr := root.DefineVar(t.Context(), name, &nczarr.VarSpec{Type: dtype.NCInt})

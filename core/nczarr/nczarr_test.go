@@ -146,7 +146,7 @@ func TestRoundTripOfEverything(t *testing.T) {
 			expect(t, ds, "/g/inner", count[int16](7))
 			title, err := ds.Root().Attr("title")
 			if err != nil || title.Value != "two words" {
-				t.Errorf("title: got %v, %v", title, err)
+				t.Errorf("want the title of two words, got %v, %v", title, err)
 			}
 		})
 	}

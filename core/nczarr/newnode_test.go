@@ -91,7 +91,7 @@ func TestTwoThatMakeAnArchive(t *testing.T) {
 	}
 	closeDataset(t, both[0])
 	if err := both[1].Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("the second: want ErrConflict, got %v", err)
+		t.Errorf("the second process: want ErrConflict, got %v", err)
 	}
 	if err := both[1].Abort(t.Context()); err != nil {
 		t.Error(err)
@@ -100,7 +100,7 @@ func TestTwoThatMakeAnArchive(t *testing.T) {
 }
 
 // A new node does not overwrite existing objects of its name that the metadata does not
-// list: neither a node nor the chunks of a writer that died.
+// list, such as a node or the chunks of a writer that died.
 func TestNameOfWhatIsNotNamed(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]map[string]string{
@@ -141,7 +141,7 @@ func TestNameOfWhatIsNotNamed(t *testing.T) {
 			}
 			for key, body := range more {
 				if got := stored(t, again, key); got != strings.ReplaceAll(body, " ", "") {
-					t.Errorf("%s: %s is %q", name, key, got)
+					t.Errorf("%s: %s was changed to %q", name, key, got)
 				}
 			}
 		}
@@ -170,7 +170,7 @@ func TestGivenUpDefinition(t *testing.T) {
 		ds = update(t, url, o)
 		for _, key := range keysOf(t, ds) {
 			if strings.HasPrefix(key, "v/") || strings.HasPrefix(key, "g/") {
-				t.Errorf("%s: %s was left", url, key)
+				t.Errorf("%s: %s still exists", url, key)
 			}
 		}
 		write(t, newVar(t, ds.Root(), "v"), slab(0, 2), []int32{1, 2})
@@ -210,8 +210,8 @@ func (m lastingMark) Delete(ctx context.Context, key string, o *driver.DeleteOpt
 }
 
 // The mark of a new Zarr v3 node is deleted once its document exists, in the next Flush
-// if necessary. A mark that a dead process left beside a document does not obstruct
-// anyone, and a document that another process put in the meantime is not overwritten.
+// if necessary. A mark that a dead process left next to a document has no effect, and a
+// document that another process put in the meantime is not overwritten.
 func TestMarkOfANewNode(t *testing.T) {
 	t.Parallel()
 	const url = "mem:mark#mode=v3"
@@ -221,7 +221,7 @@ func TestMarkOfANewNode(t *testing.T) {
 	ds := update(t, url, o)
 	write(t, newVar(t, ds.Root(), "v"), slab(0, 4), []int32{1, 2, 3, 4})
 	if keys := keysOf(t, ds); !slices.Contains(keys, "v/.ncznewnode") || slices.Contains(keys, "v/zarr.json") {
-		t.Errorf("before the Flush: %q", keys)
+		t.Errorf("before the Flush: want a mark and no document, got %q", keys)
 	}
 	if err := ds.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrIO {
 		t.Errorf("the first Flush: want ErrIO, got %v", err)
@@ -230,7 +230,7 @@ func TestMarkOfANewNode(t *testing.T) {
 	o.Wrap = nil
 	ds = update(t, url, o)
 	if keys := keysOf(t, ds); slices.Contains(keys, "v/.ncznewnode") {
-		t.Errorf("after the second Flush: %q", keys)
+		t.Errorf("after the second Flush: want no mark, got %q", keys)
 	}
 	expect(t, ds, "v", []int32{1, 2, 3, 4})
 
@@ -238,7 +238,7 @@ func TestMarkOfANewNode(t *testing.T) {
 	const theirs = `{"zarr_format":3,"node_type":"group"}`
 	put(t, o, "mark", "w/zarr.json", theirs)
 	if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("a document of others: want ErrConflict, got %v", err)
+		t.Errorf("a document of another process: want ErrConflict, got %v", err)
 	}
 	put(t, o, "mark", "v/.ncznewnode", "{}")
 	ds = open(t, url, o)
@@ -251,7 +251,7 @@ func TestMarkOfANewNode(t *testing.T) {
 	}
 	names := slices.DeleteFunc(keysOf(t, ds), func(key string) bool { return strings.HasPrefix(key, "w/") })
 	if foreign, _ := zarr.Foreign(names, docs); len(foreign) > 0 {
-		t.Errorf("foreign %q", foreign)
+		t.Errorf("want no foreign objects, got %q", foreign)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestClearNewNodes(t *testing.T) {
 		paths = append(paths, n.Path)
 		others, err := ds.ClearNewNode(t.Context(), n)
 		if err != nil || (len(others) > 0) != (n.Path == "/w") {
-			t.Errorf("%s: others %q, %v", n.Path, others, err)
+			t.Errorf("%s: unexpected other keys %q, %v", n.Path, others, err)
 		}
 	}
 	if want := []string{"/g/v", "/g", "/old", "/v", "/w"}; err != nil || !slices.Equal(paths, want) {
@@ -330,7 +330,7 @@ func TestMarkInANodeOfOthers(t *testing.T) {
 		}
 		keys := keysOf(t, open(t, url, o))
 		if slices.Contains(keys, "v/.ncznewnode") != foreign || !slices.Contains(keys, "v/zarr.json") {
-			t.Errorf("foreign mark %v: %q", foreign, keys)
+			t.Errorf("foreign mark %v: unexpected keys %q", foreign, keys)
 		}
 	}
 }

@@ -30,11 +30,11 @@ func TestLongFill(t *testing.T) { //nolint:paralleltest // not parallel: it coun
 	n := allocated(func() {
 		got, err := nczarr.Get[string](t.Context(), v, v.All())
 		if err != nil || got[0] != fill || got[999] != fill {
-			t.Errorf("not the fill value, %v", err)
+			t.Errorf("the values differ from the fill value, %v", err)
 		}
 	})
 	if n > 16<<20 {
-		t.Errorf("%d MiB allocated", n>>20)
+		t.Errorf("%d MiB were allocated", n>>20)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestLargeChunksOneByOne(t *testing.T) { //nolint:paralleltest // not parall
 		o.Limits.MaxChunk = limit
 		v = variable(t, open(t, "mem:crowd", o), "v")
 		if _, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || c.most.Load() > most {
-			t.Errorf("%d chunks at once, want at most %d; %v", c.most.Load(), most, err)
+			t.Errorf("%d concurrent chunks, want at most %d; %v", c.most.Load(), most, err)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestDefaultChunksOfLongDimensions(t *testing.T) {
 				bytes *= n
 			}
 			if bytes > 128<<20 || bytes < 1<<20 {
-				t.Errorf("%v of %d bytes: chunks of %v, %d bytes", shape, size, chunks, bytes)
+				t.Errorf("shape %v with elements of %d bytes: chunks %v have %d bytes", shape, size, chunks, bytes)
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func TestPartsOfRawChunks(t *testing.T) {
 		got, err := nczarr.Get[int16](t.Context(), v, c.sel)
 		slices.SortFunc(w.parts, func(a, b driver.Range) int { return int(a.Offset - b.Offset) })
 		if err != nil || !slices.Equal(got, c.want) || !slices.Equal(w.parts, c.parts) || w.bytes != c.bytes {
-			t.Errorf("%s: got %v, %v, with %v, %d bytes", name, got, err, w.parts, w.bytes)
+			t.Errorf("%s: got %v, %v with requests for %v, %d bytes", name, got, err, w.parts, w.bytes)
 		}
 	}
 }
@@ -137,13 +137,13 @@ func TestPartsOfOneVersion(t *testing.T) {
 		w.before = func(n int) error { return c.before(w, n) }
 		got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
 		if err != nil || !slices.Equal(got, c.want) || len(w.parts) != c.reads {
-			t.Errorf("%s: got %v, %v, with %v", name, got, err, w.parts)
+			t.Errorf("%s: got %v, %v with requests for %v", name, got, err, w.parts)
 		}
 	}
 }
 
-// In a store without versions, parts are not read separately. The store is known to
-// have none after the first read.
+// In a store without versions, parts are not read separately. After the first read, no
+// other read tries to.
 func TestPartsWithoutVersions(t *testing.T) {
 	t.Parallel()
 	w := &watched{bare: true}
@@ -151,14 +151,14 @@ func TestPartsWithoutVersions(t *testing.T) {
 	for _, reads := range []int{4, 5} {
 		got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
 		if err != nil || !slices.Equal(got, []int16{4, 5, 14, 15, 24, 25}) || len(w.parts) != reads {
-			t.Errorf("got %v, %v, with %v", got, err, w.parts)
+			t.Errorf("got %v, %v with requests for %v", got, err, w.parts)
 		}
 	}
 }
 
 // If a part costs as much as the whole chunk, or cannot be read separately, the whole
-// chunk is read, then and in later reads. A high-latency store is tried with more
-// parts.
+// chunk is read, then and in later reads. For a high-latency store, this is decided
+// after more parts.
 func TestPartsThatCostTheWhole(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -181,16 +181,16 @@ func TestPartsThatCostTheWhole(t *testing.T) {
 		for _, most := range []int{c.most, c.most + 1} {
 			got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
 			if err != nil || !slices.Equal(got, []int16{4, 5, 14, 15, 24, 25}) || len(c.w.parts) > most {
-				t.Errorf("%s: got %v, %v, with %v", name, got, err, c.w.parts)
+				t.Errorf("%s: got %v, %v with requests for %v", name, got, err, c.w.parts)
 			}
 		}
 		if last := c.w.parts[len(c.w.parts)-1]; last.Length != -1 {
-			t.Errorf("%s: read again with %v", name, c.w.parts)
+			t.Errorf("%s: the second read requested %v instead of the whole chunk", name, c.w.parts)
 		}
 	}
 	w := &watched{before: func(int) error { return ncerr.ErrUnsupported }}
 	if _, err := nczarr.Get[int16](t.Context(), columns(t, memory(), w), box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrUnsupported) {
-		t.Errorf("nothing can be read: want ErrUnsupported, got %v", err)
+		t.Errorf("a store that refuses all reads: want ErrUnsupported, got %v", err)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An unreadable file is not taken for a file of another kind. The driver for its name
-// opens it and reports the error.
+// Probe does not guess the kind of an unreadable file. The driver that its name selects
+// opens the file and reports the error.
 func TestProbeUnreadable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -36,7 +36,7 @@ func TestQuantizedWrites(t *testing.T) {
 	for _, name := range []string{"le", "be"} {
 		v := variable(t, again, name)
 		if a, err := v.Attr(groomAttr); err != nil || a.Type != dtype.NCInt || !slices.Equal(a.Value.([]int32), []int32{3}) {
-			t.Errorf("%s: attribute %+v, %v", name, a, err)
+			t.Errorf("%s: want 3 digits, got attribute %+v, %v", name, a, err)
 		}
 		want := []uint32{0x3f8e3000, 0x3f800fff, math.Float32bits(-1.2345678)}
 		checkBits(t, v, want)
@@ -58,8 +58,9 @@ func checkBits(t *testing.T, v *nczarr.Var, want []uint32) {
 	}
 }
 
-// A copy does not round values a second time, for any block size, unless it is told to.
-// In that case only the attribute of the new rounding is written.
+// A copy does not round values a second time, for any block size, unless
+// CopyOptions.Quantize requests it. In that case only the attribute of the new rounding
+// is written.
 func TestCopyOfQuantized(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -89,10 +90,10 @@ func TestCopyOfQuantized(t *testing.T) {
 			t.Fatal(err)
 		}
 		if slices.Equal(got, want) == round {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: unexpected values %v", name, got)
 		}
 		if _, err := made.Attr(groomAttr); (err == nil) == round || len(made.Attrs()) != 1 {
-			t.Errorf("%s: attributes %+v", name, made.Attrs())
+			t.Errorf("%s: unexpected attributes %+v", name, made.Attrs())
 		}
 	}
 }

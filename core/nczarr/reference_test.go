@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestReferenceDatasets reads datasets that libnetcdf 4.10.1, tested beside this
-// library, refuses as a whole, misreads or crashes on. Each name is a row of
-// docs/explanation/correctness.md. The variable "ok" is readable in all of them.
+// TestReferenceDatasets reads datasets that libnetcdf 4.10.1 refuses as a whole,
+// misreads or crashes on. Each name is a row of docs/explanation/correctness.md. The
+// variable "ok" is readable in all of them.
 func TestReferenceDatasets(t *testing.T) {
 	t.Parallel()
 	array := func(shape, more string) string {
@@ -73,7 +73,7 @@ func TestReferenceDatasets(t *testing.T) {
 			case (told == "") != (c.problem == ""), !strings.HasPrefix(told, at), !strings.Contains(told, why):
 				t.Errorf("want %q, got %q", c.problem, told)
 			case c.check != nil && !c.check(ds):
-				t.Errorf("got variables %v", ds.Root().Vars())
+				t.Errorf("unexpected variables %v", ds.Root().Vars())
 			case c.problem == "":
 				v := variable(t, ds, "v")
 				if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || slices.ContainsFunc(got, func(n int32) bool { return n != 7 }) {
@@ -143,12 +143,12 @@ func TestOneChunkStorage(t *testing.T) {
 				chunk = []string{"c/0/0", "c/1/0"}
 			}
 			if !slices.Equal(v.Chunks(), []int64{2000, 3}) || v.Storage() != word {
-				t.Errorf("%s: %s: chunks %v, storage %q", name, storage, v.Chunks(), v.Storage())
+				t.Errorf("%s: %s: unexpected chunks %v or storage %q", name, storage, v.Chunks(), v.Storage())
 			}
 			expect(t, ds, storage, count[int32](6000))
 			keys := keysOf(t, ds)
 			if !slices.Contains(keys, storage+"/"+chunk[0]) || slices.Contains(keys, storage+"/"+chunk[1]) {
-				t.Errorf("%s: keys %q", name, keys)
+				t.Errorf("%s: unexpected keys %q", name, keys)
 			}
 		}
 	}

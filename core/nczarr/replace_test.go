@@ -48,7 +48,7 @@ func names(t *testing.T, dir string) string {
 
 // Two processes that create a dataset at an empty location, and may each replace one,
 // do not write into the same directory. Files that appear between the check and the
-// creation stay.
+// creation are kept.
 func TestMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	url := filepath.Join(t.TempDir(), "d.zarr")
@@ -62,7 +62,7 @@ func TestMadeMeanwhile(t *testing.T) {
 		t.Errorf("want ErrConflict, got %v", err)
 	}
 	if got := names(t, url); got != "notes" {
-		t.Errorf("left: %q", got)
+		t.Errorf("want only notes, got %q", got)
 	}
 }
 
@@ -77,8 +77,8 @@ func (b before) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, err
 	return b.Opener.Open(ctx, spec)
 }
 
-// A dataset that is being replaced exists until the new one is closed, and stays if the
-// new one is aborted.
+// A dataset that is being replaced exists until the new one is closed, and is kept if
+// the new one is aborted.
 func TestReplaceKeepsTheOld(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"d.zarr", "d.zip"} {
@@ -95,12 +95,12 @@ func TestReplaceKeepsTheOld(t *testing.T) {
 		}
 		expect(t, open(t, url, o), "v", []int32{1})
 		if got := names(t, dir); got != name {
-			t.Errorf("left after Abort: %s", got)
+			t.Errorf("after Abort: want only the dataset, got %s", got)
 		}
 		closeDataset(t, one(t, url, o, 3))
 		expect(t, open(t, url, o), "v", []int32{3})
 		if got := names(t, dir); got != name {
-			t.Errorf("left after Close: %s", got)
+			t.Errorf("after Close: want only the dataset, got %s", got)
 		}
 	}
 }
@@ -120,11 +120,11 @@ func TestReplaceSparesWhatCame(t *testing.T) {
 		t.Errorf("want an error that names the note, got %v", err)
 	}
 	if text, err := os.ReadFile(note); err != nil || string(text) != "mine" {
-		t.Errorf("the note: %q, %v", text, err)
+		t.Errorf("the note was changed to %q, %v", text, err)
 	}
 	expect(t, open(t, url, o), "v", []int32{1})
 	if got := names(t, dir); got != "d.zarr" {
-		t.Errorf("left: %s", got)
+		t.Errorf("want only d.zarr, got %s", got)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestAbortSparesOthers(t *testing.T) {
 		t.Error(err)
 	}
 	if got := names(t, url); got != "note" {
-		t.Errorf("left: %s", got)
+		t.Errorf("want only note, got %s", got)
 	}
 	if err := os.Remove(filepath.Join(url, "note")); err != nil {
 		t.Fatal(err)
@@ -215,13 +215,13 @@ func TestAbortSparesTheExchanged(t *testing.T) {
 			t.Errorf("during %v: want ErrConflict, got %v", during, err)
 		}
 		if got := names(t, url) + ": " + names(t, filepath.Join(url, "v")); got != "v: .zarray 0 1" {
-			t.Errorf("during %v: left %s", during, got)
+			t.Errorf("during %v: the other dataset has changed to %s", during, got)
 		}
 		if _, err := os.Lstat(link); err != nil {
-			t.Errorf("during %v: %v", during, err)
+			t.Errorf("during %v: the link: %v", during, err)
 		}
 		if got := names(t, moved); during && got != "" {
-			t.Errorf("in the directory that was moved away: %s", got)
+			t.Errorf("want no files in the directory that was moved away, got %s", got)
 		}
 	}
 	dir := t.TempDir()
@@ -231,7 +231,7 @@ func TestAbortSparesTheExchanged(t *testing.T) {
 	}
 	symlink(t, url, link)
 	if err := one(t, link, localOptions(), 1).Abort(t.Context()); err != nil || names(t, dir) != "" {
-		t.Errorf("left of a directory and the link to it: %q, %v", names(t, dir), err)
+		t.Errorf("a directory and the link to it: want no files, got %q, %v", names(t, dir), err)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestOpenWhileReplacementEnds(t *testing.T) {
 	o.Wrap = func(m driver.Map) driver.Map { return rootless{m, &listed} }
 	_, err := nczarr.Open(t.Context(), "mem:replaced", o)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has just stopped: try again") {
-		t.Errorf("while it is replaced: want ErrConflict, got %v", err)
+		t.Errorf("open during a replacement: want ErrConflict, got %v", err)
 	}
 	expect(t, open(t, "mem:replaced", o), "v", []int32{-2147483647, -2147483647, -2147483647, -2147483647})
 }

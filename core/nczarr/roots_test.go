@@ -32,7 +32,7 @@ func TestStructuredRoot(t *testing.T) {
 		t.Errorf("want [2 4 6], got %v, %v", got, err)
 	}
 	if attr(t, a.Attrs(), "units") != "m" {
-		t.Errorf("attributes: %v", a.Attrs())
+		t.Errorf("want units m, got %v", a.Attrs())
 	}
 	up := update(t, "mem:pairs", o)
 	if _, err := up.Root().DefineDim("x", 1, false); err == nil {
@@ -57,12 +57,12 @@ func TestErrorsNameTheSameDocument(t *testing.T) {
 		closeDataset(t, ds)
 	}
 	if len(seen) != 1 {
-		t.Errorf("got %d different reports: %v", len(seen), seen)
+		t.Errorf("want equal errors, got %d different ones: %v", len(seen), seen)
 	}
 }
 
-// Objects below the name of a document do not make a location a dataset, or one that
-// has just reappeared.
+// Objects below the name of a document do not make a location a dataset, and Open does
+// not report that a replacement has just ended.
 func TestDirectoryNamedLikeADocument(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -25,13 +25,13 @@ func TestLooks(t *testing.T) {
 		look(ctx)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("the first that waits is cancelled: %v", err)
+			t.Errorf("the canceled call: want Canceled, got %v", err)
 		}
 		for range 3 {
 			look(t.Context())
 		}
 		if calls != 1 {
-			t.Errorf("%d concurrent checks", calls)
+			t.Errorf("want one check, got %d", calls)
 		}
 		for range 4 {
 			gate <- struct{}{}
@@ -41,7 +41,7 @@ func TestLooks(t *testing.T) {
 			}
 		}
 		if len(done) != 4 || calls != 2 {
-			t.Errorf("%d results of %d checks", len(done), calls)
+			t.Errorf("want 4 results of 2 checks, got %d of %d", len(done), calls)
 		}
 	})
 }

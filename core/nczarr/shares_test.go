@@ -132,13 +132,13 @@ func TestShares(t *testing.T) {
 			within := func(what string) {
 				t.Helper()
 				if n := values.most.Load(); n == 0 || n > sharedCeiling {
-					t.Errorf("%s, %s: room for %d bytes of values at once, want %d at most", name, what, n, sharedCeiling)
+					t.Errorf("%s, %s: room for %d bytes of values at a time, want %d at most", name, what, n, sharedCeiling)
 				}
 				if n, most := packed.most.Load(), int64(sharedCeiling+sharedCeiling/8+sharedWorkers<<16); n > most {
-					t.Errorf("%s, %s: room for %d bytes between the codecs at once, want %d at most", name, what, n, most)
+					t.Errorf("%s, %s: room for %d bytes between the codecs at a time, want %d at most", name, what, n, most)
 				}
 				if n := read.most.Load(); n > sharedCeiling {
-					t.Errorf("%s, %s: %d stored bytes at once, want %d at most", name, what, n, sharedCeiling)
+					t.Errorf("%s, %s: %d stored bytes at a time, want %d at most", name, what, n, sharedCeiling)
 				}
 				values.reset()
 				packed.reset()
@@ -158,7 +158,7 @@ func TestShares(t *testing.T) {
 			}
 			for i := range got {
 				if got[i] != texts[2*i+1] {
-					t.Errorf("%s: text %d is %.10q", name, i, got[i])
+					t.Errorf("%s: text %d has the unexpected value %.10q", name, i, got[i])
 				}
 				got[i] += "changed"
 			}
@@ -171,15 +171,15 @@ func TestShares(t *testing.T) {
 			for i := range int64(sharedChunks) {
 				pair, err := nczarr.Get[string](t.Context(), v, slab(2*i, 2))
 				if err != nil || pair[0] != texts[2*i] || pair[1] != got[i] {
-					t.Errorf("%s: chunk %d: more than the selected string was changed, %v", name, i, err)
+					t.Errorf("%s: chunk %d: the write changed other strings, %v", name, i, err)
 				}
 			}
 		})
 	}
 }
 
-// TestSharesKeepErrors checks that chunks that cannot be read or changed fail beside
-// others as they do alone, and that a read can be cancelled between small and large
+// TestSharesKeepErrors checks that chunks that cannot be read or changed fail together
+// with others as they do alone, and that a read can be canceled between small and large
 // chunks.
 func TestSharesKeepErrors(t *testing.T) {
 	t.Parallel()

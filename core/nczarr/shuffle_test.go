@@ -32,11 +32,11 @@ func TestShuffleStatesItsElementSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(doc), `"elementsize": 2`) {
-			t.Errorf("parameters %s: written %s", params, doc)
+			t.Errorf("parameters %s: want an element size of 2 in %s", params, doc)
 		}
 		body, _, err := ds.Map().ReadAll(t.Context(), "v/0", 1000)
 		if err != nil || string(body) != "\x01\x02\x03\x04\x05\x00\x00\x00\x00\x00" {
-			t.Errorf("parameters %s: the chunk is %q, %v", params, body, err)
+			t.Errorf("parameters %s: unexpected chunk %q, %v", params, body, err)
 		}
 		closeDataset(t, ds)
 		ds = open(t, "mem:s", o)

@@ -37,9 +37,9 @@ func several(t *testing.T, url string, o *nczarr.Options, force bool, value int3
 var errKilled = errors.New("killed")
 
 // A process that dies after any number of changes to an object store while it replaces
-// a dataset leaves the old dataset, the new one, or one with a message that says how to
-// finish. Following the message finishes the replacement, even if that process dies in
-// turn. Objects of others are never touched, and the stage is found.
+// a dataset leaves the old dataset, the new one, or one whose error explains how to
+// finish the replacement. Doing so finishes the replacement, even if that process dies
+// as well. Objects of others are never changed, and the stage is found.
 func TestDyingWhileReplacing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {
@@ -79,7 +79,7 @@ func TestDyingWhileReplacing(t *testing.T) {
 			afterDeath(t, b, url, o, n, finished)
 			for _, key := range other {
 				if !slices.Contains(b.names("bkt"), key) {
-					t.Errorf("%s: %d: %q no longer exists", mode, n, key)
+					t.Errorf("%s: after %d changes: %q no longer exists", mode, n, key)
 				}
 			}
 		}
@@ -98,7 +98,7 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 			}
 			if !slices.Contains(b.names("bkt"), "dir/a.zarr/.nczreplacing") {
 				if left := b.names("bkt"); slices.ContainsFunc(left, func(key string) bool { return strings.Contains(key, "nczstage-") && !strings.Contains(key, "mine") }) {
-					t.Errorf("%d: left %q", n, left)
+					t.Errorf("after %d changes: the stage still exists: %q", n, left)
 				}
 				return
 			}
@@ -121,7 +121,8 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 	}
 }
 
-// stateOf returns which complete dataset exists, or that the error says how to finish.
+// stateOf returns "old" or "new" if that dataset is complete, "resume" if the error
+// explains how to finish the replacement, or another error.
 func stateOf(t *testing.T, url string, o *nczarr.Options) string {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), url, o)
@@ -170,7 +171,7 @@ func TestClaimedPlace(t *testing.T) {
 		t.Error("a location claimed by another process was replaced")
 	}
 	if got := stateOf(t, url, o); got != "old" {
-		t.Errorf("a location claimed by another process: %s", got)
+		t.Errorf("a claimed location: want the old dataset, got: %s", got)
 	}
 }
 
@@ -199,7 +200,7 @@ func TestAbortedBesideAnother(t *testing.T) {
 		t.Errorf("want ErrConflict, got %v", err)
 	}
 	if got := stateOf(t, url, o); got != "old" {
-		t.Errorf("afterwards: %s", got)
+		t.Errorf("want the dataset of the other process, got: %s", got)
 	}
 }
 
@@ -236,11 +237,11 @@ func TestCleanedStage(t *testing.T) {
 			t.Errorf("killed %t: want ErrConflict, got %v", killed, err)
 		}
 		if got := stateOf(t, url, o); got != "old" {
-			t.Errorf("killed %t: %s", killed, got)
+			t.Errorf("killed %t: want the old dataset, got: %s", killed, got)
 		}
 		for _, key := range b.names("bkt") {
 			if strings.Contains(key, "nczstage-") || strings.Contains(key, ".nczreplacing") {
-				t.Errorf("killed %t: left %q", killed, key)
+				t.Errorf("killed %t: %q still exists", killed, key)
 			}
 		}
 	}
@@ -270,7 +271,7 @@ func TestForeignObjects(t *testing.T) {
 		t.Errorf("an existing object: want ErrExists, got %v", err)
 	}
 	if got := stateOf(t, url, o); got != "old" || !slices.Contains(b.names("bkt"), "dir/a.zarr/README.md") {
-		t.Errorf("refused: %s, %q", got, b.names("bkt"))
+		t.Errorf("without Force: want the old dataset and README.md, got %s, %q", got, b.names("bkt"))
 	}
 	forced, err := several(t, url, o, true, 2, "both", "new")
 	if err != nil {
@@ -278,7 +279,7 @@ func TestForeignObjects(t *testing.T) {
 	}
 	closeDataset(t, forced)
 	if got := stateOf(t, url, o); got != "new" || slices.Contains(b.names("bkt"), "dir/a.zarr/README.md") {
-		t.Errorf("forced: %s, %q", got, b.names("bkt"))
+		t.Errorf("with Force: want only the new dataset, got %s, %q", got, b.names("bkt"))
 	}
 }
 
@@ -326,8 +327,8 @@ func putObject(t *testing.T, b *buckets, key string) {
 	}
 }
 
-// A claim is untrusted data. If it names something other than a stage, it is not
-// followed. A location with such a claim can be replaced with Force.
+// A claim is untrusted data. If the path in it is not that of a stage, the claim is
+// refused. A location with such a claim can be replaced with Force.
 func TestHostileClaim(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"bkt/other", "bkt/dir/a.zarr", "bkt/dir/a.zarr.nczstage-/../../other", "bkt/dir/a.zarr.nczstage-abcdefghij/x", "bkt/dir/a.zarr.nczstage-ABCDEFGHIJ", ""} {
@@ -352,14 +353,14 @@ func TestHostileClaim(t *testing.T) {
 			t.Errorf("%q: create: want ErrConflict, got %v", stage, err)
 		}
 		if after := b.names("bkt"); !slices.Equal(after, before) {
-			t.Errorf("%q: %q became %q", stage, before, after)
+			t.Errorf("%q: the keys changed from %q to %q", stage, before, after)
 		}
 		if ds, err = several(t, url, o, true, 2, "both", "new"); err != nil {
 			t.Fatal(err)
 		}
 		closeDataset(t, ds)
 		if got := stateOf(t, url, o); got != "new" {
-			t.Errorf("%q: with force: %s", stage, got)
+			t.Errorf("%q: with Force: want the new dataset, got: %s", stage, got)
 		}
 	}
 }

@@ -138,7 +138,8 @@ func TestPartialWritesOfEveryType(t *testing.T) {
 	}
 }
 
-// A NaN fill value is preserved in absent chunks and in the rest of existing ones.
+// A NaN fill value is preserved in absent chunks and in unwritten elements of existing
+// ones.
 func TestNaNFill(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -168,7 +169,7 @@ func TestFailedConversionWritesNothing(t *testing.T) {
 		t.Errorf("want ErrConvert, got %v", err)
 	}
 	if names, err := ds.Map().Search(t.Context(), "v"); err != nil || len(names) > 0 || x.Len() != 0 {
-		t.Errorf("written: %q, %v, length %d", names, err, x.Len())
+		t.Errorf("want no chunks and length 0, got %q, %v, length %d", names, err, x.Len())
 	}
 	closeDataset(t, ds)
 }
@@ -270,7 +271,7 @@ func TestMapThatLies(t *testing.T) {
 				}
 			}
 			if err := v.Write(t.Context(), slab(0, 1), []int32{9}); err == nil {
-				t.Errorf("%s, %v: a part was written without the rest", how, codecs)
+				t.Errorf("%s, %v: a part of a chunk was written although its rest was not read", how, codecs)
 			}
 			closeDataset(t, ds)
 			o.Wrap = nil
@@ -297,7 +298,7 @@ func (s stuck) Get(ctx context.Context, key string, o *driver.GetOptions, alloc 
 	return s.Map.Get(ctx, key, o, alloc)
 }
 
-// A read that is cancelled midway returns the caller's error and leaves no goroutine
+// A read that is canceled midway returns the caller's error and leaves no goroutine
 // behind.
 func TestCancelInTheMiddle(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	o := inMemory() // connections of other stores have goroutines as well
@@ -324,7 +325,7 @@ func TestCancelInTheMiddle(t *testing.T) { //nolint:paralleltest // it counts go
 		time.Sleep(time.Millisecond)
 	}
 	if n > before {
-		t.Errorf("%d goroutines before, %d after", before, n)
+		t.Errorf("the number of goroutines grew from %d to %d", before, n)
 	}
 	if err := ds.Abort(t.Context()); err != nil {
 		t.Fatal(err)

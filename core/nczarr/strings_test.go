@@ -126,7 +126,7 @@ func TestObjectArrays(t *testing.T) {
 		delete(reasons, p.Path)
 	}
 	if len(reasons) > 0 {
-		t.Errorf("not refused: %v", reasons)
+		t.Errorf("missing problems: %v", reasons)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestVarLenRefuses(t *testing.T) {
 	x := dim(t, ds.Root(), "x", 2, false)
 	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCString, Dims: []*nczarr.Dim{x}})
 	if v.MaxStrLen() != 0 || v.DType().Kind != dtype.String {
-		t.Errorf("strings of pure Zarr are %s", v.DType())
+		t.Errorf("want strings of variable length in pure Zarr, got %s", v.DType())
 	}
 	if err := v.Write(t.Context(), v.All(), []string{"new", "\xff"}); !errors.Is(err, ncerr.ErrConvert) || !strings.Contains(err.Error(), "element 1") {
 		t.Errorf("want ErrConvert for element 1, got %v", err)
@@ -233,14 +233,14 @@ func TestCopyOfStrings(t *testing.T) {
 		dst := copyStrings(t, src, "mem:"+name+"#mode="+c.mode, o, c.how)
 		expect(t, dst, "v", want)
 		if got := variable(t, dst, "v").MaxStrLen(); got != c.size {
-			t.Errorf("%s: length %d, not %d", name, got, c.size)
+			t.Errorf("%s: got length %d, want %d", name, got, c.size)
 		}
 		expect(t, copyStrings(t, dst, "mem:back-"+name+"#mode=zarr", o, nczarr.StringsVarLen), "v", want)
 	}
 	write(t, v, chunk.Selection{Start: []int64{0}, Count: []int64{1}}, []string{"ends in\x00"})
 	dst := create(t, "mem:nul", o)
 	if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil); !errors.Is(err, ncerr.ErrConvert) {
-		t.Errorf("a NUL at the end was dropped: want ErrConvert, got %v", err)
+		t.Errorf("a NUL at the end: want ErrConvert, got %v", err)
 	}
 }
 
@@ -282,18 +282,18 @@ func TestTimes(t *testing.T) {
 			v := variable(t, ds, name)
 			a, err := v.Attr("units")
 			if text, _ := a.Value.(string); text != want || (err == nil) != (want != "") {
-				t.Errorf("%s: units %q, %v", name, text, err)
+				t.Errorf("%s: unexpected units %q, %v", name, text, err)
 			}
 			if a, err := v.Attr("_FillValue"); err != nil || !slices.Equal(a.Value.([]int64), []int64{-1 << 63}) {
-				t.Errorf("%s: _FillValue %v, %v", name, a, err)
+				t.Errorf("%s: unexpected _FillValue %v, %v", name, a, err)
 			}
 			if is := v.DType().Kind == dtype.Int; is != stored {
-				t.Errorf("%s: elements of %s", name, v.DType())
+				t.Errorf("%s: unexpected element type %s", name, v.DType())
 			}
 		}
 		for name, want := range map[string]float64{"ten": 10, "week": 7} {
 			if a, err := variable(t, ds, name).Attr("scale_factor"); err != nil || a.Value.([]float64)[0] != want {
-				t.Errorf("%s: scale_factor %v, %v", name, a, err)
+				t.Errorf("%s: unexpected scale_factor %v, %v", name, a, err)
 			}
 		}
 		expect(t, ds, "ns", []int64{5, -1 << 63})
@@ -304,7 +304,7 @@ func TestTimes(t *testing.T) {
 	pure := copyOf(t, src, "mem:pure#mode=zarr", o, nil)
 	check(pure, false)
 	if got := variable(t, pure, "ns").DType().String(); got != ">M8[ns]" {
-		t.Errorf("the element type became %s", got)
+		t.Errorf("want element type >M8[ns], got %s", got)
 	}
 	check(copyOf(t, pure, "mem:nc#mode=nczarr", o, nil), true)
 	up := update(t, "mem:pure#mode=zarr", o)
@@ -313,7 +313,7 @@ func TestTimes(t *testing.T) {
 	}
 	closeDataset(t, up)
 	if doc := object(t, o, "pure", "ns/.zattrs"); strings.Contains(doc, "units") || !strings.Contains(doc, "note") {
-		t.Errorf("attributes that are only shown were stored: %s", doc)
+		t.Errorf("want only the attribute note in %s", doc)
 	}
 }
 

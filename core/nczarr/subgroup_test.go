@@ -39,7 +39,7 @@ func TestOpenSubgroupOfEveryLayout(t *testing.T) {
 			continue
 		}
 		if n := variable(t, ds, "v").Dims()[0].Name(); n != "x" {
-			t.Errorf("%s: dimension %q", name, n)
+			t.Errorf("%s: want dimension x, got %q", name, n)
 		}
 		if _, ok := attr(t, ds.Root().Attrs(), "n").([]uint16); !ok {
 			t.Errorf("%s: the attribute has lost its type", name)

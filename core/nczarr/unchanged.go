@@ -441,7 +441,7 @@ func (l *sharedCheck) do(ctx context.Context, f func() error) error {
 		if mine.err == nil {
 			return nil
 		}
-		return f() // the shared call may have failed because its caller was cancelled
+		return f() // the shared call may have failed because its context was canceled
 	}
 	mine = &checkCall{done: make(chan struct{})}
 	if before != nil {

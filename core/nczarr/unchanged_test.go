@@ -70,11 +70,11 @@ func TestReplacedWhileRead(t *testing.T) {
 			}
 			if what != "gone" {
 				if _, err := nczarr.Get[int32](t.Context(), v, present); err != nil {
-					t.Errorf("%s, %s: existing chunks: %v", mode, what, err)
+					t.Errorf("%s, %s: read existing chunks: %v", mode, what, err)
 				}
 			}
 			if err := ds.CheckUnchanged(t.Context()); (ncerr.KindOf(err) == ncerr.ErrConflict) != want {
-				t.Errorf("%s, %s: at the end: %v", mode, what, err)
+				t.Errorf("%s, %s: CheckUnchanged: %v", mode, what, err)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestReplacedWhileCopied(t *testing.T) {
 			want := replaced
 			err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), opts)
 			if (ncerr.KindOf(err) == ncerr.ErrConflict) != want || !want && err != nil {
-				t.Errorf("%s: replaced %t: %v", mode, want, err)
+				t.Errorf("%s: replaced %t: copy: %v", mode, want, err)
 			}
 			if replaced {
 				t.Errorf("%s: nothing was replaced", mode)
@@ -332,7 +332,7 @@ func TestFlushAgain(t *testing.T) {
 				return nil
 			}
 			if err := ds.Flush(t.Context()); (err == nil) != (lost == ".zmetadata" && mode == "nczarr") {
-				t.Errorf("%s, %s: the first time: %v", mode, lost, err)
+				t.Errorf("%s, %s: the first Flush: %v", mode, lost, err)
 			}
 			h.stored = func(string) error { return nil }
 			write(t, variable(t, ds, "v"), slab(0, 2), []int32{1, 1})
@@ -375,8 +375,8 @@ func TestReplacedInLongWrite(t *testing.T) {
 	}
 }
 
-// A partial change of a chunk never gets into the new dataset, at whatever point the
-// replacement happens.
+// A partial change of a chunk is never stored in the new dataset, regardless of when
+// the replacement happens.
 func TestReplacedWhileChunkIsChanged(t *testing.T) {
 	t.Parallel()
 	for _, sel := range []chunk.Selection{slab(1, 1), slab(2, 1)} {
@@ -404,7 +404,7 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 			t.Errorf("%v: want ErrConflict, got %v", sel, err)
 		}
 		if reads != 1 {
-			t.Errorf("%v: the chunk was read %d times", sel, reads)
+			t.Errorf("%v: want one read of the chunk, got %d", sel, reads)
 		}
 		_ = writer.Abort(t.Context())
 		expect(t, open(t, url, o), "v", []int32{2, 2, 2, 2})
@@ -453,8 +453,8 @@ func TestStrayedWhileReplaced(t *testing.T) {
 	}
 }
 
-// A reader does not take data added by a writer for a replacement, because unchanged
-// documents are not rewritten.
+// A reader does not mistake an append for a replacement, because the writer does not
+// rewrite unchanged documents.
 func TestAppendedWhileRead(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr"} {
@@ -505,7 +505,7 @@ func TestChangedBackAfterFailure(t *testing.T) {
 		return nil
 	}
 	if err := ds.Flush(t.Context()); err == nil {
-		t.Fatal("the store did not fail")
+		t.Fatal("the Flush to a failing store succeeded")
 	}
 	b.calls = nil
 	setText(t, v.SetAttr, "title", "first")
@@ -530,10 +530,10 @@ func TestUnchangedCosts(t *testing.T) {
 	stats = 0
 	expect(t, ds, "v", []int32{1, 2})
 	if stats != 0 {
-		t.Errorf("reading chunks: %d requests", stats)
+		t.Errorf("reading chunks: want no requests, got %d", stats)
 	}
 	if err := ds.CheckUnchanged(t.Context()); err != nil || stats != 1 {
-		t.Errorf("at the end: %d requests, %v", stats, err)
+		t.Errorf("CheckUnchanged: want one request, got %d, %v", stats, err)
 	}
 }
 

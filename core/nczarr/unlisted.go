@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// Unlisted returns the sorted paths of nodes directly below NCZarr groups whose lists
-// do not name them. Software for pure Zarr creates such nodes. NCZarr readers, both
+// Unlisted returns the sorted paths of nodes that are directly below NCZarr groups but
+// not in their lists. Software for pure Zarr creates such nodes. NCZarr readers, both
 // this one and libnetcdf, ignore them. Unlisted does not search stores with slow
 // requests; there, opening the dataset logs a warning about such nodes in consolidated
 // metadata.
@@ -78,7 +78,7 @@ func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
 }
 
 // keptUnlisted returns the documents of nodes in the existing consolidated metadata
-// that NCZarr's lists do not name, so that other readers of that metadata still see
+// that are not in NCZarr's lists, so that other readers of that metadata still see
 // them. putDoc fails later if the existing metadata has changed since it was opened.
 func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error) {
 	if d.created && !d.flushed.Load() || d.swap != nil {
@@ -98,8 +98,8 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 	return d.unlistedIn(ctx, all)
 }
 
-// unlistedIn returns the documents of those nodes that exist in the store although
-// NCZarr's lists do not name them. It fails with ncerr.ErrLimit if there are more than
+// unlistedIn returns the documents of those nodes that exist in the store but are not
+// in NCZarr's lists. It fails with ncerr.ErrLimit if there are more than
 // Limits.MaxNodes candidates, or if their documents exceed Limits.MaxDocuments.
 func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (map[string]zarr.Docs, error) {
 	if !d.layout.NCZarr() { // pure Zarr has no lists
@@ -144,7 +144,8 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 	return docs, err
 }
 
-// noteUnlisted records nodes of g in consolidated metadata that g's lists do not name.
+// noteUnlisted records nodes below g that are in consolidated metadata but not in g's
+// lists.
 func (l *loader) noteUnlisted(g *Group) {
 	if l.all == nil || !l.ds.remote() { // Dataset.Unlisted covers other stores
 		return

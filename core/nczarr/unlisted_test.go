@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Nodes that NCZarr's lists do not name are reported by Unlisted if listings are cheap,
+// Nodes that are not in NCZarr's lists are reported by Unlisted if listings are cheap,
 // and by a warning if consolidated metadata contains them.
 func TestUnlisted(t *testing.T) {
 	t.Parallel()
@@ -42,19 +42,19 @@ func TestUnlisted(t *testing.T) {
 	}
 	store(t, o, "pure", map[string]string{".zgroup": zgroup, "x/.zarray": byteDoc})
 	if got, err := open(t, "mem:pure", o).Unlisted(t.Context()); err != nil || len(got) > 0 {
-		t.Errorf("pure Zarr: got %q, %v", got, err)
+		t.Errorf("pure Zarr: want no paths, got %q, %v", got, err)
 	}
 	var made *nczarr.Dataset
 	if made, err = nczarr.Create(t.Context(), "mem:new", &nczarr.CreateOptions{Options: *o}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := made.Unlisted(t.Context()); err != nil || len(got) > 0 {
-		t.Errorf("a new dataset: got %q, %v", got, err)
+		t.Errorf("a new dataset: want no paths, got %q, %v", got, err)
 	}
 }
 
-// If other software has added a node to consolidated metadata that NCZarr's lists do
-// not name, rewriting the metadata preserves the node as it is in the store, as long as
+// If other software has added a node that is not in NCZarr's lists to consolidated
+// metadata, rewriting the metadata preserves the node as it is in the store, as long as
 // it exists.
 func TestUnlistedStaysConsolidated(t *testing.T) {
 	t.Parallel()
@@ -86,18 +86,18 @@ func TestUnlistedStaysConsolidated(t *testing.T) {
 	closeDataset(t, ds)
 	ds = open(t, "mem:kept", &verify)
 	if got := ds.StaleDocuments(); len(got) > 0 {
-		t.Errorf("stale: %q", got)
+		t.Errorf("want no stale documents, got %q", got)
 	}
 	got := stored(t, ds, ".zmetadata")
 	for want, there := range map[string]bool{`"added/.zarray":{"zarr_format":2`: true, `"added/.zattrs":{"a":2}`: true, "gone": false, `"new":"x"`: true} {
 		if strings.Contains(got, want) != there {
-			t.Errorf("%s in it should be %t: %s", want, there, got)
+			t.Errorf("%s: want %t in %s", want, there, got)
 		}
 	}
 }
 
-// Rewriting consolidated metadata that names more nodes than the limits allow fails
-// before any of them is requested.
+// Rewriting consolidated metadata with more nodes than the limits allow fails before
+// any of them is requested.
 func TestUnlistedIsLimited(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -144,7 +144,7 @@ func TestUpdateOfEveryLayout(t *testing.T) {
 			expect(t, ds, "s", []uint8{'q'})
 			v = variable(t, ds, "g/v")
 			if k := attr(t, v.Attrs(), "keep"); fmt.Sprint(k) != "[1 2]" {
-				t.Errorf("keep: got %v", k)
+				t.Errorf("attribute keep: want [1 2], got %v", k)
 			}
 			if n := v.Dims()[0].Name(); n != "time" && c.layout != zarr.LayoutUpper && c.layout != zarr.LayoutV1 {
 				t.Errorf("want dimension time, got %s", n)
@@ -298,7 +298,7 @@ func TestUpdateOfAnArrayAtTheRoot(t *testing.T) {
 		ds = open(t, "mem:arr", o)
 		names, err := ds.Map().Search(t.Context(), "")
 		if err != nil || !slices.Equal(names, []string{".zarray", ".zattrs", "0", "1"}) {
-			t.Errorf("%s: keys %q, %v", name, names, err)
+			t.Errorf("%s: unexpected keys %q, %v", name, names, err)
 		}
 		v = ds.Root().Vars()[0]
 		if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || !slices.Equal(got, []int32{7, 1, 2}) {
@@ -306,7 +306,7 @@ func TestUpdateOfAnArrayAtTheRoot(t *testing.T) {
 		}
 		attr(t, v.Attrs(), "keep")
 		if v.Dims()[0].Name() != "x" {
-			t.Errorf("%s: dimension %q", name, v.Dims()[0].Name())
+			t.Errorf("%s: want dimension x, got %q", name, v.Dims()[0].Name())
 		}
 	}
 }
@@ -346,10 +346,10 @@ func TestUpdateOfASubgroup(t *testing.T) {
 		}
 		v = variable(t, ds, "v")
 		if same := variable(t, ds, v.Path()); same != v {
-			t.Errorf("%s: the absolute name of a variable finds another one", name)
+			t.Errorf("%s: the absolute name of a variable resolves to another one", name)
 		}
 		if v.Dims()[0].Path() != "/time" {
-			t.Errorf("%s: dimension %s", name, v.Dims()[0].Path())
+			t.Errorf("%s: want dimension /time, got %s", name, v.Dims()[0].Path())
 		}
 		want, other := []int32{1, 2}, 2
 		if layout == zarr.LayoutNewest {

@@ -86,21 +86,21 @@ func TestV3(t *testing.T) {
 	for _, url := range []string{"mem:s", "mem:s#mode=zarr", "mem:s#mode=nczarr"} {
 		ds := open(t, url, o)
 		if got := ds.Layout().String(); got != "Zarr v3" || len(ds.Problems()) > 0 {
-			t.Errorf("%s: %s, problems %v", url, got, ds.Problems())
+			t.Errorf("%s: want Zarr v3 without problems, got %s, problems %v", url, got, ds.Problems())
 		}
 		a, b := variable(t, ds, "a"), variable(t, ds, "g/b")
 		if got := readBytes(t, a) + readBytes(t, b); got != "[1 2 9 9 5 6][1 2 3 4 9 9]" {
-			t.Errorf("%s: values %s", url, got)
+			t.Errorf("%s: unexpected values %s", url, got)
 		}
 		if x := a.Dims()[0]; x.Name() != "x" || x.Anonymous() || attr(t, a.Attrs(), "units") != "m" || attr(t, ds.Root().Attrs(), "title") != "t" {
-			t.Errorf("%s: dimension %q, attributes %v, %v", url, x.Name(), a.Attrs(), ds.Root().Attrs())
+			t.Errorf("%s: unexpected dimension %q or attributes %v, %v", url, x.Name(), a.Attrs(), ds.Root().Attrs())
 		}
 		if !b.Dims()[0].Anonymous() {
 			t.Errorf("%s: want an anonymous dimension, got %q", url, b.Dims()[0].Name())
 		}
 		s, err := b.Stored(t.Context())
 		if err != nil || s.Chunks != 2 || s.Bytes != 4 {
-			t.Errorf("%s: stored %+v, %v", url, s, err)
+			t.Errorf("%s: want 2 chunks with 4 bytes, got %+v, %v", url, s, err)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestV3Update(t *testing.T) {
 		}
 	}
 	if got := strings.Join(keysOf(t, ds), " "); got != "a/0 a/1 a/2 a/zarr.json g/b/c/0 g/b/c/1 g/b/zarr.json g/n/c/0 g/n/zarr.json g/zarr.json zarr.json" {
-		t.Errorf("keys %s", got)
+		t.Errorf("unexpected keys %s", got)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestV3InlineIsKept(t *testing.T) {
 		ds := open(t, url, &verify)
 		all, err := zarr.ParseInline(zarr.Docs{"zarr.json": []byte(stored(t, ds, "zarr.json"))})
 		if err != nil || len(all) != want || want > 0 && (!ds.Consolidated() || !slices.Equal(ds.StaleDocuments(), []string{"bad/zarr.json"})) { // this document is not JSON
-			t.Errorf("%s: %d nodes, stale %q, %v", url, len(all), ds.StaleDocuments(), err)
+			t.Errorf("%s: unexpected consolidated metadata: %d nodes, stale %q, %v", url, len(all), ds.StaleDocuments(), err)
 		}
 		return ds
 	}
@@ -184,10 +184,10 @@ func TestV3InlineIsKept(t *testing.T) {
 	top := current("mem:s", 5)
 	in, err := zarr.ParseInline(zarr.Docs{"zarr.json": []byte(stored(t, top, "g/zarr.json"))})
 	if err != nil || len(in) != 2 || !strings.Contains(string(in["b"]["zarr.json"]), "note") {
-		t.Errorf("the group: %s, %v", in, err)
+		t.Errorf("unexpected consolidated metadata of the group: %s, %v", in, err)
 	}
 	if got := stored(t, top, "h/zarr.json"); got != strings.ReplaceAll(objects["h/zarr.json"], " ", "") {
-		t.Errorf("a group in which nothing has changed: %s", got)
+		t.Errorf("the document of an unchanged group was changed: %s", got)
 	}
 	define(t, ds.Root(), "new", &nczarr.VarSpec{Type: dtype.NCInt})
 	closeDataset(t, ds)
@@ -274,11 +274,11 @@ func TestV3InlineOfAnotherKind(t *testing.T) {
 			want := strings.Replace(with, `"t"`, `"new"`, 1)
 			got, below := stored(t, ds, "zarr.json"), stored(t, ds, "h/zarr.json")
 			if zarr.SameJSON([]byte(got), []byte(want)) != (j == 0) || !zarr.SameJSON([]byte(below), []byte(want)) {
-				t.Errorf("%s, %d: %s\nand %s", member, j, got, below)
+				t.Errorf("%s, change %d: unexpected documents %s\nand %s", member, j, got, below)
 			}
 			all, err := zarr.ParseInline(zarr.Docs{"zarr.json": []byte(got)})
 			if want := []int{0, 4, 0}[j]; j > 0 && (len(all) != want || err != nil) {
-				t.Errorf("%s, %d: %d nodes, %v", member, j, len(all), err)
+				t.Errorf("%s, change %d: unexpected number of nodes %d, %v", member, j, len(all), err)
 			}
 		}
 	}
@@ -324,7 +324,7 @@ func TestV3InlineLimits(t *testing.T) {
 		case !errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), `"/zarr.json"`):
 			t.Errorf("%s: want ErrLimit for /zarr.json, got %v", c.name, err)
 		case stored(t, ds, "zarr.json") != strings.ReplaceAll(c.root, " ", "") || strings.Contains(stored(t, ds, "b/zarr.json"), "note"):
-			t.Errorf("%s: it was written", c.name)
+			t.Errorf("%s: a document was written", c.name)
 		default:
 			if err := ds.RemoveConsolidated(t.Context()); err != nil {
 				t.Errorf("%s: remove: %v", c.name, err)
@@ -432,7 +432,7 @@ func TestV3BothVersions(t *testing.T) {
 	closeDataset(t, ds)
 	ds = open(t, "mem:s", o)
 	if p := ds.Problems(); len(p) > 0 || attr(t, variable(t, ds, "a").Attrs(), "note") != "n" || stored(t, ds, "both/zarr.json") != strings.ReplaceAll(objects["both/zarr.json"], " ", "") {
-		t.Errorf("problems %v, %s", p, stored(t, ds, "both/zarr.json"))
+		t.Errorf("problems %v, a missing attribute, or a changed document %s", p, stored(t, ds, "both/zarr.json"))
 	}
 }
 
@@ -533,7 +533,7 @@ func TestV3Consolidated(t *testing.T) {
 		ds := open(t, "mem:"+c.name, &with)
 		v := variable(t, ds, "a")
 		if has, err := ds.HasConsolidated(t.Context()); attr(t, v.Attrs(), "units") != c.units || fmt.Sprint(ds.StaleDocuments()) != c.stale || !has || err != nil {
-			t.Errorf("%s, %d: units %v, stale %v, %v", c.name, c.use, attr(t, v.Attrs(), "units"), ds.StaleDocuments(), err)
+			t.Errorf("%s, %d: unexpected units %v, stale documents %v, or error %v", c.name, c.use, attr(t, v.Attrs(), "units"), ds.StaleDocuments(), err)
 		}
 		if got := readBytes(t, v); got != "[1 2 9 9 5 6]" {
 			t.Errorf("%s: want [1 2 9 9 5 6], got %s", c.name, got)
@@ -577,7 +577,7 @@ func TestV3ShardReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := readBytes(t, b); got != "[9 9 9 9 9 9]" {
-		t.Errorf("a deleted shard: got %s", got)
+		t.Errorf("a deleted shard: want only values of 9, got %s", got)
 	}
 	if _, err := m.Put(t.Context(), "g/b/c/0", driver.Bytes("short"), &driver.PutOptions{}); err != nil {
 		t.Fatal(err)

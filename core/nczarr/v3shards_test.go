@@ -216,18 +216,19 @@ func TestShardWarning(t *testing.T) {
 	write(t, v, v.All(), make([]int8, 10))
 	write(t, v, slab(6, 4), make([]int8, 4))
 	if log.Len() > 0 {
-		t.Errorf("whole shards: %s", &log)
+		t.Errorf("whole shards: unexpected log %s", &log)
 	}
 	write(t, v, slab(2, 2), []int8{1, 2})
 	if !strings.Contains(log.String(), "cannot detect other writers") {
-		t.Errorf("a chunk of a shard: %q", &log)
+		t.Errorf("a chunk of a shard: want a warning, got %q", &log)
 	}
 	expect(t, ds, "v", []int8{0, 0, 1, 2, 0, 0, 0, 0, 0, 0})
 	closeDataset(t, ds)
 }
 
-// TestShardConflict checks that what another writer stores in a shard between its read
-// and its put is kept, and that a reader whose index is outdated reads it again.
+// TestShardConflict checks that chunks that another writer stores in a shard between
+// its read and its put are kept, and that a reader whose index is outdated reads it
+// again.
 func TestShardConflict(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -276,7 +277,7 @@ func TestReadBesideShardWrites(t *testing.T) {
 	wrapped.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
 	got, err := nczarr.Get[int8](t.Context(), variable(t, open(t, "mem:s", &wrapped), "v"), slab(3, 1))
 	if err != nil || got[0] != 8 || counts.gets.Load() != 10 {
-		t.Errorf("got %v, %v after %d gets", got, err, counts.gets.Load())
+		t.Errorf("want 8 after 10 gets, got %v, %v after %d gets", got, err, counts.gets.Load())
 	}
 	closeDataset(t, ds)
 }
@@ -303,13 +304,13 @@ func TestLeftoversInShards(t *testing.T) {
 		return fmt.Sprint(info.Size, keysOf(t, ds))
 	}
 	if got := chunks(); got != "58 [.nczgrowing v/c/0 v/c/1 v/c/2 v/zarr.json zarr.json]" {
-		t.Errorf("before: %s", got)
+		t.Errorf("before ClearGrowth: unexpected shard length and keys %s", got)
 	}
 	if err := ds.ClearGrowth(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := chunks(); got != "54 [v/c/0 v/c/1 v/zarr.json zarr.json]" {
-		t.Errorf("after: %s", got)
+		t.Errorf("after ClearGrowth: unexpected shard length and keys %s", got)
 	}
 	expect(t, ds, "v", []int8{1, 2, 3, 4, 5, 6, 7})
 }
@@ -332,7 +333,7 @@ func TestShardsGrow(t *testing.T) {
 	closeDataset(t, ds)
 	expect(t, open(t, "mem:s", o), "v", want)
 	if got := strings.Join(keysOf(t, open(t, "mem:s", o)), " "); got != "v/c/0 v/c/1 v/c/2 v/zarr.json zarr.json" {
-		t.Errorf("keys %s", got)
+		t.Errorf("unexpected keys %s", got)
 	}
 }
 

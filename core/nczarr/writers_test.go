@@ -107,10 +107,10 @@ func TestTwoThatChangeMetadata(t *testing.T) {
 		_ = b.Abort(t.Context())
 		ds := open(t, url, o)
 		if got := attr(t, ds.Root().Attrs(), "title"); got != "of a" {
-			t.Errorf("%s: title is %v", what, got)
+			t.Errorf("%s: want the title of the first writer, got %v", what, got)
 		}
 		if got := attr(t, variable(t, ds, "u").Attrs(), "units"); got != "m" {
-			t.Errorf("%s: units is %v", what, got)
+			t.Errorf("%s: want units m, got %v", what, got)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestTwoThatChangeOtherDocuments(t *testing.T) {
 		closeDataset(t, b)
 		ds := open(t, url, o)
 		if u, w := attr(t, variable(t, ds, "u").Attrs(), "units"), attr(t, variable(t, ds, "w").Attrs(), "units"); u != "m" || w != "s" {
-			t.Errorf("%s: units are %v and %v", what, u, w)
+			t.Errorf("%s: want units m and s, got %v and %v", what, u, w)
 		}
 	})
 }
@@ -151,7 +151,7 @@ func TestConsolidatedMeanwhile(t *testing.T) {
 		closeDataset(t, b)
 		setText(t, variable(t, a, "u").SetAttr, "units", "m")
 		if err := a.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), ".zmetadata") {
-			t.Errorf("%s: made: want ErrConflict, got %v", what, err)
+			t.Errorf("%s: after the addition: want ErrConflict, got %v", what, err)
 		}
 		_ = a.Abort(t.Context())
 		a, b = update(t, url, o), update(t, url, o)
@@ -166,7 +166,7 @@ func TestConsolidatedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if there, err := m.Exists(t.Context(), ".zmetadata"); err != nil || there {
-			t.Errorf("%s: removed: %t, %v", what, there, err)
+			t.Errorf("%s: after the removal: .zmetadata exists: %t, %v", what, there, err)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestConditionsRefused(t *testing.T) {
 			setText(t, ds.Root().SetAttr, "title", text)
 			closeDataset(t, ds)
 			if got := attr(t, variable(t, open(t, url, o), "u").Attrs(), "units"); got != text {
-				t.Errorf("%s: units is %v", what, got)
+				t.Errorf("%s: unexpected units %v", what, got)
 			}
 		}
 	})
