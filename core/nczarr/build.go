@@ -242,7 +242,7 @@ func (l *loader) byName(v *Var) []*Dim {
 			v.group.dims.add(d)
 		}
 		if d == nil || d.len != n {
-			l.ds.log.Warn("dimension name ignored: it is invalid or in use with another length", "path", v.Path(), "name", name, "length", n)
+			l.ds.log.Warn("a dimension name is ignored because it is invalid or in use with another length", "path", v.Path(), "name", name, "length", n)
 			d = l.anonymousDim(n)
 		}
 		dims[i] = d

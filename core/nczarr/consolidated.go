@@ -77,7 +77,7 @@ func (l *loader) inline(root zarr.Docs) error {
 	}
 	all, err := zarr.ParseInline(root)
 	if damaged(err) && l.ds.opts.UseConsolidated == ConsolidatedAuto {
-		l.ds.log.Warn("consolidated metadata is damaged, reading the individual documents", "key", zarr.V3Doc, "error", err)
+		l.ds.log.Warn("consolidated metadata is damaged; reading the individual documents", "key", zarr.V3Doc, "error", err)
 		return nil
 	}
 	if all != nil {
@@ -95,7 +95,7 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 	}
 	if all == nil {
 		if l.ds.loc.Consolidated {
-			l.ds.log.Warn("no consolidated metadata, reading the individual documents", "key", zarr.ConsolidatedDoc)
+			l.ds.log.Warn("consolidated metadata is missing; reading the individual documents", "key", zarr.ConsolidatedDoc)
 		}
 		return nil, nil
 	}
@@ -107,7 +107,7 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 			return nil, err
 		}
 		if keys := differing("", all[""], single); len(single) > 0 && len(keys) > 0 {
-			l.ds.log.Warn("consolidated metadata is stale, reading the individual documents", "key", zarr.ConsolidatedDoc, "differs", keys[0])
+			l.ds.log.Warn("consolidated metadata is stale; reading the individual documents", "key", zarr.ConsolidatedDoc, "differs", keys[0])
 			return nil, nil
 		}
 	}

@@ -182,7 +182,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 		return ofVar(v, err)
 	}
 	if len(dropped) > 0 {
-		dst.ds.log.Warn("left out codecs that require another element type", "path", v.Path(), "codecs", strings.Join(dropped, ","), "type", made.meta.DType.String())
+		dst.ds.log.Warn("the copy omits codecs that require another element type", "path", v.Path(), "codecs", strings.Join(dropped, ","), "type", made.meta.DType.String())
 	}
 	c.pairs = append(c.pairs, pair{made, v, spec.Quantize, recode})
 	c.total += chunk.All(v.Shape()).Len() * v.elemBytes()

@@ -133,7 +133,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	if asked {
 		docs, err := l.consolidatedRoot(ctx, true)
 		if damaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {
-			ds.log.Warn("consolidated metadata is damaged, reading the individual documents", "key", zarr.ConsolidatedDoc, "error", err)
+			ds.log.Warn("consolidated metadata is damaged; reading the individual documents", "key", zarr.ConsolidatedDoc, "error", err)
 			err = nil
 		}
 		if docs != nil || err != nil {
@@ -554,9 +554,9 @@ func (l *loader) dropEmpty(g *Group) {
 		switch {
 		case !sub.implicit:
 		case len(sub.groups.list)+len(sub.vars.list)+len(sub.omitted) > 0:
-			l.ds.log.Warn("treated as a group without "+l.ds.layout.GroupDoc()+" because it contains groups or arrays; zarr-python does not list it", "path", sub.Path())
+			l.ds.log.Warn("the directory is treated as a group without "+l.ds.layout.GroupDoc()+" because it contains groups or arrays; zarr-python does not list it", "path", sub.Path())
 		case len(sub.attrs) > 0:
-			l.ds.log.Warn("left out: it has attributes (.zattrs) but is neither an array (.zarray) nor a group (.zgroup)", "path", sub.Path())
+			l.ds.log.Warn("the directory is left out: it has attributes (.zattrs) but is neither an array (.zarray) nor a group (.zgroup)", "path", sub.Path())
 			continue
 		default:
 			continue

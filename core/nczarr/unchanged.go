@@ -314,7 +314,7 @@ func (d *Dataset) sameInline(ctx context.Context) error {
 func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
 	err := d.compare(ctx, keys)
 	if ncerr.KindOf(err) == ncerr.ErrConflict {
-		err = ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced after it was opened: its metadata was not written, and values written since may be in the new dataset: reopen it")
+		err = ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced after it was opened; its metadata was not written, and values written since then may be in the new dataset: reopen it")
 	}
 	return err
 }
@@ -392,7 +392,7 @@ func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap
 }
 
 func errChangedDoc() error {
-	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has changed it since this process read it, so it was not written: reopen the dataset and repeat the changes")
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has changed the document, so the changes of this process were not written: reopen the dataset and repeat them")
 }
 
 func (d *documents) anchored() (key string, turns int) {
@@ -515,5 +515,5 @@ func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	case now.Version == was.Version && (was.ModTime.IsZero() || now.ModTime.Equal(was.ModTime)): // a put does not return a time
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read: the values may come from two datasets, and chunks that were not found may exist: reopen it")
+	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read; the values may be from two datasets, and chunks that were not found may exist: reopen it")
 }

@@ -160,6 +160,6 @@ func (l *loader) noteUnlisted(g *Group) {
 // warnUnlisted warns about the nodes that noteUnlisted recorded.
 func (l *loader) warnUnlisted() {
 	if len(l.unseen) > 0 {
-		l.ds.log.Warn("ignored because NCZarr's lists of arrays and groups do not name it; mode=zarr shows it", "path", l.unseen[0], "nodes", len(l.unseen))
+		l.ds.log.Warn("a group or variable is ignored because it is not in NCZarr's lists; mode=zarr shows it", "path", l.unseen[0], "nodes", len(l.unseen))
 	}
 }

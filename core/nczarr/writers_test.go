@@ -101,7 +101,7 @@ func TestTwoThatChangeMetadata(t *testing.T) {
 		closeDataset(t, a)
 		setText(t, b.Root().SetAttr, "history", "of b")
 		err := b.Flush(t.Context())
-		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process has changed it") {
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process has changed the document") {
 			t.Errorf("%s: want ErrConflict, got %v", what, err)
 		}
 		_ = b.Abort(t.Context())
