@@ -346,7 +346,7 @@ func (s search) momentReader(c *Var) (wanted []point, read func(context.Context,
 			ok = err == nil
 		}
 		if !ok {
-			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v: the value is not a date in the calendar of %q, %s; valid forms are 2000-01-31 and 2000-01-31 12:00", s, c.Path(), epoch.Calendar())
+			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v: the value is not a date in the calendar of %q, %s; use a form like 2000-01-31 or 2000-01-31 12:00", s, c.Path(), epoch.Calendar())
 		}
 		wanted = append(wanted, moment(d))
 	}

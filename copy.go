@@ -33,7 +33,7 @@ type CopyOptions struct {
 // nil. Copy uses about 64 MiB of memory for data. After an error the copy is
 // incomplete.
 //
-// If the encoding of a variable does not change, its chunks are copied as stored. They
+// Chunks whose encoding does not change are copied as stored, except in shards. They
 // are decoded once, to check them.
 //
 // Errors: those of [Group.DefineVar], [Read] and [Write], and [ErrConflict] if the

@@ -17,8 +17,8 @@ type Dataset struct {
 }
 
 // Open opens an existing dataset. url is a path ("ocean.zarr", "ocean.zip") or a URL
-// ("https://host/ocean.zarr", "s3://bucket/key"). It may also name a group inside a
-// dataset. If the metadata can be read both as Zarr and as NCZarr, "#mode=zarr" or
+// ("https://host/ocean.zarr", "s3://bucket/key"). It may also be that of a group inside
+// a dataset. If the metadata can be read both as Zarr and as NCZarr, "#mode=zarr" or
 // "#mode=nczarr" at the end of the URL selects one. Open reads no array data.
 //
 // Errors: [ErrNoDataset] if nothing exists at url, [ErrNotZarr] if something other than
@@ -37,8 +37,8 @@ func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	return newDataset(ds, during("open", ncurl.Masked(url), err))
 }
 
-// Create makes a new dataset and opens it for writing. url is as in [Open]; a name that
-// ends in .zip makes a zip archive. Readers do not see the dataset before the first
+// Create creates a dataset and opens it for writing. url is as in [Open]. If it ends in
+// .zip, the dataset is a zip archive. Readers do not see the dataset before the first
 // Flush or Close. A program that dies before then leaves no dataset behind.
 //
 // Errors: [ErrExists] if a dataset (see [Replace]) or something else (see [Force])
@@ -94,7 +94,7 @@ func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 
 // Close stores everything written so far and releases the dataset, even if it fails.
 // Written data is complete only if Close returns nil. If Close fails, it removes a
-// dataset that [Create] made and that was never flushed, as [Dataset.Abort] does.
+// dataset that [Create] created and that was never flushed, as [Dataset.Abort] does.
 // Errors are those of [Dataset.Flush]. See also [Dataset.Finish].
 func (d *Dataset) Close(ctx context.Context) error {
 	d.ended = true
@@ -106,7 +106,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 }
 
 // Abort releases the dataset without storing metadata. It removes a dataset that
-// [Create] made and that was never flushed. An existing dataset that this one was to
+// [Create] created and that was never flushed. An existing dataset that this one was to
 // replace remains. In a dataset opened with [Writable], chunks that are already stored
 // remain: overwritten values cannot be restored.
 func (d *Dataset) Abort(ctx context.Context) error {

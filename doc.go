@@ -42,7 +42,7 @@
 // Written data is complete in the store when [Dataset.Close] returns nil. The deferred
 // call of [Dataset.Finish] above closes the dataset if the function succeeds and aborts
 // it if the function fails. It assigns an error of Close to err. Aborting removes a
-// dataset that [Create] made and that was never flushed. In a dataset opened with
+// dataset that [Create] created and that was never flushed. In a dataset opened with
 // [Writable], chunks that are already stored remain, including overwritten ones.
 //
 // # Errors
@@ -62,6 +62,6 @@
 //
 // Storage drivers and codecs run in this process. The package starts no plugins, and
 // reads no configuration files and no environment variables other than those of HTTP
-// and S3. A program that wants the settings and plugins of nczctl uses core/session.
-// For plugins alone, it uses core/plugin/host. See [WithOptions].
+// and S3. A program that needs the settings and plugins of nczctl uses core/session. A
+// program that needs only plugins uses core/plugin/host. See [WithOptions].
 package nczarr

@@ -27,7 +27,7 @@ const (
 	ErrNotZarr     = ncerr.ErrNotZarr     // not a dataset, or a malformed document
 	ErrBadURL      = ncerr.ErrBadURL      // malformed location
 	ErrMetadata    = ncerr.ErrMetadata    // inconsistent metadata documents
-	ErrExists      = ncerr.ErrExists      // something already exists where a dataset is to be made
+	ErrExists      = ncerr.ErrExists      // something already exists where a dataset is to be created
 	ErrNameInUse   = ncerr.ErrNameInUse   // the name is already in use
 	ErrBadName     = ncerr.ErrBadName     // invalid name
 	ErrNoGroup     = ncerr.ErrNoGroup     // no such group

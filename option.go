@@ -101,7 +101,7 @@ func Replace() Option {
 	}
 }
 
-// Force lets [Create] make a dataset inside another dataset, or replace a directory
+// Force lets [Create] create a dataset inside another dataset, or replace a directory
 // that contains something else. The content of the directory is deleted. By default,
 // Create fails.
 func Force() Option {
@@ -124,7 +124,7 @@ func PureZarr() Option {
 }
 
 // Consolidated makes [Create] also write consolidated metadata, so that readers on a
-// network open the dataset with one request. By default, it does not.
+// network open the dataset with one request. By default, Create does not write it.
 func Consolidated() Option {
 	return func(c *config) error {
 		c.CreateOptions.Consolidated, c.creates = true, "Consolidated"

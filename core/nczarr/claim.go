@@ -186,7 +186,8 @@ func (d *Dataset) nameNodes(ctx context.Context) error {
 	return nil
 }
 
-// nameVar calls nameNodes before chunks of v are written, unless the claim names v.
+// nameVar calls nameNodes before chunks of v are written, unless the claim already
+// lists v.
 func (d *Dataset) nameVar(ctx context.Context, v *Var) error {
 	d.newClaim.mu.Lock()
 	_, named := d.newClaim.nodes[strings.TrimSuffix(v.key(), "/")]
@@ -277,8 +278,8 @@ func (d *Dataset) releaseClaim(ctx context.Context) error {
 	return err
 }
 
-// FindClaim returns the claim on the location that url names, or nil if it has none.
-// Only stores without rename have claims.
+// FindClaim returns the claim on the location of url, or nil if no claim exists. Only
+// stores without rename have claims.
 func FindClaim(ctx context.Context, url string, o *Options) (*Claim, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil || local(loc) {

@@ -231,7 +231,7 @@ func inStore(ctx context.Context, m *zmap.Map) func(key string, limit int64) ([]
 }
 
 // warnOfNames warns if an archive that is to be written has other hard links. Each
-// write makes a new file, and the other links keep the old one.
+// write creates a new file, and the other links still refer to the old one.
 func warnOfNames(loc *ncurl.Location, opts Options) {
 	if loc.Driver != ncurl.DriverZip {
 		return

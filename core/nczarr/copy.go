@@ -49,8 +49,8 @@ type CopyOptions struct {
 
 // Copy copies everything below src into dst, which is usually the root of a new
 // dataset: dimensions, attributes, groups, variables and values. It converts what the
-// format of dst cannot represent, such as unlimited dimensions in pure Zarr. If the
-// encoding of a variable does not change, its chunks are copied as stored. They are
+// format of dst cannot represent, such as unlimited dimensions in pure Zarr. Chunks
+// whose encoding does not change are copied as stored, except in shards. They are
 // decoded once, to check them. Copy reads one part of a variable while it writes
 // another. After an error the copy is incomplete and the caller should abort dst. Copy
 // also fails if the source was replaced in the meantime (see [Dataset.CheckUnchanged]).
@@ -189,8 +189,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	return nil
 }
 
-// ofVar adds the path of v to an error about opening a codec, which does not name the
-// variable.
+// ofVar adds the path of v to an error of opening a codec, which does not contain it.
 func ofVar(v *Var, err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Op == "open codec" {

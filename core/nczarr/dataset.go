@@ -185,9 +185,9 @@ func (d *Dataset) Close(ctx context.Context) error {
 	return swap.commit(ctx)
 }
 
-// Abort releases the dataset without flushing. It removes a dataset that was made by
-// Create and never flushed, so that no partial dataset remains. It always removes a
-// dataset that was to replace another one.
+// Abort releases the dataset without flushing. It removes a dataset that was created
+// and never flushed, so that no partial dataset remains. It always removes a dataset
+// that was to replace another one.
 func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.newClaim.hold.Release()
 	d.closeVars()

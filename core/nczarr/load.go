@@ -44,7 +44,7 @@ type node struct {
 	docs   zarr.Docs
 	err    error
 	isArr  bool // listed as an array
-	listed bool // named in the parent's list
+	listed bool // contained in the parent's lists
 	// implicit is set for a node without documents. It is a group if groups or arrays
 	// exist below it.
 	implicit bool
@@ -155,8 +155,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	return docs, nil
 }
 
-// notZarr returns an error that names the documents that are missing and the objects
-// that exist instead.
+// notZarr returns an error that lists the missing documents and the existing objects.
 func (l *loader) notZarr(ctx context.Context) error {
 	ds := l.ds
 	looked := strings.Join(zarr.DatasetDocs(), " ")

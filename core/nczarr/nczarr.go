@@ -37,9 +37,9 @@ type Registry interface {
 	// Filter returns a provider of the codec with the given id, or ncerr.ErrNoFilter
 	// with a message that says how to add it.
 	Filter(id string) (codecdriver.Provider, error)
-	// Filters describes the codecs that Filter finds, as far as they are known: a
-	// plugin that has not been started yet is known by name only. If two codecs share a
-	// name or an HDF5 number, the first one is used.
+	// Filters describes the codecs that Filter finds. For a plugin that has not been
+	// started yet, a description contains only names. If two codecs share a name or an
+	// HDF5 number, the first one is used.
 	Filters() []codecdriver.Description
 }
 

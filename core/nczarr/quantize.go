@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Quantization returns how values are rounded when they are written. The attribute that
-// [dtype.QuantizeMode.Attr] names determines it; DefineVar adds the attribute if the
+// Quantization returns how values are rounded when they are written. It is stored in
+// the attribute with the name [dtype.QuantizeMode.Attr], which DefineVar adds if the
 // spec has a quantization. The zero Quantization means no rounding.
 //
 // Source: netcdf-c libnczarr/zvar.c, NCZ_ensure_quantizer.

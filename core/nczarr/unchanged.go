@@ -260,9 +260,10 @@ func (d *Dataset) beforeFlush(ctx context.Context) error {
 	return err
 }
 
-// sameConsolidated verifies, before documents are written, that this process knows the
-// current content of consolidated metadata, which repeats all documents: a writer of
-// any document also writes it. If it was removed, it is not written again.
+// sameConsolidated verifies, before documents are written, that no other process has
+// changed the consolidated metadata since this process read or wrote it. Every writer
+// of a document also updates its copy there. If consolidated metadata was removed, it
+// is not written again.
 func (d *Dataset) sameConsolidated(ctx context.Context) error {
 	if d.layout.Inline() {
 		return d.sameInline(ctx)
