@@ -254,8 +254,8 @@ func (p point) distance(o point) float64 {
 	return apart + (p.rest - o.rest)
 }
 
-// inside reports whether whole is exact. It is not if the number of units is outside
-// the range of int64.
+// inside reports whether whole and over are exact, because the number is in the range
+// of int64 or uint64.
 func (p point) inside() bool { return p.day || math.Abs(p.rest) < 1<<63 }
 
 // rough returns p as an approximate float64.

@@ -303,8 +303,8 @@ func TestMakingBelowAHeldDirectory(t *testing.T) {
 	closeDataset(t, create(t, filepath.Join(dir, "in"), o))
 }
 
-// With Force and NoClobber, Create deletes only what is not a dataset. It keeps a
-// dataset that appears while the new one is created.
+// With Force and NoClobber, Create deletes existing contents unless they are a dataset.
+// It keeps a dataset that appears while the new one is created.
 func TestForceKeepsADataset(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()

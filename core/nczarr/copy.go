@@ -264,7 +264,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 
 // portableCodecs returns the codecs that fit a copy of v with the corresponding netCDF
 // element type, and the ids of those that do not: they require another element type and
-// would misinterpret the bytes. Both omit the object codec, which belongs to the
+// would misinterpret the bytes. Both lists omit the object codec, which belongs to the
 // element type.
 func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	t, _ := v.stored()

@@ -26,7 +26,7 @@ import (
 // reappear when the dimension grows again. Only the user can know that the process is
 // dead: see [Dataset.ClearGrowth].
 
-// maxMark is the maximum number of bytes of a mark that are read.
+// maxMark is the maximum size of a mark in bytes.
 const maxMark = 64 << 10
 
 // GrowthMark describes the writer that is extending a dimension.
@@ -55,7 +55,7 @@ type growth struct {
 	begun  bool          // markGrowth has succeeded
 	marked string        // Writer of this process's mark in the store; empty if none
 	torn   bool          // a write failed and may have left chunks behind
-	sure   map[*Var]bool // variables that other writers are known not to have extended
+	sure   map[*Var]bool // variables for which checkNotExtended has succeeded
 	active int           // writes in progress
 }
 

@@ -227,8 +227,8 @@ func TestLimits(t *testing.T) {
 	expect(t, ds, "ok", []int32{7})
 }
 
-// A variable whose document the store refuses is left out. A store failure that may be
-// temporary fails the whole Open.
+// A variable is left out if the store refuses to return its document. A store failure
+// that may be temporary fails the whole Open.
 func TestRefusedDocument(t *testing.T) {
 	t.Parallel()
 	for kind, whole := range map[ncerr.Kind]bool{ncerr.ErrPermission: false, ncerr.ErrCorrupt: false, ncerr.ErrIO: true, ncerr.ErrPlugin: true} {
@@ -385,7 +385,7 @@ func TestBools(t *testing.T) {
 }
 
 // The limits on the elements of a chunk and on the keys of a listing are enforced, and
-// the errors name them.
+// the errors include them.
 func TestCountsAreLimited(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -228,7 +228,7 @@ func TestCopyOfDamagedChunks(t *testing.T) {
 	}
 }
 
-// A copy moves chunks from every Location, and encodes those with a filter mask.
+// A copy moves chunks in every kind of Location, and encodes those with a filter mask.
 func TestCopyOfLocations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -227,8 +227,8 @@ func TestSeparatorNotKnown(t *testing.T) {
 	told(t, "read", err, `it should be '/'`)
 }
 
-// told checks that err is nil if want is "", and a metadata error that contains want
-// otherwise.
+// told checks that err is nil if want is "", and otherwise that it is a metadata error
+// that contains want.
 func told(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), want)) {

@@ -223,7 +223,7 @@ func (s *sibling) commit(ctx context.Context) error {
 	return nil
 }
 
-// begin examines the contents to be replaced once more and claims the location.
+// begin examines the contents to be replaced again and claims the location.
 func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	c, err := storeContents(ctx, m, s.opts.Limits)
 	if err != nil {

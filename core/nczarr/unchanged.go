@@ -27,9 +27,9 @@ import (
 // version alone is not sufficient, because most of these documents have the same bytes
 // in all datasets.
 
-// documents records the version and time of documents. For every dataset these are the
-// documents that show whether the dataset or an array has been replaced: those of the
-// root and .zarray. For a dataset that is open for writing, they are all documents.
+// documents records the version and time of documents. It always records the documents
+// that show whether the dataset or an array has been replaced: those of the root and of
+// arrays. If the dataset is open for writing, it records all documents.
 type documents struct {
 	mu     sync.Mutex
 	all    bool // record all documents

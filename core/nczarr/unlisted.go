@@ -57,8 +57,8 @@ func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// unnamed returns those of the names that may be names of nodes but are not in the
-// lists of g.
+// unnamed returns those of the names that may belong to nodes but are not in the lists
+// of g.
 func (g *Group) unnamed(names []string) []string {
 	listed := make(map[string]bool, len(names))
 	for _, name := range slices.Concat(g.meta.Arrays, g.meta.Groups) {

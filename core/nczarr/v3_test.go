@@ -209,8 +209,8 @@ func TestV3InlineIsKept(t *testing.T) {
 	current("mem:s", 6)
 }
 
-// TestV3InlineOfTheUnknown checks that the entries of unreadable nodes and of nodes
-// below them stay in consolidated metadata, and so do its other members.
+// TestV3InlineOfTheUnknown checks that consolidated metadata preserves the entries of
+// unreadable nodes and of nodes below them, and its other members.
 func TestV3InlineOfTheUnknown(t *testing.T) {
 	t.Parallel()
 	o := memory()

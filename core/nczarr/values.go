@@ -46,10 +46,10 @@ func (v *Var) elemBytes() int64 {
 	return int64(v.meta.DType.Size)
 }
 
-// checkObject fails for arrays of objects whose first codec is not for text or byte
-// objects. opened is set if the chain has been opened. Before that, checkObject accepts
-// a codec without a description, because a plugin that has not been started may provide
-// it.
+// checkObject fails for arrays of objects whose first codec does not encode text or
+// byte objects. opened is set if the chain has been opened. Before that, checkObject
+// accepts a codec without a description, because a plugin that has not been started may
+// provide it.
 func checkObject(codecs codec.Catalog, path string, meta *zarr.Array, opened bool) error {
 	refuse := func(format string, args ...any) error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "objects (dtype %q) %s", meta.DType, fmt.Sprintf(format, args...))

@@ -91,7 +91,7 @@ func TestTwoThatAppend(t *testing.T) {
 }
 
 // A document that another writer has changed is not overwritten. Other documents are
-// written, and the error names the changed one.
+// written, and the error contains the key of the changed one.
 func TestTwoThatChangeMetadata(t *testing.T) {
 	t.Parallel()
 	together(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
