@@ -11,7 +11,7 @@
 //
 // Only the outermost kind of an error counts. errors.Is does not see the kinds
 // of its causes, so a dataset that is damaged because an object is missing does
-// not match ErrNotFound. [KindOf] returns the same kind.
+// not match ErrNotFound. [KindOf] returns the outermost kind.
 //
 // Every other package of the module may import ncerr. It imports only the
 // standard library.
@@ -58,9 +58,9 @@ func Errorf(kind Kind, op, key, format string, args ...any) *Error {
 	return New(kind, op, key, fmt.Errorf(format, args...))
 }
 
-// Wrap adds an operation and a key to err. An error with a kind keeps that kind, and
-// other errors become [ErrIO]. Wrap returns nil, the caller's own context errors and an
-// *Error that already names a key unchanged.
+// Wrap adds an operation and a key to err. An error with a kind keeps that kind; other
+// errors become [ErrIO]. Wrap returns nil, context errors (see [IsContext]) and an *Error
+// that already has a key unchanged.
 func Wrap(op, key string, err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 { // the result of errors.Join for one error
 		if e, ok := joined.Unwrap()[0].(*Error); ok && e.Op == op { //nolint:errorlint // only the element itself is compared, not its chain
@@ -94,7 +94,7 @@ func Wrap(op, key string, err error) error {
 
 // Error returns `op "key": meaning: cause`, without the parts that are empty. In a
 // chain of errors of one kind the meaning appears once, at the innermost of them.
-// An operation that wraps itself appears once.
+// If an error and its direct cause have the same operation, it appears once.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -132,10 +132,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is e's kind, or the standard library's name for it.
+// Is reports whether target is e's kind or the standard library's sentinel for that kind.
 func (e *Error) Is(target error) bool { return e.Kind.Is(target) }
 
-// Unwrap returns the cause without its kind, because the kind of e counts.
+// Unwrap returns the cause, wrapped so that errors.Is and errors.As ignore its kinds.
 func (e *Error) Unwrap() error {
 	if e.Err == nil {
 		return nil
@@ -143,11 +143,11 @@ func (e *Error) Unwrap() error {
 	return cause{e.Err}
 }
 
-// cause is an error without a kind.
+// cause wraps an error and hides its kinds from errors.Is and errors.As.
 type cause struct{ error }
 
 // Is reports whether target is in the chain of the cause. It returns false for kinds
-// and for the standard library's names of kinds.
+// and for the standard library's sentinels for kinds.
 func (c cause) Is(target error) bool {
 	if _, ok := target.(Kind); ok { // compared by value
 		return false
@@ -197,7 +197,7 @@ func KindOf(err error) Kind {
 }
 
 // Retry reports whether err's outermost *Error is retryable, and returns the delay that
-// the server requested.
+// the server requested. For an error without an *Error it returns false and zero.
 func Retry(err error) (retryable bool, after time.Duration) {
 	var e *Error
 	if errors.As(err, &e) {

@@ -29,7 +29,7 @@ func TestTableIsWholeAndInOrder(t *testing.T) {
 		names[r.Name] = true
 	}
 	if ncerr.ErrOther.Name() != "ErrOther" || !ncerr.ErrOther.Known() {
-		t.Error("the last kind has no row")
+		t.Error("ErrOther, the last kind, has no row")
 	}
 }
 
@@ -138,7 +138,7 @@ func TestWrap(t *testing.T) {
 			t.Errorf("%s: want %s (%v), got %s (%v)", c.name, c.want, c.kind, got, ncerr.KindOf(got))
 		}
 		if !errors.Is(got, c.err) && ncerr.KindOf(c.err) == ncerr.ErrIO {
-			t.Errorf("%s: the cause is lost", c.name)
+			t.Errorf("%s: the result does not wrap its cause", c.name)
 		}
 	}
 	for _, same := range []error{nil, context.Canceled, context.DeadlineExceeded} {
@@ -158,7 +158,7 @@ func TestRetrySurvivesWrapping(t *testing.T) {
 		}
 	}
 	if ok, _ := ncerr.Retry(io.EOF); ok {
-		t.Error("a raw error is retryable")
+		t.Error("Retry(io.EOF) returned true")
 	}
 }
 
