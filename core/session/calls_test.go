@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// TestCallsOfACopy checks that writing a chunk, whole or in part, takes no more calls
-// to the processes of drivers and filters than reading it.
+// TestCallsOfACopy checks that one call to the process of a driver or filter reads,
+// writes, encodes or decodes a batch of 64 chunks.
 func TestCallsOfACopy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -23,8 +23,8 @@ func TestCallsOfACopy(t *testing.T) {
 	for who := range many {
 		grown[who] = many[who] - few[who]
 	}
-	// 64 chunks are a batch. The copy does not encode them. Chunks written in part are read first, and all are read at
-	// the end.
+	// 256 chunks are four batches. The copy does not encode chunks. writeParts reads each chunk before writing a part
+	// of it, and reads all chunks at the end.
 	want := map[string]int64{"read": 4, "write": 4, "filters": 4, "part, write": 12, "part, filters": 12}
 	for who, most := range want {
 		if grown[who] > most || many[who] == 0 {

@@ -7,15 +7,15 @@
 //	defer s.Close()
 //	ds, err := nczarr.Open(ctx, url, s.Options())
 //
-// Open is the function of core/nczarr. The package at the root of the module accepts
-// the same options with WithOptions.
+// Here nczarr is the package core/nczarr. The root package of the module accepts the
+// same options through WithOptions.
 //
 // # Input
 //
-// [New] reads, once:
+// [New] reads once:
 //
-//   - the configuration files named by config.Files: the user's, the file of
-//     $NCZARR_CONFIG, and Options.Config;
+//   - the configuration files listed by config.Files: the user's file, $NCZARR_CONFIG and
+//     Options.Config;
 //   - the lock file that pins plugins, see config.Config.LockPath;
 //   - the rc files of netCDF and the AWS files, which affect the meaning of URLs. They
 //     are shared with other programs: a problem in them is passed to Options.Warn
@@ -31,7 +31,7 @@
 // configuration files, and these override the defaults of config.Keys. A later
 // configuration file overrides an earlier one key by key. Options.PluginDirs are
 // searched before plugins.dirs. Options.AllowUnpinned and Options.RequireSandbox can
-// only turn on what the files leave off.
+// turn a setting on but not off.
 //
 // # Where drivers and filters run
 //
@@ -39,15 +39,15 @@
 // program calls [Main] first and passes the result as Options.Self. On Linux, separate
 // processes are then the default. Otherwise the default is to run the drivers and filters
 // of drivers/builtin and filters/builtin in the process of the program, without external
-// plugins. Isolation "process" then makes opening a dataset with a built-in driver fail.
+// plugins. In such a program, isolation "process" disables the built-in drivers.
 //
 // # Errors
 //
-// ncerr.ErrInvalid means a bad value in a configuration file, a malformed lock file, or
-// an unknown isolation. If a file is the cause, the error names the file, the line and
-// the key. A configuration file that is too large is ncerr.ErrLimit. A configuration file
-// that cannot be read is ncerr.ErrPermission or ncerr.ErrIO. A log file or lock file that
-// cannot be opened is an *fs.PathError.
+// The error of New is of kind ncerr.ErrInvalid for a bad value in a configuration file, a
+// malformed lock file, or an unknown isolation. The error for a bad value contains the
+// file, the line and the key. The kind is ncerr.ErrLimit for a configuration file that is
+// too large, and ncerr.ErrPermission or ncerr.ErrIO for one that cannot be read. If a log
+// file or lock file cannot be opened, the error is an *fs.PathError.
 //
 // The package uses core/config, core/plugin/host and core/nczarr. No other package of
 // core imports it.

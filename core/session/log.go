@@ -14,11 +14,11 @@ import (
 // logFileVar is the environment variable overridden by Options.LogFile.
 const logFileVar = "NCZARR_LOG_FILE"
 
-// startLog starts the log if Options.Trace, Options.LogFile, the fragment key log,
-// NCLOGGING or NCTRACING turns it on. A URL cannot name the log file, because a URL may
+// startLog starts the log if Options.Trace, Options.LogFile, the fragment key log or an
+// environment variable turns it on. A URL cannot name the log file, because a URL may
 // come from an untrusted party.
 //
-// Source: netcdf-c nclog.c (the variables).
+// Source: netcdf-c nclog.c, for NCLOGGING and NCTRACING.
 func (s *Session) startLog(o *Options) error {
 	if s.log = o.Logger; s.log == nil {
 		s.log = slog.Default()
@@ -27,7 +27,7 @@ func (s *Session) startLog(o *Options) error {
 	name := cmp.Or(o.LogFile, s.env.Vars[logFileVar])
 	asked, named := logInFragment(o.URL)
 	if named {
-		s.warn(o, errors.New("a URL cannot name a log file: the log goes to standard error, or to the file of --log-file"))
+		s.warn(o, errors.New("a URL cannot name a log file: set --log-file, or read the log on standard error"))
 	}
 	if !on && (asked || name != "") {
 		level, on = slog.LevelInfo, true
@@ -74,8 +74,7 @@ func logInFragment(url string) (asked, named bool) {
 }
 
 // openLog opens a log file for appending. It creates a missing file with access for the
-// owner only. It accepts only a regular file and does not follow links, so that opening
-// never blocks.
+// owner only. It accepts only regular files, does not follow links and never blocks.
 func openLog(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|openFlags, 0o600)
 	if err != nil {

@@ -4,5 +4,5 @@ package session
 
 import "syscall"
 
-// openFlags are flags with which opening a link fails and opening a pipe does not block.
+// openFlags makes os.OpenFile fail for a link and return without blocking for a pipe.
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK

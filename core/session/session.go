@@ -52,13 +52,13 @@ type Options struct {
 	// Trace logs every call to drivers and plugins at slog.LevelDebug. It takes
 	// precedence over $NCTRACING, which takes precedence over $NCLOGGING.
 	Trace bool
-	// LogFile is a file to which the log is appended. A path turns the log on. The file
-	// must be a regular file and not a link. A new file is accessible to its owner only.
+	// LogFile is a file to which the log is appended. Setting it turns the log on. It must
+	// be a regular file and not a link. A new file is accessible to its owner only.
 	// Empty means $NCZARR_LOG_FILE.
 	LogFile string
 	// URL is the dataset that the program works on, if known. The key "log" in its
-	// fragment turns the log on. It cannot name a log file, because a URL may come from
-	// an untrusted party.
+	// fragment turns the log on. A file name in this key is ignored, because a URL may
+	// come from an untrusted party.
 	URL string
 	// LogOutput receives the log, one line per write, if the log is on and no file is
 	// set. nil means os.Stderr.
@@ -91,8 +91,8 @@ type Session struct {
 	cached layer.CacheStats // activity of the local cache
 }
 
-// New reads the settings and creates the host. The host starts a process when the process
-// is first needed. A nil o means the zero Options. The caller must close the Session. The
+// New reads the settings and creates the host. The host starts each process on first
+// use. A nil o means the zero Options. The caller must close the Session. The
 // package documentation lists the errors.
 func New(o *Options) (*Session, error) {
 	if o == nil {
@@ -143,7 +143,7 @@ func (s *Session) Close() error {
 // Config returns the configuration. The caller must not change it.
 func (s *Session) Config() *config.Config { return s.cfg }
 
-// Host returns the host of drivers and filters. Close closes it.
+// Host returns the host of drivers and filters. [Session.Close] closes it.
 func (s *Session) Host() *host.Host { return s.host }
 
 // HostOptions returns a copy of the options of the host, for programs that create
@@ -173,8 +173,8 @@ func (s *Session) Options() *nczarr.Options {
 		},
 		Remote: s.remote(), MergeGap: int64(s.cfg.Remote.MergeGap),
 	}
-	// Pass the defaults explicitly: the library merges in options that the format
-	// needs.
+	// The configured options are set explicitly, because nczarr.Open adds options that
+	// the format needs to them.
 	o.DriverOptions = make(map[string][]byte)
 	for name, options := range s.opts.Defaults {
 		o.DriverOptions[name] = options

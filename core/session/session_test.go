@@ -314,14 +314,14 @@ func TestCache(t *testing.T) {
 		}
 		c := s.Options().Remote.Cache
 		if c == nil || c.Dir != filepath.Join(m.dir, "home", ".config", "nczarr", "c") || c.Size != 5 || c.Stats != s.CacheStats() {
-			t.Fatalf("cache: %+v", c)
+			t.Fatalf("unexpected cache options: %+v", c)
 		}
 		return c.Identity
 	}
 	one := identity(map[string]string{"AWS_PROFILE": "one", "AWS_SECRET_ACCESS_KEY": "secret", "LANG": "C"})
 	two := identity(map[string]string{"AWS_PROFILE": "two"})
 	if again := identity(map[string]string{"AWS_PROFILE": "one"}); one == two || one != again || strings.Contains(one, "secret") {
-		t.Errorf("profiles one, two and one: %s, %s and %s", one, two, again)
+		t.Errorf("want distinct identities for profiles one and two, and the first one again, got %s, %s and %s", one, two, again)
 	}
 }
 
@@ -372,9 +372,9 @@ func TestProcesses(t *testing.T) {
 	}
 	var stats strings.Builder
 	if err := s.Stats().Print(&stats); err != nil || running() == 0 || !strings.Contains(stats.String(), "put") {
-		t.Errorf("%d processes, %v, statistics %q", running(), err, stats.String())
+		t.Errorf("want running processes and a put in the statistics, got %d processes, error %v, statistics %q", running(), err, stats.String())
 	}
 	if err := s.Close(); err != nil || running() != 0 || !strings.Contains(output.String(), "op=put") {
-		t.Errorf("after Close: %d processes, %v, log %q", running(), err, output.String())
+		t.Errorf("after Close: want no processes and a put in the log, got %d processes, error %v, log %q", running(), err, output.String())
 	}
 }
