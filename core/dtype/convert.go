@@ -23,8 +23,8 @@ const block = 256
 //
 // Errors: ErrInvalid for mismatched lengths; ErrBadType for strings to numbers, numbers
 // to strings, and complex and variable-length types; ErrConvert for a value that dst
-// cannot represent (NaN to integer, overflow, invalid code point). ErrConvert names the
-// index and value of the first such element; dst is then filled in part.
+// cannot represent (NaN to integer, overflow, invalid code point). The text of ErrConvert
+// contains the index and value of the first such element; dst is then partly filled.
 //
 // Source: netCDF-C, "Type conversion" (NC_ERANGE).
 func Decode(dst any, src []byte, t Type) error {
@@ -70,9 +70,9 @@ func Decode(dst any, src []byte, t Type) error {
 }
 
 // Encode is the reverse of [Decode]: it converts the typed slice src to stored elements
-// of type t in dst. Bool elements accept only 0 and 1. A string that is longer than
-// t.Size, or that ends in NUL, which Decode would remove, is ErrConvert. The other errors
-// are the same as for Decode.
+// of type t in dst. Bool elements accept only 0 and 1. The error is ErrConvert for a
+// string that is longer than t.Size or ends in NUL, which Decode would remove. The other
+// errors are the same as for Decode.
 func Encode(dst []byte, t Type, src any) error {
 	if b, vt, ok := View(src); ok && vt == t.WithOrder(Native) && len(b) == len(dst) {
 		copy(dst, b)

@@ -92,7 +92,7 @@ func blank(like any) any {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	for _, c := range decodeCases {
-		// An odd address takes the path for unaligned data.
+		// An odd address selects the code for unaligned data.
 		for _, shift := range []int{0, 1} {
 			buf := make([]byte, len(c.src)+shift)
 			copy(buf[shift:], c.src)
@@ -135,12 +135,12 @@ func TestDecodeLongRunsNameTheIndex(t *testing.T) {
 		}
 		err := dtype.Decode(make([]int16, len(src)), enc, ot)
 		if err == nil || !strings.Contains(err.Error(), "element 777: 70000") {
-			t.Errorf("%v: %v", ot, err)
+			t.Errorf("%v: want an error about element 777, got %v", ot, err)
 		}
 	}
 	err := dtype.Encode(make([]byte, 2000), dtype.NCShort.Type(dtype.Big), src)
 	if !errors.Is(err, ncerr.ErrConvert) || !strings.Contains(err.Error(), "element 777") {
-		t.Error(err)
+		t.Errorf("want ErrConvert about element 777, got %v", err)
 	}
 }
 

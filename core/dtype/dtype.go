@@ -17,7 +17,7 @@ import (
 // Kind is the class of an element type.
 type Kind uint8
 
-// The kinds. Wire values: append only.
+// The kinds. The values are sent to plugins: append new ones at the end.
 const (
 	Invalid   Kind = iota
 	Bool           // one byte, 0 or 1 (v2 "|b1")
@@ -38,7 +38,7 @@ const (
 // Order is the byte order of elements wider than one byte.
 type Order uint8
 
-// The byte orders. Wire values: append only.
+// The byte orders. The values are sent to plugins: append new ones at the end.
 const (
 	OrderNone Order = iota // no byte order: one-byte types, strings of bytes and raw bytes
 	Little
@@ -85,7 +85,7 @@ func (t Type) Width() int {
 	return 1
 }
 
-// NC is a netCDF external type. It has the numbers of nc_type.
+// NC is a netCDF external type. Its values are those of nc_type.
 type NC uint8
 
 // The netCDF atomic types.
@@ -118,7 +118,7 @@ func (n NC) String() string {
 // Valid reports whether n is one of the netCDF atomic types.
 func (n NC) Valid() bool { return n >= NCByte && n <= NCString }
 
-// Size returns the size of one value in bytes; 0 for NCString.
+// Size returns the size of one value in bytes. It is 0 for NCString.
 func (n NC) Size() int { return n.Type(Little).Size }
 
 // Type returns the element type in byte order o. For NCString it is String.
@@ -152,9 +152,9 @@ func (n NC) Type(o Order) Type {
 	return Type{}
 }
 
-// NC returns the netCDF type that holds elements of t without loss, or NCNone if no type
-// does. bool is ubyte, float16 is float, strings are char (one byte) or string, and
-// datetimes are int64.
+// NC returns the netCDF type that represents elements of t without loss, or NCNone if no
+// such type exists. Bool maps to ubyte, float16 to float, strings to char (Kind Char) or
+// string, and datetimes to int64.
 func (t Type) NC() NC {
 	switch t.Kind {
 	case Bool:
@@ -175,8 +175,8 @@ func (t Type) NC() NC {
 	return NCNone
 }
 
-// NCZarrNative reports whether NCZarr stores t: the numbers and char of netCDF, and
-// fixed-length strings.
+// NCZarrNative reports whether NCZarr can store t: the numbers and char of netCDF, and
+// fixed-length byte strings.
 func (t Type) NCZarrNative() bool {
 	switch t.Kind {
 	case Int, Uint, Char, Bytes:
@@ -230,7 +230,7 @@ func (t Type) String() string {
 // Parse parses the v2 (NumPy) spelling of an unstructured dtype. A missing order or "="
 // means little-endian, and so does "|" with a number wider than one byte. ">S1" returns
 // Bytes of size 1: core/zarr decides whether it is a netCDF char. "|O" returns String:
-// the object codec determines the content. Any other string is ErrBadType.
+// the object codec determines the content. For any other string the error is ErrBadType.
 //
 // Source: Zarr v2, "Data type encoding".
 func Parse(s string) (Type, error) {

@@ -81,8 +81,8 @@ func (t Type) Floats(dst []float64, src []byte) {
 	decodeNumbers(dst, src[:len(dst)*t.Size], t.stored()) // a float64 can represent every value
 }
 
-// PutFloats stores src in dst. Values are rounded to the nearest for floats and
-// truncated for integers. A bool is true for any value except 0, as in NumPy. PutFloats
+// PutFloats stores src in dst. Values are rounded to the nearest float or truncated to
+// an integer. A bool is true for any value except 0, as in NumPy. PutFloats
 // returns the index of the first value that t cannot represent (NaN in an integer, a
 // finite value out of range), or -1.
 func (t Type) PutFloats(dst []byte, src []float64) int {
@@ -203,8 +203,8 @@ func Narrow(f float64) uint32 {
 	return uint32(bits>>63)<<31 | 0xFF<<23 | payload
 }
 
-// PutFloat stores f as type t. Floats are rounded to the nearest. For integers, f is
-// truncated and clamped to the range of t; NaN becomes 0.
+// PutFloat stores f as type t. If t is a float, f is rounded to the nearest value. If t
+// is an integer, f is truncated and clamped to the range of t; NaN becomes 0.
 func (t Type) PutFloat(b []byte, f float64) {
 	switch {
 	case t.Kind == Bool && f != 0:

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// TestHalf checks all 65536 values, and rounding between neighbors.
+// TestHalf checks all finite binary16 values, rounding between neighbors, and NaNs.
 func TestHalf(t *testing.T) {
 	t.Parallel()
 	half := parse(t, "<f2")

@@ -16,7 +16,7 @@ type QuantizeMode uint8
 // constants.
 const (
 	QuantizeNone     QuantizeMode = iota
-	BitGroom                      // clear and set the last bits of values alternately; by decimal digits
+	BitGroom                      // clear or set the last bits of alternate values; precision in decimal digits
 	GranularBitRound              // round each value to the bits that its decimal digits require
 	BitRound                      // round to a number of explicit mantissa bits
 )

@@ -30,8 +30,8 @@ func aligned[T number](b []byte) ([]T, bool) {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(size)), true
 }
 
-// Ints returns s, without a copy, as a slice of the integer type of that size: []int64
-// or, on a 32-bit machine, []int32.
+// Ints returns s, without a copy, as a slice of the integer type with the size of int:
+// []int64 or, on a 32-bit machine, []int32.
 func Ints(s []int) any {
 	p := unsafe.Pointer(unsafe.SliceData(s))
 	if bits.UintSize == 32 {
@@ -41,7 +41,7 @@ func Ints(s []int) any {
 }
 
 // View returns the memory of a numeric slice as bytes, without a copy, and its element
-// type in native byte order; []uint8 has unsigned bytes. b aliases slice. ok reports
+// type in native byte order; for []uint8 it is unsigned. b aliases slice. ok reports
 // whether slice has one of the ten numeric Go types ([]int8 to []float64).
 func View(slice any) (b []byte, t Type, ok bool) {
 	switch s := slice.(type) {

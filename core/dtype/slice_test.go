@@ -64,11 +64,11 @@ func TestSlices(t *testing.T) {
 		t.Error("a type other than a typed slice was accepted")
 	}
 	if nc, ok := dtype.TypeOf("text"); !ok || nc != dtype.NCChar || dtype.Len("text") != 4 {
-		t.Error("text is not char")
+		t.Error("TypeOf or Len is wrong for a string")
 	}
 }
 
-// The values are copied from netcdf.h.
+// TestDefaultFill compares with values copied from netcdf.h.
 func TestDefaultFill(t *testing.T) {
 	t.Parallel()
 	for nc, want := range map[dtype.NC]any{
@@ -115,7 +115,7 @@ func TestFillBytes(t *testing.T) {
 	char := dtype.NCChar.Type(dtype.OrderNone)
 	for text, want := range map[string]byte{"x": 'x', "": 0, "\x00": 0, "\xff": 0xff} {
 		if got, err := dtype.FillBytes(char, text); err != nil || got[0] != want {
-			t.Errorf("%q: %v %v", text, got, err)
+			t.Errorf("%q: want %v, got %v, %v", text, want, got, err)
 		}
 	}
 }
@@ -154,8 +154,8 @@ func TestAppendFloat(t *testing.T) {
 	})
 }
 
-// Decoding and encoding restores the bytes of any numeric type, and every binary16
-// survives conversion to float32.
+// TestRoundTrip checks that decoding and encoding restores the bytes of any numeric type,
+// and that every binary16 except NaNs survives conversion to float32.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

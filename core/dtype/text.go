@@ -90,8 +90,8 @@ func putUCS4(elem []byte, s string, o Order) {
 	}
 }
 
-// CheckUTF8 returns ncerr.ErrConvert if s, element i of a slice, is not valid UTF-8,
-// which type String requires.
+// CheckUTF8 returns an error of kind ncerr.ErrConvert if s, element i of a slice, is not
+// valid UTF-8, which type String requires.
 func CheckUTF8(i int, s string) error {
 	if utf8.ValidString(s) {
 		return nil
