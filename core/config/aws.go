@@ -12,7 +12,7 @@ type AWSProfile struct {
 	Region          string // "region", or else "aws_region"
 	Endpoint        string // "endpoint_url"
 	Services        string // "services": the NAME of a section [services NAME]
-	S3Endpoint      string // "endpoint_url" below "s3" in that section
+	S3Endpoint      string // "endpoint_url" under "s3" in that section
 	IgnoreEndpoints bool   // "ignore_configured_endpoint_urls"
 }
 
@@ -62,8 +62,8 @@ func LoadAWS(files []string, read func(string) ([]byte, error)) (profiles map[st
 // skips other sections, such as [sso-session NAME], and indented lines of profiles, which
 // belong to nested settings. "#" and ";" begin a comment at the start of a line or after
 // a space. Each problem is an *ncerr.Error with file:line, of kind ErrInvalid, or
-// ErrLimit for a file of more than 64 KiB. It does not contain the line, which may be
-// secret.
+// ErrLimit for a file of more than 64 KiB. It does not contain the line, because the line
+// may be secret.
 //
 // Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
 func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problems []error) {
@@ -104,7 +104,7 @@ const (
 	servicesSection
 )
 
-// begin starts the section that line names.
+// begin parses a section header and makes its section current.
 func (f *awsFile) begin(line string) (err error) {
 	f.section, f.kind, err = awsSection(line)
 	f.service = ""
@@ -138,8 +138,8 @@ func (f *awsFile) line(line string, indented bool) error {
 	return nil
 }
 
-// set stores one setting. low contains the sections whose region was set by
-// aws_region, which region overrides.
+// set stores one setting. low contains the sections whose region was set by aws_region.
+// The key region takes precedence over aws_region.
 func (p *AWSProfile) set(key, value string, low map[string]bool, section string) {
 	switch {
 	case value == "":

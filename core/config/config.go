@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Limits on configuration files and their lines, in bytes. The time of the TOML
-// decoder grows with the square of both, and its stack with the possible nesting.
+// Limits on configuration files and their lines, in bytes. The time of the TOML decoder
+// is quadratic in both, and its stack grows with the nesting of one line.
 const (
 	maxFile = 1 << 16
 	maxLine = 1 << 11
@@ -32,7 +32,7 @@ type Config struct {
 	Limits  Limits
 
 	where map[string]string // dotted key -> file:line
-	base  string            // directory of the last file that was read, or of the first possible one
+	base  string            // directory of the last file that was read, or else of the first source
 }
 
 // Options is a table [drivers.NAME] or [filters.NAME]. Its values have the types string,
@@ -55,7 +55,7 @@ func (o Options) JSON() []byte {
 type Plugins struct {
 	Dirs          []string      // directories searched in order, before the default ones
 	LockFile      string        // empty for the default; see Config.LockPath
-	AllowUnpinned bool          // run plugins that the lock file does not name
+	AllowUnpinned bool          // run plugins that the lock file does not pin
 	Isolation     Isolation     // whether drivers and filters run in separate processes
 	Sandbox       Sandbox       // whether plugin processes are confined
 	Roots         []string      // directories that drivers may access as a whole
@@ -138,8 +138,7 @@ type Limits struct {
 	Workers      int   // chunks decoded concurrently; 0 means one per processor
 }
 
-// Default returns the configuration of an empty file, which has the defaults of
-// [Keys].
+// Default returns the configuration of an empty file: the defaults listed by [Keys].
 func Default() *Config {
 	c := &Config{Drivers: map[string]Options{}, Filters: map[string]Options{}, where: map[string]string{}}
 	for _, s := range specs() {
@@ -181,9 +180,9 @@ type Source struct {
 	Required bool // a missing file is an error
 }
 
-// Files returns the TOML files in increasing precedence: nczarr/config.toml in
-// $XDG_CONFIG_HOME or ~/.config, which may be missing, the file $NCZARR_CONFIG, and
-// explicit, which is the file of a --config flag or empty.
+// Files returns the TOML files in order of increasing precedence: nczarr/config.toml in
+// $XDG_CONFIG_HOME or ~/.config, $NCZARR_CONFIG, and explicit, the argument of a --config
+// flag. Only the first may be missing. Files omits empty names.
 func Files(explicit string, env Env) []Source {
 	var out []Source
 	base := env.Vars["XDG_CONFIG_HOME"]

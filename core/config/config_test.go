@@ -220,23 +220,23 @@ func TestErrors(t *testing.T) {
 	} {
 		_, err := config.Parse("c.toml", []byte(text))
 		if err == nil {
-			t.Errorf("%q: no error, want %q", text, want)
+			t.Errorf("%q: want error %q, got nil", text, want)
 			continue
 		}
 		if got := err.Error(); !strings.HasPrefix(got, "read configuration "+want) || strings.Contains(got, "\n") {
 			t.Errorf("%q\nwant %q\n got %q", text, want, got)
 		}
 		if ncerr.KindOf(err) != ncerr.ErrInvalid {
-			t.Errorf("%q: kind %s", text, ncerr.KindOf(err).Name())
+			t.Errorf("%q: want kind ErrInvalid, got %s", text, ncerr.KindOf(err).Name())
 		}
 	}
 	_, err := config.Parse("c.toml", make([]byte, 1<<16+1))
 	if ncerr.KindOf(err) != ncerr.ErrLimit {
-		t.Errorf("a huge file: %v", err)
+		t.Errorf("a huge file: want ErrLimit, got %v", err)
 	}
 	_, err = config.Parse("c.toml", []byte("\n#"+strings.Repeat("x", 1<<11)))
 	if ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), `"c.toml:2"`) {
-		t.Errorf("a huge line: %v", err)
+		t.Errorf("a huge line: want ErrLimit at c.toml:2, got %v", err)
 	}
 }
 
@@ -328,14 +328,14 @@ func TestLockPath(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load([]config.Source{{"/h/nczarr/config.toml", false}}, files{}.read)
 	if err != nil || c.LockPath() != "/h/nczarr/plugins.lock" {
-		t.Errorf("no file: %v, %v", c.LockPath(), err)
+		t.Errorf("no file: want /h/nczarr/plugins.lock, got %v, %v", c.LockPath(), err)
 	}
 	if got := config.Default().LockPath(); got != "" {
-		t.Errorf("without sources: %q", got)
+		t.Errorf("without sources: want an empty path, got %q", got)
 	}
 	c, err = config.Parse("/e/c.toml", []byte("[plugins]\nlock_file = \"l\""))
 	if err != nil || c.LockPath() != "/e/l" {
-		t.Errorf("lock_file: %v, %v", c.LockPath(), err)
+		t.Errorf("lock_file: want /e/l, got %v, %v", c.LockPath(), err)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestLoadFromDisk(t *testing.T) {
 	}
 	c, err := config.Load([]config.Source{{filepath.Join(dir, "none"), false}, {name, true}}, os.ReadFile)
 	if err != nil || c.Cache.Dir != filepath.Join(dir, "c") {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("want the cache in %s, got %+v, %v", dir, c, err)
 	}
 }
 
@@ -410,10 +410,10 @@ func TestBadTOMLShowsNoSecret(t *testing.T) {
 	} {
 		_, err := config.Parse("f.toml", []byte("[drivers.http]\n"+line+"\n"))
 		if ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), "f.toml:2") {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("%s: want ErrInvalid at f.toml:2, got %v", line, err)
 		}
 		if text := err.Error(); strings.Contains(text, "hunter") || strings.Contains(text, "99999") {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("%s: the error contains the value: %v", line, err)
 		}
 	}
 }

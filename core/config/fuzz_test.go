@@ -22,7 +22,7 @@ func FuzzParse(f *testing.F) {
 		c, err := config.Parse("c.toml", data)
 		if err != nil {
 			if k := ncerr.KindOf(err); k != ncerr.ErrInvalid && k != ncerr.ErrLimit || strings.Contains(err.Error(), "\n") {
-				t.Fatalf("%s: %v", k.Name(), err)
+				t.Fatalf("unexpected error of kind %s: %v", k.Name(), err)
 			}
 			return
 		}
@@ -34,8 +34,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzRC checks that ParseRC does not panic, that every entry has a key and a source,
-// and that problems do not contain the line, which may contain a password.
+// FuzzRC checks that ParseRC and ParseAWS do not panic, that every entry has a key and a
+// source, and that problems are one line of a known kind.
 func FuzzRC(f *testing.F) {
 	f.Add([]byte("# c\r\n[h:1/p] K = V\nK=\n[x\n=\n"))
 	f.Add([]byte("[profile a]\nregion = x ; y\n  nested = 1\n[s t]\nq"))
@@ -43,14 +43,14 @@ func FuzzRC(f *testing.F) {
 		entries, problems := config.ParseRC("rc", data)
 		for _, e := range entries {
 			if e.Key == "" || !strings.HasPrefix(e.Source, "rc:") || strings.ContainsAny(e.Key+e.Value, "\n") {
-				t.Fatalf("%+v", e)
+				t.Fatalf("invalid entry %+v", e)
 			}
 		}
 		profiles := map[string]config.AWSProfile{}
 		problems = append(problems, config.ParseAWS("aws", data, profiles)...)
 		for _, p := range problems {
 			if k := ncerr.KindOf(p); k != ncerr.ErrInvalid && k != ncerr.ErrLimit || strings.Contains(p.Error(), "\n") {
-				t.Fatalf("%s: %v", k.Name(), p)
+				t.Fatalf("unexpected problem of kind %s: %v", k.Name(), p)
 			}
 		}
 	})

@@ -10,8 +10,7 @@ type Key struct {
 	Doc     string `json:"doc"`     // description in one or two sentences
 }
 
-// Keys returns every key, grouped by table and in order of importance, as the
-// reference page shows them.
+// Keys returns every key, grouped by table and in the order of the reference page.
 func Keys() []Key {
 	var out []Key
 	for _, s := range specs() {
@@ -56,7 +55,7 @@ func specs() []spec {
 			"", path(func(c *Config) *string { return &c.Plugins.LockFile }),
 		},
 		{
-			Key{"plugins.allow_unpinned", "bool", "false", "Whether plugins that the lock file does not name may run."},
+			Key{"plugins.allow_unpinned", "bool", "false", "Whether plugins that the lock file does not pin may run."},
 			false, boolean(func(c *Config) *bool { return &c.Plugins.AllowUnpinned }),
 		},
 		{
@@ -86,7 +85,7 @@ func specs() []spec {
 			"10s", duration(func(c *Config) *time.Duration { return &c.Plugins.StartTimeout }, time.Millisecond),
 		},
 		{
-			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. Several writes in one message have this time each. Content to store adds one second per 32 KiB. 0s means no limit."},
+			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. Each write in a message adds this time, and content to store adds one second per 32 KiB. 0s means no limit."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Plugins.CallTimeout }, 0),
 		},
 		{
@@ -102,7 +101,7 @@ func specs() []spec {
 			int64(5), integer(func(c *Config) *int { return &c.Remote.Attempts }, 1, 1000),
 		},
 		{
-			Key{"remote.retry_budget", "duration", `"1m"`, "Maximum total time that one call to a remote store waits between attempts. If the store asks for a longer delay (Retry-After), the call is not repeated."},
+			Key{"remote.retry_budget", "duration", `"1m"`, "Maximum total time that one call to a remote store waits between attempts. If the store requests a longer delay (Retry-After), the call is not repeated."},
 			"1m", duration(func(c *Config) *time.Duration { return &c.Remote.RetryBudget }, time.Millisecond),
 		},
 		{
@@ -126,7 +125,7 @@ func specs() []spec {
 			"1GiB", size(func(c *Config) *Size { return &c.Cache.Size }),
 		},
 		{
-			Key{"cache.max_age", "duration", `"0s"`, "How long cached content is used without asking the store whether it has changed. With 0s the store is always asked, which takes a round trip but no transfer. With a longer time, reads may return data that is stale by up to that time."},
+			Key{"cache.max_age", "duration", `"0s"`, "How long cached content is used without checking whether the store has changed it. With 0s every use checks, which takes a round trip but no transfer. With a longer time, reads may return data that is stale by up to that time."},
 			"0s", duration(func(c *Config) *time.Duration { return &c.Cache.MaxAge }, 0),
 		},
 		{

@@ -167,7 +167,7 @@ func ParseRC(name string, data []byte) (entries []RCEntry, problems []error) {
 func eachLine(name string, data []byte, problems *[]error, f func(line, at string, indented bool) error) {
 	if len(data) > maxFile {
 		*problems = append(*problems,
-			ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file has more than the limit of %d bytes", maxFile))
+			ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file exceeds the limit of %d bytes", maxFile))
 		return
 	}
 	text := strings.TrimPrefix(string(data), "\ufeff")

@@ -61,7 +61,7 @@ func TestRCProblems(t *testing.T) {
 	t.Parallel()
 	got, problems := config.ParseRC("rc", []byte("good=1\nhunter2\n[open hunter2=1\n[host]\n=hunter2\nalso=2\n[h] word hunter2"))
 	if len(got) != 2 || got[1].Key != "also" {
-		t.Errorf("good lines were lost: %+v", got)
+		t.Errorf("want the two valid lines, got %+v", got)
 	}
 	want := []string{
 		`read configuration "rc:2": invalid argument: the line is not of the form KEY=VALUE`,
@@ -72,7 +72,7 @@ func TestRCProblems(t *testing.T) {
 	}
 	expectProblems(t, problems, want)
 	_, problems = config.ParseRC("rc", make([]byte, 1<<16+1))
-	expectProblems(t, problems, []string{`read configuration "rc": limit exceeded: the file has more than the limit of 65536 bytes`})
+	expectProblems(t, problems, []string{`read configuration "rc": limit exceeded: the file exceeds the limit of 65536 bytes`})
 }
 
 func expectProblems(t *testing.T, problems []error, want []string) {
@@ -114,7 +114,7 @@ func TestLocalRC(t *testing.T) {
 	disk := files{"/w/.ncrc": text, "/h/.ncrc": text}
 	entries, problems := config.LoadRC([]config.RCFile{{Path: "/w/.ncrc", Local: true}}, disk.read)
 	if len(entries) != 1 || entries[0].Key != "AWS.REGION" {
-		t.Errorf("kept %+v", entries)
+		t.Errorf("want only AWS.REGION, got %+v", entries)
 	}
 	want := `read configuration "/w/.ncrc": permission denied: aws.endpoint, AWS.ENDPOINT_URL, HTTP.PROXY.SERVER, HTTP.PROXY_SERVER, ` +
 		`HTTP.SSL.CAINFO, HTTP.NETRC, aws.profile, HTTP.CREDENTIALS.USERNAME, http.credentials.password ignored: ` +
@@ -123,7 +123,7 @@ func TestLocalRC(t *testing.T) {
 		t.Errorf("problems\nwant %q\n got %q", want, problems)
 	}
 	if entries, problems = config.LoadRC([]config.RCFile{{Path: "/h/.ncrc"}}, disk.read); len(entries) != 10 || problems != nil {
-		t.Errorf("file of the home directory: %+v, %v", entries, problems)
+		t.Errorf("home directory: want 10 entries and no problems, got %+v, %v", entries, problems)
 	}
 }
 
@@ -140,16 +140,16 @@ func TestReadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data, err := config.ReadFile(long); err != nil || len(data) > 1<<17 {
-		t.Errorf("a long file: %d bytes, %v", len(data), err)
+		t.Errorf("a long file: want at most 128 KiB, got %d bytes, %v", len(data), err)
 	}
 	for _, name := range []string{dir, os.DevNull} {
 		if _, err := config.ReadFile(name); err == nil {
-			t.Errorf("%s was read", name)
+			t.Errorf("ReadFile(%q) returned no error", name)
 		}
 	}
 	entries, problems := config.LoadRC([]config.RCFile{{Path: long}, {Path: os.DevNull}, {Path: filepath.Join(dir, "none")}}, config.ReadFile)
 	if len(entries) != 0 || len(problems) != 2 || ncerr.KindOf(problems[0]) != ncerr.ErrLimit {
-		t.Errorf("got %v, %v", entries, problems)
+		t.Errorf("want no entries and two problems, the first ErrLimit, got %v, %v", entries, problems)
 	}
 }
 
@@ -227,10 +227,10 @@ func TestAWSProblems(t *testing.T) {
 	disk := files{"/c": "[default\nregion = lost\n[a]\nhunter2\nregion = kept\n", "/no": "forbidden"}
 	got, problems := config.LoadAWS([]string{"/c", "/no"}, disk.read)
 	if len(got) != 1 || got["a"].Region != "kept" {
-		t.Errorf("got %+v", got)
+		t.Errorf("want only profile a with region kept, got %+v", got)
 	}
 	if len(problems) != 3 || !strings.Contains(problems[2].Error(), "/no") {
-		t.Fatalf("problems: %v", problems)
+		t.Fatalf("want three problems, the last about /no, got %v", problems)
 	}
 	expectProblems(t, problems[:2], []string{
 		`read configuration "/c:1": invalid argument: the section has no "]"`,
@@ -238,6 +238,6 @@ func TestAWSProblems(t *testing.T) {
 	})
 	problems = config.ParseAWS("/c", make([]byte, 1<<16+1), map[string]config.AWSProfile{})
 	if len(problems) != 1 || ncerr.KindOf(problems[0]) != ncerr.ErrLimit {
-		t.Errorf("a huge file: %v", problems)
+		t.Errorf("a huge file: want one problem of kind ErrLimit, got %v", problems)
 	}
 }

@@ -28,13 +28,13 @@ type document struct {
 // decode parses data. A syntax error contains its line.
 func decode(name string, data []byte) (*document, error) {
 	if len(data) > maxFile {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file has more than the limit of %d bytes", maxFile)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file exceeds the limit of %d bytes", maxFile)
 	}
 	d := &document{name: name}
 	number := 0
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
 		if number++; len(line) > maxLine {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, d.at(number), "the line has more than the limit of %d bytes", maxLine)
+			return nil, ncerr.Errorf(ncerr.ErrLimit, opRead, d.at(number), "the line exceeds the limit of %d bytes", maxLine)
 		}
 	}
 	meta, err := toml.Decode(string(data), &d.root)
@@ -79,8 +79,8 @@ func (d *document) at(line int) string {
 	return d.name + ":" + strconv.Itoa(line)
 }
 
-// refuse is a TOML value that never decodes. The error from the decoder contains the
-// position of the value, which the decoder does not reveal in another way.
+// refuse is a TOML value that never decodes. The decoder reports the position of a value
+// only in its errors.
 type refuse struct{}
 
 var errRefuse = errors.New("refused")
