@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// defaultRegion is the region of Amazon hosts if no setting names one.
+// defaultRegion is the region of Amazon hosts if no setting selects one.
 const defaultRegion = "us-east-1"
 
 // setting returns an error about a setting. The kind is ErrBadURL if the setting is in
@@ -73,8 +73,8 @@ func (p *parser) matchSection(section string) int {
 	return len(section)
 }
 
-// readProfile chooses the AWS profile. The order is aws.profile, the rc key,
-// AWS_PROFILE if that profile exists, and "default" if it exists.
+// readProfile chooses the AWS profile. The order is aws.profile, the rc key AWS.PROFILE,
+// the variable AWS_PROFILE if that profile exists, and "default" if it exists.
 func (p *parser) readProfile() error {
 	name, from := "", ""
 	if value, ok := p.take(keyProfile); ok {
@@ -97,7 +97,7 @@ func (p *parser) readProfile() error {
 	if _, ok := p.env.Profiles["default"]; ok {
 		return p.setProfile("default", "the default", false)
 	}
-	p.step("profile", "", "none chosen", "no setting names a profile and no profile is called default; the AWS chain finds credentials")
+	p.step("profile", "", "none chosen", "no setting selects a profile and the profile default does not exist; credentials come from the AWS chain")
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (p *parser) endpointSetting() (value, from string) {
 	}
 	value, from = p.awsEndpoint()
 	if why := p.ignoreEndpoints(); value != "" && why != "" {
-		p.step("endpoint", "", "", why+" makes "+from+" ineffective")
+		p.step("endpoint", "", "", why+" disables "+from)
 		return "", ""
 	}
 	return value, from
@@ -172,9 +172,9 @@ func (p *parser) ignoreEndpoints() string {
 	return ""
 }
 
-// region chooses the region. The order is the host, aws.region, the profile, the rc
-// key, AWS_REGION, AWS_DEFAULT_REGION, and us-east-1 on Amazon hosts. On other hosts
-// aws.region precedes the host.
+// region chooses the region. The order is the host, aws.region, the profile, the rc key
+// AWS.REGION, the variables AWS_REGION and AWS_DEFAULT_REGION, and us-east-1 on Amazon
+// hosts. On other hosts aws.region precedes the host.
 func (p *parser) region(s site) (string, error) {
 	given, inURL := p.take(keyRegion)
 	if inURL && given == "" {
@@ -182,7 +182,7 @@ func (p *parser) region(s site) (string, error) {
 	}
 	rcValue, rcFrom := p.rc("AWS.REGION")
 	if s.kind == siteOther && given != "" {
-		s.region = "" // the label after "s3." of such a host might not be a region
+		s.region = "" // on other hosts the label after "s3." might not be a region
 	}
 	choices := []struct{ value, from string }{
 		{s.region, "the host name"},
@@ -197,7 +197,7 @@ func (p *parser) region(s site) (string, error) {
 			continue
 		}
 		if !validRegion(c.value) {
-			return "", p.setting(c.from, errors.New("a region has only lower-case letters, digits and hyphens"))
+			return "", p.setting(c.from, errors.New("a region has only lower-case letters, digits, hyphens and underscores"))
 		}
 		if given != "" && given != c.value {
 			p.warn(fmt.Sprintf("%s=%s is ignored: the host contains the region %s", keyRegion, given, c.value))
@@ -206,9 +206,9 @@ func (p *parser) region(s site) (string, error) {
 		return c.value, nil
 	}
 	if s.kind != siteAmazon {
-		p.step("region", "", "", "no setting names a region; the driver chooses one that the server accepts")
+		p.step("region", "", "", "no setting selects a region; the driver chooses one that the server accepts")
 		return "", nil
 	}
-	p.step("region", "", defaultRegion, "no setting names a region; this is Amazon's default")
+	p.step("region", "", defaultRegion, "no setting selects a region; this is Amazon's default")
 	return defaultRegion, nil
 }

@@ -20,7 +20,7 @@
 // Schemes are file, mem, s3, gs3, http and https. Keys, values and the path of a URL are
 // percent-decoded. A plain path is not decoded, and "~" in it is an ordinary character.
 // The part after "#" in a plain path is a fragment only if this package knows every item
-// in it, as in "x.zarr#mode=zip". To name a file whose name looks like that, use a file:
+// in it, as in "x.zarr#mode=zip". A file whose name contains such a part needs a file:
 // URL with %23. A fragment with an unknown key is part of the name if a file of that name
 // exists, and an error otherwise. A plain path never has a prefix or a query.
 //
@@ -28,10 +28,10 @@
 //
 // Inference follows the order of netcdf-c: the scheme adds its mode, keys without a
 // value are expanded, repeated keys are merged, implied modes are added until no new
-// one appears, contradicted modes are removed, and duplicates are removed. The
-// package differs from netcdf-c on purpose: keys without a value mean what the
-// manual says, "mode=" may be omitted, plain http endpoints work, and old spellings
-// are accepted. Comments in the tests mark each difference.
+// one appears, modes that another mode excludes are removed, and duplicates are removed.
+// The package differs from netcdf-c on purpose: keys without a value follow the manual
+// of netcdf-c, "mode=" may be omitted, plain http endpoints work, and old spellings are
+// accepted. Comments in the tests mark each difference.
 //
 // Source: netcdf-c libdispatch/dinfermodel.c and ds3util.c, for behavior only.
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// The fragment key driver selects the driver of a plugin.
+// TestDriverKey checks that the fragment key driver selects the driver.
 func TestDriverKey(t *testing.T) {
 	t.Parallel()
 	env := &ncurl.Env{Cwd: "/w", Probe: func(string) ncurl.PathKind { return ncurl.OtherFile }}

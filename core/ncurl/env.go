@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Env holds the environment of the inference. The zero value and a nil *Env describe the
-// opening of an existing dataset without settings and without a probe. Parse only reads
-// Env, so concurrent calls may share one if its Probe allows concurrent calls.
+// Env is the input of the inference other than the location. With the zero value or a nil
+// *Env, Parse assumes an existing dataset and uses no settings and no probe. Parse does
+// not modify an Env, so concurrent calls may share one if its Probe allows that.
 type Env struct {
 	// Create is set for a new dataset.
 	Create bool
@@ -15,8 +15,8 @@ type Env struct {
 	// Parse calls it to choose the storage of an existing dataset without a storage mode,
 	// and for a plain path that may end in a fragment with an unknown key.
 	Probe func(path string) PathKind
-	// RC holds the entries of the rc files in the order of reading. Among equally
-	// specific entries for one key the last one has precedence.
+	// RC holds the entries of the rc files in reading order. Among equally specific
+	// entries for one key the last one has precedence.
 	RC []RCEntry
 	// Profiles holds the AWS profiles by name. If it is nil, the profiles are
 	// unknown and profile names are not checked.

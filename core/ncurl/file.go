@@ -60,9 +60,9 @@ func (p *parser) unknownKey() error {
 		case slices.Contains(Keys(), key):
 			return fmt.Errorf("fragment key %q has no value", f.Key)
 		case named != "":
-			return fmt.Errorf("fragment key %q has no meaning; set an option of the driver %s in the configuration, as [drivers.%s] %s = VALUE", f.Key, named, named, f.Key)
+			return fmt.Errorf("unknown fragment key %q; set an option of the driver %s in the configuration, as [drivers.%s] %s = VALUE", f.Key, named, named, f.Key)
 		default:
-			return fmt.Errorf(`fragment key %q has no meaning%s (keys are %s; write "#" in a name as %%23 in a file: URL)`,
+			return fmt.Errorf(`unknown fragment key %q%s (keys are %s; write "#" in a name as %%23 in a file: URL)`,
 				f.Key, ncerr.DidYouMean(strings.ToLower(f.Key), Keys()), strings.Join(Keys(), ", "))
 		}
 	}
@@ -103,14 +103,14 @@ func (p *parser) checkNew(name string) error {
 		"or add #mode=nczarr,s3 for a tree with this name", ext)
 }
 
-// named sets the driver that the fragment names. The driver belongs to a plugin or is a
-// built-in driver for local paths.
+// named sets the driver to the value of the fragment key driver. It must be the driver of
+// a plugin or a built-in driver for local paths.
 func (p *parser) named(driver, storage string) error {
 	switch {
 	case !driverName(driver):
 		return p.bad(fmt.Errorf("driver=%s: a driver name has only letters, digits, hyphens and underscores", driver))
 	case storage != "" && storage != driver:
-		return p.bad(fmt.Errorf("mode=%s and driver=%s exclude each other", storage, driver))
+		return p.bad(fmt.Errorf("mode=%s conflicts with driver=%s", storage, driver))
 	case driver == DriverFile || driver == DriverZip:
 		p.setStorage(driver, driver, "the fragment names the driver")
 		return nil

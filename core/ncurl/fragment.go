@@ -38,8 +38,8 @@ func legacyKey(key string) string {
 	return key
 }
 
-// allKnown reports whether every param has a meaning: it is a known key with a
-// value, or "log" or a macro without a value.
+// allKnown reports whether every param is a known key with a value, or "log" or a macro
+// without a value.
 func allKnown(params []Param) bool {
 	for _, f := range params {
 		key := legacyKey(f.Key)
@@ -121,7 +121,7 @@ func (p *parser) expand(params []Param) []Param {
 
 // merge joins the values of repeated keys into one comma-separated list at the
 // position of the first. Keys are compared without regard to case. merge fails if a
-// key that takes only one value is repeated with another value.
+// key that accepts only one value is repeated with another value.
 func (p *parser) merge(params []Param) ([]Param, error) {
 	var out []Param
 	repeated := false
@@ -144,7 +144,7 @@ func (p *parser) merge(params []Param) ([]Param, error) {
 	return out, nil
 }
 
-// isSingle reports whether a key takes only one value.
+// isSingle reports whether a key accepts only one value.
 func isSingle(key string) bool {
 	return key == keyProfile || key == keyRegion || key == keyEndpoint || key == keySeparator || key == keyDriver
 }
@@ -194,8 +194,8 @@ func (p *parser) readMode() error {
 	return nil
 }
 
-// truthy reports whether the value of a switch is a positive number, true or yes, as
-// netcdf-c does.
+// truthy reports whether the value of a switch is a positive number, true or yes. It
+// follows netcdf-c.
 func truthy(value string) bool {
 	value = strings.ToLower(strings.TrimSpace(value))
 	if value == "true" || value == "yes" {
@@ -265,12 +265,12 @@ func (p *parser) keepRest() {
 		case strings.HasPrefix(lower, "aws.") && p.loc.Driver == DriverS3:
 			p.step("keep", show, "", "the s3 driver handles this key")
 		default:
-			p.step("unknown", show, "", "the key is unknown; the key is kept and has no effect")
+			p.step("unknown", show, "", "the key is unknown; it is kept but has no effect")
 			hint := ncerr.DidYouMean(lower, Keys())
 			if f.Value == "" && slices.Contains(Modes(), lower) {
 				hint = `; did you mean "mode=` + lower + `"?`
 			}
-			p.warn(fmt.Sprintf("fragment key %q has no meaning%s", f.Key, hint))
+			p.warn(fmt.Sprintf("unknown fragment key %q%s", f.Key, hint))
 		}
 	}
 }

@@ -34,16 +34,16 @@ func FuzzParse(f *testing.F) {
 		l, err := ncurl.Parse(text, env)
 		if err != nil {
 			if k := ncerr.KindOf(err); k != ncerr.ErrBadURL && k != ncerr.ErrUnsupported && k != ncerr.ErrInvalid {
-				t.Fatalf("kind %s: %v", k.Name(), err)
+				t.Fatalf("unexpected error of kind %s: %v", k.Name(), err)
 			}
 			return
 		}
 		again, err := ncurl.Parse(l.String(), env)
 		if err != nil {
-			t.Fatalf("%q -> %q: %v", text, l, err)
+			t.Fatalf("%q: the canonical form %q does not parse: %v", text, l, err)
 		}
 		if !l.Equal(again) {
-			t.Fatalf("%q -> %q:\n%+v\n%+v", text, l, l, again)
+			t.Fatalf("%q and its canonical form %q differ:\n%+v\n%+v", text, l, l, again)
 		}
 	})
 }

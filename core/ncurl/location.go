@@ -68,8 +68,8 @@ type Location struct {
 	// Xarray is false if noxarray is a mode. In that case _ARRAY_DIMENSIONS is neither
 	// read nor written.
 	Xarray bool `json:"xarray"`
-	// Version is the version of Zarr that the URL requests: 2 for the Zarr v2 documents
-	// of a store that has documents of both versions, 3 for Zarr v3, or 0.
+	// Version is the version of Zarr that the URL requests. 2 selects the v2 documents of
+	// a store that has documents of both versions, 3 requires Zarr v3, and 0 means none.
 	Version int `json:"zarr_format,omitempty"`
 	// Consolidated requests consolidated metadata, which is used for reading and written
 	// on creation.
@@ -78,7 +78,7 @@ type Location struct {
 	// the writer's default.
 	Separator string `json:"dimension_separator,omitempty"`
 
-	// Region is the S3 region. It is empty if no setting names one, except that an
+	// Region is the S3 region. It is empty if no setting selects one, except that an
 	// Amazon host always has a region.
 	Region string `json:"region,omitempty"`
 	// Profile is the AWS profile whose settings were used. It is empty if no profile

@@ -32,7 +32,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		loc, err := ncurl.Parse(text, &ncurl.Env{Cwd: "/w"})
 		if err != nil {
 			if strings.Contains(err.Error(), "PW") {
-				t.Errorf("%q: %v", text, err)
+				t.Errorf("%q: the error shows the secret: %v", text, err)
 			}
 			continue
 		}
@@ -48,7 +48,7 @@ func TestNoSecretIsShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all := fmt.Sprint(told.String(), string(doc), loc.Display, loc.Warnings); strings.Contains(all, "PW") {
-			t.Errorf("%q: %s", text, all)
+			t.Errorf("%q: the secret is shown: %s", text, all)
 		}
 	}
 }

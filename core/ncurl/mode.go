@@ -32,8 +32,8 @@ func Modes() []string {
 	}
 }
 
-// storageModes returns the modes of which a location may have only one. s3 and gs3
-// count as one, because the S3 driver also serves Google.
+// storageModes returns the modes that select a storage. A location may have only one of
+// them, but s3 and gs3 may occur together, because the S3 driver also serves Google.
 func storageModes() []string { return []string{modeFile, modeZip, modeS3, modeGS3} }
 
 // refusedMode returns the reason why a mode of netcdf-c is not supported, or "".

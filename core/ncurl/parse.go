@@ -55,7 +55,7 @@ func (p *parser) run() error {
 		return err
 	}
 	if p.isRemote() && slices.Contains(p.mode, modeZip) {
-		return p.unsupported(errors.New("a zip archive is read only from a local file; " +
+		return p.unsupported(errors.New("a zip archive can be read only from a local file; " +
 			"copy it first, or omit mode=zip if this is a directory tree"))
 	}
 	storage, err := storageOf(p.mode)
@@ -102,7 +102,7 @@ func (p *parser) checkBytes(storage string) error {
 	case !slices.Contains(p.mode, modeBytes):
 		return nil
 	case storage == modeZip:
-		return p.bad(errors.New("mode=bytes and mode=zip exclude each other: the first reads a netCDF file, the second a Zarr archive"))
+		return p.bad(errors.New("mode=bytes conflicts with mode=zip: the first reads a netCDF file, the second a Zarr archive"))
 	case p.env.Create:
 		return p.unsupported(errors.New("mode=bytes is read-only; a new dataset must be NCZarr or Zarr"))
 	}

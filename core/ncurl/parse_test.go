@@ -243,7 +243,7 @@ func TestPlainPathFragment(t *testing.T) {
 	check(t, "a#mode=zip&x", nil, want{"file", "a#mode=zip&x", "", ncurl.NCZarr, "file", false, ""})
 	l := check(t, "a#log=f.txt", nil, want{"file", "a", "", ncurl.NCZarr, "file", false, ""})
 	if v, ok := l.Param("LOG"); !ok || v != "f.txt" {
-		t.Errorf("Param(LOG) = %q, %v", v, ok)
+		t.Errorf("Param(LOG) = %q, %v, want f.txt, true", v, ok)
 	}
 }
 
@@ -258,14 +258,14 @@ func TestDoubtfulNames(t *testing.T) {
 		env    ncurl.Env
 		phrase string // part of the error, or "" if no error is expected
 	}{
-		{"d.db#diver=sqlite", ncurl.Env{Create: true, Probe: missing}, `fragment key "diver" has no meaning; did you mean "driver"?`},
+		{"d.db#diver=sqlite", ncurl.Env{Create: true, Probe: missing}, `unknown fragment key "diver"; did you mean "driver"?`},
 		{"d.db#diver=sqlite", ncurl.Env{Probe: missing}, `did you mean "driver"?`},
 		{"d.db#diver=sqlite", ncurl.Env{Create: true}, `did you mean "driver"?`},
 		{"d.db#diver=sqlite", ncurl.Env{Create: true, Probe: there}, ""},
 		{"d.db#diver=sqlite", ncurl.Env{Probe: there}, ""},
 		{"d.db#driver=sqlite&durability=flush", ncurl.Env{Create: true, Probe: missing}, "[drivers.sqlite] durability = VALUE"},
 		{"d.db#driver=sqlite&mode", ncurl.Env{Create: true, Probe: missing}, `fragment key "mode" has no value`},
-		{"x.zarr#mode=zarr&zip", ncurl.Env{Create: true, Probe: missing}, `fragment key "zip" has no meaning`},
+		{"x.zarr#mode=zarr&zip", ncurl.Env{Create: true, Probe: missing}, `unknown fragment key "zip"`},
 		{"x#1.zarr", ncurl.Env{Create: true, Probe: missing}, ""},
 		{"x#mode", ncurl.Env{Create: true, Probe: missing}, ""},
 		{"file:d.db%23diver=sqlite", ncurl.Env{Create: true, Probe: missing}, ""},
@@ -315,7 +315,7 @@ func TestProbe(t *testing.T) {
 		env := &ncurl.Env{Cwd: "/w", Probe: func(p string) ncurl.PathKind {
 			calls++
 			if want := "/w/x"; !strings.HasPrefix(p, want) {
-				t.Errorf("probe of %q, want %q", p, want)
+				t.Errorf("want a probe of %q, got %q", want, p)
 			}
 			return c.found
 		}}
@@ -325,7 +325,7 @@ func TestProbe(t *testing.T) {
 			t.Errorf("%q, found %v: %v, %v; want driver %q", c.text, c.found, l, err, c.driver)
 		}
 		if calls != 1 {
-			t.Errorf("%q: probed %d times", c.text, calls)
+			t.Errorf("%q: want 1 probe, got %d", c.text, calls)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func TestProbe(t *testing.T) {
 // dataset, or for another scheme.
 func TestNoProbe(t *testing.T) {
 	t.Parallel()
-	probe := func(p string) ncurl.PathKind { t.Errorf("probed %q", p); return ncurl.HDF5 }
+	probe := func(p string) ncurl.PathKind { t.Errorf("unexpected probe of %q", p); return ncurl.HDF5 }
 	for text, driver := range map[string]string{
 		"x#mode=zip": "zip", "x#mode=file": "file", "x#mode=bytes": "file", "https://h/x": "http", "mem:x": "mem",
 	} {
@@ -363,7 +363,7 @@ func TestSniff(t *testing.T) {
 		}
 	}
 	if s := ncurl.PathKind(200).String(); s != ncurl.OtherFile.String() {
-		t.Errorf("an unknown Probed prints %q", s)
+		t.Errorf("an unknown PathKind prints %q", s)
 	}
 }
 
@@ -404,7 +404,7 @@ func TestErrors(t *testing.T) {
 		{"mem:x#mode=zip", ncerr.ErrBadURL, "contradicts the scheme mem:"},
 		{"mem:", ncerr.ErrBadURL, "needs a name"},
 		{"mem:x#bytes", ncerr.ErrBadURL, "not memory"},
-		{"file:a#mode=bytes,zip", ncerr.ErrBadURL, "exclude each other"},
+		{"file:a#mode=bytes,zip", ncerr.ErrBadURL, "conflicts with mode=zip"},
 		{"s3://b/k#mode=zip", ncerr.ErrUnsupported, "zip archive"},
 		{"s3://b/k#mode=zip,s3", ncerr.ErrUnsupported, "zip archive"},
 		{"https://h/x.zip#mode=zip", ncerr.ErrUnsupported, "zip archive"},
@@ -437,8 +437,8 @@ func TestErrors(t *testing.T) {
 	checkError(t, "file:a#mode=bytes", &ncurl.Env{Create: true}, ncerr.ErrUnsupported, "read-only")
 }
 
-// TestErrorsAreOneLine checks that errors have one line, and checks their operation and
-// key, on which programs rely.
+// TestErrorsAreOneLine checks the operation and the key of an error, because programs rely
+// on them.
 func TestErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	_, err := ncurl.Parse("file:a#mode=zar", nil)
@@ -459,15 +459,15 @@ func TestUnknownKeys(t *testing.T) {
 		t.Errorf("want %v, got %v", wantFrag, l.Fragment)
 	}
 	wantWarn := []string{
-		`fragment key "colour" has no meaning`,
-		`fragment key "moed" has no meaning; did you mean "mode"?`,
-		`fragment key "zip" has no meaning; did you mean "mode=zip"?`,
+		`unknown fragment key "colour"`,
+		`unknown fragment key "moed"; did you mean "mode"?`,
+		`unknown fragment key "zip"; did you mean "mode=zip"?`,
 	}
 	if !slices.Equal(l.Warnings, wantWarn) {
 		t.Errorf("want %q, got %q", wantWarn, l.Warnings)
 	}
 	if _, ok := l.Param("nothing"); ok {
-		t.Error("Param finds a missing key")
+		t.Error("Param returned true for a missing key")
 	}
 }
 
@@ -489,11 +489,11 @@ func TestSeparator(t *testing.T) {
 	env := &ncurl.Env{RC: []ncurl.RCEntry{{Key: "ZARR.DIMENSION_SEPARATOR", Value: "/", Source: ".ncrc:3"}}}
 	l, err := ncurl.Parse("x", env)
 	if err != nil || l.Separator != "/" || !strings.Contains(l.String(), "dimension_separator=/") {
-		t.Errorf("from rc: %v, %v", l, err)
+		t.Errorf("want the separator / of the rc entry, got %v, %v", l, err)
 	}
 	l, err = ncurl.Parse("x#dimension_separator=.", env)
 	if err != nil || l.Separator != "." {
-		t.Errorf("the fragment must win over rc: %v, %v", l, err)
+		t.Errorf("want the separator . of the fragment, got %v, %v", l, err)
 	}
 	// Differs: the reference replaces any other value silently.
 	env.RC[0].Value = ":"

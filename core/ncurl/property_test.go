@@ -47,7 +47,7 @@ func TestModeOrder(t *testing.T) {
 		first, err1 := ncurl.Parse(base+"#mode="+strings.Join(modes, ","), nil)
 		second, err2 := ncurl.Parse(shuffled(t, base, modes), nil)
 		if (err1 == nil) != (err2 == nil) || ncerr.KindOf(err1) != ncerr.KindOf(err2) {
-			t.Fatalf("order changes the error: %v, %v", err1, err2)
+			t.Fatalf("the error depends on the order: %v, %v", err1, err2)
 		}
 		if err1 != nil {
 			return
@@ -62,7 +62,7 @@ func TestModeOrder(t *testing.T) {
 		for _, m := range first.Mode {
 			storage := slices.Contains([]string{"file", "zip", "s3", "gs3"}, m)
 			if !set[m] && !storage {
-				t.Fatalf("mode %s is not implied: %v", m, first.Mode)
+				t.Fatalf("mode %s in %v is not implied", m, first.Mode)
 			}
 		}
 	})
@@ -100,7 +100,7 @@ func sameMeaning(t *rapid.T, a, b *ncurl.Location) {
 		l.Display = ""
 	}
 	if !x.Equal(&y) {
-		t.Fatalf("not the same:\n%+v\n%+v", x, y)
+		t.Fatalf("the locations differ:\n%+v\n%+v", x, y)
 	}
 }
 
@@ -117,14 +117,14 @@ func TestKeyOrder(t *testing.T) {
 		a, err1 := ncurl.Parse("s3://b/k#"+strings.Join(chosen, "&"), nil)
 		b, err2 := ncurl.Parse("s3://b/k#"+strings.Join(other, "&"), nil)
 		if err1 != nil || err2 != nil {
-			t.Fatalf("%v, %v", err1, err2)
+			t.Fatalf("unexpected errors %v, %v", err1, err2)
 		}
 		sameMeaning(t, a, b)
 	})
 }
 
-// TestAnyName checks that the plain path, the URL and the canonical form of any file
-// name denote the same file.
+// TestAnyName checks that the canonical form of any plain path parses as an equal
+// Location.
 func TestAnyName(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

@@ -32,7 +32,7 @@ func (p *parser) remote(storage string) error {
 		return p.bad(errors.New("the URL of a bucket cannot have a query"))
 	}
 	if storage == modeGS3 && site.kind == siteAmazon {
-		return p.bad(errors.New("mode=gs3 is for Google, but the host is Amazon's"))
+		return p.bad(errors.New("mode=gs3 selects Google Cloud Storage, but the host is Amazon's"))
 	}
 	mode, why := storage, "mode contains "+storage
 	if mode == "" {
@@ -67,7 +67,7 @@ func (p *parser) http(srv server, kind siteKind) error {
 	return nil
 }
 
-// webSettings reads the rc settings for a web server. The steps name only the keys,
+// webSettings reads the rc settings for a web server. The steps contain only the keys,
 // because the values may be secret.
 //
 // Source: netcdf-c docs/auth.md.
@@ -89,8 +89,8 @@ func (p *parser) webSettings() {
 	p.webLogin()
 }
 
-// webLogin reads a login from the rc files. It uses only sections that name the
-// server of the URL, so that no other server receives the login.
+// webLogin reads a login from the rc files. It uses only sections for the server of the
+// URL, so that no other server receives the login.
 func (p *parser) webLogin() {
 	var list []Param
 	for _, s := range []struct {
@@ -113,9 +113,9 @@ func (p *parser) webLogin() {
 	}
 }
 
-// ownServer reports whether an rc section names the scheme, host and port of the URL
-// and the connection is safe for a login: https, or this machine. A section without
-// a scheme means https.
+// ownServer reports whether an rc section has the scheme, host and port of the URL and
+// the connection is safe for a login, that is, uses https or stays on this machine. A
+// section without a scheme means https.
 func (p *parser) ownServer(section string) bool {
 	scheme, rest, ok := strings.Cut(section, "://")
 	if !ok {

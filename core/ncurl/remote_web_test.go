@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// TestWebSettings checks which rc keys reach the http driver and that the steps
+// TestWebSettings checks which rc keys are passed to the http driver and that the steps
 // contain no secret.
 func TestWebSettings(t *testing.T) {
 	t.Parallel()
@@ -29,10 +29,10 @@ func TestWebSettings(t *testing.T) {
 	}
 	var told strings.Builder
 	if err := loc.Explain(&told); err != nil || strings.Contains(told.String(), "hush") {
-		t.Errorf("%v: %s", err, told.String())
+		t.Errorf("want steps without the password, got error %v, steps %s", err, told.String())
 	}
 	if other, err := ncurl.Parse("s3://bucket/x.zarr", env); err != nil || other.Web != nil {
-		t.Errorf("settings of web servers for a bucket: %v, %v", other.Web, err)
+		t.Errorf("want no web settings for a bucket, got %v, %v", other.Web, err)
 	}
 }
 
@@ -67,15 +67,15 @@ func TestWebLogin(t *testing.T) {
 			t.Fatal(err)
 		}
 		if used := len(loc.Web) == 3 && loc.Web[1].Value == "hush" && loc.Web[2].Value == loc.Endpoint; used != c.used || !used && loc.Web != nil {
-			t.Errorf("[%s] for %s: %v", c.section, c.url, loc.Web)
+			t.Errorf("[%s] for %s: want a login %v, got %v", c.section, c.url, c.used, loc.Web)
 		}
 		if told := strings.Join(loc.Warnings, "\n"); strings.Contains(told, "hush") || strings.Contains(told, "rc:2") && c.used {
-			t.Errorf("[%s] for %s: %s", c.section, c.url, told)
+			t.Errorf("[%s] for %s: unexpected warning %s", c.section, c.url, told)
 		}
 	}
 	env := &ncurl.Env{RC: []ncurl.RCEntry{{Key: "HTTP.CREDENTIALS.PASSWORD", Value: "hush", Source: "rc:2"}}}
 	loc, err := ncurl.Parse("https://data.example/x", env)
 	if err != nil || len(loc.Warnings) != 1 || !strings.Contains(loc.Warnings[0], "HTTP.CREDENTIALS.PASSWORD (rc:2) is ignored") {
-		t.Errorf("%v, %q", err, loc.Warnings)
+		t.Errorf("want one warning about the password, got error %v, warnings %q", err, loc.Warnings)
 	}
 }

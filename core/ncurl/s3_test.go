@@ -82,7 +82,8 @@ func TestObjectStoreHosts(t *testing.T) {
 	}
 }
 
-// Amazon hosts without S3 service and URLs with a query are web servers.
+// TestWebHosts checks that Amazon hosts without S3 service, URLs with a query and other
+// hosts without a storage mode are web servers.
 func TestWebHosts(t *testing.T) {
 	t.Parallel()
 	for text, w := range map[string]want{
@@ -232,21 +233,21 @@ func TestProfiles(t *testing.T) {
 	env.Vars = map[string]string{"AWS_PROFILE": "gone"}
 	l, err := ncurl.Parse("s3://b/k", env)
 	if err != nil || l.Profile != "default" || l.ProfileExplicit || len(l.Warnings) != 1 {
-		t.Errorf("AWS_PROFILE with an unknown profile: %+v, %v", l, err)
+		t.Errorf("AWS_PROFILE with an unknown profile: want profile default and a warning, got %+v, %v", l, err)
 	}
 	for _, name := range []string{"no", "None"} {
 		l, err := ncurl.Parse("s3://b/k#aws.profile="+name, env)
 		if err != nil || !l.Unsigned || l.Profile != "" || !strings.HasSuffix(l.String(), "aws.profile=none") {
-			t.Errorf("aws.profile=%s: %+v, %v", name, l, err)
+			t.Errorf("aws.profile=%s: want an unsigned location, got %+v, %v", name, l, err)
 		}
 	}
 	l, err = ncurl.Parse("s3://b/k#aws.profile=unread", nil)
 	if err != nil || l.Profile != "unread" || !l.ProfileExplicit {
-		t.Errorf("a profile without known profiles: %+v, %v", l, err)
+		t.Errorf("unknown profiles: want the profile unread, got %+v, %v", l, err)
 	}
 	l, err = ncurl.Parse("s3://b/k#aws.region=eu-west-1&aws.region=eu-west-1", nil)
 	if err != nil || l.Region != "eu-west-1" {
-		t.Errorf("the same value twice: %+v, %v", l, err)
+		t.Errorf("the same region twice: want eu-west-1, got %+v, %v", l, err)
 	}
 	l, err = ncurl.Parse("https://s3.eu-west-1.amazonaws.com/b/k#aws.region=eu-west-2", nil)
 	if err != nil || len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0], "eu-west-2") {
@@ -329,7 +330,7 @@ func TestExplain(t *testing.T) {
 	for _, s := range l.Steps {
 		rules = append(rules, s.Rule)
 		if s.Why == "" || s.Rule == "" {
-			t.Errorf("a step without a reason: %+v", s)
+			t.Errorf("step %+v has no rule or no reason", s)
 		}
 	}
 	want := "prefix scheme legacy merge infer storage profile region rewrite format keep unknown result"
@@ -341,7 +342,7 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"      mode=noxarray,s3  ->  mode=noxarray,s3,nczarr,zarr\n", "warning: fragment key \"x\" has no meaning\n",
+		"      mode=noxarray,s3  ->  mode=noxarray,s3,nczarr,zarr\n", "warning: unknown fragment key \"x\"\n",
 	} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("Explain lacks %q:\n%s", line, out.String())
@@ -368,6 +369,6 @@ func TestEqual(t *testing.T) {
 	}
 	var none *ncurl.Location
 	if a.Equal(b) || a.Equal(nil) || !none.Equal(nil) || !a.Equal(a) {
-		t.Error("Equal returns true for different Locations")
+		t.Error("Equal is wrong for equal, different or nil Locations")
 	}
 }

@@ -28,7 +28,7 @@ type site struct {
 	srv    server // host name without the bucket
 	bucket string // bucket in the host name; empty in path style
 	region string // region in the host name
-	plain  bool   // an ordinary Amazon host, which gets the region in its name
+	plain  bool   // an Amazon host to rewrite as s3.REGION.amazonaws.com
 }
 
 // errForm is the error for a form of S3 host that is recognized but not supported.
@@ -50,7 +50,7 @@ func amazonHost(region string) string {
 	return "s3." + region + amazonSuffix
 }
 
-// siteOf parses a host. wanted is set if the URL asks for the S3 driver.
+// siteOf parses a host. wanted is set if the URL requests the S3 driver.
 //
 // Source: netcdf-c libdispatch/ds3util.c, NC_s3urlrebuild. Unlike that code, siteOf
 // also handles buckets with dots and virtual-hosted style on other servers.
@@ -166,7 +166,7 @@ func (p *parser) endpointSite(value, from string) (site, error) {
 	}
 	s, err := siteOf(srv, true)
 	if err != nil || s.bucket != "" {
-		// An endpoint does not name a bucket, so its host name stays complete.
+		// An endpoint contains no bucket, so its whole host name is the server.
 		if labels := strings.Split(srv.host, "."); labels[0] == "s2" && len(labels) > 1 {
 			return site{}, p.setting(from, err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// The schemes. The DAP schemes are recognized only so that they get an error of their own.
+// The schemes. The DAP schemes are recognized only to report a specific error.
 const (
 	schemePath  = "" // a plain path
 	schemeFile  = "file"
