@@ -21,7 +21,7 @@ func TestParseAllocates(t *testing.T) { //nolint:paralleltest // the test counts
 		}
 	})
 	if array > 25 {
-		t.Errorf("parsing an array with 8 attributes: %v allocations, want at most 25", array)
+		t.Errorf("want at most 25 allocations for an array with 8 attributes, got %v", array)
 	}
 	all := testing.AllocsPerRun(3, func() {
 		if _, err := zarr.ParseConsolidated(doc); err != nil {
@@ -29,6 +29,6 @@ func TestParseAllocates(t *testing.T) { //nolint:paralleltest // the test counts
 		}
 	})
 	if all > 2100 {
-		t.Errorf("parsing consolidated metadata of 1,000 arrays: %v allocations, want at most 2,100", all)
+		t.Errorf("want at most 2,100 allocations for consolidated metadata of 1,000 arrays, got %v", all)
 	}
 }

@@ -41,10 +41,11 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 }
 
 // Array parses the documents of the array at path, in any layout. hint describes the
-// dataset, for what the documents of the array leave open. The result shares memory with
-// docs, which must not be modified afterwards.
+// dataset that the array belongs to. The result shares memory with docs, which must not
+// be modified afterwards.
 //
-// Every error carries the key of the document and names the member. Array fails with
+// Every error contains the key of the document and the name of the member. Array fails
+// with
 //
 //   - ErrNoObject if neither .zarray nor zarr.json exists,
 //   - ErrNotZarr for a document that is not a JSON object,
@@ -52,7 +53,7 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 //   - ErrBadChunk for an invalid chunk shape,
 //   - ErrBadType for an unknown element type,
 //   - ErrUnsupported for an unknown Zarr v3 extension,
-//   - ErrLimit for a rank above chunk.MaxRank or a size beyond 64 bits.
+//   - ErrLimit for a rank above chunk.MaxRank or a size above math.MaxInt64 bytes.
 //
 // Source: Zarr v2, "Arrays"; netcdf-c libnczarr/zsync.c.
 func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
@@ -105,8 +106,9 @@ func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 	return a, nil
 }
 
-// effective returns the layout of the array's own blocks, or the layout of the dataset if
-// it has no blocks.
+// effective returns the layout of an array: own if the array has a block, or else the
+// layout of the dataset. If the dataset is pure Zarr, it returns the layout of the
+// array's attribute types. It returns LayoutPure if hint.Pure is set.
 func effective(own Layout, attrs place, hasBlock bool, hint ParseHint) Layout {
 	switch {
 	case hint.Pure:
@@ -180,7 +182,7 @@ var errRank = errors.New("too many dimensions")
 // lengths parses an array of lengths.
 func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 	if v == "" {
-		return nil, n.bad(ArrayDoc, member, "is missing")
+		return nil, n.bad(ArrayDoc, member, "the member is missing")
 	}
 	if v.Kind() != jsontext.Array {
 		return nil, n.bad(ArrayDoc, member, "expected an array of lengths, found %s", clip(v))
@@ -203,11 +205,12 @@ func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 	return list, err
 }
 
-// elements parses dtype and fill_value, and checks that all sizes fit in 64 bits.
+// elements parses dtype and fill_value, and checks that all sizes in bytes fit in an
+// int64.
 func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	switch d.dtype.Kind() {
 	case jsontext.Invalid:
-		return n.bad(ArrayDoc, "dtype", "is missing")
+		return n.bad(ArrayDoc, "dtype", "the member is missing")
 	case jsontext.Array, jsontext.String:
 	default:
 		return n.bad(ArrayDoc, "dtype", "expected a string or a list of fields, found %s", clip(d.dtype))
@@ -281,8 +284,8 @@ func isChar(t dtype.Type, text string, layout Layout) bool {
 	return false
 }
 
-// StoresLittleEndian reports whether ncproperties, the provenance attribute of the root, names
-// netcdf-c 4.9.0. That release stores and reads little-endian bytes even for types that
+// StoresLittleEndian reports whether ncproperties, the provenance attribute of the root,
+// contains the version netcdf-c 4.9.0. That release stores and reads little-endian bytes even for types that
 // it declares big-endian. Big-endian data cannot be recognized in such a dataset, so
 // writers must not add any.
 func StoresLittleEndian(ncproperties string) bool {
@@ -301,7 +304,7 @@ func oldChars(ncproperties string) bool {
 }
 
 // product returns the product of lengths and size; ok is false if it exceeds 63 bits.
-// Zero lengths count as 1, so that they do not mask an overflow of the others.
+// Zero lengths are treated as 1, so that they do not mask an overflow of the others.
 func product(lengths []int64, size int64) (p int64, ok bool) {
 	p = size
 	for _, n := range lengths {

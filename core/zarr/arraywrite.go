@@ -19,8 +19,8 @@ import (
 //
 // Docs fails with ErrInvalid for an inconsistent Array. It fails with ErrUnsupported for
 // anything the Zarr version cannot express: in v2 a transpose that is not a reversal, and
-// a one-character string in a layout where that means char; in v3 some codec chains, and
-// shards. It fails with ErrBadName, ErrNameInUse and ErrBadType as [Group.Docs] does.
+// a one-character string in a layout where that means char; in v3 some codec chains and
+// structured elements. It fails with ErrBadName, ErrNameInUse and ErrBadType as [Group.Docs] does.
 func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	o, err := newOutput(opts)
 	if err != nil {
@@ -59,21 +59,21 @@ func (a *Array) check(s *spelling) error {
 	rank := len(a.Shape)
 	switch {
 	case len(a.Chunks) != rank:
-		return invalid("chunk shape %v for shape %v", a.Chunks, a.Shape)
+		return invalid("chunk shape %v and shape %v have different ranks", a.Chunks, a.Shape)
 	case a.Scalar && !a.isScalarShape():
-		return invalid("scalar with shape %v", a.Shape)
+		return invalid("a scalar cannot have shape %v", a.Shape)
 	case a.DimNames != nil && len(a.DimNames) != a.rank(), a.DimRefs != nil && len(a.DimRefs) != a.rank():
-		return invalid("dimension names %q, references %q for %d dimensions", a.DimNames, a.DimRefs, a.rank())
+		return invalid("names %q or references %q do not match %d dimensions", a.DimNames, a.DimRefs, a.rank())
 	case a.Transpose != nil && !s.v3 && !slices.Equal(a.Transpose, reversed(rank)):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v: v2 supports C and F only", a.Transpose)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v needs Zarr v3; Zarr v2 has only C and F order", a.Transpose)
 	case a.Keys.Prefix && !s.v3 || a.Keys.Separator != 0 && a.Keys.Separator != '.' && a.Keys.Separator != '/':
-		return invalid("chunk keys %+v", a.Keys)
+		return invalid("the layout does not support the chunk keys %+v", a.Keys)
 	case !a.DType.Fixed() && a.DType.Kind != dtype.String && a.DType.Kind != dtype.VlenBytes:
-		return invalid("element type %s", a.DType)
+		return invalid("elements of type %s cannot be written", a.DType)
 	}
 	for i := range a.Shape {
 		if a.Shape[i] < 0 || a.Chunks[i] < 1 {
-			return invalid("chunk shape %v for shape %v", a.Chunks, a.Shape)
+			return invalid("chunk shape %v or shape %v has an invalid length", a.Chunks, a.Shape)
 		}
 	}
 	if !allRefs(a.DimRefs) {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// stringAttr is the length that netcdf-c records in the type of string attributes. Longer
-// strings get their own length.
+// stringAttr is the length that netcdf-c records in the type of string attributes. For a
+// longer string, the type contains the length of the string.
 const stringAttr = 128
 
 func invalid(format string, args ...any) error {
@@ -103,9 +103,9 @@ func sameValue(a, b any) bool {
 }
 
 // quotedSingle reports whether the single value in a slice is written in quotes, so that a
-// reader without types would treat it as char. It is false for a string that an array
-// would turn into a number: such a string is written alone and becomes char with the same
-// content.
+// reader without types would treat it as char. It returns false for a string such as
+// "NaN", because readers parse an array of it as a number. Written without an array, it
+// becomes char with the same content.
 func quotedSingle(v any) bool {
 	switch s := v.(type) {
 	case []string:
@@ -154,8 +154,8 @@ func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
 }
 
 // appendValues writes the values of a typed slice, one after the other. If point is set,
-// whole floating-point values get ".0", so that readers without types recognize
-// floating-point values.
+// it appends ".0" to whole floating-point values, so that readers without types do not
+// treat them as integers.
 func appendValues(w *jsontext.Writer, values any, point bool) {
 	switch s := values.(type) {
 	case []int8:

@@ -16,7 +16,7 @@ func show(v any) string { return fmt.Sprintf("%T %v", v, v) }
 func diffAttrs(t testing.TB, a, b []zarr.Attr) {
 	t.Helper()
 	if len(a) != len(b) {
-		t.Errorf("attributes: expected %v, got %v", a, b)
+		t.Errorf("attributes: want %v, got %v", a, b)
 		return
 	}
 	for i := range a {

@@ -90,8 +90,8 @@ func store(t testing.TB, name string) map[string]zarr.Docs {
 	return nodesOf(docs)
 }
 
-// TestCorpora parses every document of the corpora, writes it in every layout that can
-// express it, and checks that it parses to the same Array or Group.
+// TestCorpora parses all groups and arrays of the corpora. It writes each array in its own
+// layout and checks that the result parses to the same Array.
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	stores := []string{corpora(t, "nczarr") + "/ref_data.zarr", corpora(t, "zarr-v2") + "/data.zarr"}
@@ -107,24 +107,24 @@ func TestCorpora(t *testing.T) {
 		for p, docs := range store(t, s) {
 			if _, ok := docs[".zarray"]; !ok {
 				if _, err := zarr.ParseGroup(p, docs, zarr.LayoutNewest); err != nil {
-					t.Errorf("%s: %v", s, err)
+					t.Errorf("%s: parse a group: %v", s, err)
 				}
 				continue
 			}
 			arrays++
 			a, err := zarr.ParseArray(p, docs, zarr.ParseHint{})
 			if err != nil {
-				t.Errorf("%s: %v", s, err)
+				t.Errorf("%s: parse an array: %v", s, err)
 				continue
 			}
 			if len(a.Warnings) > 0 && !strings.Contains(s, "noshape") {
-				t.Errorf("%s: %s: %q", s, p, a.Warnings)
+				t.Errorf("%s: %s: unexpected warnings %q", s, p, a.Warnings)
 			}
 			again(t, a)
 		}
 	}
 	if arrays < 100 {
-		t.Errorf("found only %d arrays", arrays)
+		t.Errorf("want at least 100 arrays, got %d", arrays)
 	}
 }
 
@@ -151,12 +151,12 @@ func TestNoShape(t *testing.T) {
 	docs := store(t, corpora(t, "nczarr")+"/ref_noshape.file.zip")["ref_noshape.file/v"]
 	a, err := zarr.ParseArray("v", docs, zarr.ParseHint{})
 	if err != nil || !a.Scalar || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "1 names for 0 dimensions") {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("want a scalar and one warning, got %+v, %v", a, err)
 	}
 	docs = zarr.Docs{".zarray": []byte(`{"zarr_format": 2, "dtype": "<i4", "chunks": [], "fill_value": -1}`)}
 	_, err = zarr.ParseArray("v", docs, zarr.ParseHint{})
-	if ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), `"/v/.zarray"`) || !strings.Contains(err.Error(), "shape: is missing") {
-		t.Error(err)
+	if ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), `"/v/.zarray"`) || !strings.Contains(err.Error(), "shape: the member is missing") {
+		t.Errorf("want ErrMetadata about the missing shape, got %v", err)
 	}
 }
 
@@ -187,8 +187,8 @@ func TestGoldenListings(t *testing.T) {
 		fix    *strings.Replacer
 	}{
 		"ref_oldkeys.zmap": {zarr.LayoutLower, strings.NewReplacer()},
-		// [0.,0.,1.] is not JSON, so we write it as a string. The listing lacks
-		// _NCProperties, but has its type.
+		// [0.,0.,1.] is not JSON, so it is written as a string. The listing lacks the
+		// attribute _NCProperties but contains its type.
 		"ref_jsonconvention.zmap": {zarr.LayoutNewest, strings.NewReplacer(`"varjson3": [0.,0.,1.]`, `"varjson3": "[0.,0.,1.]"`, `"_NCProperties": ">S1", `, "")},
 	} {
 		nodes := zmapText(t, name)
@@ -241,7 +241,7 @@ func TestGoldenV1(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g.Layout != zarr.LayoutV1 || g.Superblock != "1.0.0" || !g.Listed || len(g.Dims) != 4 || g.Dims[3] != (zarr.Dim{Name: "dim3", Len: 4}) {
-		t.Errorf("%+v", g)
+		t.Errorf("unexpected group %+v", g)
 	}
 	if want := "version=2,netcdf=4.8.1-development,nczarr=1.0.0"; g.NCProperties != want {
 		t.Errorf("want %q, got %q", want, g.NCProperties)
@@ -263,6 +263,6 @@ func TestGoldenV1(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(docs[".nczarray"]) != string(v[".nczarray"]) || !strings.HasPrefix(string(docs[".zarray"]), head) {
-		t.Errorf("%s", docs)
+		t.Errorf("the documents changed: %s", docs)
 	}
 }

@@ -128,7 +128,7 @@ const maxNesting = 16
 // sizeOf returns the size in bytes of a nested structure.
 func sizeOf(v jsontext.Value, depth int) (size int, err error) {
 	if depth > maxNesting {
-		return 0, fmt.Errorf("structures nested deeper than %d levels", maxNesting)
+		return 0, fmt.Errorf("the structures are nested deeper than %d levels", maxNesting)
 	}
 	err = v.Elems(func(_ int, e jsontext.Value) error {
 		name, typ, shape, ok := fieldParts(e)

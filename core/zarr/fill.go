@@ -15,7 +15,7 @@ import (
 )
 
 // fill parses fill_value. A missing value or null means no fill value, and an array of one
-// value means that value. A byte string is base64 in pure Zarr, as the specification says.
+// value means that value. A byte string is base64 in pure Zarr, as specified by Zarr v2.
 // It is plain in NCZarr, and in pure Zarr if the attribute _FillValue is the same string,
 // as netCDF-C writes it. If the string does not parse in one form, the other is tried.
 //
@@ -254,7 +254,7 @@ func writeFill(w *jsontext.Writer, a *Array, pure bool) error {
 	}
 	t := a.DType
 	if t.Fixed() && len(a.Fill) != t.Size {
-		return invalid("fill value of %d bytes for type %s", len(a.Fill), t)
+		return invalid("a fill value of %d bytes does not fit type %s", len(a.Fill), t)
 	}
 	switch t.Kind {
 	case dtype.Bool:
@@ -277,7 +277,7 @@ func writeFill(w *jsontext.Writer, a *Array, pure bool) error {
 			return err
 		}
 		if !utf8.ValidString(text[0]) {
-			return invalid("fill value %q", text[0])
+			return invalid("fill value %q is not valid UTF-8", text[0])
 		}
 		w.String(text[0])
 	case dtype.Complex:

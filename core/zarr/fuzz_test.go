@@ -33,8 +33,7 @@ func fuzz(f *testing.F, doc string) {
 	})
 }
 
-// within checks that f allocates no more memory than a document of n bytes justifies. The
-// limit is fixed and generous.
+// within checks that f, which parses a document of n bytes, allocates at most 64 MiB.
 func within(t *testing.T, n int, f func()) {
 	t.Helper()
 	const ceiling = 64 << 20

@@ -7,16 +7,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ParseGroup parses the documents of the group at path ("/" is the root) in a dataset
-// whose layout is of. It reads the NCZarr metadata of every layout. For a pure layout it
-// omits dimensions and lists, which only NCZarr has. Missing documents count as empty.
-// The result shares memory with docs, which must not be modified afterwards.
+// ParseGroup parses the documents of the group at path ("/" is the root). of is the layout
+// of the dataset. ParseGroup reads the NCZarr metadata of every layout. If of is pure, it
+// omits dimensions and lists, which only NCZarr has. Missing documents are treated as
+// empty. The result shares memory with docs, which must not be modified afterwards.
 //
 // Names in the lists of the group block that are not valid path segments, and dimensions
 // without a valid length, are reported in Group.Invalid. Duplicate names and dimensions
 // with an invalid name are ignored with a warning.
 //
-// Every error carries the key of the document. ParseGroup fails with ErrNotZarr for a
+// Every error contains the key of the document. ParseGroup fails with ErrNotZarr for a
 // document that is not a JSON object, with ErrMetadata for malformed members, and with
 // ErrUnsupported for unknown versions and extensions.
 func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {

@@ -80,11 +80,11 @@ func TestMessagesHaveOneLine(t *testing.T) {
 	t.Parallel()
 	_, err := zarr.ParseArray("v", zarr.Docs{".zarray": []byte("{\"shape\": {\n\"nczctl: all is well\": 1}}")}, zarr.ParseHint{})
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "all is well") {
-		t.Errorf("got %v", err)
+		t.Errorf("want an error of one line, got %v", err)
 	}
 	array := `{"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|i1", "compressor": null, "fill_value": 0, "order": "C", "filters": null}`
 	a, err := zarr.ParseArray("v", zarr.Docs{".zarray": []byte(array), ".zattrs": []byte("{\"_ARRAY_DIMENSIONS\": [1,\n\r2]}")}, zarr.ParseHint{})
 	if err != nil || len(a.Warnings) != 1 || strings.ContainsAny(a.Warnings[0], "\r\n") {
-		t.Errorf("got %+v, %v", a, err)
+		t.Errorf("want one warning of one line, got %+v, %v", a, err)
 	}
 }

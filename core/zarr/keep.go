@@ -7,7 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ownMembers are the members of each block, under every name any release has used. All
+// ownMembers are the members of each block, under all names that releases have used. All
 // other members of a block are foreign and are kept.
 var ownMembers = [numBlocks][]string{
 	superBlock: {"version", "nczarr_version", "zarr_format"},

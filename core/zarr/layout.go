@@ -159,9 +159,9 @@ func (l Layout) MoreRootDocs(root Docs) []string {
 func (l Layout) CheckVersion(path string, objects []string) error {
 	switch {
 	case l == LayoutV3 && (slices.Contains(objects, GroupDoc) || slices.Contains(objects, ArrayDoc)):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "Zarr v2 node in a Zarr v3 dataset")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "the node is Zarr v2, but the dataset is Zarr v3")
 	case l != LayoutV3 && slices.Contains(objects, V3Doc):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "Zarr v3 node in a Zarr v2 dataset")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "the node is Zarr v3, but the dataset is Zarr v2")
 	}
 	return nil
 }

@@ -97,11 +97,11 @@ func TestGoldenDocuments(t *testing.T) {
 		if _, ok := in[".zarray"]; ok {
 			a, err := zarr.ParseArray("v", in, zarr.ParseHint{Layout: c.layout})
 			if err != nil || a.Layout != c.layout || len(a.Warnings) > 0 {
-				t.Errorf("%s: %+v, %v", c.name, a, err)
+				t.Errorf("%s: want layout %v and no warnings, got %+v, %v", c.name, c.layout, a, err)
 				continue
 			}
 			if strings.Contains(c.name, "scalar") != a.Scalar {
-				t.Errorf("%s: scalar is %v", c.name, a.Scalar)
+				t.Errorf("%s: got scalar %v", c.name, a.Scalar)
 			}
 			if out, err = a.Docs(opts); err != nil {
 				t.Errorf("%s: %v", c.name, err)
@@ -109,7 +109,7 @@ func TestGoldenDocuments(t *testing.T) {
 		} else {
 			g, err := zarr.ParseGroup("g", in, zarr.LayoutNewest)
 			if err != nil || g.Layout != c.layout || len(g.Warnings) > 0 || g.Listed != (c.layout != zarr.LayoutPure) {
-				t.Errorf("%s: %+v, %v", c.name, g, err)
+				t.Errorf("%s: want layout %v and no warnings, got %+v, %v", c.name, c.layout, g, err)
 				continue
 			}
 			if out, err = g.Docs(opts); err != nil {
@@ -161,7 +161,7 @@ func TestSpellings(t *testing.T) {
 					g, err := zarr.ParseGroup("/", fill(c.group, form), zarr.LayoutNewest)
 					want := []zarr.Dim{{Name: "x", Len: 4}, {Name: "t", Len: 2, Unlimited: true}}
 					if err != nil || g.Layout != c.layout || !reflect.DeepEqual(g.Dims, want) || !slices.Equal(g.Arrays, []string{"v"}) || !slices.Equal(g.Groups, []string{"g"}) {
-						t.Errorf("%v %s %s: %+v, %v", c.layout, dims, vars, g, err)
+						t.Errorf("%v %s %s: unexpected group %+v, %v", c.layout, dims, vars, g, err)
 					}
 				}
 			}
@@ -169,14 +169,14 @@ func TestSpellings(t *testing.T) {
 		for _, refs := range []string{"dimrefs", "dimension_references"} {
 			a, err := zarr.ParseArray("v", fill(c.array, fmt.Sprintf(array, refs)), zarr.ParseHint{})
 			if err != nil || a.Layout != c.layout || !slices.Equal(a.DimRefs, []string{"/x"}) || a.Storage != "chunked" {
-				t.Errorf("%v %s: %+v, %v", c.layout, refs, a, err)
+				t.Errorf("%v %s: unexpected array %+v, %v", c.layout, refs, a, err)
 			}
 		}
 	}
 	for _, doc := range []string{".nczattrs", ".nczattr"} {
 		g, err := zarr.ParseGroup("/", zarr.Docs{".zattr": []byte(`{"a": 1}`), doc: []byte(`{"types": {"a": "3"}}`)}, zarr.LayoutNewest)
 		if err != nil || len(g.Attrs) != 1 || g.Attrs[0].Type != dtype.NCShort {
-			t.Errorf("%s: %+v, %v", doc, g, err)
+			t.Errorf("%s: want one attribute of type short, got %+v, %v", doc, g, err)
 		}
 	}
 }
@@ -213,10 +213,10 @@ func TestDetectLayout(t *testing.T) {
 		}
 	}
 	if got := zarr.LayoutNewest.NodeDocs(); !slices.Equal(got, []string{".zgroup", ".zarray", ".zattrs"}) {
-		t.Error(got)
+		t.Errorf("unexpected documents of LayoutNewest: %q", got)
 	}
 	if got := zarr.LayoutV1.NodeDocs(); !slices.Contains(got, ".nczvar") || !slices.Contains(got, ".zattr") {
-		t.Error(got)
+		t.Errorf("want .nczvar and .zattr among the documents of LayoutV1, got %q", got)
 	}
 }
 
@@ -240,14 +240,14 @@ func TestFloatsSurvive(t *testing.T) {
 		}
 		back, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 		if err != nil || len(back.Warnings) > 0 {
-			t.Fatalf("%v: %v %q", l, err, back.Warnings)
+			t.Fatalf("%v: unexpected error %v or warnings %q", l, err, back.Warnings)
 		}
 		diffAttrs(t, attrs, back.Attrs)
 	}
 	g := zarr.Group{Attrs: []zarr.Attr{{Name: "one", Type: dtype.NCDouble, Value: []float64{1}}}}
 	docs, err := g.Docs(zarr.WriteOptions{})
 	if err != nil || string(docs[".zattrs"]) != `{"one": 1.0}` {
-		t.Errorf("whole double in pure Zarr: %s, %v", docs[".zattrs"], err)
+		t.Errorf("pure Zarr: want 1.0 for a whole double, got %s, %v", docs[".zattrs"], err)
 	}
 }
 
@@ -263,17 +263,17 @@ func TestWarnings(t *testing.T) {
 	} {
 		a, err := zarr.ParseArray("v", zarr.Docs{".zarray": zarray(""), ".zattrs": []byte(members)}, zarr.ParseHint{})
 		if err != nil || a.DimNames != nil || a.DimRefs != nil || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], want) {
-			t.Errorf("%s: %+v, %v", members, a, err)
+			t.Errorf("%s: want warning %q, got %+v, %v", members, want, a, err)
 		}
 	}
 	be := zarr.Docs{".zarray": []byte(strings.Replace(string(zarray("")), "<i4", ">i4", 1))}
 	a, err := zarr.ParseArray("v", be, zarr.ParseHint{NCProperties: "version=2,netcdf=4.9.0,nczarr=2.0.0"})
 	if err != nil || a.DType.Order != dtype.Little || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "stored little-endian bytes") {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("want little-endian elements and a warning, got %+v, %v", a, err)
 	}
 	g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"_nczarr_group": {"dims": {"../x": 1}, "arrays": ["..", "a/b", "v", "v"], "groups": []}}`)}, zarr.LayoutNewest)
 	if err != nil || len(g.Warnings) != 3 || !strings.Contains(g.Warnings[2], "no .zgroup") || len(g.Invalid) != 2 || !slices.Equal(g.Arrays, []string{"v"}) || len(g.Dims) != 0 {
-		t.Errorf("%+v, %v", g, err)
+		t.Errorf("want three warnings and two invalid names, got %+v, %v", g, err)
 	}
 }
 
@@ -306,11 +306,11 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 	if _, err := ok.Docs(zarr.WriteOptions{Layout: 99}); ncerr.KindOf(err) != ncerr.ErrInvalid {
-		t.Error(err)
+		t.Errorf("unknown layout: want ErrInvalid, got %v", err)
 	}
 	g := zarr.Group{Dims: []zarr.Dim{{Name: "a/b", Len: 1}}}
 	if _, err := g.Docs(zarr.WriteOptions{}); ncerr.KindOf(err) != ncerr.ErrBadName {
-		t.Error(err)
+		t.Errorf("dimension a/b: want ErrBadName, got %v", err)
 	}
 }
 

@@ -32,7 +32,7 @@ const probePrefix = ".nczprobe-"
 func NewProbe() string { return probePrefix + rand.Text() }
 
 // IsProbe reports whether base is a name that [NewProbe] returns. A killed process may
-// leave such an object behind. The object counts as part of the dataset that contains it.
+// leave such an object behind. It is treated as part of the dataset that contains it.
 func IsProbe(base string) bool {
 	text, ok := strings.CutPrefix(base, probePrefix)
 	return ok && len(text) == 26 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
@@ -111,8 +111,8 @@ func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 	return nodeType(doc) == "array" && slices.Equal(keyFormatsV3(doc), []keyFormat{{k.Rank, k.Separator, k.Prefix}})
 }
 
-// WithGroups returns keys and the keys of the documents of all groups above their nodes.
-// keys belong to a dataset that is being removed. Some of the documents may have been
+// WithGroups returns keys, and the keys of the documents of all groups that contain nodes
+// in keys. keys belong to a dataset that is being removed. Some of the documents may have been
 // removed already. It adds zarr.json documents only if v3 is set, which means that all
 // Zarr v3 nodes in the store belong to the dataset.
 func WithGroups(keys []string, v3 bool) []string {
@@ -148,11 +148,10 @@ func WithGroups(keys []string, v3 bool) []string {
 //   - the chunks of its arrays, recognized by rank and separator;
 //   - the marks of growth, of replacement and of new nodes, and probe objects.
 //
-// A group with NCZarr's lists contains the nodes that they name. Any other group contains
-// all nodes directly below it, except those that are datasets of their own because they
-// have a superblock or consolidated metadata. A node is also foreign, with everything
-// below it, if all its documents belong to a Zarr version for which the root has no
-// document.
+// A group with NCZarr's lists contains the listed nodes. Any other group contains all
+// nodes directly below it, except separate datasets, which have a superblock or
+// consolidated metadata. A node is also foreign, with everything below it, if all its
+// documents belong to a Zarr version for which the root has no document.
 //
 // If a document is missing or malformed, Foreign relies on the name of the document, so
 // that a damaged document does not make its chunks foreign. Shapes are ignored: a chunk
@@ -167,7 +166,7 @@ func Foreign(names []string, docs Docs) (foreign []string, dataset bool) {
 	return foreign, m.node("") != nil
 }
 
-// MemberDocs returns the elements of names that name documents needed by [Foreign].
+// MemberDocs returns the keys in names whose documents [Foreign] needs.
 func MemberDocs(names []string) []string {
 	kinds := make(map[string]nodeKind) // node kinds by directory
 	for _, name := range names {
@@ -186,7 +185,7 @@ func MemberDocs(names []string) []string {
 }
 
 // groupDocs are the documents that may hold lists of nodes or a superblock.
-var groupDocs = [...]string{GroupDoc, AttrsDoc, OldGroupDoc} // constant
+var groupDocs = [...]string{GroupDoc, AttrsDoc, OldGroupDoc} // never modified
 
 // nodeKind is a set of flags for the node documents in a directory.
 type nodeKind uint8
@@ -429,8 +428,8 @@ func (k keyFormat) has(name string) bool {
 	return ok
 }
 
-// numbers returns how many numbers name consists of, separated by sep. ok is false if
-// anything else occurs.
+// numbers returns the count of decimal numbers in name, which sep separates. ok is false
+// if name contains anything else.
 func numbers(name, sep string) (n int, ok bool) {
 	for seg := range strings.SplitSeq(name, sep) {
 		if seg == "" || strings.Trim(seg, "0123456789") != "" || len(seg) > 1 && seg[0] == '0' {

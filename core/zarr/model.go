@@ -65,12 +65,12 @@ type Group struct {
 	// DimsIncomplete reports whether Dims omits a dimension without a valid length.
 	DimsIncomplete bool
 	// Attrs holds the user's attributes in file order. The reserved attributes
-	// (_nczarr_*, _ARRAY_DIMENSIONS) are excluded, and _NCProperties has a field of its
-	// own.
+	// (_nczarr_*, _ARRAY_DIMENSIONS) are excluded, and _NCProperties is stored in the
+	// field NCProperties.
 	Attrs        []Attr
 	NCProperties string
-	// Warnings describes, in one sentence each, what the parser ignored or read
-	// differently from what the documents say.
+	// Warnings holds one sentence per part of the documents that the parser ignored or
+	// corrected.
 	Warnings []string
 }
 
@@ -131,8 +131,8 @@ type Array struct {
 	// MaxStrLen is NCZarr's _nczarr_maxstrlen, or 0 if absent. The attribute also stays
 	// in Attrs, because netcdf-c shows it as an ordinary attribute.
 	MaxStrLen int
-	// Warnings describes, in one sentence each, what the parser ignored or read
-	// differently from what the documents say.
+	// Warnings holds one sentence per part of the documents that the parser ignored or
+	// corrected.
 	Warnings []string
 }
 
@@ -155,7 +155,7 @@ type Attr struct {
 	// but is never nil for an existing attribute.
 	Value any
 	// JSON is the text of the value in the document it was read from, or "" for a new
-	// attribute. Unlike netCDF, pure Zarr has null, booleans and a difference between 1
-	// and [1]. Writers of pure Zarr therefore write JSON if it still parses as Value.
+	// attribute. Unlike netCDF, pure Zarr has null and booleans and distinguishes 1 from
+	// [1]. Writers of pure Zarr therefore write JSON if it still parses as Value.
 	JSON string
 }

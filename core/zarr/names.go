@@ -49,7 +49,6 @@ type place struct {
 }
 
 // places lists, for each block, all locations that any release has used, newest first.
-// Readers need to know nothing else about the layouts.
 //
 // Source: stores written by NCZarr 4.8.0 to 4.10 and by earlier drafts.
 var places = [numBlocks][]place{

@@ -68,7 +68,7 @@ func (n *node) load(path string, docs Docs, v3 bool) error {
 	case there && v3:
 		return n.loadV3(text)
 	case there && docs[GroupDoc] == nil && docs[ArrayDoc] == nil:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 node in a Zarr v2 dataset")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "the node is Zarr v3, but the dataset is Zarr v2")
 	}
 	badDoc, bad := "", error(nil) // the first document by name, so that the error is deterministic
 	for name, text := range docs {

@@ -124,7 +124,7 @@ func TestArrayRoundTrip(t *testing.T) {
 		}
 		got, err := zarr.ParseArray("v", docs, zarr.ParseHint{Layout: want.Layout})
 		if err != nil || len(got.Warnings) > 0 {
-			t.Fatalf("%v %q: %s", err, got.Warnings, docs)
+			t.Fatalf("unexpected error %v or warnings %q for %s", err, got.Warnings, docs)
 		}
 		dropJSON(got.Attrs)
 		if !reflect.DeepEqual(want, got) {
@@ -145,7 +145,7 @@ func TestPureRoundTrip(t *testing.T) {
 		}
 		got, err := zarr.ParseArray("v", docs, zarr.ParseHint{})
 		if err != nil || len(got.Warnings) > 0 {
-			t.Fatalf("%v %q: %s", err, got.Warnings, docs)
+			t.Fatalf("unexpected error %v or warnings %q for %s", err, got.Warnings, docs)
 		}
 		want.Scalar = len(want.Shape) == 0
 		if want.Scalar {

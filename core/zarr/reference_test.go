@@ -25,7 +25,7 @@ func backFrom(t *testing.T, l zarr.Layout, a zarr.Attr) zarr.Attr {
 	}
 	g, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 	if err != nil || len(g.Attrs) != 1 || len(g.Warnings) > 0 {
-		t.Fatalf("%v: %s: %+v, %v", l, docs, g, err)
+		t.Fatalf("%v: want one attribute from %s, got %+v, %v", l, docs, g, err)
 	}
 	return g.Attrs[0]
 }
@@ -182,7 +182,7 @@ func TestReferenceArrays(t *testing.T) {
 					t.Errorf("want %q, got %v", c.refused, err)
 				}
 			case err != nil || !c.check(a):
-				t.Errorf("%+v, %v", a, err)
+				t.Errorf("unexpected array %+v, %v", a, err)
 			}
 		})
 	}
@@ -206,7 +206,7 @@ func TestReferenceScalars(t *testing.T) {
 			t.Parallel()
 			a, err := zarr.ParseArray("v", docs, zarr.ParseHint{})
 			if err != nil || !a.Scalar || len(a.Warnings) > 0 {
-				t.Errorf("%+v, %v", a, err)
+				t.Errorf("want a scalar without warnings, got %+v, %v", a, err)
 			}
 		})
 	}

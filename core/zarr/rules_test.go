@@ -269,10 +269,10 @@ func TestArrayErrors(t *testing.T) {
 		}
 	}
 	if _, err := zarr.ParseArray("v", zarr.Docs{}, zarr.ParseHint{}); ncerr.KindOf(err) != ncerr.ErrNoObject {
-		t.Error(err)
+		t.Errorf("no documents: want ErrNoObject, got %v", err)
 	}
 	if _, err := zarr.ParseArray("v", zarr.Docs{"zarr.json": nil}, zarr.ParseHint{}); ncerr.KindOf(err) != ncerr.ErrUnsupported {
-		t.Error(err)
+		t.Errorf("zarr.json: want ErrUnsupported, got %v", err)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestCodecSplit(t *testing.T) {
 		}
 		b, err := zarr.ParseArray("v", docs, zarr.ParseHint{})
 		if err != nil {
-			t.Error(err)
+			t.Errorf("%q: parse: %v", chain, err)
 			continue
 		}
 		got := ""
@@ -393,7 +393,7 @@ func TestAttributesKeepTheirJSON(t *testing.T) {
 	for _, want := range onlyJSON {
 		g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": ` + want + `}`)}, zarr.LayoutNewest)
 		if err != nil || len(g.Attrs) != 1 {
-			t.Errorf("%s: %+v, %v", want, g, err)
+			t.Errorf("%s: want one attribute, got %+v, %v", want, g, err)
 			continue
 		}
 		docs, err := (&zarr.Group{Attrs: g.Attrs}).Docs(zarr.WriteOptions{Layout: zarr.LayoutPure})
@@ -403,7 +403,7 @@ func TestAttributesKeepTheirJSON(t *testing.T) {
 		a := g.Attrs[0]
 		a.Type, a.Value = dtype.NCInt, []int32{7}
 		if docs, err = (&zarr.Group{Attrs: []zarr.Attr{a}}).Docs(zarr.WriteOptions{Layout: zarr.LayoutPure}); err != nil || string(docs[".zattrs"]) != `{"a": 7}` {
-			t.Errorf("%s, changed: got %s, %v", want, docs[".zattrs"], err)
+			t.Errorf("%s, changed to 7: got %s, %v", want, docs[".zattrs"], err)
 		}
 		for layout := range zarr.LayoutV1 + 1 { // the value is the same in every layout
 			docs, err := (&zarr.Group{Attrs: g.Attrs, Listed: true}).Docs(zarr.WriteOptions{Layout: layout, IsRoot: true})
@@ -419,7 +419,7 @@ func TestAttributesKeepTheirJSON(t *testing.T) {
 	}
 	bad := zarr.Attr{Name: "a", Type: dtype.NCChar, Value: "x", JSON: `"x", "_other": 1`}
 	if docs, err := (&zarr.Group{Attrs: []zarr.Attr{bad}}).Docs(zarr.WriteOptions{Layout: zarr.LayoutPure}); err != nil || string(docs[".zattrs"]) != `{"a": "x"}` {
-		t.Errorf("invalid JSON: got %s, %v", docs[".zattrs"], err)
+		t.Errorf("invalid JSON: want the value x, got %s, %v", docs[".zattrs"], err)
 	}
 }
 

@@ -38,7 +38,7 @@ func nodeType(text []byte) string {
 	return ""
 }
 
-// loadV3 parses a zarr.json. It adds the attributes as a document of their own, as in v2.
+// loadV3 parses a zarr.json. It adds the attributes as a separate document, as in v2.
 func (n *node) loadV3(text []byte) error {
 	n.v3 = true
 	if err := n.addDocument().parse(V3Doc, text); err != nil {
@@ -123,8 +123,8 @@ func (n *node) unknown(member, format string, args ...any) error {
 }
 
 // extension returns the name and the configuration of an extension point, which is an
-// object or only a name. must means that the extension must be understood, so that the
-// member must_understand is not allowed.
+// object or only a name. must is set if readers must always understand the extension, so
+// that the member must_understand is not allowed.
 func (n *node) extension(member string, v jsontext.Value, must bool) (name string, conf jsontext.Value, err error) {
 	switch v.Kind() {
 	case jsontext.String:
@@ -465,8 +465,8 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 	return n.chainV3(a, conf.Get("codecs"))
 }
 
-// ShardShape returns the shape of the shards of level i. It counts the shards of the next
-// level, or the chunks, that a shard contains.
+// ShardShape returns the shape of the shards of level i, in shards of the next level, or
+// in chunks at the innermost level.
 func (a *Array) ShardShape(i int) []int64 {
 	inner := a.Chunks
 	if i+1 < len(a.Shards) {

@@ -206,11 +206,11 @@ func TestV3ArrayErrors(t *testing.T) {
 		}
 	}
 	if _, err := zarr.ParseGroup("/g", v3(""), zarr.LayoutV3); ncerr.KindOf(err) != ncerr.ErrNoObject {
-		t.Errorf("array parsed as a group: %v", err)
+		t.Errorf("array parsed as a group: want ErrNoObject, got %v", err)
 	}
 	group := zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "node_type": "group"}`)}
 	if _, err := zarr.ParseArray("/g", group, zarr.ParseHint{Layout: zarr.LayoutV3}); ncerr.KindOf(err) != ncerr.ErrNoObject {
-		t.Errorf("group parsed as an array: %v", err)
+		t.Errorf("group parsed as an array: want ErrNoObject, got %v", err)
 	}
 }
 
@@ -221,16 +221,16 @@ func TestV3Consolidated(t *testing.T) {
 	}
 	for _, none := range []string{"", `, "consolidated_metadata": null`} {
 		if all, err := zarr.ParseInline(root(none)); all != nil || err != nil {
-			t.Errorf("%s: got %v, %v", none, all, err)
+			t.Errorf("%q: want no consolidated metadata, got %v, %v", none, all, err)
 		}
 	}
 	all, err := zarr.ParseInline(root(`, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": {"x": 1}, "a/b": {"y": [2]}}}`))
 	if err != nil || len(all) != 3 || string(all["a"]["zarr.json"]) != `{"x": 1}` || string(all["a/b"]["zarr.json"]) != `{"y": [2]}` || all[""] == nil {
-		t.Errorf("got %q, %v", all, err)
+		t.Errorf("want the documents of the root, a and a/b, got %q, %v", all, err)
 	}
 	for _, bad := range []string{`1`, `{}`, `{"kind": "table"}`, `{"kind": "inline"}`, `{"kind": "inline", "metadata": []}`, `{"kind": "inline", "metadata": {"a": 1}}`, `{"kind": "inline", "metadata": {"a": {}, "/a/": {}}}`} {
 		if _, err := zarr.ParseInline(root(`, "consolidated_metadata": ` + bad)); ncerr.KindOf(err) != ncerr.ErrConsolidated {
-			t.Errorf("%s: got %v", bad, err)
+			t.Errorf("%s: want ErrConsolidated, got %v", bad, err)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func FuzzV3(f *testing.F) {
 		if nodes, err := zarr.ParseInline(docs); err == nil {
 			for path := range nodes {
 				if strings.HasPrefix(path, "/") {
-					t.Errorf("path %q", path)
+					t.Errorf("path %q begins with a slash", path)
 				}
 			}
 		}
@@ -265,26 +265,26 @@ func FuzzV3(f *testing.F) {
 		}
 		rank := len(a.Shape)
 		if len(a.Chunks) != rank || a.DimNames != nil && len(a.DimNames) != rank || a.DType.Fixed() && len(a.Fill) != a.DType.Size || !a.HasFill {
-			t.Fatalf("got %+v", a)
+			t.Fatalf("inconsistent array %+v", a)
 		}
 		outer := a.Chunks
 		for i := range a.Shards {
 			for d, n := range a.ShardShape(i) {
 				if n < 1 {
-					t.Fatalf("level %d: %d chunks along dimension %d", i, n, d)
+					t.Fatalf("level %d has %d chunks along dimension %d", i, n, d)
 				}
 			}
 			outer = a.Shards[0].Shape
 		}
 		if slices.Contains(outer, 0) {
-			t.Fatalf("chunks of %v", outer)
+			t.Fatalf("chunk shape %v contains 0", outer)
 		}
 		if a.Transpose != nil {
 			order := slices.Clone(a.Transpose)
 			slices.Sort(order)
 			for i, d := range order {
 				if i != d {
-					t.Fatalf("order %v", a.Transpose)
+					t.Fatalf("order %v is not a permutation", a.Transpose)
 				}
 			}
 		}

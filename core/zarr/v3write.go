@@ -192,9 +192,9 @@ func (r *attrReader) reads(v jsontext.Value, a Attr) bool {
 }
 
 // writeFloatAttrV3 writes floats. It writes NaN and infinities as bare words, as
-// zarr-python does, because readers treat quoted words as strings. A single value is a
-// list only if it was read as one. A list around a quoted word, as in pure Zarr v2, does
-// not count as such a list.
+// zarr-python does, because readers treat quoted words as strings. A single value is
+// written as a list only if it was read from a list other than that of a quoted word,
+// which is how pure Zarr v2 stores it.
 func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 	list := &jsontext.Writer{}
 	list.Open('[')
@@ -301,13 +301,13 @@ func writeTypeV3(w *jsontext.Writer, a *Array) error {
 			w.Key("scale_factor").Int(count)
 		})
 	default:
-		return invalid("element type %s", t)
+		return invalid("elements of type %s cannot be written", t)
 	}
 	return nil
 }
 
-// writeFillV3 writes fill_value. The member is required, so an array without a fill value
-// gets zero or the empty string.
+// writeFillV3 writes fill_value. The member is required, so it is zero or the empty string
+// for an array without a fill value.
 //
 // Source: Zarr v3, "Fill value representation".
 func writeFillV3(w *jsontext.Writer, a *Array) error {
@@ -316,7 +316,7 @@ func writeFillV3(w *jsontext.Writer, a *Array) error {
 		fill = make([]byte, t.Size)
 	}
 	if t.Fixed() && len(fill) != t.Size {
-		return invalid("fill value of %d bytes for type %s", len(fill), t)
+		return invalid("a fill value of %d bytes does not fit type %s", len(fill), t)
 	}
 	switch t.Kind {
 	case dtype.Float:
@@ -445,12 +445,12 @@ func (a *Array) checkChainV3() error {
 	slices.Sort(order)
 	for i, d := range order {
 		if i != d || len(order) != len(a.Shape) {
-			return invalid("storage order %v", a.Transpose)
+			return invalid("storage order %v is not a permutation of the dimensions", a.Transpose)
 		}
 	}
 	for i, s := range a.Shards {
 		if !a.divides(i) {
-			return invalid("shards of shape %v for chunks of shape %v", s.Shape, a.Chunks)
+			return invalid("shards of shape %v do not consist of whole chunks of shape %v", s.Shape, a.Chunks)
 		}
 	}
 	switch {
@@ -461,7 +461,7 @@ func (a *Array) checkChainV3() error {
 	case wants != "" && (len(a.Codecs) == 0 || a.Codecs[0].ID != wants):
 		return no("in Zarr v3 elements of type %s need the codec %q", a.DType, wants)
 	case wants == "" && len(a.Codecs) > 0 && strings.HasPrefix(a.Codecs[0].ID, "vlen-"):
-		return no("in Zarr v3 the codec %q is not for elements of type %s", a.Codecs[0].ID, a.DType)
+		return no("in Zarr v3 the codec %q does not support elements of type %s", a.Codecs[0].ID, a.DType)
 	}
 	return nil
 }

@@ -17,8 +17,9 @@ import (
 
 var writeV3 = zarr.WriteOptions{Layout: zarr.LayoutV3}
 
-// rewriteV3 writes a parsed zarr.json as the document of a new array, and again as a
-// replacement of the old document. It checks that both documents parse to the same array.
+// rewriteV3 writes a, which was parsed from docs, as a replacement of docs and as a new
+// array. It checks that the replacement has the content of docs, and that the new
+// document parses to the same array.
 func rewriteV3(t *testing.T, docs zarr.Docs, a *zarr.Array) {
 	t.Helper()
 	opts := writeV3
@@ -55,7 +56,7 @@ func rewriteV3(t *testing.T, docs zarr.Docs, a *zarr.Array) {
 		t.Fatalf("%s written as %s\n%s became\n%s", docs, fresh, x, y)
 	}
 	if twice, err := back.Docs(writeV3); err != nil || !zarr.SameJSON(fresh["zarr.json"], twice["zarr.json"]) {
-		t.Fatalf("%s, then %s, %v", fresh, twice, err)
+		t.Fatalf("%s became %s when rewritten, %v", fresh, twice, err)
 	}
 }
 
@@ -69,7 +70,7 @@ func TestV3AsZarrPython(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) < 40 {
-		t.Fatalf("%d documents", len(lines))
+		t.Fatalf("want at least 40 documents, got %d", len(lines))
 	}
 	for _, line := range lines {
 		docs := zarr.Docs{"zarr.json": []byte(line)}
@@ -199,7 +200,7 @@ func TestV3Chains(t *testing.T) {
 		a.Codecs = []zarr.CodecSpec{{ID: "delta"}}
 		change(a)
 		if _, err := a.Docs(writeV3); ncerr.KindOf(err) != ncerr.ErrUnsupported && ncerr.KindOf(err) != ncerr.ErrInvalid {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: want ErrUnsupported or ErrInvalid, got %v", name, err)
 		}
 	}
 }
@@ -239,13 +240,13 @@ func TestV3Attributes(t *testing.T) {
 		}
 		back, err := zarr.ParseArray("/", docs, zarr.ParseHint{Layout: zarr.LayoutV3})
 		if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Type != c.attr.Type || !reflect.DeepEqual(back.Attrs[0].Value, c.attr.Value) {
-			t.Errorf("%s: got %v, %v", docs, back.Attrs, err)
+			t.Errorf("%s: want %v, got %v, %v", docs, c.attr, back.Attrs, err)
 		}
 	}
 	a := arrayV3("<i4")
 	a.Attrs = []zarr.Attr{{Name: "_ARRAY_DIMENSIONS", Type: dtype.NCChar, Value: "x"}}
 	if _, err := a.Docs(writeV3); ncerr.KindOf(err) != ncerr.ErrBadName {
-		t.Errorf("got %v", err)
+		t.Errorf("attribute _ARRAY_DIMENSIONS: want ErrBadName, got %v", err)
 	}
 }
 
@@ -283,13 +284,13 @@ func TestV3WithInline(t *testing.T) {
 	all, err := zarr.ParseInline(got)
 	if err != nil || len(all) != 3 || !zarr.SameJSON(all["g/a"]["zarr.json"], nodes["g/a"]["zarr.json"]) ||
 		!zarr.SameJSON(all["g"]["zarr.json"], []byte(`{"node_type": "group", "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`)) {
-		t.Errorf("got %s, %v", all, err)
+		t.Errorf("want the documents of the root, g and g/a, got %s, %v", all, err)
 	}
 	if got, err = zarr.WithConsolidated(got, nil, nil); err != nil || !zarr.SameJSON(got["zarr.json"], []byte(`{"zarr_format": 3, "node_type": "group"}`)) {
-		t.Errorf("got %s, %v", got, err)
+		t.Errorf("want no consolidated metadata, got %s, %v", got, err)
 	}
 	if _, err := zarr.WithConsolidated(zarr.Docs{"zarr.json": []byte("{")}, nodes, nil); ncerr.KindOf(err) != ncerr.ErrNotZarr {
-		t.Errorf("got %v", err)
+		t.Errorf("malformed root: want ErrNotZarr, got %v", err)
 	}
 }
 

@@ -94,7 +94,7 @@ func (o *output) finish(names bool) Docs {
 //
 // Docs fails with ErrBadName for names and attributes that cannot be written, with
 // ErrNameInUse for duplicate attributes, with ErrBadType for an attribute whose value
-// does not have its type, and with ErrInvalid for a negative length.
+// does not match its type, and with ErrInvalid for a negative length.
 func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 	o, err := newOutput(opts)
 	if err != nil {
@@ -141,7 +141,7 @@ func (g *Group) check(s *spelling) error {
 			return ncerr.Errorf(ncerr.ErrBadName, "write dimension", d.Name, "invalid name")
 		}
 		if d.Len < 0 {
-			return invalid("dimension %q has length %d", d.Name, d.Len)
+			return invalid("dimension %q has negative length %d", d.Name, d.Len)
 		}
 	}
 	for _, name := range slices.Concat(g.Arrays, g.Groups) {

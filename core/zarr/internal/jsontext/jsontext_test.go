@@ -96,11 +96,11 @@ func TestNumbers(t *testing.T) {
 		i, isI := v.Int64()
 		f, isF := v.Float(64)
 		if v.Kind() != c.kind || isI != c.isI || isI && i != c.i || isF != c.isF || isF && f != c.f {
-			t.Errorf("%s: kind %d, int %d %v, float %v %v", c.text, v.Kind(), i, isI, f, isF)
+			t.Errorf("%s: want %+v, got kind %d, int %d %v, float %v %v", c.text, c, v.Kind(), i, isI, f, isF)
 		}
 	}
 	if n, ok := jsontext.Value("18446744073709551615").Uint64(); !ok || n != math.MaxUint64 {
-		t.Error("largest uint64:", n, ok)
+		t.Errorf("want the largest uint64, got %d, %v", n, ok)
 	}
 }
 
@@ -108,10 +108,10 @@ func TestGetLastWins(t *testing.T) {
 	t.Parallel()
 	v := jsontext.Value(`{"a": 1, "b": "}]\"", "\u0061": [2, {"a": 3}]}`)
 	if got := string(v.Get("a")); got != `[2, {"a": 3}]` {
-		t.Errorf("got %s", got)
+		t.Errorf("want the last value of a, got %s", got)
 	}
 	if got := v.Get("b").Text(); got != `}]"` {
-		t.Errorf("got %s", got)
+		t.Errorf("want the text of b, got %s", got)
 	}
 	if v.Get("c") != "" || v.Get("a").Len() != 2 || string(v.Get("a").First()) != "2" {
 		t.Error("Get, Len or First is wrong")
@@ -172,7 +172,7 @@ func FuzzJSON(f *testing.F) {
 		valid := json.Valid(doc) && utf8.Valid(doc)
 		var d jsontext.Document
 		if perr := d.Parse(doc); (perr == nil) != (err == nil) || err == nil && (d.Text != v || d.Strict != valid) {
-			t.Fatalf("%q: strict is %v, %v", doc, d.Strict, perr)
+			t.Fatalf("%q: Parse and Check differ: strict %v, error %v", doc, d.Strict, perr)
 		}
 		if err != nil {
 			if valid && !strings.Contains(err.Error(), "nested deeper") {
@@ -213,13 +213,13 @@ func TestParse(t *testing.T) {
 		b.WriteString(`, "\u0061": 2}`)
 		err := d.Parse([]byte(b.String()))
 		if err != nil || !d.Strict {
-			t.Fatalf("%d: %v, strict %v", n, err, d.Strict)
+			t.Fatalf("%d members: want strict JSON, got error %v, strict %v", n, err, d.Strict)
 		}
 		if list := jsontext.Members(nil, d.Text); !slices.Equal(list, d.Members) || len(list) != min(n, 400)+1 {
-			t.Errorf("%d: got %v, want %v", n, d.Members, list)
+			t.Errorf("%d members: want %v, got %v", n, list, d.Members)
 		}
 		if d.Members[0] != (jsontext.Member{Key: "a", Val: "2"}) || d.Get("k401") != "" || n == 500 && d.Get("k99") != `{"a": [499, "}"]}` {
-			t.Errorf("%d: want the last of two members with the same name", n)
+			t.Errorf("%d members: want the last of two members with the same name", n)
 		}
 	}
 }

@@ -63,7 +63,7 @@ type memberList struct {
 	index map[string]int
 }
 
-// indexFrom is the length at which a list gets an index.
+// indexFrom is the minimum length of a list with an index.
 const indexFrom = 24
 
 // add appends a member, or replaces the value of the member with that name.

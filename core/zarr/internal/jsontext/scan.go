@@ -175,7 +175,7 @@ func (s *scanner) value(depth int) bool {
 
 func (s *scanner) object(depth int) bool {
 	if depth == MaxDepth {
-		return s.fail(s.i, "nested deeper than %d levels", MaxDepth)
+		return s.fail(s.i, "the value is nested deeper than %d levels", MaxDepth)
 	}
 	s.i++
 	if s.peek() == '}' {
@@ -211,7 +211,7 @@ func (s *scanner) object(depth int) bool {
 
 func (s *scanner) array(depth int) bool {
 	if depth == MaxDepth {
-		return s.fail(s.i, "nested deeper than %d levels", MaxDepth)
+		return s.fail(s.i, "the value is nested deeper than %d levels", MaxDepth)
 	}
 	s.i++
 	if s.peek() == ']' {
@@ -369,8 +369,8 @@ func show(b string) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// skip skips one value. For speed it checks only that strings end and that brackets are
-// balanced in number.
+// skip skips one value. For speed it checks only that strings end and that there are as
+// many closing as opening brackets.
 func (s *scanner) skip() bool {
 	switch s.peek() {
 	case '"':

@@ -109,7 +109,7 @@ func (v Value) Float(bits int) (f float64, ok bool) {
 	text := string(v)
 	switch v.Kind() {
 	case Number:
-		// Most writers spell whole numbers with ".0", which would miss the fast path of
+		// Most writers append ".0" to whole numbers, which would bypass the fast path of
 		// ParseFloat.
 		if n := len(text) - 2; n > 0 && text[n:] == ".0" && text[n-1] >= '0' && text[n-1] <= '9' {
 			text = text[:n]
@@ -137,7 +137,7 @@ func (v Value) Float(bits int) (f float64, ok bool) {
 var errStop = errors.New("stop")
 
 // Each calls f for each member of an object, in order, with the unescaped key. A key may
-// occur more than once; the last occurrence counts. If f returns an error, Each stops and
+// occur more than once; its last value is the effective one. If f returns an error, Each stops and
 // returns it.
 //
 // v need not have been validated. A syntax error between members is an error. Values are

@@ -173,7 +173,7 @@ func (w *Writer) Ints(list []int64) {
 }
 
 // Value writes v, which must be valid, as strict JSON. Values that are already strict are
-// unchanged. Bare words become strings, numbers get the digits that JSON requires, and
+// unchanged. Bare words become strings, numbers are rewritten by [StrictNumber], and
 // control characters in strings are escaped.
 func (w *Writer) Value(v Value) { w.value(v, false) }
 
@@ -213,7 +213,8 @@ func (w *Writer) value(v Value, words bool) {
 	}
 }
 
-// StrictNumber returns a number with the digits that JSON requires.
+// StrictNumber returns v, which must be a number, in the syntax of JSON: without a plus
+// sign or leading zeros, and with digits on both sides of a point.
 func StrictNumber(v Value) Value {
 	out := make([]byte, 0, len(v)+2)
 	if v[0] == '-' || v[0] == '+' {
