@@ -8,11 +8,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// Pos is a position in a CDL file. Line and Col count from 1; Col counts bytes.
+// Pos is a position in a CDL file. Line and Col start at 1; Col is in bytes.
 type Pos struct{ Line, Col int32 }
 
 // File is a parsed CDL file. It is not safe for concurrent modification. It does not
-// contain the values of variables, which are read again from the input: see [Parse].
+// contain the values of variables, which are reread from the input; see [Parse].
 type File struct {
 	// Name is the name of the input passed to Parse. Errors begin with this name.
 	Name string

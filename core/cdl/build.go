@@ -27,8 +27,8 @@ func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptio
 }
 
 // Build defines the contents of f in the root of ds, a dataset open for writing, and
-// writes the data a few MiB at a time. Unlimited dimensions get their lengths from the
-// data. Elements that the data does not list become the fill value. The special
+// writes the data a few MiB at a time. The data determines the lengths of unlimited
+// dimensions. Elements without data become the fill value. The special
 // attributes (_Storage, _ChunkSizes, _ShardSizes, _DeflateLevel, _Shuffle, _Fletcher32,
 // _Filter, _Codecs, _Endianness, _NoFill) become properties of the variable. The attributes
 // _Format, _NCProperties, _SuperblockVersion and _IsNetcdf4 of the root are ignored.
@@ -36,11 +36,12 @@ func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptio
 // variable, unless the CDL file sets a size.
 //
 // After an error ds is incomplete and should be aborted. Errors have the key
-// "name:line:column". They are ncerr.ErrConvert for a value that its type cannot
-// represent, ncerr.ErrRange for too many values, or ncerr.ErrInvalid for contradictions.
-// Errors from DefineVar and Write of package nczarr are returned with their kind.
+// "name:line:column". Their kind is ncerr.ErrConvert for a value that its type cannot
+// represent, ncerr.ErrRange for too many values, and ncerr.ErrInvalid for inconsistent
+// declarations. Errors from DefineVar and Write of package nczarr keep their kind.
 //
-// Source: netcdf-c ncgen. Unlike ncgen, Build changes or truncates no value silently.
+// Source: netcdf-c ncgen. Unlike ncgen, Build does not silently change or truncate the
+// values of variables, unless f.TruncateStrings is set.
 func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
 	c := converter{name: f.Name}
 	b := &builder{
@@ -193,7 +194,7 @@ func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 	return spec, nil
 }
 
-// flags adds the attributes that define the meaning of the values of an enum.
+// flags adds the attributes flag_values and flag_meanings of an enum to spec.
 func (b *builder) flags(v *Var, spec *nczarr.VarSpec) error {
 	values, meanings := v.Enum.flags()
 	for _, a := range []*Attr{values, meanings} {

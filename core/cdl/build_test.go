@@ -109,7 +109,7 @@ group: h {
 		t.Error(d)
 	}
 	if d := diff(dump(t, generate(t, got), &cdl.WriteOptions{Name: "g"}), want); d != "" {
-		t.Error("again:", d)
+		t.Error("the dump changes when read back:", d)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestStringLengths(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	ds := generate(t, "netcdf x { variables: string s ; string k ; data: s = \""+long+"\" ; k = \"k\" ; }")
 	if got := dump(t, ds, nil); !strings.Contains(got, "\n s = \n    \""+long+"\" ;\n") {
-		t.Errorf("the long string is missing: %s", got)
+		t.Errorf("the dump lacks the long string: %s", got)
 	}
 	f := mustParse(t, `netcdf x { variables: string s ; string e ; :_nczarr_default_maxstrlen = 5 ; data: s = "0123456789" ; e = "ééé" ; }`)
 	f.TruncateStrings = true
@@ -128,7 +128,7 @@ func TestStringLengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := dump(t, r.open(t, "mem:x"), nil); !strings.Contains(got, "s = \"01234\" ;\n\n e = \"éé\" ;") {
-		t.Errorf("cut strings: %s", got)
+		t.Errorf("want strings truncated to 5 bytes, got %s", got)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestBuildCancelled(t *testing.T) {
 	r := newRegistry()
 	err := cdl.Generate(ctx, mustParse(t, smallText), "mem:x", r.create())
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("want context.Canceled, got %v", err)
 	}
 	if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
 		t.Error("Generate left objects in the store")
@@ -153,7 +153,7 @@ func TestOracle(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob("testdata/oracle/*.cdl")
 	if err != nil || len(inputs) == 0 {
-		t.Fatal("no inputs", err)
+		t.Fatalf("want CDL files in testdata/oracle, got error %v", err)
 	}
 	for _, path := range inputs {
 		text, err := os.ReadFile(path)
@@ -219,7 +219,7 @@ func TestNaNBits(t *testing.T) {
 	}
 	for i := range d {
 		if bits(d[i]) != 0x7FF8000000000000 || bits(e[i]) != bits(d[i]) || math.Float32bits(f[i]) != 0x7FC00000 {
-			t.Errorf("value %d: %x, absent %x, float %x", i, bits(d[i]), bits(e[i]), math.Float32bits(f[i]))
+			t.Errorf("value %d: want the quiet NaN, got double %x, fill value %x, float %x", i, bits(d[i]), bits(e[i]), math.Float32bits(f[i]))
 		}
 	}
 }
@@ -232,6 +232,6 @@ func TestNegativeZero(t *testing.T) {
 	ds := generate(t, "netcdf x { dimensions: n = 3 ; variables: double d(n) ; d:a = -0., 0. ; float f(n) ; data: d = -0., 0., 1. ; f = -0.f, 0., 1. ; }")
 	text := dump(t, ds, full)
 	if again := dump(t, generate(t, text), full); again != text || !strings.Contains(text, "d = -0., 0, 1 ;") {
-		t.Errorf("once:\n%s\nagain:\n%s", text, again)
+		t.Errorf("the sign of a zero is lost in\n%s\nor when read back:\n%s", text, again)
 	}
 }

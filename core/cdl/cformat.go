@@ -28,8 +28,8 @@ func (p *printer) ownFormat(v *nczarr.Var) *verb {
 	return parseVerb(text, v.Type())
 }
 
-// parseVerb parses a printf format. It returns nil if the format does not have exactly
-// one conversion, one that fits nc.
+// parseVerb parses a printf format. It returns nil unless the format has exactly one
+// conversion and that conversion fits nc.
 func parseVerb(text string, nc dtype.NC) *verb {
 	before, rest, ok := strings.Cut(text, "%")
 	if !ok || strings.Contains(rest, "%") || nc == dtype.NCChar || nc == dtype.NCString {

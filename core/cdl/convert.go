@@ -236,8 +236,9 @@ func hexType(bits uint64) dtype.NC {
 	return dtype.NCUInt64
 }
 
-// wider returns the type for values of both a and b: floating point wins over integers,
-// double over float, and otherwise the larger type, or b if both have the same size.
+// wider returns the type for values of both a and b. It prefers floating point to
+// integers and double to float. Otherwise it returns the larger type, or b if both have
+// the same size.
 func wider(a, b dtype.NC) dtype.NC {
 	switch {
 	case a == dtype.NCNone:

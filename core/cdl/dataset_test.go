@@ -21,7 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
 
-// Package teststore selects the stores of the tests.
+// TestMain runs the tests with the stores that package teststore selects.
 func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
 
 // registry provides the stores of the tests under the name "mem", files, and some
@@ -145,7 +145,7 @@ func TestCorporaDump(t *testing.T) {
 	root := corpus(t, "cdl")
 	inputs, err := filepath.Glob(filepath.Join(root, "input", "*.cdl"))
 	if err != nil || len(inputs) == 0 {
-		t.Fatal("no inputs", err)
+		t.Fatalf("want CDL files in %s, got error %v", root, err)
 	}
 	compared := 0
 	for _, path := range inputs {
@@ -179,21 +179,21 @@ func TestCorporaDump(t *testing.T) {
 			}
 		}
 		if err := cdl.Generate(t.Context(), mustParse(t, got), "mem:again", r.create()); err != nil {
-			t.Errorf("%s again: %v", name, err)
+			t.Errorf("%s: generate from the dump: %v", name, err)
 			continue
 		}
 		again := dump(t, r.open(t, "mem:again"), &cdl.WriteOptions{Name: name})
 		if again != got {
-			t.Errorf("%s again: %s", name, diff(again, got))
+			t.Errorf("%s: the dump changes when read back: %s", name, diff(again, got))
 		}
 	}
 	if compared < 24 {
-		t.Errorf("only %d dumps were compared", compared)
+		t.Errorf("want at least 24 dumps to compare, got %d", compared)
 	}
 }
 
-// TestReferenceStrings generates the reference's file of strings, one of which is too
-// long, and compares the dump with the reference's.
+// TestReferenceStrings generates a dataset from the reference's file of strings, one of
+// which is too long, and compares the dump with the reference's dump.
 func TestReferenceStrings(t *testing.T) {
 	t.Parallel()
 	root := corpus(t, "nczarr")
@@ -209,7 +209,7 @@ func TestReferenceStrings(t *testing.T) {
 	r := newRegistry()
 	err = cdl.Generate(t.Context(), f, "mem:x", r.create())
 	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `the string has 10 bytes, more than the string size of "truncated", 4 bytes`) {
-		t.Errorf("error %v", err)
+		t.Errorf("want ErrConvert about the string of 10 bytes, got %v", err)
 	}
 	f.TruncateStrings = true
 	if err := cdl.Generate(t.Context(), f, "mem:x", r.create()); err != nil {
@@ -233,11 +233,11 @@ func TestHuge(t *testing.T) {
 		ds := generate(t, string(text))
 		head := dump(t, ds, &cdl.WriteOptions{Name: name, HeaderOnly: true})
 		if !strings.HasPrefix(head, "netcdf "+name+" {\ndimensions:\n\tx = 1") || strings.Contains(head, "data:") {
-			t.Errorf("%s:\n%s", name, head)
+			t.Errorf("%s: unexpected header\n%s", name, head)
 		}
 		if name == "bigf3" {
 			if got := dump(t, ds, &cdl.WriteOptions{Vars: []string{"flast"}}); !strings.HasSuffix(got, "data:\n\n flast = 42 ;\n}\n") {
-				t.Errorf("%s:\n%s", name, got)
+				t.Errorf("%s: want only the value of flast, got\n%s", name, got)
 			}
 		}
 	}
@@ -354,7 +354,7 @@ func TestUnlimitedAndGroups(t *testing.T) {
 		t.Error(d)
 	}
 	if d := diff(dump(t, generate(t, unlimitedDump), nil), unlimitedDump); d != "" {
-		t.Error("again:", d)
+		t.Error("the dump changes when read back:", d)
 	}
 }
 
@@ -409,7 +409,7 @@ data:
 		t.Error(d)
 	}
 	if d := diff(dump(t, generate(t, got), nil), got); d != "" {
-		t.Error("again:", d)
+		t.Error("the dump changes when read back:", d)
 	}
 }
 
@@ -518,12 +518,12 @@ group: g {
 		}
 	}
 	if got := dump(t, ds, &cdl.WriteOptions{HeaderOnly: true, Name: "a b"}); !strings.HasPrefix(got, `netcdf a\ b {`) {
-		t.Errorf("-n: %.30s", got)
+		t.Errorf("Name: want an escaped name, got %.30s", got)
 	}
 	var b strings.Builder
 	err := cdl.Write(t.Context(), &b, ds, &cdl.WriteOptions{Vars: []string{"nosuch"}})
 	if ncerr.KindOf(err) != ncerr.ErrNoVar || b.Len() > 0 {
-		t.Errorf("-v nosuch: error %v, printed %q", err, b.String())
+		t.Errorf("unknown variable: want ErrNoVar and no output, got %v, %q", err, b.String())
 	}
 }
 
@@ -577,7 +577,7 @@ variables:
 		word := map[bool]string{true: "CHUNK", false: "PROPS"}[strings.HasPrefix(name, "time")]
 		want = strings.Replace(want, name+word, name+value, 1)
 		if value == "" {
-			t.Errorf("no value for %s", name)
+			t.Errorf("the dump has no value for %s", name)
 		}
 	}
 	got, _, _ = strings.Cut(got, "\ngroup:")
@@ -588,7 +588,7 @@ variables:
 	first := dump(t, ds, all)
 	again := dump(t, generate(t, first), all)
 	if d := diff(again, first); d != "" {
-		t.Error("again:", d)
+		t.Error("the dump changes when read back:", d)
 	}
 }
 
@@ -610,19 +610,19 @@ func TestUnreadable(t *testing.T) {
 	err := cdl.Write(t.Context(), &b, ds, &cdl.WriteOptions{OnProblem: func(p nczarr.Problem) {
 		reported = append(reported, p.Path)
 		if p.Err == nil {
-			t.Error("OnProblem got a nil error")
+			t.Error("OnProblem was called with a nil error")
 		}
 	}})
 	if err == nil || !errors.Is(err, ncerr.ErrNoFilter) || ncerr.Exit(err) == 0 {
-		t.Errorf("error %v", err)
+		t.Errorf("want ErrNoFilter, got %v", err)
 	}
 	for _, part := range []string{`"/temp"`, `"/raw"`, `"zstd"`} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error does not name %s: %v", part, err)
+			t.Errorf("the error does not contain %s: %v", part, err)
 		}
 	}
 	if got := strings.Join(reported, " "); got != "/temp /raw" {
-		t.Errorf("reported %q", got)
+		t.Errorf("want problems of /temp and /raw, got %q", got)
 	}
 	got := b.String()
 	for _, name := range []string{" temp =\n", " raw ="} {
@@ -650,14 +650,14 @@ func TestSlabs(t *testing.T) {
 		ds := generate(t, strings.Replace(text, "CHUNKS", chunks, 1))
 		_, data, _ := strings.Cut(dump(t, ds, nil), "data:\n")
 		if n := strings.Count(data, "_"); n != 1203600-3 {
-			t.Errorf("%s: %d fill values", shape, n)
+			t.Errorf("%s: want %d fill values, got %d", shape, 1203600-3, n)
 		}
 		if n := strings.Count(data, ";"); n != 1 {
-			t.Errorf("%s: %d semicolons", shape, n)
+			t.Errorf("%s: want 1 semicolon, got %d", shape, n)
 		}
 		for _, line := range strings.Split(data, "\n") {
 			if len(line) > 80 {
-				t.Errorf("%s: a line of %d columns: %s", shape, len(line), line)
+				t.Errorf("%s: want at most 80 columns, got %d: %s", shape, len(line), line)
 				break
 			}
 		}
@@ -668,7 +668,7 @@ func TestSlabs(t *testing.T) {
 		var b strings.Builder
 		err := cdl.Write(t.Context(), &b, ds, nil)
 		if ncerr.KindOf(err) == 0 || !strings.Contains(b.String(), "\n// the rest of v cannot be read\n") {
-			t.Errorf("%s: error %v, or no comment about it", shape, err)
+			t.Errorf("%s: want an error and a comment about it, got %v", shape, err)
 		}
 		if _, err := cdl.Parse(strings.NewReader(b.String()), "cut", nil); err == nil {
 			t.Errorf("%s: Parse accepted the incomplete text", shape)
@@ -683,11 +683,11 @@ func TestWriteStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := cdl.Write(ctx, &strings.Builder{}, ds, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled: %v", err)
+		t.Errorf("want context.Canceled, got %v", err)
 	}
 	full := errors.New("disk full")
 	if err := cdl.Write(t.Context(), brokenWriter{full}, ds, nil); !errors.Is(err, full) {
-		t.Errorf("broken writer: %v", err)
+		t.Errorf("want the error of the writer, got %v", err)
 	}
 }
 

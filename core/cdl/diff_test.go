@@ -43,8 +43,8 @@ var typesOnly = map[string]bool{
 
 // otherValue lists CDL files for which ncgen 4.9.0 produces wrong values, and the reason.
 var otherValue = map[string]string{
-	"ref_const_test": "it cuts integers with the suffix L to 32 bits, in a variable of 64 too",
-	"ref_tst_unlim2": "it runs the strings of two lists along unlimited dimensions together",
+	"ref_const_test": "ncgen truncates integers with the suffix L to 32 bits, even in a 64-bit variable",
+	"ref_tst_unlim2": "ncgen joins the strings of two lists along unlimited dimensions",
 }
 
 // needTools skips the test if the programs of the reference are not installed.
@@ -65,7 +65,7 @@ func TestDifferential(t *testing.T) {
 	root := corpus(t, "cdl")
 	inputs, err := filepath.Glob(filepath.Join(root, "input", "*.cdl"))
 	if err != nil || len(inputs) == 0 {
-		t.Fatal("no inputs", err)
+		t.Fatalf("want CDL files in %s, got error %v", root, err)
 	}
 	for _, path := range inputs {
 		name := strings.TrimSuffix(filepath.Base(path), ".cdl")
@@ -98,7 +98,7 @@ func compare(t *testing.T, name, text string, options []option) {
 	ds := generate(t, text)
 	for i, o := range options {
 		if teststore.OnServer() && (i+len(text))%4 != 0 {
-			continue // these options print the same values in other ways, and are tested with some of the files
+			continue // these options print the same values in other ways; they are tested with some files
 		}
 		want, err := exec.Command("ncdump", append(strings.Fields(o.args), out)...).Output()
 		if err != nil {

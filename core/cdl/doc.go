@@ -11,11 +11,10 @@
 // turn a tree into a dataset.
 //
 // The language is netCDF-4 CDL without user-defined types, which NCZarr cannot represent.
-// Parse rejects them by name.
+// Parse rejects them, except enums if ParseOptions.MapTypes is set.
 //
-// The package builds on core/nczarr with its value types (core/chunk, core/dtype,
-// core/zarr) and the table of filter numbers in core/codec. conformance and nczctl
-// build on it.
+// The package uses core/nczarr with its value types (core/chunk, core/dtype, core/zarr)
+// and the table of filter numbers in core/codec. conformance and nczctl use it.
 //
 // Source: the netCDF CDL manual; netcdf-c ncdump and ncgen, whose rules and output are
 // reproduced.

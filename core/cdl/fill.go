@@ -45,7 +45,7 @@ type filler struct {
 	starts []int
 	fill   any
 	absent bool // absent chunks are read as the padding of strings
-	whole  bool // missing elements must be written, because absent chunks are not read as the fill value, or netCDF-C does not read them so
+	whole  bool // write missing elements, because this package or netCDF-C does not read absent chunks as the fill value
 
 	prefix []int64 // index in the dimensions before the last block
 	tail   []int64 // shape of the last block
@@ -61,7 +61,7 @@ type filler struct {
 	chars  packer
 }
 
-// begin prepares the writing of a list. It checks the shape before the list is read.
+// begin prepares for writing a list. It checks the shape before the list is read.
 func (w *filler) begin(outer []int64, pos Pos) error {
 	w.prefix = w.prefix[:0]
 	for i, item := range outer {
@@ -99,7 +99,7 @@ func (w *filler) value(v *Value) error {
 	return nil
 }
 
-// charExcess returns the position of the constant that reaches the end of the shape.
+// charExcess returns the position of v, or of the first constant that exceeds the shape.
 func (w *filler) charExcess(v *Value) Pos {
 	if w.n <= chunk.Product(w.tail) {
 		return v.Pos
@@ -233,7 +233,7 @@ func (w *filler) write() error {
 	return w.at(w.v.DataPos, w.to.Write(w.ctx, at, dst))
 }
 
-// end writes the rest of a list.
+// end writes the remaining elements of a list.
 func (w *filler) end() error {
 	if w.v.Type == dtype.NCChar {
 		if err := w.chars.end(); err != nil {
@@ -263,8 +263,8 @@ func (w *filler) end() error {
 func (w *filler) list(int, int64) {}
 
 // checkStrings rejects strings that exceed the fixed size of the variable, or truncates
-// them at a character boundary if w.cut is set. part holds the constants of the
-// strings.
+// them at a character boundary if w.cut is set. part holds the constants from which the
+// strings were converted.
 func (w *filler) checkStrings(dst any, part []Value) error {
 	list, _ := dst.([]string)
 	most := w.to.MaxStrLen()

@@ -51,12 +51,13 @@ func TestFewChunks(t *testing.T) {
 		}
 		first, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: make([]int64, v.Rank()), Count: slices.Repeat([]int64{1}, v.Rank())})
 		if err != nil || first[0] != 1 {
-			t.Errorf("%s = %s: the first value is %v, %v", c.vars, c.data, first, err)
+			t.Errorf("%s = %s: want the first value 1, got %v, %v", c.vars, c.data, first, err)
 		}
 	}
 }
 
-// TestHugePadding checks that padding a string takes neither memory nor time.
+// TestHugePadding checks that strings can be padded to 2^56 bytes, because padding is not
+// stored.
 func TestHugePadding(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, `netcdf x { dimensions: m = 3 ; huge = 72057594037927936 ; variables: char v(m, huge) ; v:_ChunkSizes = 1, 2 ; data: v = "abc", "", "d" ; }`)
@@ -80,7 +81,7 @@ func TestTooMuchPadding(t *testing.T) {
 		text := "netcdf x { dimensions: n = " + dim + " ; huge = 72057594037927936 ; variables: char v(n, huge) ; v:_ChunkSizes = 1, 2 ; data: v = " +
 			strings.Repeat(`"a", `, 300) + `"a" ; }`
 		if err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x", newRegistry().create()); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "when padded to") {
-			t.Errorf("n = %s: %v", dim, err)
+			t.Errorf("n = %s: want ErrLimit, got %v", dim, err)
 		}
 	}
 }

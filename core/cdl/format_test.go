@@ -42,7 +42,7 @@ func TestPrintf(t *testing.T) {
 		}
 	}
 	if lines < 200 {
-		t.Fatalf("only %d lines in testdata/printf.txt", lines)
+		t.Fatalf("want at least 200 lines in testdata/printf.txt, got %d", lines)
 	}
 }
 
@@ -154,10 +154,10 @@ func TestFullPrecision(t *testing.T) {
 		}
 	})
 	if got := cdl.FloatText(0.1, 64, 15, true); got != "0.1" {
-		t.Errorf("0.1 in full precision = %s", got)
+		t.Errorf("0.1 in full precision: want 0.1, got %s", got)
 	}
 	if got := cdl.FloatText(1e6, 32, 7, true); got != "1000000" {
-		t.Errorf("1e6 in full precision = %s", got)
+		t.Errorf("1e6 in full precision: want 1000000, got %s", got)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestSlabsCover(t *testing.T) {
 		}
 	})
 	if n := len(cdl.Slabs([]int64{1 << 40, 1 << 40}, nil, 1<<60)); n != 1<<20 {
-		t.Errorf("%d slabs of a huge array", n)
+		t.Errorf("huge array: want %d slabs, got %d", 1<<20, n)
 	}
 }
 

@@ -75,7 +75,7 @@ func hostile(gigabyte int64) map[string]struct {
 		"comment": {repeated{"netcdf x { /*", "*", "", gigabyte}, "unterminated comment", ncerr.ErrInvalid},
 		"name":    {repeated{"netcdf x { dimensions: ", "n", "", gigabyte}, "the name has more than the limit", ncerr.ErrLimit},
 		"number":  {repeated{"netcdf x { variables: int v ; data: v = ", "1", "", gigabyte}, "the number has more than the limit of 1024 characters", ncerr.ErrInvalid},
-		"rank":    {repeated{"netcdf x { dimensions: d = 1 ; variables: int v(d", ",d", "", gigabyte / 2}, "more than the limit of 64 dimensions in variable", ncerr.ErrLimit},
+		"rank":    {repeated{"netcdf x { dimensions: d = 1 ; variables: int v(d", ",d", "", gigabyte / 2}, `variable "v" has more than the limit of 64 dimensions`, ncerr.ErrLimit},
 		"path":    {repeated{"netcdf x { variables: int v(", "/x", "", gigabyte / 2}, "the path has more than the limit", ncerr.ErrLimit},
 		"values":  {repeated{"netcdf x { variables: int v ; data: v = 1", ",2", " }", gigabyte / 2}, `expected ";", found "}"`, ncerr.ErrInvalid},
 	}
@@ -87,10 +87,10 @@ func TestHostile(t *testing.T) { //nolint:paralleltest // the test measures the 
 		var err error
 		used := allocated(func() { _, err = cdl.Parse(c.text.section(), "x.cdl", nil) })
 		if err == nil || !strings.Contains(err.Error(), c.want) || ncerr.KindOf(err) != c.kind || strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: want an error with %q, got %v", name, c.want, err)
 		}
 		if limit := uint64(1 << 20); used > limit {
-			t.Errorf("%s: %d bytes of memory", name, used)
+			t.Errorf("%s: want at most %d bytes of memory, got %d", name, limit, used)
 		}
 	}
 }
@@ -106,10 +106,10 @@ func TestHostileHeader(t *testing.T) { //nolint:paralleltest // the test measure
 		var err error
 		used := allocated(func() { _, err = cdl.Parse(c.text.section(), "x.cdl", mapTypes) })
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: want an error with %q, got %v", name, c.want, err)
 		}
 		if limit := uint64(2 << 30); used > limit {
-			t.Errorf("%s: %d bytes of memory", name, used)
+			t.Errorf("%s: want at most %d bytes of memory, got %d", name, limit, used)
 		}
 	}
 	for _, c := range []struct {
@@ -127,31 +127,31 @@ func TestHostileHeader(t *testing.T) { //nolint:paralleltest // the test measure
 			b = fmt.Appendf(b, c.unit, i)
 		}
 		if _, err := cdl.Parse(bytes.NewReader(append(b, '}')), "x.cdl", nil); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.unit, err)
+			t.Errorf("%s: want an error with %q, got %v", c.unit, c.want, err)
 		}
 	}
 }
 
-// TestParseMemory checks that parsing long data takes almost no memory, and that writing
-// the data takes little.
+// TestParseMemory checks that parsing 4 million values allocates at most 1 MiB, and that
+// writing them allocates at most 96 MiB.
 func TestParseMemory(t *testing.T) { //nolint:paralleltest // the test measures the memory of the process and must run alone
 	text := repeated{"netcdf x { dimensions: n = 4000001 ; variables: float v(n) ; data: v = 1", ", 23.5", " ; }", 4000000}
 	var f *cdl.File
 	var err error
 	if used := allocated(func() { f, err = cdl.Parse(text.section(), "x.cdl", nil) }); err != nil || used > 1<<20 {
-		t.Errorf("parse: %d bytes of memory, error %v", used, err)
+		t.Errorf("Parse: want at most 1 MiB of memory, got %d bytes, error %v", used, err)
 	}
 	r := newRegistry()
 	used := allocated(func() {
 		err = cdl.Generate(context.WithoutCancel(t.Context()), f, "file://"+t.TempDir()+"/x", r.create())
 	})
 	if err != nil || used > 96<<20 { // a chunk of 16 MB, its encoded form and a slab
-		t.Errorf("generate: %d bytes of memory, error %v", used, err)
+		t.Errorf("Generate: want at most 96 MiB of memory, got %d bytes, error %v", used, err)
 	}
 }
 
-// TestHugeDims checks that the length of a dimension takes no memory, and that only the
-// values that exist do.
+// TestHugeDims checks that variables with huge dimensions do not exhaust memory. Generate
+// may fail, but only with a kind for sizes or shapes.
 func TestHugeDims(t *testing.T) {
 	t.Parallel()
 	f, err := cdl.Parse(strings.NewReader(`netcdf x { dimensions: a = 9223372036854775807 ; b = 9223372036854775807 ; u = UNLIMITED ;
@@ -161,7 +161,7 @@ variables: byte v(a) ; char c(u, b) ; int w(a, b) ; data: v = 1 ; }`), "x.cdl", 
 	}
 	err = cdl.Generate(t.Context(), f, "mem:x", newRegistry().create())
 	if k := ncerr.KindOf(err); err != nil && k != ncerr.ErrLimit && k != ncerr.ErrBadChunk && k != ncerr.ErrRange && k != ncerr.ErrInvalid {
-		t.Errorf("error %v", err)
+		t.Errorf("unexpected error %v", err)
 	}
 }
 
@@ -190,21 +190,21 @@ func FuzzBuild(f *testing.F) {
 		}
 		ds, err := nczarr.Open(context.Background(), "mem:x", &r.create().Options)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
+			t.Fatalf("open: %v\n%s", err, text)
 		}
 		first, second := dumpAll(t, ds), ""
 		again, err := cdl.Parse(strings.NewReader(first), "again.cdl", nil)
 		if err != nil {
-			t.Fatalf("%v\n%s\n%s", err, text, first)
+			t.Fatalf("parse the dump: %v\n%s\n%s", err, text, first)
 		}
 		if err = cdl.Generate(context.Background(), again, "mem:y", r.create()); err == nil {
 			ds, err = nczarr.Open(context.Background(), "mem:y", &r.create().Options)
 		}
 		if err != nil {
-			t.Fatalf("%v\n%s\n%s", err, text, first)
+			t.Fatalf("generate from the dump: %v\n%s\n%s", err, text, first)
 		}
 		if second = dumpAll(t, ds); second != first && !strings.Contains(text, "UNLIMITED") {
-			t.Fatalf("%s\n%s", text, diff(second, first))
+			t.Fatalf("the dump changes when read back: %s\n%s", text, diff(second, first))
 		}
 	})
 }
@@ -268,7 +268,7 @@ func TestFuzzSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := size(file.Root, longest(text)); n <= fuzzValues != small {
-			t.Errorf("%.0f values in %.100s", n, text)
+			t.Errorf("unexpected number of values %.0f in %.100s", n, text)
 		}
 	}
 }

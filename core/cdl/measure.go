@@ -10,8 +10,8 @@ import (
 // The data of a variable is one flat list, except that every unlimited dimension after
 // the first starts a nested list in braces. The dimensions are therefore divided into
 // blocks. The first block starts at dimension 0, and each later block at an unlimited
-// dimension. In the last block the items of a list are values. In the other blocks they
-// are lists for the next block.
+// dimension. A list of the last block contains values, and a list of another block
+// contains lists of the next block.
 //
 // Source: the netCDF CDL manual, "variables with more than one unlimited
 // dimension".
@@ -109,7 +109,7 @@ func (s *measure) end() error {
 	return nil
 }
 
-// list records that a list of n items in a block ended.
+// list extends the unlimited dimension of a block to fit a list of n items.
 func (s *measure) list(level int, n int64) {
 	first, end := s.starts[level], len(s.v.Dims)
 	if level+1 < len(s.starts) {

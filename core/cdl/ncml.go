@@ -20,11 +20,11 @@ import (
 // includes groups and every unlimited dimension, escapes names, prints 64-bit integers
 // exactly, prints NaN and infinities as "NaN" and "Infinity" as readers of NcML expect,
 // and prints all strings of an attribute with a separator. Attributes and names that XML
-// cannot represent (control characters, invalid UTF-8) are reported to OnProblem and left
-// out. The error then has the kind ncerr.ErrConvert.
+// cannot represent (control characters, invalid UTF-8) are reported to OnProblem and
+// omitted. The error then has the kind ncerr.ErrConvert.
 //
-// Of the options, HeaderOnly, Coords, Vars, FloatDigits, DoubleDigits, FullPrecision and
-// OnProblem have an effect. The errors are the same as for [Write].
+// WriteNcML uses only the options HeaderOnly, Coords, Vars, FloatDigits, DoubleDigits,
+// FullPrecision and OnProblem. The errors are the same as for [Write].
 //
 // Source: netcdf-c ncdump, option -x; the NcML 2.2 schema.
 func WriteNcML(ctx context.Context, w io.Writer, ds *nczarr.Dataset, location string, opts *WriteOptions) error {

@@ -38,7 +38,7 @@ func TestNcMLDifferential(t *testing.T) {
 	needTools(t)
 	inputs, err := filepath.Glob(filepath.Join(corpus(t, "cdl"), "input", "*.cdl"))
 	if err != nil || len(inputs) == 0 {
-		t.Fatal("no inputs", err)
+		t.Fatalf("want CDL files, got error %v", err)
 	}
 	compared := 0
 	for _, path := range inputs {
@@ -73,7 +73,7 @@ func TestNcMLDifferential(t *testing.T) {
 		compared++
 	}
 	if compared < 15 {
-		t.Errorf("only %d texts were compared", compared)
+		t.Errorf("want at least 15 texts to compare, got %d", compared)
 	}
 }
 

@@ -49,9 +49,9 @@ type ParseOptions struct {
 // current position of r, and the content must not change until the values are read.
 // Otherwise the whole input is kept in memory.
 //
-// Input that is not valid CDL is ncerr.ErrInvalid. A user-defined type is
-// ncerr.ErrUnsupported, and the error names the type. Excessive nesting and tokens are
-// ncerr.ErrLimit. Errors from r are returned.
+// The error is of kind ncerr.ErrInvalid for input that is not valid CDL,
+// ncerr.ErrUnsupported for a user-defined type, and ncerr.ErrLimit for excessive nesting
+// or size. Errors from r are wrapped.
 //
 // Source: the netCDF CDL manual; netcdf-c ncgen.
 func Parse(r io.Reader, name string, opts *ParseOptions) (*File, error) {

@@ -113,7 +113,7 @@ func (p *parser) parseShape(v *Var) error {
 			return p.unexpected("name of a dimension")
 		}
 		if len(v.Dims) == maxRank {
-			return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than the limit of %d dimensions in variable %q", maxRank, shorten(v.Name))
+			return fail(ncerr.ErrLimit, p.name, p.tok.pos, "variable %[2]q has more than the limit of %[1]d dimensions", maxRank, shorten(v.Name))
 		}
 		if err := p.count(&p.kept, maxNames, "names"); err != nil {
 			return err

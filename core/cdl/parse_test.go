@@ -41,7 +41,7 @@ func corpus(t *testing.T, name string) string {
 				break
 			}
 			if filepath.Dir(dir) == dir {
-				t.Fatal("no go.mod above the test")
+				t.Fatal("go.mod does not exist in any directory above the test")
 			}
 			dir = filepath.Dir(dir)
 		}
@@ -127,12 +127,12 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestMark checks that a byte order mark and other line endings are accepted.
+// TestMark checks that Parse accepts a byte order mark and CRLF line endings.
 func TestMark(t *testing.T) {
 	t.Parallel()
 	f := mustParse(t, "\ufeffnetcdf x {\r\n:a = 1 ; // note\r\n}\r\n")
 	if f.Dataset != "x" || len(f.Root.Attrs) != 1 || f.Root.Attrs[0].Pos != (cdl.Pos{Line: 2, Col: 2}) {
-		t.Errorf("%+v", f.Root.Attrs[0])
+		t.Errorf("want an attribute at 2:2, got %+v", f.Root.Attrs[0])
 	}
 }
 
@@ -196,7 +196,7 @@ group: e { }
 }
 `)
 	if f.Dataset != "my data-1.0" {
-		t.Errorf("dataset name %q", f.Dataset)
+		t.Errorf("want dataset name my data-1.0, got %q", f.Dataset)
 	}
 	root := f.Root
 	names := func(vars []*cdl.Var) (s []string) {
@@ -210,7 +210,7 @@ group: e { }
 		t.Errorf("variables %q, want %q", got, want)
 	}
 	if len(root.Dims) != 4 || !root.Dims[2].Unlimited || !root.Dims[3].Unlimited || root.Dims[1].Len != 5 {
-		t.Errorf("dimensions %+v", root.Dims)
+		t.Errorf("unexpected dimensions %+v", root.Dims)
 	}
 	var attrs []string
 	for _, a := range root.Attrs {
@@ -225,24 +225,24 @@ group: e { }
 	}
 	r := root.Vars[2]
 	if vals := all.data[r]; len(vals) != 3 || vals[1].Kind != cdl.List || len(*vals[1].Sub) != 2 || r.Attrs[0].Type != dtype.NCFloat {
-		t.Errorf("variable r: %+v %+v", r, vals)
+		t.Errorf("unexpected variable r %+v with values %+v", r, vals)
 	}
 	if d := root.Vars[3]; !d.HasData || len(d.Attrs) != 1 || d.Attrs[0].Name != "units" {
-		t.Errorf("variable data: %+v", d)
+		t.Errorf("unexpected variable data %+v", d)
 	}
 	if lat := root.Vars[0]; !lat.HasData || len(all.data[lat]) != 0 {
-		t.Errorf("empty data: %+v", lat)
+		t.Errorf("want empty data of lat, got %+v", lat)
 	}
 	g := root.Groups[0]
 	v := g.Vars[0]
 	if v.Dims[0].Dim != g.Dims[0] || v.Dims[1].Dim != root.Dims[0] || v.Dims[2].Dim != root.Dims[1] {
-		t.Error("wrong dimensions of /g/v")
+		t.Errorf("unexpected dimensions of /g/v: %+v", v.Dims)
 	}
 	if len(v.Attrs) != 2 || len(g.Groups) != 1 || g.Groups[0].Attrs[0].Name != "deep" {
-		t.Errorf("group g: %+v", g)
+		t.Errorf("unexpected group g %+v", g)
 	}
 	if pos := v.Pos; pos != (cdl.Pos{Line: 27, Col: 20}) {
-		t.Errorf("position of /g/v is %v", pos)
+		t.Errorf("want position 27:20 of /g/v, got %v", pos)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestErrors(t *testing.T) {
 			continue
 		}
 		if ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), `"x.cdl:`) {
-			t.Errorf("%.60q: kind %v, error %v", c.text, ncerr.KindOf(err), err)
+			t.Errorf("%.60q: want kind %v, got %v: %v", c.text, c.kind, ncerr.KindOf(err), err)
 		}
 	}
 }
@@ -315,7 +315,7 @@ func TestReaderError(t *testing.T) {
 	for n := range len(text) {
 		r := iotest.DataErrReader(&failAfter{text[:n], broken})
 		if _, err := cdl.Parse(r, "x.cdl", nil); !errors.Is(err, broken) {
-			t.Fatalf("after %d bytes: error %v", n, err)
+			t.Fatalf("after %d bytes: want the error of the reader, got %v", n, err)
 		}
 	}
 }
@@ -348,7 +348,7 @@ func TestParseCorpora(t *testing.T) {
 	root := corpus(t, "cdl")
 	files, err := filepath.Glob(filepath.Join(root, "*", "*"))
 	if err != nil || len(files) < 80 {
-		t.Fatalf("%d files, %v", len(files), err)
+		t.Fatalf("want at least 80 files, got %d, %v", len(files), err)
 	}
 	for _, path := range files {
 		r, err := os.Open(path)
@@ -416,7 +416,7 @@ func TestParseRoundTrip(t *testing.T) {
 		text := want.text()
 		got, err := cdl.Parse(strings.NewReader(text), want.Name, nil)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
+			t.Fatalf("parse: %v\n%s", err, text)
 		}
 		back, err := treeOf(got)
 		if err != nil {
@@ -442,7 +442,7 @@ func FuzzParse(f *testing.F) {
 		file, err := cdl.Parse(strings.NewReader(text), "fuzz.cdl", nil)
 		if err != nil {
 			if k := ncerr.KindOf(err); k != ncerr.ErrInvalid && k != ncerr.ErrUnsupported && k != ncerr.ErrLimit {
-				t.Fatalf("kind %v: %v", k, err)
+				t.Fatalf("unexpected error of kind %v: %v", k, err)
 			}
 			return
 		}
@@ -453,7 +453,7 @@ func FuzzParse(f *testing.F) {
 		}
 		file, err = cdl.Parse(strings.NewReader(first.text()), "fuzz.cdl", nil)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, first.text())
+			t.Fatalf("parse: %v\n%s", err, first.text())
 		}
 		again, err := treeOf(file)
 		if err != nil {

@@ -37,7 +37,8 @@ func (p *parser) parseData(g *Group) error {
 	return p.expect(";")
 }
 
-// scanValues skips the values of a variable and records facts about them in s.
+// scanValues skips the values of a variable. It records their number and the length of
+// the longest string in s.
 func (p *parser) scanValues(s *extent, depth int) error {
 	if err := p.checkDepth(depth); err != nil || p.is(";") || p.is("}") {
 		return err
@@ -73,9 +74,9 @@ func (p *parser) scanValues(s *extent, depth int) error {
 	}
 }
 
-// passPlain moves past a constant and a comma after it. If the current token is not a
-// constant, passPlain consumes nothing and done is false. more reports whether there was
-// a comma.
+// passPlain consumes a constant and a comma after it. If the current token is not a
+// constant, passPlain consumes nothing and done is false. more reports whether a comma
+// followed the constant.
 func (p *parser) passPlain() (done, more bool, err error) {
 	if p.tok.kind != tokValue {
 		return false, false, nil
@@ -98,9 +99,9 @@ func (p *parser) checkDepth(depth int) error {
 	return nil
 }
 
-// Values returns the values that the data section lists for v, a variable of f, or nil if
-// there are no values. Each value takes up to 100 bytes of memory. The errors are the
-// same as for [Parse].
+// Values returns the values of v, a variable of f, in the data section. It returns nil if
+// the data section does not contain v. Each value uses up to 100 bytes of memory. The
+// errors are the same as for [Parse].
 func (f *File) Values(v *Var) ([]Value, error) {
 	if !v.HasData {
 		return nil, nil

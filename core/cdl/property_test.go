@@ -175,10 +175,10 @@ func check(t *rapid.T, text string, m model) string {
 	ctx, r := context.Background(), newRegistry()
 	f, err := cdl.Parse(strings.NewReader(text), "x.cdl", nil)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("parse: %v\n%s", err, text)
 	}
 	if err := cdl.Generate(ctx, f, "mem:x", r.create()); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("generate: %v\n%s", err, text)
 	}
 	ds, err := nczarr.Open(ctx, "mem:x", &r.create().Options)
 	if err != nil {
@@ -236,7 +236,7 @@ func TestLiveOracle(t *testing.T) {
 			err = cdl.Generate(context.Background(), f, "mem:x", r.create())
 		}
 		if err != nil {
-			t.Fatalf("%v\n%s", err, m.text)
+			t.Fatalf("parse or generate: %v\n%s", err, m.text)
 		}
 		ds, err := nczarr.Open(context.Background(), "mem:x", &r.create().Options)
 		if err != nil {

@@ -3,8 +3,8 @@ package cdl
 // chars prints a slab of char. Each row is a string without trailing zero bytes. In an
 // array of one dimension, a line feed also ends the output line, and the rest of the row
 // is a new string. ncdump also splits rows in arrays of more dimensions, and after a
-// trailing line feed. Its output is then read back differently, because each string is
-// padded to a row.
+// trailing line feed. ncgen does not restore such arrays, because it pads each string to
+// a row.
 func (r *rows) chars(vals []byte) {
 	last := r.rowLen() - 1
 	for _, c := range vals {

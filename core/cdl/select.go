@@ -96,7 +96,7 @@ func anyVar(g *nczarr.Group, name string) bool {
 	return slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyVar(sub, name) })
 }
 
-// lostVar reports whether name is the name of a node that could not be opened.
+// lostVar reports whether name refers to a node that could not be opened.
 func lostVar(ds *nczarr.Dataset, name string) bool {
 	return slices.ContainsFunc(ds.Problems(), func(q nczarr.Problem) bool {
 		return strings.HasSuffix(q.Path, "/"+strings.TrimPrefix(name, "/"))

@@ -65,7 +65,7 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 	}
 	chunks := make([]int64, 0, v.Rank())
 	chunks = append(chunks, v.Chunks()...)
-	// The sizes are printed without a type suffix, whatever their type.
+	// plainInts prints the sizes without a type suffix.
 	attrs := []nczarr.Attr{
 		textAttr("_Storage", "chunked"),
 		{Name: "_ChunkSizes", Type: dtype.NCInt64, Value: plainInts(chunks)},
@@ -79,16 +79,16 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 // plainInts are integers that are printed without a suffix.
 type plainInts []int64
 
-// The HDF5 filters that have an attribute of their own.
+// The HDF5 filters with separate attributes.
 const (
 	hdf5Deflate    = 1
 	hdf5Shuffle    = 2
 	hdf5Fletcher32 = 3
 )
 
-// splitCodecs divides a chain into the filters that have an attribute of their own and
-// the value of _Filter. deflate is -1 if the chain has no deflate. If whole is set,
-// _Filter contains every filter.
+// splitCodecs divides a chain into the filters with separate attributes and the value of
+// _Filter. deflate is -1 if the chain has no deflate. If whole is set, _Filter contains
+// every filter.
 func splitCodecs(known codec.Catalog, chain []zarr.CodecSpec, whole bool) (shuffle bool, deflate int32, sum bool, filters string) {
 	deflate = -1
 	var list []string

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// parseType parses a declaration of the types section, including the semicolon, after
-// its first word.
+// parseType parses a declaration of the types section after its first word, including
+// the semicolon.
 //
 // Source: the grammar of netcdf-c ncgen.
 func (p *parser) parseType(g *Group, first token) error {
@@ -176,7 +176,7 @@ func (p *parser) findType(g *Group, name string) *Enum {
 	return e
 }
 
-// flags returns the attributes that define the meaning of the values of an enum.
+// flags returns the attributes flag_values and flag_meanings for the members of an enum.
 //
 // Source: CF conventions 1.11, section 3.5, "Flags".
 func (e *Enum) flags() (values, meanings *Attr) {

@@ -128,7 +128,7 @@ func TestMapTypesErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cdl.Generate(t.Context(), f, "mem:x", newRegistry().create()); ncerr.KindOf(err) != ncerr.ErrNameInUse {
-		t.Errorf("error %v", err)
+		t.Errorf("want ErrNameInUse, got %v", err)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestMapTypesCorpus(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob(filepath.Join(corpus(t, "cdl"), "input", "*.cdl"))
 	if err != nil || len(inputs) == 0 {
-		t.Fatal("no inputs", err)
+		t.Fatalf("want CDL files, got error %v", err)
 	}
 	refused := 0
 	for _, path := range inputs {
@@ -184,6 +184,6 @@ func TestMapTypesCorpus(t *testing.T) {
 		}
 	}
 	if refused != len(exceptions) {
-		t.Errorf("%d texts failed, but %d are listed", refused, len(exceptions))
+		t.Errorf("want %d files that fail, got %d", len(exceptions), refused)
 	}
 }

@@ -21,7 +21,8 @@ type WriteOptions struct {
 	// Coords prints only the data of coordinate variables (ncdump -c).
 	Coords bool
 	// Vars prints only the data of these variables (ncdump -v). A simple name selects
-	// that variable in every group; a path starts at the root.
+	// that variable in every group. A path is absolute if it begins with a slash;
+	// otherwise it may be the end of a path.
 	Vars []string
 	// Special adds attributes that are not stored (ncdump -s): _Storage, _ChunkSizes,
 	// _ShardSizes, _Fletcher32, _Shuffle, _DeflateLevel, _Filter, _Codecs, _Endianness
@@ -39,17 +40,17 @@ type WriteOptions struct {
 	// _Fletcher32 (ncdump -F). It requires Special.
 	Filters bool
 	// Times selects how to print the values of variables whose units are "... since
-	// ..." and of their bounds. Attributes of such variables get their dates in a
-	// comment.
+	// ..." and of their bounds. The dates of the attributes of such variables are
+	// printed in a comment.
 	Times Times
-	// LineLength is the maximum number of characters of a line of data, excluding the
-	// indentation of groups (ncdump -l): at least 10; 0 means 80.
+	// LineLength is the maximum number of characters of a line of data (ncdump -l): at
+	// least 10; 0 means 80. It does not apply to char data, and values are not split.
 	LineLength int
 	// Notes adds comments with the indices of values, in the order Index.
 	Notes Notes
 	Index IndexOrder
-	// OnProblem is called for everything that is left out because it cannot be read. If
-	// OnProblem is nil, problems are not reported, but Write still returns the error.
+	// OnProblem is called for every object that is omitted because it cannot be read.
+	// If OnProblem is nil, problems are not reported, but Write still returns the error.
 	OnProblem func(nczarr.Problem)
 }
 
@@ -63,15 +64,15 @@ const MaxSlab = 4 << 20
 // bytes at the end of char data along an unlimited dimension, so the dimension may be
 // shorter when the output is read back.
 //
-// A node that could not be opened, and a variable whose values cannot be read, is
-// reported to OnProblem and left out. Write prints the rest and then returns an error of
-// the kind of the first problem (see errors.Join). If reading fails in the middle of a
-// large variable, the values already printed have no closing semicolon, so that the
-// output is not valid CDL.
+// Nodes that could not be opened and variables whose values cannot be read are reported
+// to OnProblem and omitted. Write prints everything else and then returns the problems,
+// joined by errors.Join. The first problem determines the kind. If reading fails in the
+// middle of a large variable, the values already printed have no closing semicolon, so
+// that the output is not valid CDL.
 //
-// The error is ncerr.ErrNoVar for an unknown name in Vars, ncerr.ErrNoGroup for an
-// unknown name in Groups and ncerr.ErrInvalid for a LineLength below 10. In these cases
-// nothing is printed. Errors from w and the context end the output. ds may be read
+// The error is of kind ncerr.ErrNoVar for an unknown name in Vars, ncerr.ErrNoGroup for
+// an unknown name in Groups and ncerr.ErrInvalid for a LineLength below 10. In these
+// cases nothing is printed. Errors from w and the context end the output. ds may be read
 // concurrently.
 //
 // Source: netcdf-c ncdump.

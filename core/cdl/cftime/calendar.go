@@ -60,7 +60,7 @@ func (d date) before(o date) bool {
 	return d.day < o.day
 }
 
-// yearDay are the numbers of days before each month in a year without leap day.
+// yearDay holds the number of days before each month in a year without a leap day.
 var yearDay = [13]int{0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365}
 
 // leap reports whether February of the year has 29 days.

@@ -61,7 +61,7 @@ func (d Date) Time() (time.Time, bool) {
 	return time.Date(d.Year, time.Month(d.Month), d.Day, d.Hour, d.Minute, d.Second, d.Nanosecond, time.UTC), true
 }
 
-// Sub returns d-o as a number of days and a rest of at least 0 and less than 24 hours.
+// Sub returns d-o as a number of days and a remainder from 0 to less than 24 hours.
 // days is negative if d is earlier than o. Both dates must be in the same calendar.
 func (d Date) Sub(o Date) (days int64, rest time.Duration) {
 	nanos := d.clock() - o.clock()
@@ -102,8 +102,8 @@ func (u *Units) date(d date, clock int64, ok bool) (Date, bool) {
 func (u *Units) ParseDate(text string) (Date, error) { return u.parseDate(text, false) }
 
 // ParseEnd is like [Units.ParseDate], but returns the last nanosecond of the year,
-// month, day, hour, minute or second that text names: the end of February for
-// "2000-02". A text with a fraction of a second names a moment.
+// month, day, hour, minute or second that text denotes: the end of February for
+// "2000-02". A text with a fraction of a second denotes a single moment.
 func (u *Units) ParseEnd(text string) (Date, error) { return u.parseDate(text, true) }
 
 func (u *Units) parseDate(text string, end bool) (Date, error) {
@@ -138,7 +138,7 @@ func (u *Units) FromTime(t time.Time) (Date, bool) {
 
 // Number returns the number of units from the base of u to d, as an integer and a
 // fraction of at least 0 and less than 1. d must be in the calendar of u. Number
-// returns false for numbers beyond 64 bits. If the unit is a month, a season or a year,
+// returns false for numbers that overflow an int64. If the unit is a month, a season or a year,
 // it also returns false unless d is a whole number of months from the base.
 func (u *Units) Number(d Date) (whole int64, frac float64, ok bool) {
 	if u.months > 0 {

@@ -43,20 +43,20 @@ func TestDatesAgainstCftime(t *testing.T) {
 		}
 		d, ok := u.DateFloat(v)
 		if got := full(d.String()); !ok || !close(got, field[3], v, field[1]) {
-			t.Errorf("%sgot %s %v", line, d, ok)
+			t.Errorf("%sgot date %s, %v", line, d, ok)
 		}
 		want, err := u.ParseDate(field[3])
 		if err != nil {
-			t.Errorf("%s%v", line, err)
+			t.Errorf("%sParseDate: %v", line, err)
 			continue
 		}
 		whole, frac, ok := u.Number(want)
 		if got := float64(whole) + frac; !ok || math.Abs(got-v) > 1e-9*math.Max(1, math.Abs(v)) {
-			t.Errorf("%sgot number %v %v", line, got, ok)
+			t.Errorf("%sgot number %v, %v", line, got, ok)
 		}
 	}
 	if rows < 2400 {
-		t.Errorf("only %d rows", rows)
+		t.Errorf("want at least 2400 rows, got %d", rows)
 	}
 }
 
@@ -80,23 +80,23 @@ func TestDate(t *testing.T) {
 	a, _ := std.DateInt(0)
 	b, _ := std.DateInt(30)
 	if days, rest := b.Sub(a); days != 1 || rest != 6*time.Hour || a.Compare(b) != -1 || b.Compare(a) != 1 || a.Compare(a) != 0 {
-		t.Errorf("got %d days and %v", days, rest)
+		t.Errorf("want 1 day and 6 hours and matching comparisons, got %d days and %v", days, rest)
 	}
 	if days, rest := a.Sub(b); days != -2 || rest != 18*time.Hour {
-		t.Errorf("got %d days and %v", days, rest)
+		t.Errorf("want -2 days and 18 hours, got %d days and %v", days, rest)
 	}
 	if got := (cftime.Date{}); !got.IsZero() || got.String() != "" {
-		t.Errorf("the zero Date is %q", got)
+		t.Errorf("the zero Date prints %q", got)
 	}
 	if n, _ := parse(t, "nanoseconds since 1970-01-01", "").DateInt(1_500_000_000); n.String() != "1970-01-01T00:00:01.5" {
-		t.Errorf("got %s", n)
+		t.Errorf("want 1970-01-01T00:00:01.5, got %s", n)
 	}
 	if _, ok := std.DateInt(math.MaxInt64); ok {
 		t.Error("DateInt accepted a date beyond MaxYear")
 	}
 }
 
-// TestParseEnd checks the last moment of what a text names.
+// TestParseEnd checks the last moment of the period that a text denotes.
 func TestParseEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ calendar, text, want string }{
@@ -123,7 +123,7 @@ func TestParseEnd(t *testing.T) {
 	}
 	for _, text := range []string{"", "2000-13", "2000-02-30", "2000 25"} {
 		if d, err := parse(t, "days since 2000-01-01", "").ParseEnd(text); err == nil {
-			t.Errorf("%q was parsed as %v", text, d)
+			t.Errorf("%q: want an error, got %v", text, d)
 		}
 	}
 }
@@ -167,16 +167,16 @@ func TestDatesThatAreNot(t *testing.T) {
 		t.Error("FromTime accepted a Gregorian date of 1500 in the standard calendar")
 	}
 	if d, ok := std.FromTime(time.Date(2000, 2, 29, 1, 0, 0, 0, time.FixedZone("", 7200))); !ok || d.String() != "2000-02-28T23:00:00" {
-		t.Errorf("got %s %v", d, ok)
+		t.Errorf("want 2000-02-28T23:00:00, got %s, %v", d, ok)
 	}
 	for _, d := range []cftime.Date{{}, {Year: 2001, Month: 2, Day: 29}, {Year: 2000, Month: 1, Day: 1, Hour: 24}, {Year: cftime.MaxYear + 1, Month: 1, Day: 1}} {
 		if _, ok := std.InCalendar(d); ok {
-			t.Errorf("%v was accepted as a date", d)
+			t.Errorf("InCalendar accepted %v", d)
 		}
 	}
 	for _, text := range []string{"", "yesterday", "2000-02-30", "2000-01-01T25"} {
 		if d, err := std.ParseDate(text); err == nil {
-			t.Errorf("%q was parsed as %v", text, d)
+			t.Errorf("%q: want an error, got %v", text, d)
 		}
 	}
 }

@@ -8,8 +8,8 @@
 // arithmetic is exact for integers. For floating-point numbers it rounds once, to a
 // microsecond.
 //
-// core/cdl, which prints dates on request, and the package nczarr at the root of the
-// module, which decodes and finds dates, use this package.
+// core/cdl uses the package to print dates. The package nczarr at the root of the module
+// uses it to decode and find dates.
 //
 // Source: CF conventions 1.11, section 4.4, "Time Coordinate"; netcdf-c ncdump, option
 // -t, for the form of dates.

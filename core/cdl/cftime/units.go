@@ -15,7 +15,7 @@ const (
 	day    = 24 * hour
 )
 
-// Units is a unit of time, the moment from which it counts, and a calendar. It is
+// Units is a unit of time, the moment of the number 0, and a calendar. It is
 // immutable and safe for concurrent use.
 type Units struct {
 	cal    calendar
@@ -34,8 +34,8 @@ const MaxYear = 9_999_999
 // julian, noleap or 365_day, all_leap or 366_day, 360_day. Case does not matter.
 //
 // Units are nanoseconds to weeks, months, seasons (three months) and years, with their
-// usual short forms. A month is a calendar month, and a year is twelve of them. The
-// moment consists of a date, whose month and day are optional, an optional time after a
+// usual short forms. A month is a calendar month, and a year is twelve calendar months.
+// The moment consists of a date, whose month and day are optional, an optional time after a
 // space or a T, and an optional zone: Z, UTC, GMT or an offset such as +05:30.
 //
 // The error has no kind, because callers usually treat a failure as "not a time".
@@ -229,9 +229,8 @@ func (u *Units) AppendInt(dst []byte, v int64, sep byte) ([]byte, bool) {
 }
 
 // AppendFloat is like AppendInt for floating-point numbers. The dates are rounded to a
-// microsecond, or more coarsely if the number is less precise: the floats next to
-// 100000.1 days differ from it by more than a microsecond. NaN and infinities have no
-// date.
+// microsecond, or more coarsely if v is less precise: adjacent floats near 100000.1 days
+// differ by more than a microsecond. NaN and infinities have no date.
 func (u *Units) AppendFloat(dst []byte, v float64, sep byte) ([]byte, bool) {
 	d, clock, ok := u.floatMoment(v)
 	return appendMoment(dst, d, clock, sep, ok)
@@ -305,8 +304,8 @@ func (u *Units) moment(days, rest int64) (d date, clock int64, ok bool) {
 	return d, mod(rest, day), d.year <= MaxYear && d.year >= -MaxYear
 }
 
-// addMonths returns the moment that is v units of u.months months after the base. It
-// returns false unless that is a whole number of months.
+// addMonths returns the moment v*u.months months after the base. It returns false if
+// v*u.months is not an integer or the moment does not exist.
 func (u *Units) addMonths(v float64) (d date, clock int64, ok bool) {
 	total := v * float64(u.months)
 	if whole := math.Round(total); math.Abs(total-whole) < 1e-9 {

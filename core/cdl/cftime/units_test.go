@@ -40,7 +40,7 @@ func TestReference(t *testing.T) {
 	} {
 		u, err := cftime.Parse(c.units, c.calendar)
 		if err != nil {
-			t.Errorf("%s %s: %v", c.units, c.calendar, err)
+			t.Errorf("Parse(%q, %q): %v", c.units, c.calendar, err)
 			continue
 		}
 		if got, ok := u.AppendFloat(nil, c.v, ' '); !ok || string(got) != want {
@@ -65,7 +65,7 @@ func TestAgainstCftime(t *testing.T) {
 		rows++
 		u, err := cftime.Parse(field[1], field[0])
 		if err != nil {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("%sParse: %v", line, err)
 			continue
 		}
 		v, err := strconv.ParseFloat(field[2], 64)
@@ -73,16 +73,16 @@ func TestAgainstCftime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, ok := u.AppendFloat(nil, v, 'T'); !ok || !close(full(string(got)), field[3], v, field[1]) {
-			t.Errorf("%sgot %s %v", line, got, ok)
+			t.Errorf("%sgot date %s, %v", line, got, ok)
 		}
 		if n, err := strconv.ParseInt(field[2], 10, 64); err == nil {
 			if got, ok := u.AppendInt(nil, n, 'T'); !ok || full(string(got)) != field[3] {
-				t.Errorf("%sgot %s %v", line, got, ok)
+				t.Errorf("%sgot date %s, %v", line, got, ok)
 			}
 		}
 	}
 	if rows < 2400 {
-		t.Errorf("only %d rows", rows)
+		t.Errorf("want at least 2400 rows, got %d", rows)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestForms(t *testing.T) {
 	} {
 		u, err := cftime.Parse(c.units, c.calendar)
 		if (err == nil) != (c.want != "") {
-			t.Errorf("%q %q: %v", c.units, c.calendar, err)
+			t.Errorf("Parse(%q, %q): unexpected error %v", c.units, c.calendar, err)
 		}
 		if err != nil {
 			continue
@@ -200,7 +200,7 @@ func TestExtremes(t *testing.T) {
 		-1:            "1969-12-31 23:59:59.999999999",
 	} {
 		if got, ok := u.AppendInt(nil, v, ' '); !ok || string(got) != want {
-			t.Errorf("%d: got %q %v", v, got, ok)
+			t.Errorf("%d: want %s, got %q, %v", v, want, got, ok)
 		}
 	}
 	for _, units := range []string{"days since 2000-01-01", "weeks since 2000-01-01", "months since 2000-01-01", "seconds since 99999-12-31"} {
@@ -210,7 +210,7 @@ func TestExtremes(t *testing.T) {
 		}
 		for _, v := range []int64{math.MaxInt64, math.MinInt64} {
 			if got, ok := u.AppendInt([]byte("x"), v, ' '); ok || string(got) != "x" {
-				t.Errorf("%d %s: got %q %v", v, units, got, ok)
+				t.Errorf("%d %s: want no date, got %q, %v", v, units, got, ok)
 			}
 		}
 	}
@@ -229,7 +229,7 @@ func TestCalendars(t *testing.T) {
 		for v := range int64(365 * 125) {
 			text, ok := u.AppendInt(nil, v, ' ')
 			if !ok || string(text) <= seen {
-				t.Fatalf("%s: %q after %q", cal, text, seen)
+				t.Fatalf("%s: day %q is not after day %q", cal, text, seen)
 			}
 			seen = string(text)
 			back, err := cftime.Parse("days since "+seen, cal)
@@ -237,7 +237,7 @@ func TestCalendars(t *testing.T) {
 				t.Fatal(err)
 			}
 			if first, ok := back.AppendInt(nil, -v, ' '); !ok || string(first) != "1579-01-01" {
-				t.Fatalf("%s: %d days before %s is %s", cal, v, seen, first)
+				t.Fatalf("%s: want 1579-01-01 for %d days before %s, got %s", cal, v, seen, first)
 			}
 		}
 	}
@@ -255,10 +255,10 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if text, ok := u.AppendFloat(nil, v, ' '); ok && !form.Match(text) {
-			t.Errorf("%v %q: %q", v, units, text)
+			t.Errorf("%v %q: %q does not have the form of a date", v, units, text)
 		}
 		if text, ok := u.AppendInt(nil, int64(math.Float64bits(v)), ' '); ok && !form.Match(text) {
-			t.Errorf("%v %q: %q", v, units, text)
+			t.Errorf("%v %q: %q does not have the form of a date", v, units, text)
 		}
 	})
 }
