@@ -68,7 +68,7 @@ func TestEndpointMatchesSDK(t *testing.T) { // not parallel, because it sets env
 		{name: "variable of S3", profile: "serviced", vars: map[string]string{url: "http://var.test", urlS3: "http://s3.test"}, want: "http://s3.test", told: "the variable " + urlS3},
 		{name: "ignored by the variable", profile: "serviced", vars: map[string]string{urlS3: "http://s3.test", ignore: "TRUE"}, told: ignore},
 		{name: "variable before profile", profile: "deaf", vars: map[string]string{ignore: "false"}, want: "http://services.test:9000", told: `section "lab"`},
-		{name: "ignored by the profile, variable", profile: "deaf", vars: map[string]string{url: "http://var.test"}, told: "ineffective"},
+		{name: "ignored by the profile, variable", profile: "deaf", vars: map[string]string{url: "http://var.test"}, told: "disables"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			env := map[string]string{

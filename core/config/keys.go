@@ -85,7 +85,7 @@ func specs() []spec {
 			"10s", duration(func(c *Config) *time.Duration { return &c.Plugins.StartTimeout }, time.Millisecond),
 		},
 		{
-			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. Each write in a message adds this time, and content to store adds one second per 32 KiB. 0s means no limit."},
+			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. A message with several writes has this time for each of them. Content to store adds one second per 32 KiB. 0s means no limit."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Plugins.CallTimeout }, 0),
 		},
 		{
@@ -125,7 +125,7 @@ func specs() []spec {
 			"1GiB", size(func(c *Config) *Size { return &c.Cache.Size }),
 		},
 		{
-			Key{"cache.max_age", "duration", `"0s"`, "How long cached content is used without checking whether the store has changed it. With 0s every use checks, which takes a round trip but no transfer. With a longer time, reads may return data that is stale by up to that time."},
+			Key{"cache.max_age", "duration", `"0s"`, "How long cached content is used without checking whether it has changed in the store. With 0s, every use is checked, which takes a round trip but no transfer. With a longer time, reads may return data that is stale by up to that time."},
 			"0s", duration(func(c *Config) *time.Duration { return &c.Cache.MaxAge }, 0),
 		},
 		{
