@@ -10,8 +10,8 @@
 // whole input, except the values of variables, as a tree ([File]). [Generate] and [Build]
 // turn a tree into a dataset.
 //
-// The language is netCDF-4 CDL without user-defined types, which NCZarr cannot represent.
-// Parse rejects them, except enums if ParseOptions.MapTypes is set.
+// The language is netCDF-4 CDL without user-defined types, which NCZarr cannot
+// represent. Parse rejects them, except enums if ParseOptions.MapTypes is set.
 //
 // The package uses core/nczarr with its value types (core/chunk, core/dtype, core/zarr)
 // and the table of filter numbers in core/codec. conformance and nczctl use it.

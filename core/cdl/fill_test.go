@@ -56,8 +56,8 @@ func TestFewChunks(t *testing.T) {
 	}
 }
 
-// TestHugePadding checks that strings can be padded to 2^56 bytes, because padding is not
-// stored.
+// TestHugePadding checks that strings can be padded to 2^56 bytes, because padding is
+// not stored.
 func TestHugePadding(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, `netcdf x { dimensions: m = 3 ; huge = 72057594037927936 ; variables: char v(m, huge) ; v:_ChunkSizes = 1, 2 ; data: v = "abc", "", "d" ; }`)

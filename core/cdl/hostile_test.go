@@ -150,8 +150,8 @@ func TestParseMemory(t *testing.T) { //nolint:paralleltest // the test measures 
 	}
 }
 
-// TestHugeDims checks that variables with huge dimensions do not exhaust memory. Generate
-// may fail, but only with a kind for sizes or shapes.
+// TestHugeDims checks that variables with huge dimensions do not exhaust memory.
+// Generate may fail, but only with a kind for sizes or shapes.
 func TestHugeDims(t *testing.T) {
 	t.Parallel()
 	f, err := cdl.Parse(strings.NewReader(`netcdf x { dimensions: a = 9223372036854775807 ; b = 9223372036854775807 ; u = UNLIMITED ;

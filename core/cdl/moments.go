@@ -48,8 +48,8 @@ func (p *printer) moments(v *nczarr.Var) *moments {
 	return m
 }
 
-// valueMoments is like moments for the values of v. The bounds of a time variable use the
-// units of that variable and need no attribute units.
+// valueMoments is like moments for the values of v. The bounds of a time variable use
+// the units of that variable and need no attribute units.
 //
 // Source: CF conventions 1.11, section 7.1, "Cell Boundaries".
 func (p *printer) valueMoments(v *nczarr.Var) *moments {

@@ -99,9 +99,9 @@ func (p *parser) checkDepth(depth int) error {
 	return nil
 }
 
-// Values returns the values of v, a variable of f, in the data section. It returns nil if
-// the data section does not contain v. Each value uses up to 100 bytes of memory. The
-// errors are the same as for [Parse].
+// Values returns the values of v, a variable of f, in the data section. It returns nil
+// if the data section does not contain v. Each value uses up to 100 bytes of memory.
+// The errors are the same as for [Parse].
 func (f *File) Values(v *Var) ([]Value, error) {
 	if !v.HasData {
 		return nil, nil

@@ -11,9 +11,9 @@ import (
 // rows prints the values of one variable. The values arrive in row-major order in slabs
 // of any size.
 //
-// A row holds the values along the last dimension and ends with a line break. A row longer
-// than a line continues on the next line with deeper indentation. Unlimited dimensions
-// except the first are enclosed in braces.
+// A row holds the values along the last dimension and ends with a line break. A row
+// longer than a line continues on the next line with deeper indentation. Unlimited
+// dimensions except the first are enclosed in braces.
 type rows struct {
 	f      *formatter
 	w      sink

@@ -59,11 +59,11 @@ func LoadAWS(files []string, read func(string) ([]byte, error)) (profiles map[st
 
 // ParseAWS adds the profiles of one file to profiles. It reads the sections [default],
 // [NAME] and [profile NAME], and [services NAME] for the profiles that refer to it. It
-// skips other sections, such as [sso-session NAME], and indented lines of profiles, which
-// belong to nested settings. "#" and ";" begin a comment at the start of a line or after
-// a space. Each problem is an *ncerr.Error with file:line, of kind ErrInvalid, or
-// ErrLimit for a file of more than 64 KiB. It does not contain the line, because the line
-// may be secret.
+// skips other sections, such as [sso-session NAME], and indented lines of profiles,
+// which belong to nested settings. "#" and ";" begin a comment at the start of a line
+// or after a space. Each problem is an *ncerr.Error with file:line, of kind ErrInvalid,
+// or ErrLimit for a file of more than 64 KiB. It does not contain the line, because the
+// line may be secret.
 //
 // Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
 func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problems []error) {

@@ -181,8 +181,8 @@ type Source struct {
 }
 
 // Files returns the TOML files in order of increasing precedence: nczarr/config.toml in
-// $XDG_CONFIG_HOME or ~/.config, $NCZARR_CONFIG, and explicit, the argument of a --config
-// flag. Only the first may be missing. Files omits empty names.
+// $XDG_CONFIG_HOME or ~/.config, $NCZARR_CONFIG, and explicit, the argument of a
+// --config flag. Only the first may be missing. Files omits empty names.
 func Files(explicit string, env Env) []Source {
 	var out []Source
 	base := env.Vars["XDG_CONFIG_HOME"]

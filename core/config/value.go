@@ -200,9 +200,9 @@ func units() []struct {
 	}
 }
 
-// ParseSize parses an integer or decimal number with an optional unit: B, kB, KB, MB, GB,
-// TB (powers of 1000), or KiB, MiB, GiB, TiB, k, K, M, G, T (powers of 1024). One space
-// may precede the unit. "1.5GiB" is 1610612736. Fractions of a byte are dropped.
+// ParseSize parses an integer or decimal number with an optional unit: B, kB, KB, MB,
+// GB, TB (powers of 1000), or KiB, MiB, GiB, TiB, k, K, M, G, T (powers of 1024). One
+// space may precede the unit. "1.5GiB" is 1610612736. Fractions of a byte are dropped.
 func ParseSize(text string) (Size, error) {
 	bad := fmt.Errorf(`%q is not a size such as "256MiB" or "4GB"`, text)
 	end := strings.LastIndexAny(text, "0123456789.") + 1

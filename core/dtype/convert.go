@@ -23,8 +23,9 @@ const block = 256
 //
 // Errors: ErrInvalid for mismatched lengths; ErrBadType for strings to numbers, numbers
 // to strings, and complex and variable-length types; ErrConvert for a value that dst
-// cannot represent (NaN to integer, overflow, invalid code point). The text of ErrConvert
-// contains the index and value of the first such element; dst is then partly filled.
+// cannot represent (NaN to integer, overflow, invalid code point). The text of
+// ErrConvert contains the index and value of the first such element; dst is then partly
+// filled.
 //
 // Source: netCDF-C, "Type conversion" (NC_ERANGE).
 func Decode(dst any, src []byte, t Type) error {

@@ -42,9 +42,9 @@ func DefaultFill(nc NC) any {
 }
 
 // FillBytes encodes value as one element of type t. value is a slice of length 1 of one
-// of the types of [MakeSlice], or a string for string types. For Char, the string has one
-// byte; the empty string means NUL. For elements of variable length, the result is the
-// string itself. The errors are the same as for [Encode].
+// of the types of [MakeSlice], or a string for string types. For Char, the string has
+// one byte; the empty string means NUL. For elements of variable length, the result is
+// the string itself. The errors are the same as for [Encode].
 func FillBytes(t Type, value any) ([]byte, error) {
 	if s, ok := value.(string); ok {
 		value = []string{s}

@@ -70,8 +70,8 @@ func intToInt[D, S number](dst []D, src []S) int {
 	return -1
 }
 
-// toFloat rounds values to the nearest float. It rejects only a finite value that becomes
-// infinite.
+// toFloat rounds values to the nearest float. It rejects only a finite value that
+// becomes infinite.
 func toFloat[D, S number](dst []D, src []S) int {
 	dst = dst[:len(src)]
 	var s S

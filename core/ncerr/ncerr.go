@@ -59,8 +59,8 @@ func Errorf(kind Kind, op, key, format string, args ...any) *Error {
 }
 
 // Wrap adds an operation and a key to err. An error with a kind keeps that kind; other
-// errors become [ErrIO]. Wrap returns nil, context errors (see [IsContext]) and an *Error
-// that already has a key unchanged.
+// errors become [ErrIO]. Wrap returns nil, context errors (see [IsContext]) and an
+// *Error that already has a key unchanged.
 func Wrap(op, key string, err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 { // the result of errors.Join for one error
 		if e, ok := joined.Unwrap()[0].(*Error); ok && e.Op == op { //nolint:errorlint // only the element itself is compared, not its chain
@@ -132,7 +132,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is e's kind or the standard library's sentinel for that kind.
+// Is reports whether target is e's kind or the standard library's sentinel for that
+// kind.
 func (e *Error) Is(target error) bool { return e.Kind.Is(target) }
 
 // Unwrap returns the cause, wrapped so that errors.Is and errors.As ignore its kinds.

@@ -58,8 +58,8 @@ func UnknownName(kind Kind, op, name string, known []string) *Error {
 // maxCandidates is the maximum number of candidates compared with one word.
 const maxCandidates = 1000
 
-// DidYouMean returns `; did you mean "x"?` for the candidate closest to word, or "" if no
-// candidate is close. It considers only the first 1,000 candidates.
+// DidYouMean returns `; did you mean "x"?` for the candidate closest to word, or "" if
+// no candidate is close. It considers only the first 1,000 candidates.
 func DidYouMean(word string, candidates []string) string {
 	if n := nearest(word, candidates); n != "" {
 		return "; did you mean " + strconv.Quote(n) + "?"

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Env is the input of the inference other than the location. With the zero value or a nil
-// *Env, Parse assumes an existing dataset and uses no settings and no probe. Parse does
-// not modify an Env, so concurrent calls may share one if its Probe allows that.
+// Env is the input of the inference other than the location. With the zero value or a
+// nil *Env, Parse assumes an existing dataset and uses no settings and no probe. Parse
+// does not modify an Env, so concurrent calls may share one if its Probe allows that.
 type Env struct {
 	// Create is set for a new dataset.
 	Create bool

@@ -103,8 +103,8 @@ func (p *parser) checkNew(name string) error {
 		"or add #mode=nczarr,s3 for a tree with this name", ext)
 }
 
-// named sets the driver to the value of the fragment key driver. It must be the driver of
-// a plugin or a built-in driver for local paths.
+// named sets the driver to the value of the fragment key driver. It must be the driver
+// of a plugin or a built-in driver for local paths.
 func (p *parser) named(driver, storage string) error {
 	switch {
 	case !driverName(driver):

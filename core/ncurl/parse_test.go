@@ -437,8 +437,8 @@ func TestErrors(t *testing.T) {
 	checkError(t, "file:a#mode=bytes", &ncurl.Env{Create: true}, ncerr.ErrUnsupported, "read-only")
 }
 
-// TestErrorsAreOneLine checks the operation and the key of an error, because programs rely
-// on them.
+// TestErrorsAreOneLine checks the operation and the key of an error, because programs
+// rely on them.
 func TestErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	_, err := ncurl.Parse("file:a#mode=zar", nil)

@@ -23,8 +23,8 @@ func TestCallsOfACopy(t *testing.T) {
 	for who := range many {
 		grown[who] = many[who] - few[who]
 	}
-	// 256 chunks are four batches. The copy does not encode chunks. writeParts reads each chunk before writing a part
-	// of it, and reads all chunks at the end.
+	// 256 chunks are four batches. The copy does not encode chunks. writeParts reads
+	// each chunk before writing a part of it, and reads all chunks at the end.
 	want := map[string]int64{"read": 4, "write": 4, "filters": 4, "part, write": 12, "part, filters": 12}
 	for who, most := range want {
 		if grown[who] > most || many[who] == 0 {

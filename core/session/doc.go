@@ -37,17 +37,18 @@
 //
 // A program can run drivers and filters in separate processes, as nczctl does, if the
 // program calls [Main] first and passes the result as Options.Self. On Linux, separate
-// processes are then the default. Otherwise the default is to run the drivers and filters
-// of drivers/builtin and filters/builtin in the process of the program, without external
-// plugins. In such a program, isolation "process" disables the built-in drivers.
+// processes are then the default. Otherwise the default is to run the drivers and
+// filters of drivers/builtin and filters/builtin in the process of the program, without
+// external plugins. In such a program, isolation "process" disables the built-in
+// drivers.
 //
 // # Errors
 //
-// The error of New is of kind ncerr.ErrInvalid for a bad value in a configuration file, a
-// malformed lock file, or an unknown isolation. The error for a bad value contains the
-// file, the line and the key. The kind is ncerr.ErrLimit for a configuration file that is
-// too large, and ncerr.ErrPermission or ncerr.ErrIO for one that cannot be read. If a log
-// file or lock file cannot be opened, the error is an *fs.PathError.
+// The error of New is of kind ncerr.ErrInvalid for a bad value in a configuration file,
+// a malformed lock file, or an unknown isolation. The error for a bad value contains
+// the file, the line and the key. The kind is ncerr.ErrLimit for a configuration file
+// that is too large, and ncerr.ErrPermission or ncerr.ErrIO for one that cannot be
+// read. If a log file or lock file cannot be opened, the error is an *fs.PathError.
 //
 // The package uses core/config, core/plugin/host and core/nczarr. No other package of
 // core imports it.

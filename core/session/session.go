@@ -52,9 +52,9 @@ type Options struct {
 	// Trace logs every call to drivers and plugins at slog.LevelDebug. It takes
 	// precedence over $NCTRACING, which takes precedence over $NCLOGGING.
 	Trace bool
-	// LogFile is a file to which the log is appended. Setting it turns the log on. It must
-	// be a regular file and not a link. A new file is accessible to its owner only.
-	// Empty means $NCZARR_LOG_FILE.
+	// LogFile is a file to which the log is appended. Setting it turns the log on. It
+	// must be a regular file and not a link. A new file is accessible to its owner
+	// only. Empty means $NCZARR_LOG_FILE.
 	LogFile string
 	// URL is the dataset that the program works on, if known. The key "log" in its
 	// fragment turns the log on. A file name in this key is ignored, because a URL may

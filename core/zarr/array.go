@@ -284,10 +284,10 @@ func isChar(t dtype.Type, text string, layout Layout) bool {
 	return false
 }
 
-// StoresLittleEndian reports whether ncproperties, the provenance attribute of the root,
-// contains the version netcdf-c 4.9.0. That release stores and reads little-endian bytes even for types that
-// it declares big-endian. Big-endian data cannot be recognized in such a dataset, so
-// writers must not add any.
+// StoresLittleEndian reports whether ncproperties, the provenance attribute of the
+// root, contains the version netcdf-c 4.9.0. That release stores and reads
+// little-endian bytes even for types that it declares big-endian. Big-endian data
+// cannot be recognized in such a dataset, so writers must not add any.
 func StoresLittleEndian(ncproperties string) bool {
 	return strings.Contains(ncproperties, "netcdf=4.9.0,")
 }

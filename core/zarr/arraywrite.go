@@ -17,10 +17,11 @@ import (
 // In v2 the codec chain becomes filters and compressor: the last codec is the compressor
 // unless NoCompressor is set.
 //
-// Docs fails with ErrInvalid for an inconsistent Array. It fails with ErrUnsupported for
-// anything the Zarr version cannot express: in v2 a transpose that is not a reversal, and
-// a one-character string in a layout where that means char; in v3 some codec chains and
-// structured elements. It fails with ErrBadName, ErrNameInUse and ErrBadType as [Group.Docs] does.
+// Docs fails with ErrInvalid for an inconsistent Array. It fails with ErrUnsupported
+// for anything the Zarr version cannot express: in v2 a transpose that is not a
+// reversal, and a one-character string in a layout where that means char; in v3 some
+// codec chains and structured elements. It fails with ErrBadName, ErrNameInUse and
+// ErrBadType as [Group.Docs] does.
 func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	o, err := newOutput(opts)
 	if err != nil {

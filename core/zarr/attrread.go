@@ -10,8 +10,8 @@ import (
 
 // attrReader converts JSON to typed attributes.
 //
-// NCZarr's attribute types determine the type of an attribute. If no type is recorded for
-// _FillValue, it has the type of its variable. All other types are inferred:
+// NCZarr's attribute types determine the type of an attribute. If no type is recorded
+// for _FillValue, it has the type of its variable. All other types are inferred:
 //
 //	integers            the first of int, uint, int64, uint64, double that holds all
 //	other numbers       double

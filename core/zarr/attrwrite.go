@@ -102,10 +102,10 @@ func sameValue(a, b any) bool {
 	return xok && yok && bytes.Equal(x, y)
 }
 
-// quotedSingle reports whether the single value in a slice is written in quotes, so that a
-// reader without types would treat it as char. It returns false for a string such as
-// "NaN", because readers parse an array of it as a number. Written without an array, it
-// becomes char with the same content.
+// quotedSingle reports whether the single value in a slice is written in quotes, so
+// that a reader without types would treat it as char. It returns false for a string
+// such as "NaN", because readers parse an array of it as a number. Written without an
+// array, it becomes char with the same content.
 func quotedSingle(v any) bool {
 	switch s := v.(type) {
 	case []string:

@@ -90,8 +90,8 @@ func store(t testing.TB, name string) map[string]zarr.Docs {
 	return nodesOf(docs)
 }
 
-// TestCorpora parses all groups and arrays of the corpora. It writes each array in its own
-// layout and checks that the result parses to the same Array.
+// TestCorpora parses all groups and arrays of the corpora. It writes each array in its
+// own layout and checks that the result parses to the same Array.
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	stores := []string{corpora(t, "nczarr") + "/ref_data.zarr", corpora(t, "zarr-v2") + "/data.zarr"}

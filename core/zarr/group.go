@@ -7,10 +7,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ParseGroup parses the documents of the group at path ("/" is the root). of is the layout
-// of the dataset. ParseGroup reads the NCZarr metadata of every layout. If of is pure, it
-// omits dimensions and lists, which only NCZarr has. Missing documents are treated as
-// empty. The result shares memory with docs, which must not be modified afterwards.
+// ParseGroup parses the documents of the group at path ("/" is the root). of is the
+// layout of the dataset. ParseGroup reads the NCZarr metadata of every layout. If of is
+// pure, it omits dimensions and lists, which only NCZarr has. Missing documents are
+// treated as empty. The result shares memory with docs, which must not be modified
+// afterwards.
 //
 // Names in the lists of the group block that are not valid path segments, and dimensions
 // without a valid length, are reported in Group.Invalid. Duplicate names and dimensions

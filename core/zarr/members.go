@@ -111,10 +111,10 @@ func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 	return nodeType(doc) == "array" && slices.Equal(keyFormatsV3(doc), []keyFormat{{k.Rank, k.Separator, k.Prefix}})
 }
 
-// WithGroups returns keys, and the keys of the documents of all groups that contain nodes
-// in keys. keys belong to a dataset that is being removed. Some of the documents may have been
-// removed already. It adds zarr.json documents only if v3 is set, which means that all
-// Zarr v3 nodes in the store belong to the dataset.
+// WithGroups returns keys, and the keys of the documents of all groups that contain
+// nodes in keys. keys belong to a dataset that is being removed. Some of the documents
+// may have been removed already. It adds zarr.json documents only if v3 is set, which
+// means that all Zarr v3 nodes in the store belong to the dataset.
 func WithGroups(keys []string, v3 bool) []string {
 	out := append(slices.Clone(keys), GroupDoc)
 	seen := map[string]bool{"": true}

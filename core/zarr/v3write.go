@@ -306,8 +306,8 @@ func writeTypeV3(w *jsontext.Writer, a *Array) error {
 	return nil
 }
 
-// writeFillV3 writes fill_value. The member is required, so it is zero or the empty string
-// for an array without a fill value.
+// writeFillV3 writes fill_value. The member is required, so it is zero or the empty
+// string for an array without a fill value.
 //
 // Source: Zarr v3, "Fill value representation".
 func writeFillV3(w *jsontext.Writer, a *Array) error {

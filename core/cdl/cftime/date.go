@@ -138,8 +138,8 @@ func (u *Units) FromTime(t time.Time) (Date, bool) {
 
 // Number returns the number of units from the base of u to d, as an integer and a
 // fraction of at least 0 and less than 1. d must be in the calendar of u. Number
-// returns false for numbers that overflow an int64. If the unit is a month, a season or a year,
-// it also returns false unless d is a whole number of months from the base.
+// returns false for numbers that overflow an int64. If the unit is a month, a season or
+// a year, it also returns false unless d is a whole number of months from the base.
 func (u *Units) Number(d Date) (whole int64, frac float64, ok bool) {
 	if u.months > 0 {
 		total := (int64(d.Year)-u.base.year)*12 + int64(d.Month-u.base.month)

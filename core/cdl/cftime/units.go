@@ -35,8 +35,8 @@ const MaxYear = 9_999_999
 //
 // Units are nanoseconds to weeks, months, seasons (three months) and years, with their
 // usual short forms. A month is a calendar month, and a year is twelve calendar months.
-// The moment consists of a date, whose month and day are optional, an optional time after a
-// space or a T, and an optional zone: Z, UTC, GMT or an offset such as +05:30.
+// The moment consists of a date, whose month and day are optional, an optional time
+// after a space or a T, and an optional zone: Z, UTC, GMT or an offset such as +05:30.
 //
 // The error has no kind, because callers usually treat a failure as "not a time".
 func Parse(units, calendarName string) (*Units, error) {

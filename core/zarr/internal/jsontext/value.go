@@ -136,9 +136,9 @@ func (v Value) Float(bits int) (f float64, ok bool) {
 // errStop ends an iteration early, without an error.
 var errStop = errors.New("stop")
 
-// Each calls f for each member of an object, in order, with the unescaped key. A key may
-// occur more than once; its last value is the effective one. If f returns an error, Each stops and
-// returns it.
+// Each calls f for each member of an object, in order, with the unescaped key. A key
+// may occur more than once; its last value is the effective one. If f returns an error,
+// Each stops and returns it.
 //
 // v need not have been validated. A syntax error between members is an error. Values are
 // only checked as far as needed to find their ends.

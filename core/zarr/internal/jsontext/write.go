@@ -172,9 +172,9 @@ func (w *Writer) Ints(list []int64) {
 	w.Close()
 }
 
-// Value writes v, which must be valid, as strict JSON. Values that are already strict are
-// unchanged. Bare words become strings, numbers are rewritten by [StrictNumber], and
-// control characters in strings are escaped.
+// Value writes v, which must be valid, as strict JSON. Values that are already strict
+// are unchanged. Bare words become strings, numbers are rewritten by [StrictNumber],
+// and control characters in strings are escaped.
 func (w *Writer) Value(v Value) { w.value(v, false) }
 
 // ValueKeepNaN is like [Writer.Value], but writes NaN, Infinity and -Infinity as bare
