@@ -592,8 +592,8 @@ variables:
 	}
 }
 
-// TestUnreadable checks that damaged variables of a dataset are reported and left out,
-// and that the rest is printed.
+// TestUnreadable checks that damaged variables of a dataset are reported and omitted,
+// and that everything else is printed.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	r := newRegistry()

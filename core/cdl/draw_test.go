@@ -262,7 +262,7 @@ func (d *draw) attribute(owner, name string) {
 	switch {
 	case typ == "string" || d.maybe(3):
 		prefix = typ + " "
-	case typ != "char" && typ != "byte" && d.maybe(4): // the attribute gets the widest type; ncgen loses the sign of a byte
+	case typ != "char" && typ != "byte" && d.maybe(4): // the attribute has the widest type of its values; ncgen loses the sign of a byte
 		values = append(values, d.value(pick(d, numbers[1:]...)), d.value(pick(d, numbers[1:]...)))
 	}
 	if typ == "string" && d.maybe(2) {

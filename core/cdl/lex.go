@@ -368,7 +368,7 @@ func (l *lexer) number(pos Pos) (token, error) {
 	text := string(l.buf)
 	val, why := parseNumber(text)
 	if why != "" {
-		return token{}, l.fail(pos, "number %s: %s", text, why)
+		return token{}, l.fail(pos, "constant %s: %s", text, why)
 	}
 	val.Pos = pos
 	return token{kind: tokValue, pos: pos, text: text, val: val}, l.readErr()

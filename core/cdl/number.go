@@ -102,7 +102,7 @@ func parseHex(body string, neg bool) (Value, string) {
 	case err != nil:
 		return Value{}, "not a number"
 	case neg:
-		return Value{}, "a hexadecimal constant has no sign"
+		return Value{}, "a hexadecimal constant cannot have a sign"
 	case typ == dtype.NCNone || typ == dtype.NCInt && n > math.MaxUint32:
 		return Value{Kind: Hex, Bits: n}, "" // ncgen also accepts L for any width here
 	}
@@ -191,7 +191,7 @@ func fit(n uint64, neg bool, typ dtype.NC) (Value, string) {
 	width := 8 * typ.Size()
 	if isUnsigned(typ) {
 		if neg && n != 0 {
-			return Value{}, "an unsigned constant has no sign"
+			return Value{}, "an unsigned constant cannot have a sign"
 		}
 		if width < 64 && n >= 1<<width {
 			return Value{}, "out of range for " + typ.String()

@@ -279,13 +279,13 @@ func TestErrors(t *testing.T) {
 		{"netcdf x { :a = 'ab' ; }", `a character constant must contain one single-byte character`, ncerr.ErrInvalid},
 		{"netcdf x { :a = \"\\xZZ\" ; }", `\\x needs two hexadecimal digits`, ncerr.ErrInvalid},
 		{"netcdf x { :a = '\\777' ; }", `octal escape \\777 exceeds one byte`, ncerr.ErrInvalid},
-		{"netcdf x { :a = 300b ; }", `number 300b: out of range for byte`, ncerr.ErrInvalid},
-		{"netcdf x { :a = -1ub ; }", `an unsigned constant has no sign`, ncerr.ErrInvalid},
+		{"netcdf x { :a = 300b ; }", `constant 300b: out of range for byte`, ncerr.ErrInvalid},
+		{"netcdf x { :a = -1ub ; }", `an unsigned constant cannot have a sign`, ncerr.ErrInvalid},
 		{"netcdf x { :a = 08 ; }", `8 and 9 are not octal digits`, ncerr.ErrInvalid},
 		{"netcdf x { :a = 1e999 ; }", `too large for a double`, ncerr.ErrInvalid},
 		{"netcdf x { :a = 1e39f ; }", `too large for a float`, ncerr.ErrInvalid},
 		{"netcdf x { :a = 99999999999999999999 ; }", `exceeds 64 bits`, ncerr.ErrInvalid},
-		{"netcdf x { :a = 12abc ; }", `number 12abc: `, ncerr.ErrInvalid},
+		{"netcdf x { :a = 12abc ; }", `constant 12abc: `, ncerr.ErrInvalid},
 		{"netcdf x { :a = -foo ; }", `"-foo" is not a number`, ncerr.ErrInvalid},
 		{"netcdf x { types: byte enum e1 {a = 0} ; }", `1:29": not supported: type "e1" is user-defined: NCZarr does not support the type`, ncerr.ErrUnsupported},
 		{"netcdf x { types: compound c { int i ; } ; }", `type "c" is user-defined`, ncerr.ErrUnsupported},
@@ -335,7 +335,7 @@ func (f *failAfter) Read(p []byte) (int, error) {
 }
 
 // TestParseCorpora parses every CDL file of the corpora. Files with user-defined types
-// must fail with an error that names the type.
+// must fail with an error that contains the name of the type.
 func TestParseCorpora(t *testing.T) {
 	t.Parallel()
 	userTypes := map[string]string{

@@ -11,8 +11,8 @@ import (
 )
 
 // randomDatasets is the number of random datasets in TestRandomDifferential, overridden
-// by NCZARR_CDL_RANDOM. The first one uses the seed of the tests, and each further one
-// the next seed.
+// by NCZARR_CDL_RANDOM. The first one uses the seed of the tests, and each later one
+// uses the next seed.
 const randomDatasets = 30
 
 // fromEnv returns the number in an environment variable.

@@ -96,7 +96,7 @@ const (
 )
 
 // Grants returns the value of the key grants in a table [drivers.NAME] or
-// [filters.NAME], and the other options, which are for the driver or filter. It does
+// [filters.NAME], and the other options, which belong to the driver or filter. It does
 // not modify o. The error is of kind ncerr.ErrInvalid if the value is not a list of
 // strings.
 func (o Options) Grants() (grants []string, rest Options, err error) {

@@ -8,8 +8,8 @@
 // files only through a function that the caller passes, so tests need no file
 // system. The package does not read the process environment; see [Env].
 //
-// Every key in a TOML file is checked. The error for an unknown table or key names
-// the file, the line and the most similar known key. [Keys] lists all keys with
+// Every key in a TOML file is checked. The error for an unknown table or key
+// contains the file, the line and the most similar known key. [Keys] lists all keys with
 // their types and defaults. The tables [drivers.NAME] and [filters.NAME] become
 // JSON, which the driver or filter checks.
 //

@@ -9,7 +9,7 @@
 //
 //	return ncerr.New(ncerr.ErrCorrupt, "decode", key, cause)
 //
-// Only the outermost kind of an error counts. errors.Is does not see the kinds
+// Only the outermost kind of an error is significant. errors.Is ignores the kinds
 // of its causes, so a dataset that is damaged because an object is missing does
 // not match ErrNotFound. [KindOf] returns the outermost kind.
 //

@@ -48,7 +48,7 @@ const (
 	ErrAmbiguous                    // a write whose outcome is unknown
 	ErrShortBuffer                  // destination too small
 	ErrDiffers                      // a comparison or a conformance check failed
-	ErrOther                        // a kind that this version does not know
+	ErrOther                        // a kind that this version does not define
 )
 
 // Row describes one kind.

@@ -44,8 +44,8 @@ type Location struct {
 	// without a trailing slash. For mem it is the name.
 	Path string `json:"path"`
 	// Endpoint is the server of s3 and http as scheme://host[:port], without a
-	// default port. It is empty for other drivers. An s3 endpoint is for path-style
-	// requests and does not contain the bucket.
+	// default port. It is empty for other drivers. An s3 endpoint requires
+	// path-style requests and does not contain the bucket.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Bucket and Key are the parts of an s3 Path. Key is the prefix of the dataset.
 	// It may be empty and has no slash at either end.
@@ -61,7 +61,7 @@ type Location struct {
 
 	// Format is the format to read or write. The default is NCZarr.
 	Format Format `json:"format"`
-	// FormatGiven is set if a mode names the format. Otherwise the metadata of an
+	// FormatGiven is set if a mode selects the format. Otherwise the metadata of an
 	// existing dataset determines the format, and a copy may keep the format of its
 	// source.
 	FormatGiven bool `json:"format_given"`
@@ -85,7 +85,7 @@ type Location struct {
 	// Profile is the AWS profile whose settings were used. It is empty if no profile
 	// was chosen or Unsigned is set.
 	Profile string `json:"profile,omitempty"`
-	// ProfileExplicit is set if the URL or an rc file names the profile. If so,
+	// ProfileExplicit is set if the URL or an rc file selects the profile. If so,
 	// credentials must come from that profile. Otherwise they come from the AWS chain:
 	// environment variables first, then the profile.
 	ProfileExplicit bool `json:"profile_explicit,omitempty"`

@@ -12,8 +12,8 @@ import (
 // the rules. A nil env is the same as an empty Env. The Location does not alias env.
 //
 // Parse returns an error of kind ncerr.ErrBadURL if text is malformed or
-// contradicts itself, ncerr.ErrUnsupported if it names something recognized but
-// unsupported (DAP, a zip archive in a bucket, other file formats),
+// contradicts itself, ncerr.ErrUnsupported if it requires a recognized but
+// unsupported feature (DAP, a zip archive in a bucket, other file formats),
 // ncerr.ErrNotZarr if the probed path contains something else, and
 // ncerr.ErrInvalid if a setting from env is invalid. Every error is one line
 // without secrets.

@@ -29,8 +29,8 @@ func schemes() []string {
 	return []string{schemeFile, schemeS3, schemeGS3, schemeHTTP, schemeHTTPS, schemeMem}
 }
 
-// offered returns the schemes listed in messages. They exclude mem, which is for
-// tests.
+// offered returns the schemes listed in messages. They exclude mem, which only
+// tests use.
 func offered() []string { return schemes()[:len(schemes())-1] }
 
 // parts is a location split at its separators. Only the params are decoded.

@@ -152,7 +152,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestErrors checks the kind of each error, and that it names the file and the key.
+// TestErrors checks the kind of each error, and that it contains the file and the key.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 // ParseHint describes the dataset that an array belongs to.
 type ParseHint struct {
 	// Layout is the layout of the dataset; see [DetectLayout]. It applies if the array
-	// has no NCZarr metadata of its own.
+	// has no NCZarr metadata.
 	Layout Layout
 	// Pure makes the parser ignore NCZarr's blocks.
 	Pure bool
@@ -137,7 +137,7 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 		return err
 	}
 	if len(a.Chunks) != len(a.Shape) {
-		return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(ArrayDoc), "chunks: %d dimensions, but shape has %d", len(a.Chunks), len(a.Shape))
+		return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(ArrayDoc), "chunks has %d dimensions, but shape has %d", len(a.Chunks), len(a.Shape))
 	}
 	for i, c := range a.Chunks {
 		if c == 0 && a.Shape[i] != 0 {

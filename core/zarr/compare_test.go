@@ -38,7 +38,7 @@ func isNaN(v any) bool {
 	return false
 }
 
-// diffArrays compares everything that documents can hold.
+// diffArrays compares all fields that documents can record.
 func diffArrays(t testing.TB, a, b *zarr.Array) {
 	t.Helper()
 	diffAttrs(t, a.Attrs, b.Attrs)

@@ -49,7 +49,7 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 		return nil, wrong("metadata: expected an object, found %s", orMissing(metadata))
 	}
 	if len(nodes) == 0 {
-		return nil, wrong("metadata: contains no documents")
+		return nil, wrong("metadata contains no documents")
 	}
 	return nodes, nil
 }

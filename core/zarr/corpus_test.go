@@ -145,7 +145,7 @@ func again(t testing.TB, a *zarr.Array) {
 }
 
 // TestNoShape parses the two damaged stores of netcdf-c. One has dimension names but an
-// empty shape, the other has no shape.
+// empty shape; the other has no shape.
 func TestNoShape(t *testing.T) {
 	t.Parallel()
 	docs := store(t, corpora(t, "nczarr")+"/ref_noshape.file.zip")["ref_noshape.file/v"]

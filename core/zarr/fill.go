@@ -148,7 +148,7 @@ func (n *node) fillInt(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	f, ok := floatOf(v, 64)
 	b, ok := encoded(t, []float64{f}, ok)
 	if ok {
-		n.warn("%s: fill_value: %s truncated to an integer", n.key(ArrayDoc), clip(v))
+		n.warn("%s: fill_value: %s is truncated to an integer", n.key(ArrayDoc), clip(v))
 	}
 	return b, ok
 }

@@ -57,8 +57,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestForeignByDocuments checks that the content of documents decides what belongs to an
-// array or a group.
+// TestForeignByDocuments checks that the content of documents determines which objects
+// belong to an array or a group.
 func TestForeignByDocuments(t *testing.T) {
 	t.Parallel()
 	const group, shape = `{"zarr_format": 2}`, `{"zarr_format": 2, "fill_value": NaN, "shape": `

@@ -193,10 +193,10 @@ func superVersion(key string, v jsontext.Value) (string, error) {
 	}
 	version := text.Text()
 	if version == "" {
-		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "superblock: version is missing")
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "the superblock has no version")
 	}
 	if major, _, _ := strings.Cut(version, "."); major != "1" && major != "2" {
-		return "", ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "superblock: NCZarr version %q is not supported", version)
+		return "", ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "NCZarr version %q in the superblock is not supported", version)
 	}
 	return version, nil
 }

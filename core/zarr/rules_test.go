@@ -235,7 +235,7 @@ func TestArrayErrors(t *testing.T) {
 		`, "shape": [-1]`:                                {ncerr.ErrMetadata, "shape: dimension 0"},
 		`, "shape": [1.5]`:                               {ncerr.ErrMetadata, "shape: dimension 0"},
 		`, "shape": [9223372036854775808]`:               {ncerr.ErrMetadata, "shape: dimension 0"},
-		`, "shape": [4, 4]`:                              {ncerr.ErrBadChunk, "chunks: 1 dimensions, but shape has 2"},
+		`, "shape": [4, 4]`:                              {ncerr.ErrBadChunk, "chunks has 1 dimensions, but shape has 2"},
 		`, "chunks": [0]`:                                {ncerr.ErrBadChunk, "chunks: dimension 0 is 0"},
 		`, "shape": [9223372036854775807]`:               {ncerr.ErrLimit, "shape has more than"},
 		`, "chunks": [9223372036854775807]`:              {ncerr.ErrLimit, "chunks has more than"},

@@ -152,7 +152,7 @@ func TestV3Fill(t *testing.T) {
 	}
 }
 
-// TestV3Chains checks that v2 codecs are written as the v3 codecs that readers know.
+// TestV3Chains checks that v2 codecs are written as the v3 codecs that readers support.
 func TestV3Chains(t *testing.T) {
 	t.Parallel()
 	const little = `{"name": "bytes","configuration": {"endian": "little"}}`
