@@ -224,8 +224,8 @@ func TestNaNBits(t *testing.T) {
 	}
 }
 
-// TestNegativeZero checks that the sign of zeros is printed with full precision and
-// read back.
+// TestNegativeZero checks that FullPrecision prints the sign of zeros and that the sign
+// is read back.
 func TestNegativeZero(t *testing.T) {
 	t.Parallel()
 	full := &cdl.WriteOptions{Name: "x", FullPrecision: true}

@@ -203,7 +203,7 @@ func (d *draw) newVar(vars []drawnVar, own, seen []drawnDim, taken map[string]bo
 func (d *draw) describe(v *drawnVar) {
 	number := v.typ != "string" && v.typ != "char"
 	if number && d.maybe(6) {
-		v.when = true // days that ncdump can print; its other attributes would also have to be days
+		v.when = true // days that ncdump can print as dates; it would also print other attributes as dates
 		d.printf("%s:units = \"days since 2000-01-01\" ;\n", v.name)
 	} else {
 		for _, name := range []string{"long_name", "valid_range", "flags", `odd\ name`, "scale_factor"} {

@@ -17,7 +17,7 @@ const (
 	tokEOF     tokenKind = iota
 	tokIdent             // a name; text is unescaped
 	tokPath              // an absolute path; text is unescaped
-	tokSection           // types: dimensions: variables: data: group:
+	tokSection           // a section keyword with its colon; see word
 	tokValue             // a number, character or string constant in val
 	tokPunct             // one punctuation character
 )

@@ -47,9 +47,8 @@ func (all tree) text() string {
 	return b.String()
 }
 
-// escape puts a backslash before every character except letters, digits and
-// underscores. It writes a code for characters that require one, and for those that
-// could start one.
+// escape puts a backslash before a leading digit and before every ASCII character except
+// letters, digits and underscores. Control characters and percent signs become \%hh.
 func escape(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

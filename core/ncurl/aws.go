@@ -24,14 +24,14 @@ func (p *parser) setting(from string, cause error) error {
 	return ncerr.New(kind, "parse location", maskText(p.text), fmt.Errorf("%s: %w", from, cause))
 }
 
-// rc returns the value of the rc entry for one of keys that fits this location best, and
-// a description of the entry. The longest matching section has precedence. Among sections
-// of equal length the last one has precedence.
+// rc returns the value of the rc entry for one of keys that best matches this location,
+// and a description of the entry. The longest matching section has precedence. Among
+// sections of equal length the last one has precedence.
 func (p *parser) rc(keys ...string) (value, from string) {
 	return p.rcOf(func(string) bool { return true }, keys...)
 }
 
-// rcOf is like rc but considers only entries for whose section may returns true.
+// rcOf is like rc but skips entries with a section for which may returns false.
 func (p *parser) rcOf(may func(section string) bool, keys ...string) (value, from string) {
 	best := -1
 	for _, e := range p.env.RC {

@@ -20,8 +20,8 @@
 // Schemes are file, mem, s3, gs3, http and https. Keys, values and the path of a URL
 // are percent-decoded. A plain path is not decoded, and "~" in it is an ordinary
 // character. The part after "#" in a plain path is a fragment only if this package
-// recognizes every item in it, as in "x.zarr#mode=zip". A file whose name contains such a
-// part needs a file: URL with %23. A fragment with an unknown key is part of the name
+// recognizes every item in it, as in "x.zarr#mode=zip". A file whose name contains such
+// a part needs a file: URL with %23. A fragment with an unknown key is part of the name
 // if a file of that name exists, and an error otherwise. A plain path never has a
 // prefix or a query.
 //

@@ -101,7 +101,7 @@ func (p *parser) modernise(params []Param) []Param {
 	return out
 }
 
-// expand replaces keys without a value by their modes.
+// expand replaces keys without a value with their modes.
 func (p *parser) expand(params []Param) []Param {
 	var out []Param
 	changed := false

@@ -184,11 +184,11 @@ func TestPaths(t *testing.T) {
 			{"../x", "/home/x"},
 			{"/x", "/x"},
 			{".", "/home/u"},
-			{"file://x/y", "/home/u/x/y"}, // the reference: two slashes mean relative
+			{"file://x/y", "/home/u/x/y"}, // in the reference, two slashes mean a relative path
 			{"file:///x/y", "/x/y"},
 			{"file:/x/y", "/x/y"},
-			{"file:rel", "/home/u/rel"}, // differs: no URL in the reference
-			{"file:////x", "/x"},        // differs: no URL in the reference
+			{"file:rel", "/home/u/rel"}, // differs: the reference does not accept it as a URL
+			{"file:////x", "/x"},        // differs: the reference does not accept it as a URL
 			{"~/x", "/home/u/~/x"},      // only the shell expands "~"
 			{"a#b", "/home/u/a#b"},
 			{"a#mode", "/home/u/a#mode"},
@@ -396,7 +396,7 @@ func TestErrors(t *testing.T) {
 		{"file:a#mode=qqqqqq", ncerr.ErrBadURL, `unknown mode "qqqqqq" (modes are nczarr,`},
 		{"a#mode=zar", ncerr.ErrBadURL, `did you mean "zarr"?`},
 		{"file:a#mode=file,zip", ncerr.ErrBadURL, "more than one storage: file, zip"},
-		{"file:a#mode=s3", ncerr.ErrBadURL, "not a file"}, // EURL in the reference
+		{"file:a#mode=s3", ncerr.ErrBadURL, "not a file"}, // the reference returns NC_EURL
 		{"a#mode=gs3", ncerr.ErrBadURL, "not a file"},
 		{"file:a#mode=file,s3", ncerr.ErrBadURL, "more than one storage: file, s3"},
 		{"s3://b/k#mode=file", ncerr.ErrBadURL, "more than one storage: file, s3"},

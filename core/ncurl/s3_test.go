@@ -32,9 +32,9 @@ func TestObjectStoreHosts(t *testing.T) {
 		{"https://B.S3.US-WEST-2.AMAZONAWS.COM/K", west, "b", "K", "us-west-2"},
 		{"https://s3.us-west-2.amazonaws.com/b/k", west, "b", "k", "us-west-2"},
 		{"https://s3.amazonaws.com/b/k", east, "b", "k", "us-east-1"},
-		{"https://a.b.s3.us-west-2.amazonaws.com/k", west, "a.b", "k", "us-west-2"}, // EURL in the reference
+		{"https://a.b.s3.us-west-2.amazonaws.com/k", west, "a.b", "k", "us-west-2"}, // the reference returns NC_EURL
 		{"https://a.s3.b.s3.us-west-2.amazonaws.com/k", west, "a.s3.b", "k", "us-west-2"},
-		{"https://a.b.s3.amazonaws.com/k", east, "a.b", "k", "us-east-1"}, // EURL in the reference
+		{"https://a.b.s3.amazonaws.com/k", east, "a.b", "k", "us-east-1"}, // the reference returns NC_EURL
 		{"https://s3-us-west-2.amazonaws.com/b/k", west, "b", "k", "us-west-2"},
 		{"https://b.s3-us-west-2.amazonaws.com/k", west, "b", "k", "us-west-2"},
 		{"https://s3.dualstack.us-west-2.amazonaws.com/b/k", "https://s3.dualstack.us-west-2.amazonaws.com", "b", "k", "us-west-2"},

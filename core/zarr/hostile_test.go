@@ -8,7 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// TestCharSpelling checks the dtype of char: "|S1" in pure Zarr and ">S1" in NCZarr.
+// TestCharSpelling checks the dtype of char: "|S1" in pure Zarr, ">S1" in NCZarr since
+// 4.9.1, and "<U1" in earlier NCZarr.
 func TestCharSpelling(t *testing.T) {
 	t.Parallel()
 	a := zarr.Array{Shape: []int64{5}, Chunks: []int64{5}, DType: dtype.NCChar.Type(dtype.OrderNone)}

@@ -16,7 +16,7 @@ import (
 
 var allLayouts = []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1}
 
-// backFrom writes an attribute in a layout and returns it as parsed again.
+// backFrom writes an attribute in a layout, parses it and returns the result.
 func backFrom(t *testing.T, l zarr.Layout, a zarr.Attr) zarr.Attr {
 	t.Helper()
 	docs, err := (&zarr.Group{Attrs: []zarr.Attr{a}}).Docs(zarr.WriteOptions{Layout: l, IsRoot: true})

@@ -44,8 +44,8 @@ type date struct {
 	month, day int
 }
 
-// reform is the first Gregorian day of the mixed calendar. reformNumber is its number,
-// which is the same in the Julian and the Gregorian calendar.
+// reform is the first Gregorian day of the mixed calendar. reformNumber is its number.
+// Smaller numbers are Julian days.
 var reform = date{1582, 10, 15}
 
 const reformNumber = -141427 // days from 1970-01-01 (Gregorian)
