@@ -154,6 +154,21 @@ func WithWorkers(n int) Option {
 	}
 }
 
+// ChunkCache sets the maximum size in bytes of the decoded chunks that the dataset keeps
+// after reads of parts of them, so that reading a chunk row by row decodes it once. The
+// default is 32 MiB; 0 disables the cache. See [Dataset.Refresh].
+func ChunkCache(bytes int64) Option {
+	return func(c *config) error {
+		if bytes < 0 {
+			return ncerr.Errorf(ErrInvalid, "", "", "ChunkCache(%d): the size must not be negative", bytes)
+		}
+		if c.Options.ChunkCache = bytes; bytes == 0 {
+			c.Options.ChunkCache = -1
+		}
+		return c.once("ChunkCache")
+	}
+}
+
 // WithLogger sets the logger for events that deserve attention but are not errors. By
 // default, nothing is logged.
 func WithLogger(l *slog.Logger) Option {

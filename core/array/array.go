@@ -50,6 +50,8 @@ type Env struct {
 	// MergeGap is the largest number of bytes between two parts of a chunk for which
 	// both are read in one request.
 	MergeGap int64
+	// Cache holds decoded chunks; nil means none. The arrays of a dataset share it.
+	Cache *Cache
 	// Grid returns the current number of chunks along each dimension.
 	Grid func() []int64
 	// Check, if not nil, is called in each batch of a write, after the reads and before
@@ -108,6 +110,7 @@ type Array struct {
 	env     Env
 	size    int64     // bytes of a decoded chunk; the limit if the size varies
 	scratch sync.Pool // idle workers
+	cached  cachedChunks
 	// unversioned is set once the store has returned an object without a version.
 	unversioned atomic.Bool
 	// ranges is set once the store has returned a part of an object. noRanges is set
@@ -143,8 +146,20 @@ func (m *Meta) StoredShape() []int {
 	return shape
 }
 
-// Close releases resources of the codecs. No operation may be in progress.
-func (a *Array) Close() { _ = a.pipe.Close() } // nothing is in progress that could fail
+// Close releases resources of the codecs and removes the chunks of the array from the
+// cache. No operation may be in progress.
+func (a *Array) Close() {
+	a.Forget()
+	_ = a.pipe.Close() // nothing is in progress that could fail
+}
+
+// Forget removes the chunks of the array from the cache and makes its Source forget what
+// it has read. Later reads ask the store again.
+func (a *Array) Forget() {
+	a.env.Cache.beginWrite(&a.cached)
+	a.env.Cache.endWrite(&a.cached)
+	a.source.Forget(true)
+}
 
 func (a *Array) varies() bool { return !a.meta.DType.Fixed() }
 

@@ -203,6 +203,8 @@ func (a *Array) WriteEncoded(ctx context.Context, chunks []Encoded) error {
 	if len(changes) == 0 {
 		return nil
 	}
+	a.env.Cache.beginWrite(&a.cached)
+	defer a.env.Cache.endWrite(&a.cached)
 	return target.Update(ctx, changes, &encodedWrite{a, chunks})
 }
 

@@ -1,6 +1,7 @@
 package array
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -14,6 +15,9 @@ import (
 // Read reads sel, which lies in shape, into array, in native byte order. Elements
 // beyond own read as fill; own may be nil. If found is not nil, *found is set to report
 // which chunks of sel exist, in C order. absent reports whether any chunk is missing.
+//
+// A chunk that was read in part may come from the cache: it has the content that it had
+// when it was decoded, or that this Array wrote since then. See [Array.Forget].
 //
 // An error about a chunk names its key. It is ncerr.ErrCorrupt, ncerr.ErrNoObject for a
 // missing chunk that the Source promised, or an error of the store or the codecs. If an
@@ -55,6 +59,7 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int6
 		t.found = make([]bool, t.plan.Len())
 		*found = t.found
 	}
+	t.version = a.env.Cache.version(&a.cached)
 	if err := t.run(ctx, readBatch); err != nil {
 		return false, err
 	}
@@ -86,6 +91,9 @@ func (t *transfer) checkAbsent(ctx context.Context) error {
 
 // readBatch reads, decodes and scatters one batch.
 func readBatch(ctx context.Context, w *worker) error {
+	if w.placeCached() == w.n || w.err != nil {
+		return w.err
+	}
 	if err := w.locate(ctx); err != nil {
 		return err
 	}
@@ -97,6 +105,47 @@ func readBatch(ctx context.Context, w *worker) error {
 		return err
 	}
 	return w.decode(ctx)
+}
+
+// placeCached copies the chunks of the batch that are in the cache to the slab. It
+// returns their number.
+func (w *worker) placeCached() (n int) {
+	c := w.t.a.env.Cache
+	for i := range w.n {
+		it := &w.items[i]
+		it.placed, it.keep = false, c != nil && (w.t.varies || w.t.size <= c.most) && !w.t.plan.Covers(it.proj, w.t.shape)
+		if !it.keep {
+			continue
+		}
+		w.key = cacheKey(w.key[:0], w.indexes[i])
+		found := c.find(&w.t.a.cached, w.key)
+		if found == nil {
+			continue
+		}
+		it.placed = true
+		n++
+		w.found(i)
+		if w.t.varies {
+			w.placeText(i, it, found.data)
+		} else {
+			w.mover.Scatter(w.t.Raw, found.data, it.proj)
+		}
+		c.done(found)
+	}
+	return n
+}
+
+// cache adds the decoded chunk of item i to the cache. If data is in *buf, the cache takes
+// *buf and cache replaces it; otherwise cache copies data.
+func (w *worker) cache(i int, data []byte, buf *[]byte) {
+	c := w.t.a.env.Cache
+	w.key = cacheKey(w.key[:0], w.indexes[i])
+	switch {
+	case same(data, *buf):
+		*buf = c.add(&w.t.a.cached, w.key, w.t.version, data)
+	case int64(len(data)) <= c.most:
+		c.add(&w.t.a.cached, w.key, w.t.version, bytes.Clone(data))
+	}
 }
 
 // get sends the requests of the batch to their Maps. It sends them in one call if that
@@ -150,6 +199,7 @@ func (w *worker) request() {
 			it.direct = w.t.Raw[out : out+n]
 		}
 		switch {
+		case it.placed:
 		case at.Absent:
 			if at.Key != "" {
 				w.t.absent.Store(true)
@@ -247,7 +297,7 @@ func (w *worker) decode(ctx context.Context) error {
 		default:
 			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.room, Skip: w.where[i].FilterMask}
 			if job.Dst == nil && !w.t.varies {
-				if w.t.a.pipe.Local() {
+				if w.t.a.pipe.Local() || it.keep {
 					job.Dst = w.decodeBuf(it)
 				} else {
 					job.Shared = true // place only copies the result
@@ -300,6 +350,9 @@ func (w *worker) placeRaw(i int, it *item) {
 		return // the chunk was read into the slab
 	}
 	w.place(i, it, it.in)
+	if it.keep && w.err == nil && w.where[i].Inline == nil {
+		w.cache(i, it.in, &it.inBuf)
+	}
 }
 
 // decoded handles the result of job base+k.
@@ -312,11 +365,15 @@ func (w *worker) decoded(k int, out []byte, err error) {
 		w.failItem(i, "read", decodeError(err))
 		return
 	}
+	it := &w.items[i]
 	if w.t.varies {
-		w.placeText(i, &w.items[i], out)
-		return
+		w.placeText(i, it, out)
+	} else {
+		w.place(i, it, out)
 	}
-	w.place(i, &w.items[i], out)
+	if it.keep && w.err == nil {
+		w.cache(i, out, &it.outBuf)
+	}
 }
 
 // decodeError returns the error for a chunk that failed to decode with err, which names

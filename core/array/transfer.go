@@ -34,6 +34,7 @@ type transfer struct {
 	only      []bool          // of a write: which chunks to write; nil for all
 	absent    atomic.Bool     // of a read: whether a chunk was not found
 	textBytes atomic.Int64    // of a read: bytes of strings of variable length
+	version   uint64          // of a read: of the cached chunks when it began
 	next      atomic.Int64
 	passes
 }

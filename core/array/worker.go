@@ -28,8 +28,9 @@ type worker struct {
 	where   []manifest.Location
 	reqs    []zmap.GetRequest
 	jobs    []codecdriver.Job
-	jobItem []int // item of each request or job
-	base    int   // first request or job of the call in progress
+	jobItem []int  // item of each request or job
+	base    int    // first request or job of the call in progress
+	key     []byte // of a chunk in the cache
 	changes []manifest.Change
 	err     error
 
@@ -41,6 +42,8 @@ type worker struct {
 type item struct {
 	proj   chunk.Projection
 	have   bool   // in is valid
+	keep   bool   // of a read: the chunk belongs in the cache
+	placed bool   // of a read: the chunk came from the cache
 	in     []byte // encoded bytes; may be empty
 	out    []byte // decoded bytes
 	inBuf  []byte // reused for later batches

@@ -29,6 +29,8 @@ func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, f
 		return err
 	}
 	t.target, t.only = target, only
+	a.env.Cache.beginWrite(&a.cached)
+	defer a.env.Cache.endWrite(&a.cached)
 	if unit := target.UnitShape(); unit != nil {
 		if err := t.group(unit); err != nil {
 			return err

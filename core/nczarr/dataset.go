@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/array"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -57,6 +58,7 @@ type Dataset struct {
 	growth       growth
 	newClaim     newClaim
 	docs         documents
+	cache        *array.Cache
 	up           *upper // set only if the dataset may be part of another one above it
 }
 
@@ -322,6 +324,23 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 		}
 	}
 	return len(theirs) > 0, ours, nil
+}
+
+// Refresh makes later reads ask the store for chunks and shard indexes that the dataset
+// has cached. Until then a dataset returns a chunk that it has read in part as it was at
+// that time, even if another program has changed it. Writes to the dataset itself are
+// always visible. Refresh does not read metadata again: open the dataset again to see
+// new variables and lengths. It is safe for concurrent use.
+func (d *Dataset) Refresh() {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	d.top.each(func(g *Group) {
+		for _, v := range g.vars.list {
+			if a := v.data.array.Load(); a != nil {
+				a.Forget()
+			}
+		}
+	})
 }
 
 // closeVars releases the codec pipelines.

@@ -21,6 +21,10 @@ import (
 // transfers about this much in the time of one more concurrent request.
 const DefaultMergeGap = 64 << 10
 
+// DefaultChunkCache is the default of Options.ChunkCache, in bytes: two chunks of the
+// default size.
+const DefaultChunkCache = 32 << 20
+
 // engine reads and writes the data of a variable. It opens the array on first use.
 type engine struct {
 	mu     sync.Mutex // held while opening the array
@@ -83,7 +87,7 @@ func (d *Dataset) env() *array.Env {
 	o := &d.opts
 	e := &array.Env{
 		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.m.Capabilities().Latency == driver.Remote,
-		BatchGets: d.getMany, MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap,
+		BatchGets: d.getMany, MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap, Cache: d.cache,
 	}
 	if e.InFlight <= 0 {
 		e.InFlight = 64

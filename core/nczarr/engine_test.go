@@ -115,6 +115,7 @@ func TestSlabsAgainstModel(t *testing.T) {
 		o := memory(invert{})
 		o.Workers = rapid.IntRange(1, 4).Draw(rt, "workers")
 		o.MergeGap = rapid.SampledFrom([]int64{0, 1, 4, 8, 20, 40}).Draw(rt, "gap")
+		o.ChunkCache = rapid.SampledFrom([]int64{0, -1, 40, 400}).Draw(rt, "cache")
 		ds, err := nczarr.Create(ctx, "mem:m", &nczarr.CreateOptions{Options: *o})
 		if err != nil {
 			rt.Fatal(err)
@@ -139,6 +140,18 @@ func TestSlabsAgainstModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		m := newModel(shape, -9)
+		check := func(v *nczarr.Var) {
+			sel := drawSelection(rt, shape)
+			var want []int32
+			m.each(sel, func(at int64) { want = append(want, m.data[at]) })
+			got, err := nczarr.Get[int32](ctx, v, sel)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				rt.Fatalf("%+v: want %v, got %v", sel, want, got)
+			}
+		}
 		for i := range rapid.IntRange(1, 5).Draw(rt, "writes") {
 			sel := drawSelection(rt, shape)
 			src := make([]int32, sel.Len())
@@ -147,6 +160,9 @@ func TestSlabsAgainstModel(t *testing.T) {
 			m.each(sel, func(at int64) { m.data[at] = n; src[k] = n; n++; k++ })
 			if err := v.Write(ctx, sel, src); err != nil {
 				rt.Fatal(err)
+			}
+			for range rapid.IntRange(0, 3).Draw(rt, "reads") {
+				check(v)
 			}
 		}
 		if rapid.Bool().Draw(rt, "reopen") {
@@ -161,16 +177,7 @@ func TestSlabsAgainstModel(t *testing.T) {
 			}
 		}
 		for range 3 {
-			sel := drawSelection(rt, shape)
-			var want []int32
-			m.each(sel, func(at int64) { want = append(want, m.data[at]) })
-			got, err := nczarr.Get[int32](ctx, v, sel)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if !slices.Equal(got, want) {
-				rt.Fatalf("%+v: want %v, got %v", sel, want, got)
-			}
+			check(v)
 		}
 		wide, err := nczarr.Get[float64](ctx, v, v.All())
 		if err != nil || !slices.EqualFunc(wide, m.data, func(a float64, b int32) bool { return a == float64(b) }) {

@@ -387,6 +387,9 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 			return err
 		}
 	}
+	if a := v.data.array.Load(); a != nil {
+		a.Forget()
+	}
 	v.lengthen()
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/array"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -158,6 +159,11 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	}
 	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Location: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
 	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray, docs: documents{all: !m.ReadOnly()}}
+	size := opts.ChunkCache
+	if size == 0 {
+		size = DefaultChunkCache
+	}
+	ds.cache = array.NewCache(size)
 	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil
 }

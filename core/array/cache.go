@@ -1,0 +1,147 @@
+package array
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// Cache holds decoded chunks of the arrays of one dataset, so that reads of parts of a
+// chunk decode it once. Only chunks that were read in part are added, because a chunk
+// that was read as a whole is rarely read again. The least recently used chunks are
+// removed first. A nil Cache is empty. A Cache is safe for concurrent use.
+type Cache struct {
+	mu    sync.Mutex
+	most  int64     // maximum of bytes
+	bytes int64     // sum of the sizes of the chunks
+	ring  cacheItem // list head: ring.next is the most recently used chunk
+}
+
+// cacheItem is a decoded chunk. The fields are guarded by Cache.mu, except that readers
+// may read data.
+type cacheItem struct {
+	prev, next *cacheItem
+	of         *cachedChunks
+	key        string
+	data       []byte
+	readers    int // reads in progress; the memory is not reused if there are any
+}
+
+// cachedChunks holds the chunks of one array in a Cache. Its fields are guarded by
+// Cache.mu.
+type cachedChunks struct {
+	items   map[string]*cacheItem
+	writes  int    // writes in progress, during which no chunk is added
+	version uint64 // incremented by each write
+}
+
+// NewCache returns a Cache for at most bytes bytes, or nil if bytes is not positive.
+func NewCache(bytes int64) *Cache {
+	if bytes <= 0 {
+		return nil
+	}
+	c := &Cache{most: bytes}
+	c.ring.prev, c.ring.next = &c.ring, &c.ring
+	return c
+}
+
+// cacheKey appends the key of the chunk at index to dst.
+func cacheKey(dst []byte, index []int64) []byte {
+	for _, n := range index {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(n))
+	}
+	return dst
+}
+
+// version returns the version of the chunks of an array, for add.
+func (c *Cache) version(of *cachedChunks) uint64 {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return of.version
+}
+
+// find returns the chunk with the given key, or nil. The caller calls done when it has
+// read the data.
+func (c *Cache) find(of *cachedChunks, key []byte) *cacheItem {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	it := of.items[string(key)]
+	if it != nil {
+		it.readers++
+		c.unlink(it)
+		c.link(it)
+	}
+	return it
+}
+
+// done ends a read of the data of it.
+func (c *Cache) done(it *cacheItem) {
+	c.mu.Lock()
+	it.readers--
+	c.mu.Unlock()
+}
+
+// add adds a chunk that was read while the chunks of its array had the given version. It
+// does not add the chunk if the array was written since then. The cache owns data after
+// the call. add returns memory that the caller may reuse, or nil.
+func (c *Cache) add(of *cachedChunks, key []byte, version uint64, data []byte) (free []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of.writes > 0 || of.version != version || of.items[string(key)] != nil || int64(cap(data)) > c.most {
+		return data
+	}
+	c.bytes += int64(cap(data))
+	for c.bytes > c.most {
+		old := c.ring.prev
+		if c.remove(old); old.readers == 0 && cap(old.data) > cap(free) {
+			free = old.data
+		}
+	}
+	it := &cacheItem{of: of, key: string(key), data: data}
+	if of.items == nil {
+		of.items = map[string]*cacheItem{}
+	}
+	of.items[it.key] = it
+	c.link(it)
+	return free
+}
+
+// beginWrite removes the chunks of an array and adds none until endWrite.
+func (c *Cache) beginWrite(of *cachedChunks) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of.writes++
+	of.version++
+	for _, it := range of.items {
+		c.remove(it)
+	}
+}
+
+func (c *Cache) endWrite(of *cachedChunks) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	of.writes--
+	c.mu.Unlock()
+}
+
+// remove removes it from the cache. Readers of its data may continue.
+func (c *Cache) remove(it *cacheItem) {
+	c.unlink(it)
+	delete(it.of.items, it.key)
+	c.bytes -= int64(cap(it.data))
+}
+
+// link makes it the most recently used chunk.
+func (c *Cache) link(it *cacheItem) {
+	it.prev, it.next = &c.ring, c.ring.next
+	it.prev.next, it.next.prev = it, it
+}
+
+func (c *Cache) unlink(it *cacheItem) { it.prev.next, it.next.prev = it.next, it.prev }

@@ -1,0 +1,113 @@
+package array //nolint:testpackage // it checks what the cache holds, which nothing shows
+
+import (
+	"fmt"
+	"testing"
+)
+
+// keys returns the keys of c from the most recently used one to the least, as text, and
+// checks that both directions of the list, the map and the sum of the sizes agree.
+func keys(t *testing.T, c *Cache, of *cachedChunks) string {
+	t.Helper()
+	var forward, backward string
+	n, bytes := 0, int64(0)
+	for it := c.ring.next; it != &c.ring; it = it.next {
+		forward += it.key
+		bytes += int64(cap(it.data))
+		n++
+		if of.items[it.key] != it {
+			t.Errorf("chunk %q is not in the map", it.key)
+		}
+	}
+	for it := c.ring.prev; it != &c.ring; it = it.prev {
+		backward = it.key + backward
+	}
+	if backward != forward || n != len(of.items) || bytes != c.bytes || bytes > c.most {
+		t.Errorf("the list has %q and %q, the map %d of %d chunks, the sum is %d of %d bytes, at most %d", forward, backward, len(of.items), n, c.bytes, bytes, c.most)
+	}
+	return forward
+}
+
+func TestCache(t *testing.T) {
+	t.Parallel()
+	c, of := NewCache(30), &cachedChunks{}
+	add := func(key string, size int) []byte { return c.add(of, []byte(key), c.version(of), make([]byte, size)) }
+	for _, key := range []string{"a", "b", "c"} {
+		if free := add(key, 10); free != nil {
+			t.Errorf("adding %s returned %d bytes", key, len(free))
+		}
+	}
+	c.done(c.find(of, []byte("a"))) // now b is the least recently used chunk
+	if free := add("d", 10); len(free) != 10 {
+		t.Errorf("the memory of the removed chunk was not returned: %d bytes", len(free))
+	}
+	if got := keys(t, c, of); got != "dac" {
+		t.Errorf("the cache has %q, want %q", got, "dac")
+	}
+	if free := add("d", 10); len(free) != 10 || keys(t, c, of) != "dac" {
+		t.Errorf("a chunk that was there was added again: %q", keys(t, c, of))
+	}
+	if free := add("e", 31); len(free) != 31 || keys(t, c, of) != "dac" {
+		t.Errorf("a chunk larger than the cache was added: %q", keys(t, c, of))
+	}
+	if c.find(of, []byte("b")) != nil {
+		t.Error("a removed chunk was found")
+	}
+	add("f", 25)
+	if got := keys(t, c, of); got != "f" {
+		t.Errorf("the cache has %q, want %q", got, "f")
+	}
+}
+
+// The memory of a chunk that is being read is not reused, even if the chunk is removed.
+func TestCacheKeepsMemoryOfReaders(t *testing.T) {
+	t.Parallel()
+	c, of := NewCache(10), &cachedChunks{}
+	c.add(of, []byte("a"), 0, []byte("aaaaaaaaaa"))
+	it := c.find(of, []byte("a"))
+	if free := c.add(of, []byte("b"), 0, make([]byte, 10)); free != nil {
+		t.Errorf("the memory of a chunk with a reader was returned: %q", free)
+	}
+	if c.done(it); string(it.data) != "aaaaaaaaaa" {
+		t.Errorf("the reader found %q", it.data)
+	}
+	if got := keys(t, c, of); got != "b" {
+		t.Errorf("the cache has %q, want %q", got, "b")
+	}
+}
+
+// A chunk that was read before or during a write is not added, because it may be older
+// than the write. Other arrays are not affected.
+func TestCacheRefusesOldChunks(t *testing.T) {
+	t.Parallel()
+	c, of, other := NewCache(100), &cachedChunks{}, &cachedChunks{}
+	add := func(of *cachedChunks, version uint64) bool {
+		return c.add(of, fmt.Append(nil, "k"), version, make([]byte, 1)) == nil
+	}
+	before := c.version(of)
+	if !add(of, before) {
+		t.Error("a chunk was not added before the write")
+	}
+	c.beginWrite(of)
+	during := c.version(of)
+	if c.find(of, []byte("k")) != nil {
+		t.Error("the write did not remove the chunk")
+	}
+	if add(of, during) {
+		t.Error("a chunk was added during the write")
+	}
+	c.endWrite(of)
+	if add(of, before) {
+		t.Error("a chunk that was read before the write was added after it")
+	}
+	if !add(other, c.version(other)) || !add(of, c.version(of)) {
+		t.Error("a chunk that was read after the write was not added")
+	}
+	for _, x := range []*cachedChunks{of, other} {
+		c.beginWrite(x)
+		c.endWrite(x)
+	}
+	if c.bytes != 0 || c.ring.next != &c.ring {
+		t.Errorf("%d bytes remain", c.bytes)
+	}
+}
