@@ -42,13 +42,13 @@ type Env struct {
 	Workers  int
 	InFlight int
 	Remote   bool
-	// BatchGets is set if one call with several requests costs less than separate calls.
+	// BatchGets is set if batched requests are cheaper than separate ones.
 	BatchGets bool
-	// MaxChunk is the maximum size in bytes of a decoded chunk, and of the chunks that
-	// all workers together decode at a time.
+	// MaxChunk is the maximum size in bytes of a decoded chunk, and of all chunks that
+	// the workers decode at the same time.
 	MaxChunk int64
-	// MergeGap is the largest number of bytes between two parts of a chunk for which
-	// both are read in one request.
+	// MergeGap is the maximum gap in bytes between two parts of a chunk that are read in
+	// one request.
 	MergeGap int64
 	// Cache holds decoded chunks; nil means none. The arrays of a dataset share it.
 	Cache *Cache
@@ -57,11 +57,12 @@ type Env struct {
 	// Check, if not nil, is called in each batch of a write, after the reads and before
 	// the first put. An error makes the write fail.
 	Check func(context.Context) error
-	// OnPartialWrite, if not nil, is called before chunks or shards are changed in part.
+	// OnPartialWrite, if not nil, is called before a part of a chunk or shard is
+	// changed.
 	OnPartialWrite func()
-	// ExtendShape, if not nil, raises the lengths in shape to those that other writes of this
-	// process may have reached. A write that covers a chunk up to there replaces the
-	// whole chunk.
+	// ExtendShape, if not nil, raises the lengths in shape to those that other writes in
+	// this process may have reached. A write that covers the part of a chunk inside that
+	// shape replaces the whole chunk.
 	ExtendShape func(shape []int64)
 }
 
@@ -76,9 +77,9 @@ func (e *Env) check(ctx context.Context) error {
 // bytes. Each worker has two buffers of the size of a chunk.
 const remoteScratch = 256 << 20
 
-// Concurrency returns the number of batches to process concurrently with chunks of size
-// bytes. For high-latency stores it is InFlight, limited so that the scratch memory of
-// all workers stays within remoteScratch, but at least one per core.
+// Concurrency returns the number of batches to process concurrently if a chunk has size
+// bytes. For high-latency stores it is InFlight, reduced to keep the scratch memory of
+// all workers within remoteScratch, but at least one per core.
 func (e *Env) Concurrency(size int64) int {
 	n := runtime.GOMAXPROCS(0)
 	switch {
@@ -90,8 +91,8 @@ func (e *Env) Concurrency(size int64) int {
 	return n
 }
 
-// AssumedElementSize is the assumed size in bytes of an element of variable length. It is used
-// to divide data into batches and blocks.
+// AssumedElementSize is the assumed size in bytes of an element of variable length. It
+// is used to divide data into batches and blocks.
 const AssumedElementSize = 64
 
 // Slab holds values in memory in C order: Raw for elements of fixed size, Text for
@@ -114,7 +115,7 @@ type Array struct {
 	// unversioned is set once the store has returned an object without a version.
 	unversioned atomic.Bool
 	// ranges is set once the store has returned a part of an object. noRanges is set
-	// once a part cost as much as the whole object or was unavailable.
+	// once the store could not return a part, or had to read the whole object for it.
 	ranges, noRanges atomic.Bool
 }
 
@@ -150,7 +151,7 @@ func (m *Meta) StoredShape() []int {
 // cache. No operation may be in progress.
 func (a *Array) Close() {
 	a.Forget()
-	_ = a.pipe.Close() // nothing is in progress that could fail
+	_ = a.pipe.Close() // errors do not matter, because no operation is in progress
 }
 
 // Forget removes the chunks of the array from the cache and makes its Source forget what

@@ -23,10 +23,10 @@ type Encoded struct {
 	buf []byte
 }
 
-// EncodedBatches returns the number of chunks to read from an array and to write to
-// another at a time, and the number of such batches to process concurrently. Together
-// they hold at most memory bytes, or one chunk. Both arrays have the same chunk shape
-// and codecs.
+// EncodedBatches returns the number of stored chunks in a batch and the number of
+// batches to process concurrently when chunks are copied between two arrays. All batches
+// together hold at most memory bytes, or one chunk if that is larger. Both arrays must
+// have the same chunk shape and codecs.
 func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
 	stored := from.maxStored(0)
 	chunks = max(1, min(from.batch(from.size), (memory/2-from.size)/stored))
@@ -44,10 +44,10 @@ func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
 // maxStored returns the maximum size in bytes of a stored chunk.
 func (a *Array) maxStored(mask uint32) int64 { return max(1, a.pipe.MaxInput(mask)) }
 
-// ReadEncoded sets the fields of chunks, whose Index is set, to the stored chunks. If
-// verify is set, it also decodes each chunk, to check it. The elements of the array have
-// a fixed size. absent reports whether any chunk is missing. Errors and retries are
-// those of [Array.Read].
+// ReadEncoded reads the stored chunk at the Index of each element of chunks and sets the
+// other fields. If verify is set, it also decodes each chunk to check it. The elements
+// of the array must have a fixed size. absent reports whether any chunk is missing.
+// Errors and retries are the same as for [Array.Read].
 func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool) (absent bool, err error) {
 	err = a.retry(func() error {
 		r := &encodedRead{a: a, chunks: chunks, where: make([]manifest.Location, len(chunks))}
@@ -125,10 +125,10 @@ func (r *encodedRead) read(ctx context.Context) error {
 	return r.a.source.CheckMissing(ctx, indexes[:min(len(indexes), manifest.MissingMax)], r.a.env.Grid())
 }
 
-// alloc returns the memory for chunk i.
+// alloc returns the allocator for chunk i.
 func (r *encodedRead) alloc(i int) driver.Alloc {
 	return func(n int64) ([]byte, error) {
-		if most := r.a.maxStored(r.where[i].FilterMask); n > most { // a request with a range has no other limit
+		if most := r.a.maxStored(r.where[i].FilterMask); n > most { // requests with a range have no other limit
 			return nil, tooLong(most)
 		}
 		ch := &r.chunks[i]
@@ -137,7 +137,7 @@ func (r *encodedRead) alloc(i int) driver.Alloc {
 	}
 }
 
-// got handles the answer to the request for chunk i.
+// got handles the result of the request for chunk i.
 func (r *encodedRead) got(i int, data []byte, err error) {
 	at := &r.where[i]
 	switch {
@@ -167,7 +167,7 @@ func (r *encodedRead) verify(ctx context.Context) error {
 		}
 	}
 	step := len(jobs)
-	if pipe.Local() { // other batches are decoded at the same time
+	if pipe.Local() { // other workers decode in parallel
 		step = 1
 	}
 	for base := 0; base < len(jobs) && r.err == nil; base += step {
@@ -186,9 +186,9 @@ func (r *encodedRead) verify(ctx context.Context) error {
 	return r.err
 }
 
-// WriteEncoded stores the existing ones of chunks as they are. They were encoded with
-// the codecs of the array, without a FilterMask, and replace whole chunks. Errors are
-// those of [Array.Write].
+// WriteEncoded stores each chunk whose Data is not nil, without decoding it. The chunks
+// must have been encoded with the codecs of the array and with a FilterMask of 0. They
+// replace whole chunks. Errors are the same as for [Array.Write].
 func (a *Array) WriteEncoded(ctx context.Context, chunks []Encoded) error {
 	target, err := manifest.AsWriter(a.source)
 	if err != nil {
@@ -214,7 +214,7 @@ type encodedWrite struct {
 	chunks []Encoded
 }
 
-// Plan implements manifest.Editor. All chunks are replaced as a whole.
+// Plan implements manifest.Editor. Every chunk is replaced as a whole.
 func (*encodedWrite) Plan([]manifest.Change) (grid []int64, batch int) { return nil, 0 }
 
 // Edit implements manifest.Editor.
@@ -223,7 +223,7 @@ func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) err
 		c := &e.chunks[ch.Tag]
 		switch most := e.a.maxStored(0); {
 		case c.FilterMask != 0:
-			return changeError(ch, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has the filter mask %#x, but the array cannot store it", c.FilterMask))
+			return changeError(ch, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has filter mask %#x, which the array cannot store", c.FilterMask))
 		case int64(len(c.Data)) > most:
 			return changeError(ch, tooLong(most))
 		}

@@ -24,13 +24,13 @@ func TestEncodedBatches(t *testing.T) {
 				a := array.New(&array.Meta{DType: in.DType, Stored: in.DType, Chunks: []int64{size}}, nil, pipe, &array.Env{MaxChunk: 8 << 20, Remote: remote, InFlight: 64})
 				chunks, workers := array.EncodedBatches(a, a, memory)
 				if chunks < 1 || workers < 1 || workers*chunks > 1 && workers*(chunks+1)*size > memory {
-					t.Errorf("%d bytes, chunks of %d: %d workers with %d chunks", memory, size, workers, chunks)
+					t.Errorf("memory %d, chunk size %d: %d workers with batches of %d chunks exceed the memory", memory, size, workers, chunks)
 				}
 				if most := int64(64); workers > most || !remote && workers > int64(runtime.GOMAXPROCS(0)) || workers*size > 8<<20 {
-					t.Errorf("%d bytes, chunks of %d: %d workers", memory, size, workers)
+					t.Errorf("memory %d, chunk size %d: %d workers exceed the limits of the array", memory, size, workers)
 				}
 				if memory > 1<<22 && size <= 1<<16 && workers < min(2, int64(runtime.GOMAXPROCS(0))) {
-					t.Errorf("%d bytes, chunks of %d: %d workers do not overlap", memory, size, workers)
+					t.Errorf("memory %d, chunk size %d: want at least 2 workers, got %d", memory, size, workers)
 				}
 			}
 		}

@@ -2,13 +2,12 @@ package array
 
 import "sync"
 
-// passes limits the memory for chunks of variable-length elements. The decoded size of
-// such a chunk is unknown before decoding, and may be up to Limits.MaxChunk. To keep
-// all workers together within the limit for one chunk, each chunk in progress has an
-// equal share of it. Chunks that need more are deferred to another pass with fewer
-// workers. The last pass processes chunks one by one.
+// passes limits the memory for chunks of variable-length elements. The size of such a
+// chunk is unknown before decoding, and may be up to Limits.MaxChunk. The chunks in
+// progress share the limit for one chunk equally. Chunks that need more are deferred to
+// another pass with fewer workers. The last pass processes chunks one by one.
 type passes struct {
-	room     int64   // maximum size of a chunk in this pass in bytes, stored or decoded; size if that is fixed
+	room     int64   // maximum size in bytes of a chunk, stored or decoded, in this pass; transfer.size if elements have a fixed size
 	chosen   []int64 // numbers of the chunks of this pass; nil means all of the plan
 	mu       sync.Mutex
 	deferred []int64 // numbers of the chunks that need more room
@@ -25,8 +24,8 @@ func (t *transfer) nextPass(n int) int {
 	return max(1, min(n, len(t.chosen)))
 }
 
-// claim appends the numbers of the next chunks for a worker to dst: none if no chunks are
-// left.
+// claim appends to dst the numbers of the next chunks for a worker. It appends nothing
+// if no chunks are left.
 func (t *transfer) claim(dst []int64) []int64 {
 	switch {
 	case t.chosen != nil:
@@ -51,7 +50,7 @@ func (t *transfer) claim(dst []int64) []int64 {
 }
 
 // postpone defers chunk i of the batch, which failed, to a pass with more room. It
-// returns false if this is the last pass, so that the failure has another cause.
+// returns false in the last pass, because the failure must have another cause.
 func (w *worker) postpone(i int) bool {
 	t := w.t
 	if t.room >= t.size {

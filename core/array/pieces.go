@@ -17,10 +17,11 @@ const maxPieces = 4096
 // pieces describes the parts of a chunk without codecs that are read instead of the
 // whole chunk. All parts must have the same object version. If versions differ or are
 // unknown, the range that spans the parts is read again in one request. The whole chunk
-// is read if parts are unavailable or if each of many costs as much as the whole.
+// is read if the store cannot return parts, or would read the whole object for each of
+// several parts.
 type pieces struct {
 	cut     chunk.Pieces // N is 0 if the whole chunk is read
-	gap     int64        // gap between parts that cut was computed with
+	gap     int64        // the gap with which cut was computed
 	list    []piece      // reused for later batches
 	version string
 	answers int64
@@ -101,13 +102,13 @@ func (w *worker) requestPieces(i int) {
 func (w *worker) allocPiece(i, k int, n int64) ([]byte, error) {
 	dst := w.items[i].list[k].dst
 	if n != int64(len(dst)) {
-		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "got %d bytes for a part of %d bytes", n, len(dst))
+		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the store returned %d bytes for a part of %d bytes", n, len(dst))
 	}
 	return dst, nil
 }
 
-// gotPiece handles the answer to the request for a piece of item i. It returns false if
-// the answer applies to the whole chunk and the caller must handle it.
+// gotPiece handles the result of the request for a piece of item i. It returns false if
+// the result applies to the whole chunk and the caller must handle it.
 func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	it := &w.items[i]
 	it.answers++
@@ -147,12 +148,13 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	return true
 }
 
-// probes is the number of requests for pieces sent to a high-latency store before it
-// has shown the cost of a part. For other stores the number is one.
+// probes is the maximum number of requests for pieces in the first call to a
+// high-latency store that has not yet returned a part of an object. For other stores it
+// is one.
 const probes = 16
 
-// group returns the number of pending requests to send at once. They go to the same
-// Map.
+// group returns the number of pending requests to send in one call. All of them are for
+// the same Map.
 func (w *worker) group() int {
 	m, most := w.where[w.jobItem[w.base]].Map, len(w.reqs)-w.base
 	if w.base == 0 && w.items[w.jobItem[0]].cut.N > 1 && !w.t.a.ranges.Load() {
@@ -168,8 +170,9 @@ func (w *worker) group() int {
 	return n
 }
 
-// skipPiece answers the next request with ErrUnsupported if it is for one of many pieces
-// and parts cost as much as the whole chunk. It reports whether it did.
+// skipPiece skips the next request if it is for one of several pieces and noRanges is
+// set. The piece then fails with ErrUnsupported. skipPiece reports whether it skipped
+// the request.
 func (w *worker) skipPiece() bool {
 	i := w.jobItem[w.base]
 	if w.items[i].cut.N < 2 || !w.t.a.noRanges.Load() {
@@ -188,7 +191,7 @@ func (p *pieces) compare(version string) {
 	p.mixed = p.mixed || version == "" || version != p.version
 }
 
-// getMixed reads chunks again whose pieces had different versions or were missing, in
+// getMixed rereads the chunks whose pieces had different versions or were missing, in
 // one request each. It reads the range that spans the pieces, or the whole chunk if
 // parts are unavailable.
 func (w *worker) getMixed(ctx context.Context) error {
@@ -203,7 +206,7 @@ func (w *worker) getMixed(ctx context.Context) error {
 				w.requestWhole(i)
 			default:
 				it.gap = math.MaxInt64
-				it.cut, _ = w.mover.Pieces(it.proj, it.gap) // the item was cut before, so this succeeds
+				it.cut, _ = w.mover.Pieces(it.proj, it.gap) // cannot fail, because the item was cut before
 				w.requestPieces(i)
 			}
 		}
@@ -218,7 +221,7 @@ func (w *worker) getMixed(ctx context.Context) error {
 
 // placePieces copies the pieces of an item to the slab.
 func (w *worker) placePieces(it *item) {
-	if !it.cut.Direct { // otherwise they were read into the slab
+	if !it.cut.Direct { // otherwise the pieces were read into the slab
 		w.mover.ScatterPieces(w.t.Raw, it.in, it.proj, it.gap)
 	}
 }

@@ -12,18 +12,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Read reads sel, which lies in shape, into array, in native byte order. Elements
-// beyond own read as fill; own may be nil. If found is not nil, *found is set to report
-// which chunks of sel exist, in C order. absent reports whether any chunk is missing.
+// Read reads sel, which must lie within shape, into array, in native byte order.
+// Elements outside the shape own read as fill; a nil own means no limit. If found is not
+// nil, Read sets *found to report which chunks of sel exist, in C order. absent reports
+// whether any chunk is missing.
 //
 // A chunk that was read in part may come from the cache: it has the content that it had
 // when it was decoded, or that this Array wrote since then. See [Array.Forget].
 //
-// An error about a chunk names its key. It is ncerr.ErrCorrupt, ncerr.ErrNoObject for a
-// missing chunk that the Source promised, or an error of the store or the codecs. If an
-// object was removed after the Source looked at it, Read retries once. If an object
-// changed, as shards do whenever one of their chunks is written, it retries several
-// times.
+// An error about a chunk contains its key. It is ncerr.ErrCorrupt, ncerr.ErrNoObject for
+// a missing chunk that the Source marked as Required, or an error of the store or the
+// codecs. If an object was removed after the Source located it, Read retries once. If an
+// object changed, as shards do whenever one of their chunks is written, Read retries
+// several times.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
 	err = a.retry(func() error {
 		absent, err = a.read(ctx, sel, shape, own, array, found)
@@ -32,11 +33,11 @@ func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int6
 	return absent, err
 }
 
-// conflictTries is the number of times that a read is repeated because other writers
-// change what it reads each time.
+// conflictTries is the maximum number of attempts at a read that conflicts with other
+// writers.
 const conflictTries = 16
 
-// retry calls read, and calls it again if the information of the Source may have been
+// retry calls read, and calls it again if cached information of the Source may have been
 // outdated.
 func (a *Array) retry(read func() error) (err error) {
 	a.source.Forget(false)
@@ -71,8 +72,8 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int6
 	return t.absent.Load(), nil
 }
 
-// checkAbsent verifies, if no chunk of the variable was ever found, that the store has
-// none under other keys.
+// checkAbsent fails if no chunk of the array was ever found and the store has chunks
+// under other keys.
 func (t *transfer) checkAbsent(ctx context.Context) error {
 	if t.a.source.SeparatorKnown() {
 		return nil
@@ -149,7 +150,7 @@ func (w *worker) cache(i int, data []byte, buf *[]byte) {
 }
 
 // get sends the requests of the batch to their Maps. It sends them in one call if that
-// costs less, and otherwise one by one, because other workers run in parallel.
+// is cheaper, and otherwise one by one, because other workers run in parallel.
 func (w *worker) get(ctx context.Context) error {
 	for w.base = 0; w.base < len(w.reqs) && w.err == nil; {
 		if w.skipPiece() {
@@ -224,8 +225,7 @@ func (w *worker) requestWhole(i int) {
 }
 
 // maxStored returns the maximum size in bytes of the stored chunk of item i in this
-// pass. Requests carry it, so that a store that does not report sizes in advance is not
-// read beyond it.
+// pass. Requests include it, because a store may not report sizes in advance.
 func (w *worker) maxStored(i int) int64 {
 	n := w.t.a.maxStored(w.where[i].FilterMask)
 	if w.t.room < w.t.size {
@@ -244,7 +244,7 @@ func (w *worker) addRequest(req zmap.GetRequest, i int) {
 	w.reqs, w.jobItem = append(w.reqs, req), append(w.jobItem, i)
 }
 
-// got handles the answer to request base+k.
+// got handles the result of request base+k.
 func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	k += w.base
 	i := w.jobItem[k]
@@ -266,8 +266,8 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	}
 }
 
-// readError returns the error for a chunk whose request, for at most most bytes, failed
-// with err.
+// readError returns the error to report for a chunk if a request for it failed with err.
+// most is the limit in bytes of the request.
 func readError(at *manifest.Location, most int64, err error) error {
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrNotFound:
@@ -376,8 +376,8 @@ func (w *worker) decoded(k int, out []byte, err error) {
 	}
 }
 
-// decodeError returns the error for a chunk that failed to decode with err, which names
-// the codec instead of the chunk.
+// decodeError wraps the error of a codec, whose key is the id of the codec. The result
+// has no key, so that the caller can add the key of the chunk.
 func decodeError(err error) error {
 	if ncerr.IsContext(err) {
 		return err

@@ -1,4 +1,4 @@
-package array //nolint:testpackage // it looks at scratch memory, which nothing shows
+package array //nolint:testpackage // the test inspects unexported scratch memory
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func TestReleaseIsBounded(t *testing.T) {
 	w.reqs = append(make([]zmap.GetRequest, 0, batchMax*batchMax+1), zmap.GetRequest{Key: "k"})[:0]
 	a.release(w)
 	if w.reqs != nil {
-		t.Errorf("release kept room for %d requests", cap(w.reqs))
+		t.Errorf("release kept a slice for %d requests", cap(w.reqs))
 	}
 	kept := 16 * cap(w.texts)
 	for i := range w.items {
@@ -30,6 +30,6 @@ func TestReleaseIsBounded(t *testing.T) {
 	w.reqs = append(make([]zmap.GetRequest, 0, 1), zmap.GetRequest{Key: "k"})[:0]
 	a.release(w)
 	if w.reqs[:1][0].Key != "" {
-		t.Error("release kept an answered request")
+		t.Error("release kept a completed request")
 	}
 }

@@ -33,8 +33,8 @@ func (e *TextLimitError) Error() string {
 }
 
 // placeText copies the strings of item i from its decoded chunk. If the whole chunk is
-// selected, the strings share one copy of its text. Otherwise each string has its own
-// copy, so that a few strings do not keep the whole text in memory.
+// selected, the strings share one copy of their bytes. Otherwise each string is copied
+// separately, so that a few strings do not keep the bytes of the whole chunk in memory.
 func (w *worker) placeText(i int, it *item, out []byte) {
 	n := int(w.t.elements)
 	values, err := codecdriver.ParseValues(out, n)

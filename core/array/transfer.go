@@ -25,12 +25,12 @@ type transfer struct {
 	elements  int64 // elements of a chunk
 	varies    bool
 	batch     int64           // chunks that a worker claims, or encodes, at a time
-	units     *chunk.Units    // of a write: how chunks are grouped, if several are stored together
-	unit      int64           // chunks of a unit; 1 if units is nil
+	units     *chunk.Units    // of a write: how chunks are grouped; nil if each chunk is stored separately
+	unit      int64           // chunks in a unit; 1 if units is nil
 	claimed   int64           // units that a worker claims at a time
 	spread    int64           // chunks that a worker encodes or decodes concurrently, if they are in units
 	found     []bool          // of a read: which chunks exist; nil if not requested
-	target    manifest.Writer // of a write: the source
+	target    manifest.Writer // of a write: the source of a
 	only      []bool          // of a write: which chunks to write; nil for all
 	absent    atomic.Bool     // of a read: whether a chunk was not found
 	textBytes atomic.Int64    // of a read: bytes of strings of variable length
@@ -39,9 +39,9 @@ type transfer struct {
 	passes
 }
 
-// A batch has at least batchBytes of output, or processBatchBytes if the codecs are in
-// another process, and at most batchMax chunks. Source: measurements of the data plane,
-// docs/explanation/performance.md.
+// A batch has at most batchBytes of output, or processBatchBytes if the codecs are in
+// another process, and at most batchMax chunks, but at least one chunk. Source:
+// measurements of the data plane, docs/explanation/performance.md.
 const (
 	batchBytes        = 1 << 20
 	processBatchBytes = 4 << 20
@@ -74,11 +74,11 @@ func (t *transfer) group(unit []int64) (err error) {
 	return err
 }
 
-// maxUnit is the maximum number of chunks of a unit that are processed together. A unit
-// with more is stored several times.
+// maxUnit is the maximum number of chunks of a unit that are processed together. A
+// larger unit is stored several times.
 const maxUnit = 1 << 16
 
-// batch returns the number of chunks in a batch. The output of each has size bytes.
+// batch returns the number of chunks in a batch if each has size bytes of output.
 func (a *Array) batch(size int64) int64 {
 	bytes := int64(batchBytes)
 	if !a.pipe.Local() {
@@ -101,7 +101,7 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 	if !t.a.pipe.Local() && env.Workers <= 0 {
 		n = max(n, processWorkers*runtime.GOMAXPROCS(0))
 	}
-	if !t.varies && env.Workers <= 0 { // limit what all workers together decode at a time to env.MaxChunk
+	if !t.varies && env.Workers <= 0 { // limit what the workers decode at the same time to env.MaxChunk
 		n = int(min(int64(n), max(1, env.MaxChunk/max(t.unitBytes(), 1))))
 	}
 	items, batch := t.plan.Len(), &t.batch
@@ -158,8 +158,8 @@ func (t *transfer) pass(ctx context.Context, n int, work func(context.Context, *
 	return g.Wait()
 }
 
-// processWorkers is the number of concurrent batches per core if the codecs are in another
-// process: one is processed there while another is copied here.
+// processWorkers is the number of concurrent batches per core if the codecs are in
+// another process, which can decode one batch while this process copies the other.
 const processWorkers = 2
 
 func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {

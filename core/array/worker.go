@@ -71,12 +71,12 @@ func (a *Array) worker(t *transfer) *worker {
 	return w
 }
 
-// keptScratch is the maximum scratch memory that a worker keeps between transfers, in
-// bytes: enough for one chunk of the default size, encoded and decoded.
+// keptScratch is the maximum scratch memory in bytes that a worker keeps between
+// transfers. It is enough for one chunk of the default size, encoded and decoded.
 const keptScratch = 32 << 20
 
-// release makes the worker available to the next transfer. It keeps scratch memory up
-// to keptScratch.
+// release makes the worker available to the next transfer, with at most keptScratch
+// bytes of scratch memory.
 func (a *Array) release(w *worker) {
 	w.t, w.mover, w.err = nil, nil, nil
 	if len(w.items) > batchMax*batchMax { // a unit had many chunks
@@ -127,7 +127,7 @@ func (w *worker) grow(batch, rank int) {
 	w.indexes, w.where = w.indexes[:cap(w.indexes)], w.where[:cap(w.where)]
 }
 
-// take sets the batch to projections of the plan.
+// take sets the batch to the chunks of the plan with the given numbers.
 func (w *worker) take(numbers []int64) {
 	rank := w.t.plan.Rank()
 	w.n, w.numbers, w.err = len(numbers), numbers, nil
@@ -153,14 +153,14 @@ func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 	if it.direct != nil && n == int64(len(it.direct)) && w.t.a.pipe.Empty() {
 		return it.direct, nil
 	}
-	if limit := w.maxStored(i); n > limit { // only for requests with a range: a whole object was checked against the limit before
+	if limit := w.maxStored(i); n > limit { // only for requests with a range; for others the store has checked the limit
 		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the maximum of %d for its codecs", n, limit)
 	}
 	return it.encodedBuf(w.t.a.pipe, n), nil
 }
 
-// encodedBuf returns memory for n encoded bytes: memory of the pipeline if it offers some,
-// and otherwise scratch memory.
+// encodedBuf returns memory for n encoded bytes: memory that the pipeline lends if
+// possible, and otherwise scratch memory.
 func (it *item) encodedBuf(pipe *codec.Pipeline, n int64) []byte {
 	if n <= int64(cap(it.lent)) {
 		return it.lent[:n]
@@ -173,7 +173,7 @@ func (it *item) encodedBuf(pipe *codec.Pipeline, n int64) []byte {
 	return it.inBuf
 }
 
-// returnLent returns the memory of the pipeline.
+// returnLent returns lent to the pipeline.
 func (it *item) returnLent() {
 	if it.unlend != nil {
 		it.unlend()

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// Write writes the elements of from, in stored byte order, to sel. shape is the shape
-// of the array after the write. only, if not nil, selects the chunks to write, in C
-// order. The error is ncerr.ErrReadOnly if the Source is not a manifest.Writer. Other
-// errors are those of Update, of the codecs and of Env.Check. After an error some of
-// the chunks may have been written.
+// Write writes the elements of from, in stored byte order, to sel. shape is the shape of
+// the array after the write. only, if not nil, selects the chunks to write, in C order.
+// The error is ncerr.ErrReadOnly if the Source is not a manifest.Writer, or an error of
+// Update, the codecs or Env.Check. After an error some of the chunks may have been
+// written.
 func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, from Slab, only []bool) error {
 	target, err := manifest.AsWriter(a.source)
 	if err != nil {
@@ -53,8 +53,8 @@ func writeBatch(ctx context.Context, w *worker) error {
 	return w.t.target.Update(ctx, w.changes, w)
 }
 
-// Plan implements manifest.Editor. It marks the chunks that the write covers only in
-// part. Chunks beyond bounds need not be kept.
+// Plan implements manifest.Editor. It sets Part for chunks that the write does not
+// cover. Chunks beyond bounds need not be kept.
 func (w *worker) Plan(changes []manifest.Change) (grid []int64, batch int) {
 	bounds, part := w.bounds(), false
 	for k := range changes {
@@ -73,7 +73,7 @@ func (w *worker) Plan(changes []manifest.Change) (grid []int64, batch int) {
 	return grid, int(w.t.batch)
 }
 
-// bounds returns the shape that limits all writes of this process. The part of a chunk
+// bounds returns the shape that limits all writes in this process. Elements of a chunk
 // outside it need not be preserved.
 func (w *worker) bounds() []int64 {
 	w.shape = append(w.shape[:0], w.t.shape...)
@@ -86,7 +86,7 @@ func (w *worker) bounds() []int64 {
 // Edit implements manifest.Editor. It copies the written elements over the old chunks
 // and encodes the result.
 func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
-	// Check after the reads, so that they are known to belong to the opened dataset.
+	// Check after the reads, which then are known to belong to the opened dataset.
 	if err := w.t.a.env.check(ctx); err != nil {
 		return err
 	}
@@ -103,8 +103,7 @@ func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
 	return w.encode(ctx, changes)
 }
 
-// checkAbsent verifies that the store does not have the missing chunks under other
-// keys.
+// checkAbsent fails if the store has one of the missing chunks under another key.
 func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) error {
 	var absent [][]int64
 	for _, ch := range changes {
@@ -115,8 +114,8 @@ func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) er
 	return w.t.a.source.CheckMissing(ctx, absent, w.t.a.env.Grid())
 }
 
-// editFixed sets New of each change to a decoded chunk of elements of fixed size. Change
-// k uses the scratch memory of item k, so that its size does not depend on the number of
+// editFixed sets New of each change to a decoded chunk of fixed-size elements. Change k
+// uses the scratch memory of item k, so that the memory does not grow with the number of
 // chunks in a unit.
 func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) error {
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
@@ -201,8 +200,8 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 }
 
 // code runs the jobs of w. It uses one call if the codecs are in another process, and
-// otherwise one call per job, because other workers run in parallel. If units are few,
-// it runs several jobs in parallel.
+// otherwise one call per job, because other workers run in parallel. If there are few
+// units, it runs several jobs in parallel.
 func (w *worker) code(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
 	var failed error
 	step := 1
@@ -239,8 +238,8 @@ func (w *worker) codeSpread(ctx context.Context, many func(context.Context, []co
 	return g.Wait()
 }
 
-// deferChange defers a chunk that failed with err to a pass with more room. In the last pass
-// it returns the error of the chunk.
+// deferChange defers a chunk that failed with err to a pass with more room. In the last
+// pass it returns the error of the chunk.
 func (w *worker) deferChange(ch *manifest.Change, err error) error {
 	if k := ncerr.KindOf(err); (k == ncerr.ErrLimit || k == ncerr.ErrCorrupt) && w.postpone(ch.Tag) {
 		ch.Skip = true
