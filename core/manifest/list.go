@@ -44,7 +44,7 @@ func (c *Computed) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, er
 	}
 }
 
-// Within reports whether index lies in a grid. index may be nil, which is in no grid.
+// Within reports whether index lies in grid. It returns false for a nil index.
 func Within(index, grid []int64) bool {
 	if index == nil || len(index) != len(grid) {
 		return false

@@ -1,9 +1,9 @@
 // Package manifest locates the bytes of chunks and changes them.
 //
 // A [Source] maps chunk indexes to the locations of their bytes, and a [Writer] changes
-// them. Plain Zarr stores compute the key ([Computed]); shard indexes, Kerchunk
-// references and scanned HDF5 files are other Sources. A [Location] may be in another
-// Map than the dataset's own.
+// them. [Computed] computes the keys of plain Zarr stores; shard indexes, Kerchunk
+// references and scanned HDF5 files are other Sources. A [Location] may refer to a Map
+// other than that of the dataset.
 //
 // The package builds on core/zmap and core/chunk, and is used by core/array and
 // core/nczarr.
@@ -38,8 +38,8 @@ type Location struct {
 	//
 	// Source: HDF5, chunk filter mask.
 	FilterMask uint32
-	// Absent is set if the chunk is known not to exist, so that it reads as fill. Key
-	// is then that of an object that was looked for, or empty.
+	// Absent is set if the chunk is known not to exist, so that it reads as fill. Key is
+	// then the key of the missing object, or empty.
 	Absent bool
 	// Required is set if the chunk must exist, so that a missing object is an error
 	// rather than fill. Plain Zarr stores never set it.
@@ -55,17 +55,17 @@ type Source interface {
 	// the shape of the array. It is not a snapshot. grid is the number of chunks along
 	// each dimension. The sequence ends after an error.
 	Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error]
-	// Found records that a chunk was found at its Location, or that the array is new
-	// and has no chunks.
+	// Found records that a chunk was found at its Location, or that the array is new and
+	// has no chunks.
 	Found()
-	// CheckMissing is called with chunks that were not found at their Locations. If no chunk
-	// has been found so far, it returns an error if the chunks are stored elsewhere. It
-	// looks at no more than the first MissingMax indexes.
+	// CheckMissing is called with chunks that were not found at their Locations. If no
+	// chunk has been found so far, it fails if the chunks are stored under other keys.
+	// It checks at most the first MissingMax indexes.
 	CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error
-	// Forget drops cached information about the store: all of it, or only what may have
-	// changed without a change of its version.
+	// Forget drops cached information about the store. If all is false, it keeps
+	// information about objects that have a version.
 	Forget(all bool)
-	// SeparatorKnown reports whether Missing has nothing left to check.
+	// SeparatorKnown reports whether CheckMissing has nothing left to check.
 	SeparatorKnown() bool
 }
 
@@ -78,15 +78,15 @@ type Writer interface {
 	// Concurrent updates of the same chunks through one Writer run one after the other.
 	// If the store does not compare versions, other writers can interfere.
 	//
-	// An error about a chunk names its key. After an error some of the chunks may have
-	// been stored. The error is ncerr.ErrConflict if other writers keep changing a
+	// An error about a chunk contains its key. After an error some of the chunks may
+	// have been stored. The error is ncerr.ErrConflict if other writers keep changing a
 	// chunk.
 	Update(ctx context.Context, changes []Change, editor Editor) error
 	// Remove removes chunks that Chunks returned, and stops at the first error. Chunks
 	// outside grid may be removed too.
 	Remove(ctx context.Context, chunks []Chunk, grid []int64) error
-	// UnitShape returns the shape in chunks of what one request stores; nil means a
-	// single chunk.
+	// UnitShape returns the shape, in chunks, of the unit that is stored in one request;
+	// nil means a single chunk.
 	UnitShape() []int64
 	// LongestKey returns the longest key of a chunk in the grid.
 	LongestKey(grid []int64) string
@@ -102,7 +102,7 @@ func AsWriter(s Source) (Writer, error) {
 	if ok {
 		return w, nil
 	}
-	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", "", "its chunks are in other files, which are read-only")
+	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", "", "the chunks of the array are in other files, which are read-only")
 }
 
 // Computed is the Writer of plain Zarr. The key of a chunk consists of the array's
@@ -160,9 +160,9 @@ func (c *Computed) arena() *arena {
 	return new(arena)
 }
 
-// arena allocates key strings from large blocks, so that a key needs no allocation of
-// its own. The part of a block that contains a key is never written again. A block
-// lives as long as any of its keys.
+// arena allocates key strings from large blocks, to avoid one allocation per key. The
+// part of a block that contains a key is never written again. A block lives as long as
+// any of its keys.
 type arena struct{ block []byte }
 
 const arenaSize = 8 << 10

@@ -13,12 +13,12 @@ import (
 )
 
 // separator records whether dimension_separator was verified against the keys in the
-// store. Some writers store chunks as "0/0" but omit the separator from .zarray, which
-// then means ".". The whole array would read as fill.
+// store. Some writers store chunks as "0/0" but omit the separator from .zarray, so that
+// the default "." applies. The whole array would then read as fill.
 type separator struct {
 	verified atomic.Bool
 	mu       sync.Mutex // held while querying the store
-	tried    int        // number of chunks looked for, see findOther
+	tried    int        // number of chunks that findOther has looked up
 }
 
 // MissingMax is the maximum number of chunks of an array that are looked up
@@ -27,7 +27,7 @@ const MissingMax = 32
 
 const (
 	// keysListed is the number of keys of an array that are listed to determine its
-	// separator. It is the size of one answer of S3.
+	// separator. It is the maximum number of keys in one response of S3.
 	keysListed = 1000
 )
 
@@ -36,15 +36,15 @@ func (c *Computed) SeparatorKnown() bool { return c.rank < 2 || c.separator.veri
 
 // Found implements Source.
 func (c *Computed) Found() {
-	if !c.separator.verified.Load() { // concurrent loads are cheaper than stores
+	if !c.separator.verified.Load() { // concurrent loads are cheaper than concurrent stores
 		c.separator.verified.Store(true)
 	}
 }
 
-// CheckMissing implements Source. It fails with ncerr.ErrMetadata if chunks are stored under
-// keys with the other dimension_separator and none under those with the array's own.
-// The result of a listing is final. In a store that cannot be listed, CheckMissing looks for
-// single chunks. It returns errors of the store.
+// CheckMissing implements Source. It fails with ncerr.ErrMetadata if chunks are stored
+// under keys with the other dimension_separator, and none under keys with the array's
+// own. The result of a listing is final. In a store that cannot be listed, CheckMissing
+// looks up single chunks. It returns errors of the store.
 func (c *Computed) CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error {
 	s := &c.separator
 	if len(indexes) == 0 || c.SeparatorKnown() {
@@ -77,13 +77,13 @@ func (c *Computed) CheckMissing(ctx context.Context, indexes [][]int64, grid []i
 
 // listOther lists the first keys of the array. It returns wanted if that key exists.
 // Otherwise, if no key has the array's own separator, it returns a key with the other
-// one.
+// separator, or "".
 func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (string, error) {
 	if caps := c.m.Capabilities(); !caps.List || !caps.RecursiveList || !caps.OrderedList {
 		return "", ncerr.ErrUnsupported // a listing would take many requests
 	}
 	found, own, n := "", false, 0
-	end := ":" // comes after all digits
+	end := ":" // sorts after all digits
 	if c.keys.Prefix {
 		end = "c:"
 	}
@@ -110,8 +110,8 @@ func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (
 	return found, nil
 }
 
-// findOther returns the smallest of the wanted keys that exist. Over all calls it looks
-// for at most MissingMax keys.
+// findOther returns the smallest of the wanted keys that exist, or "". All calls
+// together look up at most MissingMax keys.
 func (c *Computed) findOther(ctx context.Context, wanted []string) (found string, err error) {
 	s := &c.separator
 	wanted = wanted[:min(len(wanted), MissingMax-s.tried)]

@@ -17,12 +17,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Shards is the Writer of chunks inside shards. Another Source finds the shards:
-// objects, parts of objects, or chunks inside shards. Each shard has an index of the
-// locations of its chunks. Shards caches the indexes that it has read until Forget is
-// called or the space is needed for others; in a store without versions, only until the
-// next read begins. In a store without versions, it does not detect that a shard was
-// replaced between the reads of its index and of a chunk.
+// Shards is the Writer of chunks inside shards. Another Source finds the shards, which
+// are objects, parts of objects, or chunks of larger shards. Each shard has an index of
+// the locations of its chunks. Shards caches indexes until Forget is called or the cache
+// is full. In a store without versions, it caches them only until the next read begins,
+// and does not detect that a shard was replaced between the reads of its index and of a
+// chunk.
 //
 // Source: Zarr v3, "Sharding codec".
 type Shards struct {
@@ -37,8 +37,8 @@ type Shards struct {
 	mu      sync.Mutex
 	kept    map[string]*shard
 	size    int64 // size of the cached indexes in bytes
-	turn    int   // counts calls of Forget(true): an index requested before such a call is not cached
-	loose   bool  // an index is cached whose shard has no version
+	turn    int   // counts calls that drop indexes: an index requested before such a call is not cached
+	loose   bool  // the cache has an index of a shard without a version
 	loading map[string]chan struct{}
 }
 
@@ -64,7 +64,8 @@ const (
 
 // NewShards returns the Source of the chunks in the shards that the Source of finds.
 // shape is the shape of a shard, in chunks. The cache holds indexes of up to most bytes
-// in total, but always the last one. Shards of more than limit bytes are not written.
+// in total, but at least the most recent one. Shards of more than limit bytes are not
+// written. many is set if batched requests are cheaper than separate ones.
 func NewShards(of Source, shape []int64, index ShardIndex, most, limit int64, many bool) *Shards {
 	return &Shards{
 		of: of, shape: shape, index: index, most: most, limit: limit, room: semaphore.NewWeighted(max(most, 1)), many: many,
@@ -93,8 +94,7 @@ func (x ShardIndex) order() binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// wanted is a shard whose index is not cached, and the chunks that are looked for in
-// it.
+// wanted is a shard whose index was not cached, with the requested chunks in it.
 type wanted struct {
 	name  string
 	index []int64
@@ -230,8 +230,8 @@ func (s *Shards) loadAll(ctx context.Context, shards []wanted, f func(*shard, *w
 	return nil
 }
 
-// shardOf sets at to the position of the shard that contains a chunk, and appends the
-// shard's name to dst.
+// shardOf sets at to the position of the shard that contains the chunk at index, and
+// appends the shard's name to dst.
 func (s *Shards) shardOf(index, at []int64, dst []byte) []byte {
 	for d, i := range index {
 		at[d] = i / s.shape[d]
@@ -240,7 +240,7 @@ func (s *Shards) shardOf(index, at []int64, dst []byte) []byte {
 	return dst
 }
 
-// place sets out to the location of a chunk in its shard. It stores the range in r.
+// place sets out to the location of a chunk in its shard. out.Range may point to r.
 func (s *Shards) place(x *shard, index []int64, r *driver.Range, out *Location) error {
 	if x.entries == nil {
 		*out = Location{Key: x.at.Key, Absent: true}
@@ -352,7 +352,7 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 	return out, nil
 }
 
-// heap allocates memory for an index, whose size the request limits.
+// heap is an Alloc for indexes. The requests limit their size.
 func heap(n int64) ([]byte, error) { return make([]byte, n), nil }
 
 // keep caches the index of an existing shard. It drops all others if the cache would
@@ -459,7 +459,7 @@ func (s *Shards) Found() { s.of.Found() }
 // SeparatorKnown implements Source.
 func (s *Shards) SeparatorKnown() bool { return s.of.SeparatorKnown() }
 
-// CheckMissing implements Source. It looks for the shards.
+// CheckMissing implements Source. It checks the shards that contain the chunks.
 func (s *Shards) CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error {
 	shards := make([][]int64, len(indexes))
 	for i, index := range indexes {

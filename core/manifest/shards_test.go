@@ -110,7 +110,7 @@ func TestShards(t *testing.T) {
 					sizes[ch.Index[0]] = ch.Size
 				}
 				if fmt.Sprint(sizes) != "map[0:4 4:4 5:1]" {
-					t.Errorf("chunks: got %v", sizes)
+					t.Errorf("sizes of the chunks: got %v, want 4, 4 and 1 for chunks 0, 4 and 5", sizes)
 				}
 			})
 		}
@@ -136,12 +136,12 @@ func TestShardsInShards(t *testing.T) {
 		}
 	}
 	if !where[0].Required || where[0].Version == "" || where[5].Key != "v/c/0/0" {
-		t.Errorf("got %+v and %+v", where[0], where[5])
+		t.Errorf("wrong locations: %+v for the first chunk, %+v for the last one", where[0], where[5])
 	}
 	n := 0
 	for ch, err := range s.Chunks(t.Context(), []int64{4, 4}) {
 		if err != nil || ch.Key != "v/c/0/1" {
-			t.Errorf("got %+v, %v", ch, err)
+			t.Errorf("Chunks: got %+v, %v, want the key v/c/0/1", ch, err)
 		}
 		n++
 	}
@@ -231,11 +231,11 @@ func TestShardReplaced(t *testing.T) {
 	}
 	s.Forget(true)
 	if got := locate(t, s, 0, 1); !slices.Equal(got, []string{"a longer one", "new"}) {
-		t.Errorf("got %q", got)
+		t.Errorf("after Forget: got %q, want the chunks of the new shard", got)
 	}
 }
 
-// promising is a Source whose chunks must exist.
+// promising is a Source that sets Required in each Location.
 type promising struct{ *manifest.Computed }
 
 func (p promising) Locate(ctx context.Context, indexes [][]int64, out []manifest.Location) error {
@@ -271,8 +271,9 @@ func (c counting) Get(ctx context.Context, key string, o *driver.GetOptions, all
 	return data, info, err
 }
 
-// TestIndexesAreKept counts how often indexes are read: once for any number of callers
-// if the cache has space, and once per read if the store has no versions.
+// TestIndexesAreKept counts how often indexes are read. An index is read once for any
+// number of callers if the cache has space for it, and once per read if the store has no
+// versions.
 func TestIndexesAreKept(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{Checksum: true} // 36 bytes for two chunks
@@ -314,7 +315,7 @@ func TestIndexesAreKept(t *testing.T) {
 				t.Errorf("want %d requests, got %d", want, got)
 			}
 			if c.most == 40 && got[1] < 2 {
-				t.Errorf("more than one index was kept: %d requests", got)
+				t.Errorf("the cache holds more than one index: got %d requests", got)
 			}
 			s.Forget(true)
 			gets.Store(0)
@@ -323,13 +324,13 @@ func TestIndexesAreKept(t *testing.T) {
 				wg.Go(func() {
 					where := make([]manifest.Location, 1)
 					if err := s.Locate(t.Context(), [][]int64{{0}}, where); err != nil || where[0].Range == nil {
-						t.Errorf("got %+v, %v", where[0], err)
+						t.Errorf("Locate: got %+v, %v, want a range", where[0], err)
 					}
 				})
 			}
 			wg.Wait()
 			if n := gets.Load(); n != 1 {
-				t.Errorf("eight concurrent calls made %d requests", n)
+				t.Errorf("eight concurrent calls made %d requests, want 1", n)
 			}
 		})
 	}
@@ -346,7 +347,7 @@ func TestMissingWithPrefix(t *testing.T) {
 		put(t, m, "v/"+string(keys.Other().Append(nil, []int64{0, 1})), "x")
 		err := manifest.NewComputed(m, "v/", keys, 2, true).CheckMissing(t.Context(), [][]int64{{0, 0}}, []int64{2, 2})
 		if ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), "chunk_key_encoding") {
-			t.Errorf("%q: got %v", sep, err)
+			t.Errorf("separator %q: want ErrMetadata about chunk_key_encoding, got %v", sep, err)
 		}
 	}
 }

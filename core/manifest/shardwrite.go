@@ -62,9 +62,9 @@ func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) er
 	return w.Update(ctx, e.shards, e)
 }
 
-// Remove implements Writer. It deletes a shard without chunks in the grid. Other shards
-// without chunks are stored with an empty index, because another writer may have added
-// a chunk.
+// Remove implements Writer. It deletes a shard if chunks includes all positions of the
+// shard in grid. Other shards without chunks are stored with an empty index, because
+// another writer may have added a chunk.
 func (s *Shards) Remove(ctx context.Context, chunks []Chunk, grid []int64) error {
 	changes := make([]Change, len(chunks))
 	for i := range chunks {
@@ -85,8 +85,8 @@ func (remover) Edit(_ context.Context, changes []*Change) error {
 	return nil
 }
 
-// changed drops the cached indexes of shards that may have changed. Those of shards in
-// shards are all dropped, because the others in the same object have a new version too.
+// changed drops the cached indexes of the named shards. It drops all indexes of nested
+// shards, because the other shards in the same object have a new version too.
 func (s *Shards) changed(names map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,17 +104,17 @@ func (s *Shards) changed(names map[string]int) {
 	}
 }
 
-// shardEditor edits shards by having editor edit their chunks.
+// shardEditor is the Editor of shards. It calls editor for their chunks.
 type shardEditor struct {
 	s       *Shards
 	editor  Editor
 	changes []Change // changes of chunks
 	shards  []Change // changes of shards
-	items   [][]int  // changes of chunks of each shard
+	items   [][]int  // indexes in changes of the chunks of each shard
 	batch   int      // maximum number of chunks edited at a time
 }
 
-// Plan implements Editor. A shard must be read if it has a chunk to keep.
+// Plan implements Editor. A shard must be read if any of its chunks is kept.
 func (e *shardEditor) Plan(shards []Change) (grid []int64, batch int) {
 	for k := range shards {
 		for _, i := range e.items[k] {
@@ -255,8 +255,8 @@ func (s *Shards) number(index []int64) int64 {
 	return n
 }
 
-// shardWriter assembles a shard: the chunks in the order in which they are added, and
-// the index.
+// shardWriter assembles a shard from its chunks, in the order in which they are added,
+// and the index.
 type shardWriter struct {
 	s       *Shards
 	key     string
@@ -275,7 +275,7 @@ func newShardWriter(s *Shards, key string, most int64) *shardWriter {
 	return w
 }
 
-// keep adds chunk n of the shard old, if it exists.
+// keep adds chunk n of the shard old if it exists.
 func (w *shardWriter) keep(shard []byte, old *shard, n int64) error {
 	from, length, err := w.s.entry(old, n)
 	if err != nil {
@@ -287,7 +287,7 @@ func (w *shardWriter) keep(shard []byte, old *shard, n int64) error {
 	return w.add(n, shard[from:from+length])
 }
 
-// add adds chunk n.
+// add adds chunk n. It fails with ncerr.ErrLimit if the shard becomes too large.
 func (w *shardWriter) add(n int64, data []byte) error {
 	size := int64(len(w.body)) + int64(len(data))
 	if !w.s.index.AtStart {
@@ -300,7 +300,7 @@ func (w *shardWriter) add(n int64, data []byte) error {
 	e := w.entries[n*entrySize:]
 	order.PutUint64(e, uint64(len(w.body)))
 	order.PutUint64(e[8:], uint64(len(data)))
-	if room := cap(w.body) - len(w.body); room < len(data) { // assume that the other chunks have the same size
+	if room := cap(w.body) - len(w.body); room < len(data) { // assume that the remaining chunks have the same size
 		room = int(min(int64(len(data))*(w.most-w.chunks), max(bodyStep, int64(len(w.body))))) + len(w.entries) + 4
 		w.body = slices.Grow(w.body, max(room, len(data)))
 	}
@@ -310,10 +310,10 @@ func (w *shardWriter) add(n int64, data []byte) error {
 }
 
 // bodyStep is the minimum number of bytes by which the memory for a shard grows, unless
-// its chunks seem to need less.
+// its remaining chunks are expected to need less.
 const bodyStep = 64 << 20
 
-// finish returns the shard.
+// finish returns the encoded shard.
 func (w *shardWriter) finish() []byte {
 	if w.s.index.Checksum {
 		w.entries = binary.LittleEndian.AppendUint32(w.entries, crc32.Checksum(w.entries, castagnoli))
@@ -325,4 +325,4 @@ func (w *shardWriter) finish() []byte {
 	return append(w.body, w.entries...)
 }
 
-func tooLong(n, limit int64) error { return fmt.Errorf("%d bytes, the limit is %d", n, limit) }
+func tooLong(n, limit int64) error { return fmt.Errorf("%d bytes exceed the limit of %d", n, limit) }

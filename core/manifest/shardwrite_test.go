@@ -93,8 +93,8 @@ func (a *acts) Edit(_ context.Context, changes []*manifest.Change) error {
 	return nil
 }
 
-// TestUpdateShards makes random changes to shards of random shapes, also to shards in
-// shards, and compares all chunks with those of a map after each update.
+// TestUpdateShards makes random changes to shards of random shapes, including nested
+// shards. After each update it compares all chunks with those of a map.
 func TestUpdateShards(t *testing.T) {
 	t.Parallel()
 	seed := testseed.New(t)
@@ -135,7 +135,7 @@ func TestUpdateShards(t *testing.T) {
 					e.grid = grid
 				}
 				if err := s.Update(t.Context(), changes, e); err != nil || len(e.seen) != len(changes) {
-					t.Fatalf("%d of %d changes: %v", len(e.seen), len(changes), err)
+					t.Fatalf("edited %d of %d changes: %v", len(e.seen), len(changes), err)
 				}
 				for _, from := range []manifest.Source{s, newSource()} {
 					if got := all(t, from, grid); !maps.Equal(got, want) {
@@ -157,7 +157,7 @@ func TestUpdateShards(t *testing.T) {
 	}
 }
 
-// requests counts what reaches a store.
+// requests counts the requests to a store.
 type requests struct {
 	driver.Map
 	gets, puts, deletes atomic.Int64
@@ -248,7 +248,7 @@ func TestUpdateShardsRequests(t *testing.T) {
 	}
 	expect(1, 1, 0) // another writer may have added chunk 4 or 5
 	if got := content(t, m, "v/c/1"); got != makeShard(x, "", "", "", "") {
-		t.Errorf("a shard without chunks: %q", got)
+		t.Errorf("a shard without chunks is stored as %q, want an empty index", got)
 	}
 	since()
 	if err := s.Remove(t.Context(), chunks(0, 1, 2, 3), []int64{8}); err != nil {
@@ -291,7 +291,7 @@ func TestUpdateShardsMeetsAnother(t *testing.T) {
 				}
 			}
 			if err := s.Update(t.Context(), row(0), e); err != nil || e.edits != 2 {
-				t.Errorf("%d edits, %v", e.edits, err)
+				t.Errorf("Update: %d edits, %v, want 2 edits", e.edits, err)
 			}
 			want := []string{"x", "absent", "other", map[bool]string{false: "absent", true: "old"}[there]}
 			if got := locate(t, s, 0, 1, 2, 3); !slices.Equal(got, want) {
@@ -304,14 +304,14 @@ func TestUpdateShardsMeetsAnother(t *testing.T) {
 			}}
 			err := s.Update(t.Context(), row(0), e)
 			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "v/c/0") || locate(t, other, 0)[0] != "x" {
-				t.Errorf("got %v", err)
+				t.Errorf("want ErrConflict for v/c/0, got %v", err)
 			}
 		}
 	}
 }
 
-// TestUpdateShardsAtOnce checks that concurrent updates of chunks in the same shards keep
-// each other's chunks.
+// TestUpdateShardsAtOnce checks that concurrent updates of chunks in the same shards
+// preserve each other's changes.
 func TestUpdateShardsAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
@@ -322,7 +322,7 @@ func TestUpdateShardsAtOnce(t *testing.T) {
 			for range 10 {
 				e := &editor{part: true, letter: "x"}
 				if err := s.Update(t.Context(), row(g, 15-g), e); err != nil || e.edits > 4 {
-					t.Errorf("%d edits, %v", e.edits, err)
+					t.Errorf("Update: %d edits, %v, want at most 4 edits", e.edits, err)
 				}
 			}
 		})
@@ -330,13 +330,13 @@ func TestUpdateShardsAtOnce(t *testing.T) {
 	wg.Wait()
 	for i, text := range locate(t, s, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) {
 		if text != "xxxxxxxxxx" {
-			t.Errorf("chunk %d: %q", i, text)
+			t.Errorf("chunk %d: got %q, want ten letters", i, text)
 		}
 	}
 }
 
-// TestUpdateShardsRefuses checks that shards beyond the limit, invalid indexes and
-// read-only shards are refused, and that the stored shard stays as it is.
+// TestUpdateShardsRefuses checks that Update fails for shards beyond the limit, invalid
+// indexes and read-only shards, and does not change the stored shard.
 func TestUpdateShardsRefuses(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{} // 32 bytes for two chunks
@@ -362,28 +362,28 @@ func TestUpdateShardsRefuses(t *testing.T) {
 		s := manifest.NewShards(line(m), []int64{2}, x, 1<<20, c.limit, true)
 		err := s.Update(t.Context(), row(0), &editor{letter: "new"})
 		if ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "v/c/0") || content(t, m, "v/c/0") != c.shard {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, or the stored shard has changed", name, err)
 		}
 	}
 	// Chunks that share bytes are stored separately, within the limit.
 	m := newMap(t)
 	put(t, m, "v/c/0", string(overlapping))
 	if err := manifest.NewShards(line(m), []int64{2}, x, 1<<20, 43, true).Update(t.Context(), row(0), &editor{part: true, letter: "new"}); ncerr.KindOf(err) != ncerr.ErrLimit {
-		t.Errorf("chunks that share bytes: %v", err)
+		t.Errorf("chunks that share bytes, over the limit: want ErrLimit, got %v", err)
 	}
 	s := manifest.NewShards(line(m), []int64{2}, x, 1<<20, 100, true)
 	if err := s.Update(t.Context(), row(0), &editor{part: true, letter: "new"}); err != nil || !slices.Equal(locate(t, s, 0, 1), []string{"0123456789new", "0123456789"}) {
-		t.Errorf("chunks that share bytes: %v", err)
+		t.Errorf("chunks that share bytes: got %v, or wrong content", err)
 	}
 	readOnly := manifest.NewShards(struct{ manifest.Source }{line(m)}, []int64{2}, x, 1<<20, 100, true)
 	if _, err := manifest.AsWriter(readOnly); ncerr.KindOf(err) != ncerr.ErrReadOnly {
-		t.Errorf("shards that are read-only: %v", err)
+		t.Errorf("AsWriter of read-only shards: want ErrReadOnly, got %v", err)
 	}
 	if err := readOnly.Update(t.Context(), row(0), &editor{letter: "x"}); ncerr.KindOf(err) != ncerr.ErrReadOnly {
-		t.Errorf("shards that are read-only: %v", err)
+		t.Errorf("Update of read-only shards: want ErrReadOnly, got %v", err)
 	}
 	nested := manifest.NewShards(s, []int64{3}, x, 1<<20, 100, true)
 	if got := nested.UnitShape(); !slices.Equal(got, []int64{6}) || nested.LongestKey([]int64{80}) != "v/c/13" {
-		t.Errorf("units of %v chunks, longest key %q", got, nested.LongestKey([]int64{80}))
+		t.Errorf("nested shards: got units of %v chunks and longest key %q, want 6 and v/c/13", got, nested.LongestKey([]int64{80}))
 	}
 }

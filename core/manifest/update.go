@@ -42,26 +42,27 @@ type Change struct {
 	Skip, Delete bool
 
 	version string
-	tooLong error // set with TooLong; names the size
+	tooLong error // set with TooLong; contains the size
 	err     error // set if another writer changed the chunk while it was read or stored
 }
 
 // An Editor makes the changes of an update.
 type Editor interface {
 	// Plan is called once, after the chunks have been locked against other updates
+	// Plan is called once, after the chunks have been locked against other updates
 	// through this Writer. It returns the grid outside of which stored chunks need not
-	// be kept, and the maximum number of changes to edit at a time. A nil grid keeps all
-	// chunks; a batch of 0 means no maximum.
+	// be kept, and the maximum number of changes to edit in one call. A nil grid keeps
+	// all chunks; a batch of 0 means no maximum.
 	Plan(changes []Change) (grid []int64, batch int)
-	// Edit is called after the chunks that are changed in part have been read, and
-	// again for those that another writer has changed in the meantime. A Writer of units
-	// with several chunks may call it for some of the changes at a time. An error ends
-	// the update.
+	// Edit is called after the chunks that are changed in part have been read, and again
+	// for those that another writer has changed in the meantime. A Writer whose units
+	// have several chunks may call it several times, each time with some of the changes.
+	// An error ends the update.
 	Edit(ctx context.Context, changes []*Change) error
 }
 
-// conflictTries is the number of times that a chunk is read and edited before an update
-// gives up because another writer changes it each time.
+// conflictTries is the maximum number of times that a chunk is read and edited in one
+// update if another writer changes it each time.
 const conflictTries = 16
 
 // Update implements Writer.
@@ -72,7 +73,7 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 	}
 	c.arenas.Put(a)
 	defer c.locks.unlock(c.locks.lock(changes))
-	if err := ctx.Err(); err != nil { // locking may have taken long
+	if err := ctx.Err(); err != nil { // waiting for the locks may have taken long
 		return err
 	}
 	editor.Plan(changes)
@@ -111,7 +112,7 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 	return ncerr.Wrap("write", zmap.Path(left[0].Key), conflict)
 }
 
-// old reads the stored chunks of the changes that need them.
+// old reads the stored chunks of the changes for which Part is set.
 func (c *Computed) old(ctx context.Context, changes []*Change) error {
 	var reqs []zmap.GetRequest
 	var which []*Change
@@ -134,7 +135,7 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 			ch.Old, ch.Exists, ch.version = data, true, info.Version
 		case kind == ncerr.ErrLimit:
 			ch.Exists, ch.TooLong, ch.tooLong = true, true, err
-		case kind == ncerr.ErrConflict: // replaced between two attempts to read it
+		case kind == ncerr.ErrConflict: // the chunk was replaced between two attempts to read it
 			ch.err = err
 		case kind != ncerr.ErrNotFound && failed == nil:
 			failed = ncerr.Wrap("write", zmap.Path(ch.Key), err)
@@ -196,7 +197,7 @@ func (c *Computed) store(ctx context.Context, changes []*Change) error {
 		if err := c.m.PutMany(ctx, reqs, stored); err != nil && (failed == nil || ncerr.IsContext(err)) {
 			return err
 		}
-		return failed // failed names the chunk
+		return failed // unlike err, failed contains the key of the chunk
 	}
 	for k := range reqs {
 		info, err := c.m.Put(ctx, reqs[k].Key, reqs[k].Body, &reqs[k].Opts)
@@ -219,7 +220,7 @@ type lock struct {
 	users int
 }
 
-// lock locks the keys of changes, in sorted order so that two updates never deadlock.
+// lock locks the keys of changes in sorted order, so that two updates never deadlock.
 func (l *locks) lock(changes []Change) []*lock {
 	held := make([]*lock, 0, len(changes))
 	l.mu.Lock()

@@ -87,11 +87,11 @@ func TestUpdate(t *testing.T) {
 	}
 	slices.Sort(e.seen)
 	if want := []string{`v/0.0 "" false false`, `v/1.0 "old" true false`, `v/2.0 "" true true`}; !slices.Equal(e.seen, want) {
-		t.Errorf("got %q", e.seen)
+		t.Errorf("the editor received %q", e.seen)
 	}
 	e = &editor{letter: "y"}
 	if err := c.Update(t.Context(), at(3), e); err != nil || e.seen[0] != `v/3.0 "" false false` {
-		t.Errorf("%v, %q", err, e.seen)
+		t.Errorf("change of a whole chunk: %v, the editor received %q", err, e.seen)
 	}
 	for key, want := range map[string]string{"v/0.0": "x", "v/1.0": "oldx", "v/2.0": "too long", "v/3.0": "y"} {
 		if got := content(t, m, key); got != want {
@@ -100,12 +100,13 @@ func TestUpdate(t *testing.T) {
 	}
 	failed := errors.New("no")
 	if err := c.Update(t.Context(), at(0), &editor{letter: "z", err: failed}); !errors.Is(err, failed) || content(t, m, "v/0.0") != "x" {
-		t.Errorf("after an error of the editor: %v, %q", err, content(t, m, "v/0.0"))
+		t.Errorf("want the error of the editor and the old chunk, got %v and %q", err, content(t, m, "v/0.0"))
 	}
 }
 
-// Data that another writer stores between the read and the store of a partial change is
-// kept, and only that chunk is edited again. A whole chunk replaces it.
+// Update keeps data that another writer stores between the read and the store of a
+// partial change, and edits only that chunk again. A change of a whole chunk replaces
+// the data.
 func TestUpdateMeetsAnother(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {
@@ -125,25 +126,24 @@ func TestUpdateMeetsAnother(t *testing.T) {
 			}
 		}
 		if err := c.Update(t.Context(), at(0, 1), e); err != nil || e.edits != 2 || len(e.seen) != 3 {
-			t.Errorf("%v, %d edits of %q", err, e.edits, e.seen)
+			t.Errorf("Update: %v, %d edits of %q, want 2 edits of 3 chunks", err, e.edits, e.seen)
 		}
 		if a, b := content(t, m, "0/0"), content(t, m, "1/0"); !strings.HasSuffix(a, "x") || b != "otherx" {
-			t.Errorf("got %q and %q", a, b)
+			t.Errorf("got chunks %q and %q, want a suffix x and otherx", a, b)
 		}
 		e = &editor{letter: "whole", before: func() { put(t, m, "1/0", "other") }}
 		if err := c.Update(t.Context(), at(1), e); err != nil || e.edits != 1 || content(t, m, "1/0") != "whole" {
-			t.Errorf("%v, %d edits, %q", err, e.edits, content(t, m, "1/0"))
+			t.Errorf("change of a whole chunk: %v, %d edits, content %q", err, e.edits, content(t, m, "1/0"))
 		}
 		e = &editor{part: true, letter: "x", before: func() { put(t, m, "1/0", fmt.Sprint(e.edits)) }}
 		err := c.Update(t.Context(), at(1), e)
 		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "1/0") || content(t, m, "1/0") != fmt.Sprint(e.edits) {
-			t.Errorf("%v, %q", err, content(t, m, "1/0"))
+			t.Errorf("want ErrConflict for 1/0, got %v, content %q", err, content(t, m, "1/0"))
 		}
 	}
 }
 
-// Updates of the same chunks wait for each other, regardless of the order in which they
-// name them.
+// Updates of the same chunks wait for each other, regardless of the order of the chunks.
 func TestUpdatesAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
@@ -196,20 +196,20 @@ func TestChunks(t *testing.T) {
 	}
 	slices.Sort(got)
 	if want := []string{"[0 0]v/0.03", "[10 2]v/10.23"}; !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
+		t.Errorf("Chunks: got %q", got)
 	}
 	if err := c.Remove(t.Context(), all, []int64{2, 2}); err != nil || content(t, m, "v/0.0") != "" || content(t, m, "v/1/2") != "abc" {
-		t.Errorf("removed: %v", err)
+		t.Errorf("Remove: %v, or wrong chunks were removed", err)
 	}
 	var failed error
 	for _, failed = range c.Chunks(t.Context(), []int64{2, 3}) { // v/1/2 exists
 	}
 	if ncerr.KindOf(failed) != ncerr.ErrMetadata || !strings.Contains(failed.Error(), "v/1/2") {
-		t.Errorf("got %v", failed)
+		t.Errorf("want ErrMetadata for v/1/2, got %v", failed)
 	}
 }
 
-// moving is a Map with an object that was replaced while it was read.
+// moving is a Map with an object that is replaced while it is read.
 type moving struct {
 	driver.Map
 	left int
@@ -240,10 +240,10 @@ func TestUpdateReadsAgain(t *testing.T) {
 			e := &editor{part: true, letter: "x"}
 			err = manifest.NewComputed(m, "", chunk.Keys{Separator: '.'}, 2, many).Update(t.Context(), at(0, 1, 2), e)
 			if left == 100 && (ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "1.0")) || left == 2 && (err != nil || content(t, m, "1.0") != "ax") {
-				t.Errorf("many %t, %d conflicts: %v, %q", many, left, err, content(t, m, "0.0"))
+				t.Errorf("many %t, %d conflicts: Update returned %v, first chunk %q", many, left, err, content(t, m, "0.0"))
 			}
 			if content(t, m, "0.0") != "ax" || content(t, m, "2.0") != "ax" {
-				t.Errorf("many %t, %d conflicts: wrong edits of other chunks", many, left)
+				t.Errorf("many %t, %d conflicts: wrong content of the other chunks", many, left)
 			}
 		}
 	}
@@ -272,8 +272,8 @@ func (r *refusing) PutMany(ctx context.Context, reqs []driver.PutRequest, sink d
 	return nil
 }
 
-// A batch is stored in one call. The error names the chunk that the store refuses and
-// the reason, and the other chunks of the batch are stored.
+// A batch is stored in one call. The error contains the key of the chunk that the store
+// refuses and the reason, and the other chunks of the batch are stored.
 func TestUpdateStoresBatches(t *testing.T) {
 	t.Parallel()
 	for _, part := range []bool{false, true} {
@@ -282,7 +282,7 @@ func TestUpdateStoresBatches(t *testing.T) {
 		c := manifest.NewComputed(m, "", chunk.Keys{Separator: '.'}, 2, true)
 		err := c.Update(t.Context(), at(0, 1, 2, 3), &editor{part: part, letter: "x"})
 		if ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "1.0") || !strings.Contains(err.Error(), "it is mine") || r.batches != 1 {
-			t.Errorf("%d calls: %v", r.batches, err)
+			t.Errorf("want ErrPermission for 1.0 after 1 call, got %d calls, %v", r.batches, err)
 		}
 		for i, want := range []string{"x", "", "x", "x"} {
 			if got := content(t, m, fmt.Sprintf("%d.0", i)); got != want {
@@ -290,12 +290,12 @@ func TestUpdateStoresBatches(t *testing.T) {
 			}
 		}
 		if err := c.Update(t.Context(), at(4), &editor{letter: "y"}); err != nil || r.batches != 1 {
-			t.Errorf("one chunk: %d calls, %v", r.batches, err)
+			t.Errorf("update of one chunk: got %d batches in total, %v, want 1", r.batches, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		e := &editor{letter: "z", before: cancel}
 		if err := c.Update(ctx, at(5, 6), e); !errors.Is(err, context.Canceled) || content(t, m, "5.0")+content(t, m, "6.0") != "" {
-			t.Errorf("after the end of the context: %v", err)
+			t.Errorf("want context.Canceled and no stored chunks, got %v", err)
 		}
 	}
 }
