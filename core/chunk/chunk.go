@@ -2,8 +2,8 @@
 // selection overlaps, where the selected elements are inside each chunk and in the
 // caller's array, and how chunk keys are encoded.
 //
-// It imports only core/ncerr. The packages core/zarr, core/manifest and core/nczarr use
-// it.
+// It imports only core/ncerr. The packages core/zarr, core/manifest, core/array and
+// core/nczarr use it.
 package chunk
 
 import (

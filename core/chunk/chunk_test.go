@@ -107,8 +107,8 @@ func TestNewPlanRefuses(t *testing.T) {
 	}
 }
 
-// grid is a small chunked array in which element i has the value i+1. It holds a C-order
-// array and its chunks, which were copied by simple loops.
+// grid is a small chunked array in which element i has the value i+1. It consists of a
+// C-order array and its chunks, which were copied by simple loops.
 type grid struct {
 	shape, chunks []int64
 	transpose     []int
@@ -290,7 +290,7 @@ func TestGatherAgainstLoops(t *testing.T) {
 				t.Fatalf("Whole reports true for chunk %s, but %d of %d bytes were written", key, taken, len(buf))
 			}
 			if plan.Covers(p, g.shape) && !sameInside(g, buf, whole[key], key) {
-				t.Fatalf("Covers reports true for chunk %s, which is not covered", key)
+				t.Fatalf("Covers reports true for chunk %s, but the projection does not cover it", key)
 			}
 		})
 		odometer(sel.Count, func(idx []int64) {
@@ -338,7 +338,7 @@ func TestFillTouchesOnlyItsPart(t *testing.T) {
 			}
 		})
 		if total != len(got) {
-			t.Fatalf("the projections contain %d bytes of %d", total, len(got))
+			t.Fatalf("the projections contain %d bytes, want %d", total, len(got))
 		}
 	})
 }
@@ -372,7 +372,7 @@ func TestContiguousFindsRuns(t *testing.T) { //nolint:paralleltest // the test c
 		t.Errorf("want one run of 256 bytes at 256, got out %d in %d n %d ok %t", out, in, n, ok)
 	}
 	if n := testing.AllocsPerRun(100, func() { plan.At(1, p); m.Contiguous(p) }); n != 0 {
-		t.Errorf("%v allocations for each projection", n)
+		t.Errorf("got %v allocations per projection, want 0", n)
 	}
 }
 

@@ -98,13 +98,13 @@ func (m *Mover) Gather(chunk, array []byte, proj Projection) {
 	m.walk(array, chunk, m.offOut, m.offIn, len(m.loops)-1, false)
 }
 
-// line is the side length in bytes of the squares in which elements are copied if a
-// contiguous run on one side is scattered on the other. It is the size of a cache line,
+// line is the side length in bytes of the squares in which elements are copied if they
+// are contiguous on one side and scattered on the other. It is the size of a cache line,
 // so that each line is accessed only once.
 const line = 64
 
-// orderLoops moves the loop over elements that are contiguous in the chunk to second
-// place, and reports whether the first two loops must be copied in squares.
+// orderLoops moves the loop over elements that are contiguous in the chunk to the second
+// position. It reports whether the first two loops must be copied in squares.
 func (m *Mover) orderLoops() bool {
 	if len(m.loops) < 2 || m.run > 16 || m.loops[0].in == m.run {
 		return false
@@ -174,7 +174,7 @@ func (m *Mover) walk(array, chunk []byte, out, in int64, k int, scatter bool) {
 }
 
 // copyRuns copies n runs of run bytes each, with strides ds and ss. Common element sizes
-// have their own loops, because a call to copy takes longer than moving so few bytes.
+// have separate loops, because a call to copy takes longer than a move of so few bytes.
 func copyRuns(dst, src []byte, d, s, ds, ss, n, run int64) {
 	switch run {
 	case 1:
@@ -210,9 +210,9 @@ func copyRuns(dst, src []byte, d, s, ds, ss, n, run int64) {
 	}
 }
 
-// Each calls f with the positions of each element of the projection in the selection's
-// array and in the chunk, counted in elements. The Mover must be for elements of 1
-// byte.
+// Each calls f for each element of the projection, with its positions in the selection's
+// array and in the chunk, counted in elements. The Mover must have been created for
+// elements of 1 byte.
 func (m *Mover) Each(proj Projection, f func(out, in int64)) {
 	m.prepare(proj)
 	m.each(m.offOut, m.offIn, len(m.loops)-1, f)

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
-// Spans of selections anywhere up to the maximum dimension length are compared with
-// arbitrary-precision integers. Every selected index is in exactly the span of its
-// chunk.
+// TestSpansAtTheEndsOfInt64 compares spans of selections up to the maximum dimension
+// length with arbitrary-precision integers. Every selected index must be in exactly one
+// span, that of its chunk.
 func TestSpansAtTheEndsOfInt64(t *testing.T) {
 	t.Parallel()
 	wide := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, math.MaxInt64), rapid.Int64Range(math.MaxInt64-100, math.MaxInt64))
@@ -39,7 +39,7 @@ func TestSpansAtTheEndsOfInt64(t *testing.T) {
 			p.At(k, proj)
 			s := proj[0]
 			if s.N < 1 || s.Out < 0 || s.Out > sel.Count[0]-s.N || s.First < 0 || s.First >= size {
-				t.Fatalf("chunk %d of %d: %+v", k, p.Len(), s)
+				t.Fatalf("chunk %d of %d: the span %+v is out of range", k, p.Len(), s)
 			}
 			lo := new(big.Int).Mul(big.NewInt(s.Index), big.NewInt(size))
 			first := new(big.Int).Add(lo, big.NewInt(s.First))
@@ -48,15 +48,15 @@ func TestSpansAtTheEndsOfInt64(t *testing.T) {
 			}
 			end := new(big.Int).Add(lo, big.NewInt(size))
 			if at(s.Out+s.N-1).Cmp(end) >= 0 || s.Out+s.N < sel.Count[0] && at(s.Out+s.N).Cmp(end) < 0 {
-				t.Fatalf("chunk %d: %+v ends at the wrong place", k, s)
+				t.Fatalf("chunk %d: the span %+v ends outside the chunk or too early", k, s)
 			}
 			return s
 		}
 		if s := check(0); s.Out != 0 {
-			t.Fatalf("the first span begins at %d", s.Out)
+			t.Fatalf("the first span begins at %d, want 0", s.Out)
 		}
 		if s := check(p.Len() - 1); s.Out+s.N != sel.Count[0] {
-			t.Fatalf("the last span ends at %d of %d", s.Out+s.N, sel.Count[0])
+			t.Fatalf("the last span ends at %d, want %d", s.Out+s.N, sel.Count[0])
 		}
 		k := rapid.Int64Range(0, p.Len()-1).Draw(t, "k")
 		if s := check(k); k+1 < p.Len() && s.Out+s.N != check(k+1).Out {

@@ -16,7 +16,7 @@ type Keys struct {
 	Prefix bool
 }
 
-// Append appends the key of the chunk at index.
+// Append appends the key of the chunk at index to dst.
 func (k Keys) Append(dst []byte, index []int64) []byte {
 	if k.Prefix {
 		dst = append(dst, 'c')

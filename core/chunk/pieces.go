@@ -1,7 +1,7 @@
 package chunk
 
-// Pieces describes the parts of one chunk that a projection needs, which have equal
-// size and are in ascending order.
+// Pieces describes the parts of one chunk that a projection needs. They have equal size
+// and are in ascending order.
 type Pieces struct {
 	N    int64 // number of pieces, at least 1
 	Size int64 // size of each piece in bytes
@@ -9,9 +9,9 @@ type Pieces struct {
 	Direct bool
 }
 
-// Pieces divides the parts of a chunk that the projection needs into pieces that lie
-// more than gap bytes apart. Parts closer together are combined into one piece,
-// including the bytes between them. ok is false if the chunk stores its dimensions in
+// Pieces divides the parts of a chunk that the projection needs into pieces that are
+// more than gap bytes apart. It combines parts that are closer together, including the
+// bytes between them, into one piece. ok is false if the chunk stores its dimensions in
 // another order than the array. The largest possible N is the size of the chunk divided
 // by gap.
 func (m *Mover) Pieces(proj Projection, gap int64) (p Pieces, ok bool) {
@@ -47,12 +47,12 @@ func (m *Mover) Piece(i int64) (out, in int64) {
 	return out, in
 }
 
-// ScatterPieces copies into the selection's array from pieces, which contains the
-// pieces described by Pieces one after the other.
+// ScatterPieces copies into the selection's array from pieces, which is the
+// concatenation of the pieces described by Pieces.
 func (m *Mover) ScatterPieces(array, pieces []byte, proj Projection, gap int64) {
 	p, ok := m.Pieces(proj, gap)
 	if !ok {
-		return // the chunk has no pieces
+		return // the chunk cannot be read in pieces
 	}
 	m.square = false
 	for i := range p.N {

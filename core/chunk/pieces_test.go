@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
-// For any selection and gap, the pieces are sufficient: they scatter to the same values
-// as the whole chunk. They are in order and inside the chunk, and with a very large gap
-// there is only one of them.
+// TestPiecesAgainstWhole checks, for any selection and gap, that the pieces scatter to
+// the same values as the whole chunk, and that they are in order and inside the chunk.
+// With a very large gap there must be only one piece.
 func TestPiecesAgainstWhole(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(rt *rapid.T) {
@@ -42,14 +42,14 @@ func TestPiecesAgainstWhole(t *testing.T) {
 			m.Scatter(want, whole, proj)
 			p, ok := m.Pieces(proj, gap)
 			if !ok || gap == 1<<40 && p.N != 1 {
-				rt.Fatalf("%+v, %v", p, ok)
+				rt.Fatalf("Pieces returned %+v, %t", p, ok)
 			}
 			var packed []byte
 			end := int64(0)
 			for k := range p.N {
 				out, in := m.Piece(k)
 				if in < end || in+p.Size > size || out < 0 {
-					rt.Fatalf("piece %d of %+v is at %d, after %d of %d", k, p, in, end, size)
+					rt.Fatalf("piece %d of %+v begins at %d, want at least %d in a chunk of %d bytes", k, p, in, end, size)
 				}
 				end = in + p.Size
 				packed = append(packed, whole[in:end]...)

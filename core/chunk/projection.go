@@ -18,8 +18,8 @@ type Span struct {
 // dimension.
 type Projection []Span
 
-// A Plan divides a selection into projections, one per chunk. A projection is found by
-// number without iterating, so that workers can share one Plan. It is read-only after
+// A Plan divides a selection into projections, one per chunk. It computes a projection
+// from its number, so that workers can share one Plan. A Plan is read-only after
 // NewPlan.
 type Plan struct {
 	dims  []planDim
@@ -93,8 +93,8 @@ func (d *planDim) span(k int64) Span {
 	if lo > d.start {
 		j0 = (lo-d.start-1)/d.step + 1
 	}
-	// Use unsigned integers, since the chunk may extend beyond the largest int64.
-	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // the operands are not negative, and neither is the result
+	// Use unsigned integers, because the chunk may extend beyond the largest int64.
+	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // neither the operands nor the result are negative
 	j1 := int64(min(uint64(d.count)-1, beyond/uint64(d.step)))  // j1 is at most count-1
 	return Span{Index: c, First: d.start + j0*d.step - lo, N: j1 - j0 + 1, Out: j0}
 }
@@ -122,8 +122,8 @@ func (p *Plan) Whole(proj Projection) bool {
 	return true
 }
 
-// Bytes returns the size of a chunk in bytes, or ErrLimit if it is more than limit,
-// which must be positive.
+// Bytes returns the size of a chunk in bytes. It fails with ErrLimit if the size exceeds
+// limit, which must be positive, and with ErrBadChunk if a length is below 1.
 func Bytes(chunks []int64, elem int, limit int64) (int64, error) {
 	n := int64(elem)
 	for _, c := range chunks {

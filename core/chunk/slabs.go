@@ -2,8 +2,8 @@ package chunk
 
 import "slices"
 
-// Slabs divides an array into selections that follow each other in row-major order,
-// each with a limited number of elements. It must not be used concurrently.
+// Slabs divides an array into selections in row-major order, each with a limited number
+// of elements. It must not be used concurrently.
 type Slabs struct {
 	shape []int64
 	edges []int64 // the chunk shape
@@ -15,7 +15,7 @@ type Slabs struct {
 	empty bool
 }
 
-// NewSlabs divides shape into slabs of at most limit elements, but at least 1. It
+// NewSlabs divides shape into slabs of at most limit elements, but of at least one. It
 // divides along chunk edges if possible. A shape without elements has no slabs.
 func NewSlabs(shape, chunks []int64, limit int64) *Slabs {
 	s := &Slabs{shape: shape, edges: chunks, dim: len(shape) - 1}
@@ -74,29 +74,30 @@ func (s *Slabs) Next() bool {
 	return false
 }
 
-// Skip advances Sel by as many whole slabs as n elements fill, but not beyond the last
-// slab before an index of an outer dimension changes. It returns the number of elements
-// skipped.
+// Skip advances Sel by the number of whole slabs that n elements fill. It stops at the
+// last slab before an index of an outer dimension changes. It returns the number of
+// elements skipped.
 func (s *Slabs) Skip(n int64) int64 {
 	if s.dim < 0 {
 		return 0
 	}
-	slab := Selection{Count: s.Sel.Count}.Len() // a full slab, unless it is the last one
+	slab := Selection{Count: s.Sel.Count}.Len() // the size of a full slab, unless Sel is the last one
 	k := min(n/slab, (s.shape[s.dim]-1-s.Sel.Start[s.dim])/s.step)
 	s.Sel.Start[s.dim] += k * s.step
 	s.clip()
 	return k * slab
 }
 
-// clip sets the count of the divided dimension to the part left for this slab.
+// clip sets the count of the divided dimension to the part that remains for this slab.
 func (s *Slabs) clip() {
 	if s.dim >= 0 {
 		s.Sel.Count[s.dim] = min(s.step, s.shape[s.dim]-s.Sel.Start[s.dim])
 	}
 }
 
-// UpTo returns the part of Sel, in whole chunks, that contains its first n elements. A
-// selection of that shape contains these elements in the same order.
+// UpTo returns the shape of the smallest part of Sel, in whole chunks, that contains the
+// first n elements of Sel. A selection of that shape contains these elements in the same
+// order.
 func (s *Slabs) UpTo(n int64) []int64 {
 	count := slices.Clone(s.Sel.Count)
 	for d := range count {

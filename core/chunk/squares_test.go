@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
-// Chunks of several squares, whole and cut, in transposed orders and with all element
-// sizes, are compared with element-wise copies.
+// TestTransposedInSquares compares copies of whole and cut chunks of several squares, in
+// transposed orders and with all element sizes, with element-wise copies.
 func TestTransposedInSquares(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -40,17 +40,17 @@ func TestTransposedInSquares(t *testing.T) {
 					clear(back[in*elem : (in+1)*elem])
 				})
 				if !bytes.Equal(got, want) {
-					t.Fatalf("scatter of %d bytes, order %v, %+v", elem, order, sel)
+					t.Fatalf("wrong result of Scatter for elements of %d bytes, order %v, %+v", elem, order, sel)
 				}
 				if m.Gather(back, got, p); !bytes.Equal(back, stored) {
-					t.Fatalf("gather of %d bytes, order %v, %+v", elem, order, sel)
+					t.Fatalf("wrong result of Gather for elements of %d bytes, order %v, %+v", elem, order, sel)
 				}
 			}
 		}
 	}
 }
 
-// slow calls f with the positions of each selected element in the slab and in the
+// slow calls f for each selected element, with its positions in the slab and in the
 // chunk, counted in elements.
 func slow(sel chunk.Selection, chunks []int64, order []int, f func(out, in int)) {
 	for n := range int(sel.Len()) {

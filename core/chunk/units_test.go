@@ -10,7 +10,7 @@ import (
 )
 
 // TestUnits checks that the units of random selections contain each projection once, and
-// that all projections of one unit and only those are in it.
+// that a unit contains exactly the projections that lie in it.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(testseed.New(t), 0))
@@ -43,11 +43,11 @@ func TestUnits(t *testing.T) {
 		for i := range units.Len() {
 			numbers := units.Append(nil, i)
 			if len(numbers) == 0 || !slices.IsSorted(numbers) {
-				t.Fatalf("%+v: unit %d has the projections %d", sel, i, numbers)
+				t.Fatalf("%+v: unit %d has the projections %d, want a sorted list", sel, i, numbers)
 			}
 			unit := unitOf(numbers[0])
 			if seen[unit] {
-				t.Fatalf("%+v: unit %d comes twice", sel, unit)
+				t.Fatalf("%+v: unit %d is listed twice", sel, unit)
 			}
 			seen[unit] = true
 			for _, k := range numbers {
@@ -59,7 +59,7 @@ func TestUnits(t *testing.T) {
 		}
 		slices.Sort(all)
 		if int64(len(all)) != plan.Len() || len(slices.Compact(all)) != len(all) {
-			t.Fatalf("%+v: %d of %d projections", sel, len(all), plan.Len())
+			t.Fatalf("%+v: the units contain %d projections, want each of %d once", sel, len(all), plan.Len())
 		}
 	}
 }
