@@ -14,17 +14,17 @@ import (
 // sink once for each job, from one goroutine at a time. Concurrent calls to
 // DecodeMany are possible, each with its own sink.
 //
-// If Job.Dst has room for the largest output, which is Limit, or DecodedSize if Limit
-// is 0, the last step writes to it directly. Otherwise the output is valid only
-// until sink returns. In a chain without steps the output is Src itself, or a copy of
-// it in Dst. If sizes vary, Limit also bounds the data between the steps in
-// proportion.
+// If Job.Dst has room for the largest output, which is Limit, or DecodedSize if Limit is
+// 0, the last step writes to it directly. Otherwise the output is valid only until sink
+// returns. In a chain without steps the output is Src itself, or a copy of it in Dst. If
+// sizes vary, Limit also reduces the limits on the data between steps in proportion.
 //
-// DecodeMany returns an error if the call as a whole fails, for example because ctx has
-// ended. In that case the jobs for which sink was not called are not done. An error of a
-// single job goes to the sink, with the id of the step: ncerr.ErrCorrupt for bad input,
-// for a wrong decoded size and for output beyond the limit, ErrFilter for a failure of
-// the codec, and ErrShortBuffer if Limit is less than the size of a fixed-size chunk.
+// DecodeMany returns an error if the call as a whole fails, for example because ctx is
+// done. The jobs for which sink was not called were then not completed. The sink
+// receives the error of a single job, with the id of the step: ncerr.ErrCorrupt for bad
+// input, for a wrong decoded size and for output beyond the limit, ErrFilter for a
+// failure of the codec, and ErrShortBuffer if Limit is less than the size of a
+// fixed-size chunk.
 func (p *Pipeline) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return p.many(ctx, decode, jobs, sink)
 }
@@ -90,9 +90,8 @@ func (p *Pipeline) worker() *worker {
 	return new(worker)
 }
 
-// release returns w to the pool for the next chunk. If sizes vary, it drops large
-// buffers, so that the pooled buffers of all cores together do not exceed the maximum
-// size of one chunk.
+// release returns w to the pool. If sizes vary, it drops large buffers, so that the
+// pooled buffers of all cores together do not exceed the maximum size of one chunk.
 func (p *Pipeline) release(w *worker) {
 	if !p.exact() {
 		most := p.DecodedSize() / int64(runtime.GOMAXPROCS(0))
@@ -155,7 +154,7 @@ type batch struct {
 	err  error
 }
 
-// work does jobs until none is left or ctx ends.
+// work runs jobs until no jobs are left or ctx is done.
 func (b *batch) work(ctx context.Context) {
 	w := b.p.worker()
 	defer b.p.release(w)
@@ -187,8 +186,8 @@ func (b *batch) report(ctx context.Context, i int, out []byte, err error) bool {
 	return true
 }
 
-// ceiling returns the maximum output size of a job, and its Dst if that is large
-// enough.
+// ceiling returns the maximum output size of a job. It also returns the job's Dst if
+// that is large enough.
 func (p *Pipeline) ceiling(d direction, job *driver.Job) (top int64, dst []byte) {
 	end := 0
 	if d == encode {
@@ -239,7 +238,7 @@ func (p *Pipeline) after(d direction, out []byte, top int64) error {
 	return nil
 }
 
-// do does one job of a local chain.
+// do runs one job of a local chain.
 func (w *worker) do(ctx context.Context, p *Pipeline, d direction, job *driver.Job) ([]byte, error) {
 	top, dst := p.ceiling(d, job)
 	if err := p.before(d, job, top); err != nil {
@@ -258,8 +257,8 @@ func (w *worker) do(ctx context.Context, p *Pipeline, d direction, job *driver.J
 	return moveTo(dst, out), nil
 }
 
-// moveTo returns out in dst. It copies out if it is elsewhere, and returns out itself
-// if dst is nil.
+// moveTo returns out in dst, and copies it there if necessary. It returns out itself if
+// dst is nil.
 func moveTo(dst, out []byte) []byte {
 	if dst == nil || len(out) == 0 {
 		return out

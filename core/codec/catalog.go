@@ -39,7 +39,7 @@ func (c Catalog) DidYouMean(id string) string {
 	return ncerr.DidYouMean(id, ids)
 }
 
-// foreignHDF5 names HDF5 filters for which no codec exists, for use in errors.
+// foreignHDF5 contains the names of HDF5 filters without a codec, for use in errors.
 //
 // Source: HDF5, "Registered Filters".
 var foreignHDF5 = map[uint32]string{

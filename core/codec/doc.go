@@ -1,5 +1,5 @@
-// Package codec runs the codec chain of an array. It opens the steps in order,
-// checks every size, provides scratch memory, and names the step in errors. It also
+// Package codec runs the codec chain of an array. It opens the steps in order, checks
+// every size, provides scratch memory, and adds the id of the step to errors. It also
 // defines the catalog of codecs, which consists of the descriptions of filters.
 //
 //	p, err := codec.Open(ctx, steps, driver.Spec{DType: t, Shape: shape}, filters.Lookup)
@@ -7,9 +7,8 @@
 //	defer p.Close()
 //	n, err := p.Decode(ctx, chunk, stored)
 //
-// Codecs implement the interfaces of core/codec/driver, in this process or in a
-// plugin. The packages core/manifest (inner chains of shards) and core/nczarr use
-// this package.
+// Codecs implement the interfaces of core/codec/driver, in this process or in a plugin.
+// The packages core/array, core/cdl and core/nczarr use this package.
 //
 // Stored bytes are untrusted. The spec at each point of the chain, which is fixed when
 // the chain is opened, limits the output of a step. A chunk that decodes to more bytes is

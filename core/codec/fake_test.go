@@ -108,7 +108,8 @@ func (r rogue) do(dst []byte) (int, error) {
 func (r rogue) Encode(_ context.Context, dst, _ []byte) (int, error) { return r.do(dst) }
 func (r rogue) Decode(_ context.Context, dst, _ []byte) (int, error) { return r.do(dst) }
 
-// runFakes provides the same codecs in runs, whose output is memory of the run.
+// runFakes provides the same codecs in runs. Their output is in memory that the run
+// reuses.
 type runFakes struct {
 	name  string
 	calls *atomic.Int64
@@ -118,7 +119,7 @@ type runFakes struct {
 func (runFakes) Describe() []driver.Description { return nil }
 
 func (f *runFakes) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	return nil, in, errors.New("a run was expected")
+	return nil, in, errors.New("OpenPipeline must be called instead of Open")
 }
 
 func (f *runFakes) OpenPipeline(ctx context.Context, steps []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {

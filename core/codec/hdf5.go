@@ -13,19 +13,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// blosc is the number of the HDF5 filter blosc. If the first parameter is not 0, its
-// library has stored the size of the chunk in the fourth parameter, where NCZarr
-// stores the size of a block.
+// blosc is the number of the HDF5 filter blosc. If the first parameter is not 0, the
+// HDF5 library has set the fourth parameter to the size of the chunk. NCZarr uses it for
+// the size of a block.
 const blosc = 32001
 
 // FromHDF5 returns the step for an HDF5 filter with the given parameters. The parameters
 // may be the visible parameters of a netCDF attribute or the working parameters of an
-// HDF5 file, which the library has completed. elem is the size of an element in bytes,
-// which shuffle needs if the parameters do not contain it.
+// HDF5 file, which the HDF5 library has completed. elem is the size of an element in
+// bytes, which shuffle needs if the parameters do not contain it.
 //
 // The description of the codec maps the numbers to its parameters and contains the
-// defaults of missing ones. The error is of kind ncerr.ErrNoFilter if no codec has
-// the number, and ErrInvalid for invalid parameters.
+// defaults of missing ones. The error is of kind ncerr.ErrNoFilter if no codec has the
+// number, and ErrInvalid for invalid parameters.
 //
 // Source: netCDF-C, the filter hooks of NCZarr; HDF5, "Registered Filters".
 func (c Catalog) FromHDF5(number uint32, params []uint32, elem int) (driver.Step, error) {
@@ -90,7 +90,7 @@ func fromHDF5(id string, p *driver.Param, params []uint32, elem int) (any, error
 	return n, nil
 }
 
-// appendMember appends a member to a JSON object. The caller writes the closing brace.
+// appendMember appends a member to a JSON object. The caller adds the closing brace.
 func appendMember(doc json.RawMessage, name string, value any) json.RawMessage {
 	text, _ := json.Marshal(value) // Marshal cannot fail for a number, a bool or a string
 	key, _ := json.Marshal(name)
@@ -98,12 +98,12 @@ func appendMember(doc json.RawMessage, name string, value any) json.RawMessage {
 }
 
 // ToHDF5 returns the HDF5 filter number and the visible parameters of the codec id. doc
-// holds the parameters of the codec as a JSON object, or is empty. Visible parameters are
-// those that the library does not compute. For shuffle it is the element size, if doc
-// contains it. ToHDF5 accepts numbers written as strings, as netCDF-C before 4.10 wrote
-// them. Missing parameters have the described default. The error is of kind
-// ncerr.ErrNoFilter if the codec has no HDF5 number, and ErrInvalid for invalid
-// parameters.
+// contains the parameters of the codec as a JSON object, or is empty. Visible parameters
+// are those that the HDF5 library does not compute. For shuffle this is the element
+// size, if doc contains it. ToHDF5 accepts numbers written as strings, as netCDF-C
+// before 4.10 wrote them. For missing parameters it uses the defaults of the
+// description. The error is of kind ncerr.ErrNoFilter if the codec has no HDF5 number,
+// and ErrInvalid for invalid parameters.
 func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params []uint32, err error) {
 	d, _ := c.Find(id)
 	if d.HDF5 == 0 {
@@ -153,7 +153,7 @@ func toHDF5(p *driver.Param, raw json.RawMessage) (uint32, bool) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f != math.Trunc(f) || f < math.MinInt32 || f > math.MaxUint32 {
-		return 0, text == "" // the codec reports that a required parameter is missing
+		return 0, text == "" // the codec reports a missing required parameter
 	}
 	return uint32(int64(f)), true // two's complement for negative values
 }

@@ -73,7 +73,7 @@ func TestHDF5Faults(t *testing.T) {
 	}
 }
 
-// The description of a third-party filter suffices to use it by its HDF5 number.
+// A codec with a description can be used by its HDF5 number.
 func TestHDF5OfDescription(t *testing.T) {
 	t.Parallel()
 	c := codec.Catalog{
@@ -102,7 +102,7 @@ func TestHDF5OfDescription(t *testing.T) {
 		}
 	}
 	if _, params, err := c.ToHDF5("mine", nil); err != nil || !reflect.DeepEqual(params, []uint32{0, 2, 0}) {
-		t.Errorf("defaults: got %v, %v", params, err)
+		t.Errorf("defaults: got %v, %v, want 0, 2, 0", params, err)
 	}
 	if _, err := c.FromHDF5(40000, []uint32{0, 0, 2}, 4); ncerr.KindOf(err) != ncerr.ErrInvalid {
 		t.Errorf("an unknown choice: want ErrInvalid, got %v", err)
@@ -111,7 +111,7 @@ func TestHDF5OfDescription(t *testing.T) {
 		t.Error("ByHDF5 found a filter with number 0")
 	}
 	if d, _ := c.Find("x"); d.ID != "" {
-		t.Errorf("an unknown name: got %+v", d)
+		t.Errorf("Find of an unknown name: got %+v, want no codec", d)
 	}
 }
 

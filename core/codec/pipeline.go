@@ -14,8 +14,8 @@ import (
 )
 
 // Lookup returns the provider of the codec with the given id. If no provider has the
-// codec, the error is of kind ncerr.ErrNoFilter and names the plugin that would
-// supply it.
+// codec, the error is of kind ncerr.ErrNoFilter and contains the name of the plugin that
+// would provide it.
 type Lookup func(id string) (driver.Provider, error)
 
 // MaxSteps is the maximum number of steps of a chain. A filter mask has one bit per
@@ -26,7 +26,7 @@ const MaxSteps = 32
 // callers must make no call during or after Close.
 type Pipeline struct {
 	ids     []string
-	specs   []driver.Spec // specs[i] is the input of step i; one more than steps
+	specs   []driver.Spec // specs[i] is the input of step i; the last element is the output of the chain
 	widest  int64         // largest MaxBytes of specs
 	stages  []stage       // stages in encode order
 	workers sync.Pool     // elements are *worker
@@ -124,7 +124,7 @@ func (p *Pipeline) openStage(ctx context.Context, steps []driver.Step, providers
 	return 1, p.push(out, steps[lo].ID, lo, len(steps))
 }
 
-// openCodec calls the provider. It turns a panic into an error.
+// openCodec opens a codec with the provider. It turns a panic into an error.
 func openCodec(pr driver.Provider, s driver.Step, in driver.Spec) (c driver.Codec, out driver.Spec, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -138,9 +138,9 @@ func openCodec(pr driver.Provider, s driver.Step, in driver.Spec) (c driver.Code
 	return c, out, err
 }
 
-// A provider states in a spec how much memory an encoded chunk needs. This must not
-// exceed maxExpansion times the decoded chunk plus expansionSlack bytes. The largest
-// expansion of a known codec is 31, for single bytes written as JSON numbers.
+// A provider specifies the maximum size of an encoded chunk. The size must not exceed
+// maxExpansion times the decoded chunk plus expansionSlack bytes. The largest expansion
+// of a known codec is 31, for single bytes written as JSON numbers.
 const (
 	maxExpansion   = 32
 	expansionSlack = 64 << 10
@@ -169,7 +169,7 @@ func openError(err error, id string, i, n int) error {
 	}
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Key == id && (e.Kind == ncerr.ErrNoFilter || e.Op == opOpen) && e.Err != nil {
-		err = e.Err // err would repeat the name of the codec
+		err = e.Err // err would repeat the id of the codec
 	}
 	if n > 1 && i >= 0 {
 		err = fmt.Errorf("step %d of %d: %w", i+1, n, err)
@@ -177,12 +177,12 @@ func openError(err error, id string, i, n int) error {
 	return ncerr.New(kind, opOpen, id, err)
 }
 
-// opOpen is the operation of errors from opening a codec. Providers of runs also use
-// it, with the id of the step that failed to open as the key.
+// opOpen is the operation of errors from opening a codec. Providers of runs also use it,
+// with the id of the step that could not be opened as the key.
 const opOpen = "open codec"
 
-// runError is like openError for a run of steps [lo, hi) of n. It names the step that err
-// names, without a step number if several steps have the same id.
+// runError is like openError for a run of steps [lo, hi) of n. It adds the id of the
+// step that failed, without a step number if several steps have the same id.
 func (p *Pipeline) runError(err error, lo, hi, n int) error {
 	var e *ncerr.Error
 	if !errors.As(err, &e) || e.Op != opOpen {
@@ -204,7 +204,8 @@ func (p *Pipeline) runError(err error, lo, hi, n int) error {
 	return openError(err, p.ids[at], at, n)
 }
 
-// same reports whether two providers are the same value.
+// same reports whether two providers are equal. It returns false if they cannot be
+// compared.
 func same(a, b driver.Provider) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }

@@ -97,7 +97,7 @@ func TestRoundTripEveryWay(t *testing.T) {
 		}
 		dst := make([]byte, 400)
 		if n, err := p.Decode(t.Context(), dst, enc[:n]); err != nil || !bytes.Equal(src, dst[:n]) {
-			t.Errorf("%s: decode returns %d bytes, %v", name, n, err)
+			t.Errorf("%s: Decode returned %d bytes, %v, or wrong bytes", name, n, err)
 		}
 		if len(p.Specs()) != 6 || p.Empty() {
 			t.Errorf("%s: want 6 specs, got %d", name, len(p.Specs()))
@@ -156,10 +156,10 @@ func TestManyEveryWay(t *testing.T) {
 				return
 			}
 			if err != nil || !bytes.Equal(out, plain[i]) {
-				t.Errorf("%s: job %d: wrong bytes, %v", name, i, err)
+				t.Errorf("%s: job %d: %v, or wrong bytes", name, i, err)
 			}
 			if jobs[i].Dst != nil && &out[0] != &jobs[i].Dst[0] {
-				t.Errorf("%s: job %d is not in the caller's memory", name, i)
+				t.Errorf("%s: the output of job %d is not in the caller's memory", name, i)
 			}
 		})
 		if err != nil {
@@ -167,7 +167,7 @@ func TestManyEveryWay(t *testing.T) {
 		}
 		for i, n := range seen {
 			if n != 1 {
-				t.Errorf("%s: sink was called %d times for job %d", name, n, i)
+				t.Errorf("%s: sink was called %d times for job %d, want once", name, n, i)
 			}
 		}
 	}
@@ -266,10 +266,10 @@ func TestFaultyCodecs(t *testing.T) {
 			t.Errorf("%s: want %v with %q, got %v", id, c.kind, c.text, err)
 		}
 		if id == "raw" && !errors.Is(err, errRaw) {
-			t.Errorf("the cause is lost: %v", err)
+			t.Errorf("the error does not wrap its cause: %v", err)
 		}
 		if _, err := p.Encode(t.Context(), make([]byte, 40), make([]byte, 40)); err == nil {
-			t.Errorf("%s: encode returns no error", id)
+			t.Errorf("%s: Encode succeeded, want an error", id)
 		}
 	}
 }
@@ -280,8 +280,8 @@ func TestUnreportedJob(t *testing.T) {
 	runs := &runFakes{calls: &calls, lossy: true}
 	p := open(t, array(10), func(string) (driver.Provider, error) { return runs, nil }, tagStep('1'))
 	_, err := p.Encode(t.Context(), make([]byte, 41), make([]byte, 40))
-	if ncerr.KindOf(err) != ncerr.ErrFilter || !strings.Contains(err.Error(), "1 of 1 jobs were not done") {
-		t.Errorf("want a job that was not done, got %v", err)
+	if ncerr.KindOf(err) != ncerr.ErrFilter || !strings.Contains(err.Error(), "the pipeline did not report 1 of 1 jobs") {
+		t.Errorf("want ErrFilter about an unreported job, got %v", err)
 	}
 }
 
@@ -396,7 +396,7 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 				}
 				if _, err = p.Decode(t.Context(), dst, enc[:n]); err != nil || !bytes.Equal(src, dst) {
-					t.Errorf("goroutine %d: wrong bytes, %v", g, err)
+					t.Errorf("goroutine %d: %v, or wrong bytes", g, err)
 				}
 			}
 		})
@@ -416,7 +416,7 @@ func TestLargeBlobGrowsOnDemand(t *testing.T) { //nolint:paralleltest // the tes
 		job := driver.Job{Src: enc, Dst: dst, Limit: int64(len(src))}
 		err := p.DecodeMany(t.Context(), []driver.Job{job}, func(_ int, out []byte, err error) {
 			if err != nil || !bytes.Equal(src, out) {
-				t.Errorf("%d bytes come back, %v", len(out), err)
+				t.Errorf("decoded %d bytes, %v, or wrong bytes", len(out), err)
 			}
 		})
 		if err != nil {

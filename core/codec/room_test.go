@@ -56,8 +56,8 @@ func (f runRooms) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver
 
 func (runRooms) Close() error { return nil }
 
-// TestRoomBetweenSteps checks that a limit bounds the data between steps in proportion
-// if sizes vary, and that only small buffers are kept after a large chunk.
+// TestRoomBetweenSteps checks that, if sizes vary, a limit bounds the data between steps
+// in proportion, and that only small buffers are kept after a large chunk.
 func TestRoomBetweenSteps(t *testing.T) {
 	t.Parallel()
 	const size, limit = 1 << 20, 1 << 10
@@ -81,7 +81,7 @@ func TestRoomBetweenSteps(t *testing.T) {
 			src := noise(limit)
 			err := p.DecodeMany(t.Context(), []driver.Job{{Src: src, Limit: int64(c.limit)}}, func(_ int, out []byte, e error) {
 				if e != nil || !bytes.Equal(out, src) {
-					t.Errorf("%s: %d bytes, %v", name, len(out), e)
+					t.Errorf("%s: decoded %d bytes, %v, or wrong bytes", name, len(out), e)
 				}
 			})
 			if err != nil {
@@ -92,7 +92,7 @@ func TestRoomBetweenSteps(t *testing.T) {
 			}
 		}
 		if n := last.capacity; n > size/runtime.GOMAXPROCS(0) && n > limit+limit/8+64<<10 {
-			t.Errorf("%s: %d bytes were kept", name, n)
+			t.Errorf("%s: the pipeline kept a buffer of %d bytes", name, n)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// manyStaged does the jobs of a chain with at least one driver.Pipeline, such as the
+// manyStaged runs the jobs of a chain with at least one driver.Pipeline, such as the
 // pipeline of a plugin. It runs one stage after the other on the whole batch. It copies
 // the output of a stage for the next stage, because the output belongs to the Pipeline.
 func (p *Pipeline) manyStaged(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
@@ -39,8 +39,8 @@ func (p *Pipeline) manyStaged(ctx context.Context, d direction, jobs []driver.Jo
 	return p.last(ctx, d, order[len(order)-1], cur, index, sink)
 }
 
-// middle does a stage other than the last one. It returns the jobs that have not
-// failed, with the output of the stage as their new input.
+// middle runs a stage other than the last one. It returns the jobs that have not failed,
+// with the output of the stage as their new input.
 func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) ([]driver.Job, []int, error) {
 	at := st.lo
 	if d == encode {
@@ -71,7 +71,7 @@ func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []dr
 	return jobs[:n], index[:n], nil
 }
 
-// last does the last stage, whose output goes to the caller.
+// last runs the last stage and passes its output to the caller's sink.
 func (p *Pipeline) last(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) error {
 	return p.runStage(ctx, d, st, jobs, func(i int, out []byte, err error) {
 		if err == nil {
@@ -85,7 +85,7 @@ func (p *Pipeline) last(ctx context.Context, d direction, st *stage, jobs []driv
 	})
 }
 
-// runStage does one stage of all jobs. Limit and Dst of the jobs apply to the output of
+// runStage runs one stage of all jobs. Limit and Dst of the jobs apply to the output of
 // the stage.
 func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
 	if st.run == nil {
@@ -101,7 +101,7 @@ func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []
 	count := 0
 	out := func(i int, out []byte, err error) {
 		if i < 0 || i >= len(jobs) || seen[i] {
-			return // results of unknown jobs and repeated results are ignored
+			return // ignore results of unknown jobs and repeated results
 		}
 		seen[i] = true
 		count++
@@ -121,12 +121,12 @@ func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []
 		return p.fault(ctx, err, d, st.lo, st.hi, 0)
 	}
 	if count < len(jobs) {
-		return ncerr.Errorf(ncerr.ErrFilter, d.String(), p.name(st.lo, st.hi), "%d of %d jobs were not done", len(jobs)-count, len(jobs))
+		return ncerr.Errorf(ncerr.ErrFilter, d.String(), p.name(st.lo, st.hi), "the pipeline did not report %d of %d jobs", len(jobs)-count, len(jobs))
 	}
 	return nil
 }
 
-// localStage does a stage of codecs in this process.
+// localStage runs a stage of codecs in this process.
 func (p *Pipeline) localStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
 	w := p.worker()
 	defer p.release(w)

@@ -24,15 +24,15 @@ func (d direction) String() string {
 	return "decode"
 }
 
-// eager is the size in bytes up to which scratch memory is allocated in one piece. A
-// larger buffer whose exact size is unknown grows as needed.
+// eager is the size in bytes up to which scratch memory is allocated in full. A larger
+// buffer whose exact size is unknown grows as needed.
 const eager = 16 << 20
 
-// name joins the ids of steps [lo, hi).
+// name returns the ids of steps [lo, hi), joined with "+".
 func (p *Pipeline) name(lo, hi int) string { return strings.Join(p.ids[lo:hi], "+") }
 
-// fault adds the names of steps [lo, hi) to an error. It does not change an error from
-// the caller's context or an error that already names a step. room is the size of the
+// fault adds the ids of steps [lo, hi) to an error. It does not change an error of the
+// caller's context or an error that already contains an id. room is the size of the
 // output buffer.
 func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int, room int) error {
 	if ncerr.IsContext(err) && ctx.Err() != nil {
@@ -98,7 +98,7 @@ func scratch(buf *[]byte, n int64) []byte {
 }
 
 // apply runs the codecs of a stage on src. The result is in dst if dst is not nil, and
-// in the worker's memory otherwise. It is src itself if all steps are skipped. top is
+// in memory of the worker otherwise. It is src itself if all steps are skipped. top is
 // the maximum size of the last output.
 func (w *worker) apply(ctx context.Context, p *Pipeline, st *stage, d direction, dst, src []byte, top int64, skip uint32) ([]byte, error) {
 	first, last, inc := st.hi-1, st.lo, -1
@@ -131,7 +131,7 @@ func (w *worker) apply(ctx context.Context, p *Pipeline, st *stage, d direction,
 	return cur, nil
 }
 
-// step runs one codec. The output goes to fixed, or to *buf if fixed is nil.
+// step runs one codec. It writes the output to fixed, or to *buf if fixed is nil.
 func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d direction, fixed []byte, buf *[]byte, src []byte, ceiling int64) ([]byte, error) {
 	if fixed != nil {
 		n, err := call(ctx, c, d, fixed, src)
@@ -157,7 +157,7 @@ func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d
 	}
 }
 
-// firstRoom returns the size of the buffer to try first for the output of a step.
+// firstRoom returns the initial size of the buffer for the output of a step.
 func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling int64) (int64, error) {
 	if ceiling <= eager || in.Kind == driver.Array && in.DType.Fixed() {
 		return ceiling, nil

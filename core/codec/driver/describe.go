@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Description describes a codec of a filter. The catalog, help output, documentation and
-// the mapping of HDF5 filters are derived from it.
+// Description describes a codec. The catalog, help output, documentation and the mapping
+// of HDF5 filters are derived from descriptions.
 type Description struct {
 	// ID is the numcodecs (Zarr v2) id, such as "zlib" or "blosc".
 	ID string `json:"id"`
@@ -26,8 +26,8 @@ type Description struct {
 	// Encode and Decode are set if the codec supports the direction.
 	Encode bool `json:"encode"`
 	Decode bool `json:"decode"`
-	// Lossy is set if decoding does not restore the encoded data exactly. Loses
-	// describes the loss if the values themselves are restored.
+	// Lossy is set if decoding does not restore the encoded data exactly. LossNote
+	// describes what is lost if the values themselves are restored.
 	Lossy    bool   `json:"lossy,omitempty"`
 	LossNote string `json:"loses,omitempty"`
 	// Transform is the codec kind of Zarr v3.
@@ -105,7 +105,7 @@ const (
 )
 
 // InputProperty is a property of the input elements that a parameter repeats. Readers
-// treat the absence of such a parameter differently, and a codec with such a
+// differ in how they treat a missing parameter of this kind. A codec with such a
 // parameter cannot be reused for elements of another type.
 type InputProperty string
 
@@ -174,9 +174,9 @@ func (d *Description) Check() error {
 	case !slices.Contains([]Objects{NoObjects, Text, Bytes, Arrays}, d.Objects):
 		return bad("unknown kind of objects %q", d.Objects)
 	case d.Objects != NoObjects && d.Transform != ArrayToArray && d.Transform != ArrayToBytes:
-		return bad("only a codec from arrays takes elements of variable length")
+		return bad("only a codec from arrays can encode elements of variable length")
 	case d.Preparation && d.Transform != BytesToBytes:
-		return bad("only a codec from bytes to bytes prepares data")
+		return bad("only a bytes-to-bytes codec can be a codec that only prepares data")
 	}
 	names, places := map[string]bool{"": true, "id": true}, map[int]bool{}
 	for i := range d.Params {
@@ -198,15 +198,15 @@ func (p *Param) check() string {
 	case !slices.Contains([]ParamType{IntParam, FloatParam, BoolParam, TextParam, DTypeParam, ListParam}, p.Type):
 		return "unknown type " + strconv.Quote(string(p.Type))
 	case p.Min > p.Max || (p.Min != 0 || p.Max != 0) && p.Type != IntParam:
-		return "only an integer has a range, with the minimum first"
+		return "only an integer can have a range, and the minimum must not exceed the maximum"
 	case len(p.Choices) > MaxChoices || len(p.Choices) > 0 && p.Type != TextParam:
-		return "only a string has choices, at most " + strconv.Itoa(MaxChoices)
+		return "only a string can have choices, and at most " + strconv.Itoa(MaxChoices)
 	case p.HDF5 < 0 || p.HDF5 > MaxHDF5Params || p.HDF5 != 0 && p.Type != IntParam && p.Type != BoolParam && len(p.Choices) == 0:
 		return "invalid HDF5 position " + strconv.Itoa(p.HDF5) + " for its type"
 	case p.Required && p.Default != "":
 		return "a required parameter must not have a default"
 	case p.Input == InputType && p.Type != DTypeParam, p.Input == InputSize && p.Type != IntParam, p.Input != NoProperty && p.Input != InputType && p.Input != InputSize:
-		return "the type does not match input " + strconv.Quote(string(p.Input)) + " of elements"
+		return "the type does not match the input property " + strconv.Quote(string(p.Input))
 	case !p.takes(p.Default) || !p.takes(p.HDF5Default):
 		return "the default is not a valid value"
 	}
@@ -231,8 +231,8 @@ func (p *Param) takes(text string) bool {
 	return len(p.Choices) == 0 || slices.Contains(p.Choices, text)
 }
 
-// Values describes the range or the choices. It returns "" if all values of the type
-// are possible.
+// Values returns the range or the choices as text. It returns "" if all values of the
+// type are possible.
 func (p *Param) Values() string {
 	if p.Min != 0 || p.Max != 0 {
 		return strconv.FormatInt(p.Min, 10) + " to " + strconv.FormatInt(p.Max, 10)
@@ -240,7 +240,7 @@ func (p *Param) Values() string {
 	return strings.Join(p.Choices, ", ")
 }
 
-// Range returns the range of an integer parameter.
+// Range returns the range of an integer parameter, including both ends.
 func (p *Param) Range() (lo, hi int64) {
 	if p.Min == 0 && p.Max == 0 {
 		return -1 << 31, 1<<31 - 1

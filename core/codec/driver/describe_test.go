@@ -60,7 +60,7 @@ func TestNamesOfDescription(t *testing.T) {
 	t.Parallel()
 	d := driver.Description{ID: "a", Aliases: []string{"c"}}
 	if d.Has("") || !d.Has("a") || !d.Has("c") || d.Has("b") || !slices.Equal(d.Names(), []string{"a", "c"}) {
-		t.Errorf("got %q", d.Names())
+		t.Errorf("Has or Names is wrong: Names returned %q", d.Names())
 	}
 	for _, c := range []struct {
 		d    driver.Description

@@ -1,8 +1,8 @@
 // Package driver defines the interface that a filter implements: a [Provider] that
 // opens [Codec]s. A filter needs only this package, core/dtype and core/ncerr.
 //
-// Users never call a Codec directly. Package core/codec builds the pipeline of an
-// array, checks every size, and names the step in errors.
+// Users never call a Codec directly. Package core/codec builds the pipeline of an array,
+// checks every size, and adds the id of the step to errors.
 //
 // A codec is one step of an array's chain. Open receives the [Spec] of the codec's
 // input when encoding and returns the Spec of its output. Element type, fill value
@@ -46,7 +46,7 @@ const (
 type Spec struct {
 	Kind Kind
 	// DType is the element type of an Array. For a Blob it is the element type of the
-	// data that was encoded, whose size shuffle needs, or the zero Type.
+	// encoded data, because shuffle needs its size, or the zero Type.
 	DType dtype.Type
 	// Shape is the shape of the chunk if Kind is Array.
 	Shape []int
@@ -84,9 +84,9 @@ type Codec interface {
 	// The caller guarantees that src has at most the MaxBytes of the input Spec, or
 	// exactly that size for an Array of fixed-size elements, and that dst and src do not
 	// overlap. Encode must write only to dst, and its result must not depend on the
-	// previous content of dst. It must return ncerr.ErrShortBuffer if dst is too small; a
-	// dst of the output Spec's MaxBytes is always large enough. A long call must stop
-	// when ctx ends.
+	// previous content of dst. It must return ncerr.ErrShortBuffer if dst is too small;
+	// a dst of the output Spec's MaxBytes is always large enough. A long call must stop
+	// when ctx is done.
 	Encode(ctx context.Context, dst, src []byte) (int, error)
 	// Decode decodes src to dst and returns the length, with the same rules. src is
 	// untrusted. Decode must return ncerr.ErrCorrupt for bad input and
@@ -120,16 +120,16 @@ type PipelineOpener interface {
 // concurrent use. Close releases it. The caller makes no calls during or after
 // Close.
 type Pipeline interface {
-	// DecodeMany decodes all jobs in any order. It calls sink once for each job, from one
-	// goroutine at a time. If DecodeMany returns an error, the jobs for which sink was
-	// not called are not done.
+	// DecodeMany decodes all jobs in any order. It calls sink once for each job, from
+	// one goroutine at a time. If DecodeMany returns an error, the jobs for which sink
+	// was not called were not completed.
 	DecodeMany(ctx context.Context, jobs []Job, sink Sink) error
 	// EncodeMany encodes all jobs, with the same rules.
 	EncodeMany(ctx context.Context, jobs []Job, sink Sink) error
 	Close() error
 }
 
-// InputLender is an optional interface of a Pipeline. It provides memory from which the
+// InputLender is an optional interface of a Pipeline. It lends memory from which the
 // pipeline reads input without a copy.
 type InputLender interface {
 	// LendInput returns n bytes of memory of the pipeline. Until the caller calls
@@ -153,16 +153,17 @@ type Job struct {
 	// Skip has bit i set if step i of the pipeline, in encode order, was not applied
 	// to this chunk (HDF5's filter mask).
 	Skip uint32
-	// Shared permits that output outside Dst is memory that another process can
-	// change while the sink reads it. The sink must only copy such output, not
-	// interpret it.
+	// Shared permits output outside Dst in memory that another process can change while
+	// the sink reads it. The sink must then only copy the output, and must not interpret
+	// it.
 	Shared bool
 }
 
 // Sink receives the result of job i. out is valid only until sink returns.
 type Sink func(i int, out []byte, err error)
 
-// ShortBuffer returns the error for a destination of have bytes that is too small.
+// ShortBuffer returns the error for a destination of have bytes that is too small for
+// the output.
 func ShortBuffer(op string, have int) error {
 	return ncerr.Errorf(ncerr.ErrShortBuffer, op, "", "the output has more than the limit of %d bytes", have)
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Values holds the elements of one chunk of variable-length type (dtype.String or
-// dtype.VlenBytes) in the layout that is used between steps and between the chain
-// and its caller.
+// dtype.VlenBytes). Its layout is used between steps and between the chain and its
+// caller.
 //
 // The number of elements n is the product of the Spec's Shape, and the elements are
 // in the Spec's Order. The bytes are
@@ -68,13 +68,13 @@ func (v Values) At(i int) []byte {
 	return v.data[lo:hi:hi]
 }
 
-// ValuesWriter writes elements to memory of the caller in the layout of [Values].
-// The caller calls Add once for each element in order, and then Done, which returns
+// ValuesWriter writes elements in the layout of [Values] to memory of the caller. The
+// caller calls Add or Next once for each element in order, and then Done, which returns
 // the size. A ValuesWriter is not safe for concurrent use.
 type ValuesWriter struct {
 	dst      []byte
 	n, added int
-	at       int // offset in dst of the next element
+	at       int // offset of the next element in dst
 }
 
 // NewValuesWriter returns a writer of n elements to dst. It fails with

@@ -121,7 +121,7 @@ func FuzzParseValues(f *testing.F) {
 			total += len(v.At(i))
 		}
 		if v.Len() != n || driver.ValuesSize(n, int64(total)) != int64(len(b)) {
-			t.Errorf("%d of %d values with %d bytes of %d", v.Len(), n, total, len(b))
+			t.Errorf("got %d values, want %d; they have %d bytes in a layout of %d bytes", v.Len(), n, total, len(b))
 		}
 	})
 }
