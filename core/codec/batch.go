@@ -20,7 +20,7 @@ import (
 // sizes vary, Limit also reduces the limits on the data between steps in proportion.
 //
 // DecodeMany returns an error if the call as a whole fails, for example because ctx is
-// done. The jobs for which sink was not called were then not completed. The sink
+// done. In that case the jobs for which sink was not called were not completed. The sink
 // receives the error of a single job, with the id of the step: ncerr.ErrCorrupt for bad
 // input, for a wrong decoded size and for output beyond the limit, ErrFilter for a
 // failure of the codec, and ErrShortBuffer if Limit is less than the size of a

@@ -176,7 +176,7 @@ func (d *Description) Check() error {
 	case d.Objects != NoObjects && d.Transform != ArrayToArray && d.Transform != ArrayToBytes:
 		return bad("only a codec from arrays can encode elements of variable length")
 	case d.Preparation && d.Transform != BytesToBytes:
-		return bad("only a bytes-to-bytes codec can be a codec that only prepares data")
+		return bad("prepares is set, but the codec is not from bytes to bytes")
 	}
 	names, places := map[string]bool{"": true, "id": true}, map[int]bool{}
 	for i := range d.Params {
