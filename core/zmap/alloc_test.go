@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestGetTakesNoMemory is excluded from race builds, because the race detector makes
-// sync.Pool drop elements at random.
+// This file is excluded from race builds, because the race detector makes sync.Pool drop
+// elements at random.
 
 func TestGetTakesNoMemory(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
 	z := zmap.New(filled(t, "abcdef"), nil)

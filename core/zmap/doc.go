@@ -1,7 +1,7 @@
 // Package zmap provides the portable Map, NCZarr's mapping of keys to objects, on top of
 // any storage driver. It validates keys and prefixes, refuses writes to a read-only Map
-// before anything is sent, emulates or refuses missing capabilities, checks the driver's
-// results, and adds the operation and key to errors.
+// before it calls the driver, emulates or refuses missing capabilities, checks the
+// driver's results, and adds the operation and key to errors.
 //
 //	m := zmap.New(drv, &zmap.Options{Name: "file", ReadOnly: true})
 //	defer m.Close(ctx)
@@ -9,15 +9,16 @@
 //
 // # Keys
 //
-// A key is UTF-8 without a leading or trailing slash, without empty, "." or ".." segments
-// and without control characters ("temp/0.0"). Messages show the zmap form with a leading
-// slash, which [Path] and [Key] convert. A prefix is empty (the root) or a key followed
-// by a slash. Containment is decided by whole segments: "a" contains "a/b", but not "ab".
+// A key is UTF-8 without a leading or trailing slash, without empty, "." or ".."
+// segments and without control characters ("temp/0.0"). Messages show the zmap form with
+// a leading slash, which [Path] and [Key] convert. A prefix is empty (the root) or a key
+// followed by a slash. A prefix consists of whole segments: "a/b" is below "a", but "ab"
+// is not.
 //
 // # Existence
 //
-// A key exists only if it has content; content of length 0 counts. For any other key,
-// even one that is a prefix of others, methods return ncerr.ErrNotFound. They return that
+// A key exists only if it has content, which may have length 0. For any other key, even
+// one that is a prefix of others, methods return ncerr.ErrNotFound. They return that
 // kind in no other case. A failed request, an unmounted file system, or an error caused
 // by another missing file is ncerr.ErrIO.
 //

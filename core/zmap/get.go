@@ -8,25 +8,25 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// maxWhole is the size in bytes up to which an object is read whole to return a part of
-// it, if the store does not support ranges.
+// maxWhole is the maximum size in bytes of an object that is read as a whole to return a
+// part of it, if the store does not support ranges.
 const maxWhole = 1 << 30
 
-// maxVersion is the maximum length of an object's version in bytes. An open dataset keeps
-// the versions of many objects.
+// maxVersion is the maximum length of an object's version in bytes. An open dataset
+// stores the versions of many objects.
 const maxVersion = 4 << 10
 
 // Get reads an object, or the part that opts.Range selects, into memory returned by
-// alloc. If opts is nil it reads the whole object. If alloc is nil it allocates a new
-// slice. Get calls alloc at most once, with the exact length of the result. It may return
-// the bytes read so far with an error.
+// alloc. If opts is nil, Get reads the whole object. If alloc is nil, Get allocates a
+// new slice. Get calls alloc at most once, with the exact length of the result. With an
+// error it may return the bytes read so far.
 //
 // Get fails with ncerr.ErrNotFound for a key without content, with ncerr.ErrRange for a
-// range that is not entirely inside the object, with ncerr.ErrConflict if the object does
-// not have the version opts.IfMatch, and with ncerr.ErrLimit for a result longer than
-// opts.Limit. It returns an error from alloc unchanged if that error has no kind. Other
-// failures are ncerr.ErrIO or have the driver's kind. If the driver violates its contract
-// the error is ncerr.ErrInternal.
+// range that is not entirely inside the object, with ncerr.ErrConflict if the object
+// does not have the version opts.IfMatch, and with ncerr.ErrLimit for a result longer
+// than opts.Limit. It returns an error from alloc unchanged if the error has no kind.
+// Other errors are ncerr.ErrIO or have the driver's kind. The error is ncerr.ErrInternal
+// if the driver violates its contract.
 //
 // Source: netcdf-c libnczarr/zmap.h, nczmap_read, with an error instead of a short read
 // past the end.
@@ -68,7 +68,8 @@ func (z *Map) Stat(ctx context.Context, key string) (Info, error) {
 	return info, nil
 }
 
-// Exists reports whether key has content. If Exists fails, the result is meaningless.
+// Exists reports whether key has content. The result is meaningful only if the error is
+// nil.
 func (z *Map) Exists(ctx context.Context, key string) (bool, error) {
 	_, err := z.Stat(ctx, key)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -107,8 +108,8 @@ func (z *Map) checkGet(key string, opts *GetOptions) error {
 }
 
 // guard connects a driver to the caller's alloc during one Get. It enforces the contract
-// and the limit, and emulates missing capabilities. Guards are pooled, so that a Get
-// allocates no memory of its own.
+// and the limit, and emulates missing capabilities. Guards are pooled, so that Get
+// itself does not allocate.
 type guard struct {
 	fn        Alloc      // g.take, created once
 	opts      GetOptions // options passed to the driver
@@ -116,14 +117,14 @@ type guard struct {
 	requested Range      // range requested by the caller
 	part      bool       // requested is set
 	cut       bool       // the driver reads the whole object, and the guard extracts the range
-	match     string     // version that the guard compares
+	match     string     // version that the guard compares, if the driver cannot
 	limit     int64      // the caller's limit; 0 means no limit
 
 	alloc Alloc  // the caller's alloc
 	calls int    // calls to take
 	mem   []byte // memory returned by alloc
 	err   error  // error from alloc or from the guard
-	own   bool   // err comes from the caller's alloc
+	own   bool   // err is an error from the caller's alloc
 }
 
 func newGuard() *guard {
@@ -191,7 +192,7 @@ func (g *guard) callAlloc(n int64) ([]byte, error) {
 	return p, nil
 }
 
-// finish checks the driver's result and converts it to the caller's.
+// finish checks the driver's result and converts it to the result of Get.
 func (g *guard) finish(ctx context.Context, z *Map, key string, data []byte, info Info, err error) ([]byte, Info, error) {
 	if g.err != nil {
 		return nil, Info{}, g.refusal(ctx, z, key)
@@ -242,7 +243,7 @@ func (g *guard) owns(data []byte) bool {
 	return len(data) <= len(g.mem) && unsafe.SliceData(data) == unsafe.SliceData(g.mem)
 }
 
-// refusal returns the error for a Get that take ended.
+// refusal returns the error of a Get in which take or the caller's alloc failed.
 func (g *guard) refusal(ctx context.Context, z *Map, key string) error {
 	kind := ncerr.KindOf(g.err)
 	switch {
@@ -261,7 +262,7 @@ func unwrapped(err error) error {
 	return err
 }
 
-// extract returns the range of a whole object that the caller requested.
+// extract returns the range that the caller requested from a whole object.
 func (g *guard) extract(ctx context.Context, z *Map, key string, whole []byte, info Info) ([]byte, Info, error) {
 	start, n, err := g.requested.Resolve(info.Size)
 	if err != nil {

@@ -38,9 +38,9 @@ func ValidPrefix(prefix string) error {
 // "/".
 func Path(key string) string { return "/" + key }
 
-// Key returns the key for a path such as "/a/b". For "/" it returns "", the prefix of the
-// root. It fails with ncerr.ErrBadName if path has no leading slash or the rest is not a
-// valid key.
+// Key returns the key for a path such as "/a/b". For "/" it returns "", the prefix of
+// the root. It fails with ncerr.ErrBadName if path has no leading slash or the remaining
+// path is not a valid key.
 func Key(path string) (string, error) {
 	key, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -77,7 +77,7 @@ func keyFlaw(key string) string {
 		default:
 			r, n := utf8.DecodeRuneInString(key[i:])
 			if r == utf8.RuneError && n == 1 {
-				return "not UTF-8"
+				return "the key is not UTF-8"
 			}
 			if unicode.IsControl(r) {
 				return "the key contains a control character"
@@ -93,12 +93,12 @@ func segmentFlaw(s string) string {
 	case "":
 		return "the key has an empty segment, or a leading or trailing slash"
 	case ".", "..":
-		return `"." or ".." segment`
+		return `the key has a "." or ".." segment`
 	}
 	return ""
 }
 
-// normPrefix returns prefix with a trailing slash, which callers may omit.
+// normPrefix returns prefix with a trailing slash, which is optional in prefix.
 func normPrefix(op, prefix string) (string, error) {
 	if prefix == "" {
 		return "", nil

@@ -25,10 +25,10 @@ func TestValidKey(t *testing.T) {
 	t.Parallel()
 	for _, k := range goodKeys {
 		if err := zmap.ValidKey(k); err != nil {
-			t.Errorf("%q is refused: %v", k, err)
+			t.Errorf("ValidKey(%q): %v", k, err)
 		}
 		if err := zmap.ValidPrefix(k + "/"); err != nil {
-			t.Errorf("prefix %q is refused: %v", k+"/", err)
+			t.Errorf("ValidPrefix(%q): %v", k+"/", err)
 		}
 	}
 	for _, k := range badKeys {
@@ -40,10 +40,10 @@ func TestValidKey(t *testing.T) {
 		}
 	}
 	if err := zmap.ValidPrefix(""); err != nil {
-		t.Errorf("the root: %v", err)
+		t.Errorf("ValidPrefix of the root: %v", err)
 	}
 	if err := zmap.ValidPrefix("a"); !errors.Is(err, ncerr.ErrBadName) {
-		t.Errorf("prefix without slash: %v", err)
+		t.Errorf("prefix without a slash: want ErrBadName, got %v", err)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestPath(t *testing.T) {
 		}
 	}
 	if got, err := zmap.Key("/"); err != nil || got != "" || zmap.Path("") != "/" {
-		t.Errorf("the root: %q, %v", got, err)
+		t.Errorf("Key of the root: got %q, %v", got, err)
 	}
 	for _, p := range []string{"", "a", "a/b", "//", "/a/", "//a", "/a/../b", "/.", "/\n"} {
 		if got, err := zmap.Key(p); !errors.Is(err, ncerr.ErrBadName) {
@@ -91,7 +91,7 @@ func FuzzKey(f *testing.F) {
 		}
 		back, err := zmap.Key("/" + key)
 		if (err == nil) != (want || key == "") || err == nil && back != key {
-			t.Errorf("path %q: got %q, %v", "/"+key, back, err)
+			t.Errorf("Key(%q): got %q, %v", "/"+key, back, err)
 		}
 	})
 }

@@ -10,19 +10,19 @@ import (
 )
 
 // MaxDepth is the maximum number of segments below a prefix that a recursive listing
-// descends. Callers that walk a store themselves must apply the same limit, because their
-// memory use grows with the square of the depth.
+// descends. Callers that walk a store themselves must apply the same limit, because the
+// memory for a walk grows with the square of the depth.
 const MaxDepth = 4096
 
 // List returns the objects and prefixes below prefix, in byte order of their keys. If
-// opts is nil it returns the next segments. The trailing slash of prefix is optional, and
-// "" is the root. The sequence is empty if nothing is below prefix. If the driver does
-// not list in order, List collects all entries first and fails with ncerr.ErrLimit beyond
-// Options.MaxList or Options.MaxListBytes. If the driver does not list recursively, List
-// walks the store.
+// opts is nil, it returns the next segments. The trailing slash of prefix is optional,
+// and "" is the root. The sequence is empty if nothing is below prefix. If the driver
+// does not list in order, List collects all entries first and fails with ncerr.ErrLimit
+// if they exceed Options.MaxList or Options.MaxListBytes. If the driver does not list
+// recursively, List walks the store.
 //
-// The sequence ends after the first error, which comes with a zero Entry. Info.Size is -1
-// if the listing does not report it.
+// The sequence ends after the first error, which is yielded with a zero Entry. Info.Size
+// is -1 if the listing does not report sizes.
 func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error] {
 	var o ListOptions
 	if opts != nil {
@@ -47,7 +47,7 @@ func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.S
 	}
 }
 
-// ListAll is like [Map.List], for callers that keep all entries. It fails with
+// ListAll is like [Map.List], for callers that store all entries. It fails with
 // ncerr.ErrLimit if there are more than Options.MaxList entries or Options.MaxListBytes
 // bytes of keys.
 func (z *Map) ListAll(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error] {
@@ -68,9 +68,9 @@ func (z *Map) ListAll(ctx context.Context, prefix string, opts *ListOptions) ite
 	}
 }
 
-// Search returns the next whole segments below prefix that lead to objects, as names
-// without duplicates in byte order. The trailing slash of prefix is optional, and "" is
-// the root. The result is empty if nothing is below prefix. Search fails with
+// Search returns the names of the next whole segments below prefix that lead to objects,
+// in byte order and without duplicates. The trailing slash of prefix is optional, and ""
+// is the root. The result is empty if nothing is below prefix. Search fails with
 // ncerr.ErrLimit if there are more than Options.MaxList names or Options.MaxListBytes
 // bytes of keys.
 //
@@ -99,14 +99,14 @@ func (z *Map) Search(ctx context.Context, prefix string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// tally counts the entries and bytes that a listing holds in memory.
+// tally counts the entries and the bytes of keys that a listing holds in memory.
 type tally struct {
 	z     *Map
 	n     int
 	bytes int64
 }
 
-// add counts a key. It fails if there are too many keys or bytes.
+// add counts a key. It fails with ncerr.ErrLimit if there are too many keys or bytes.
 func (t *tally) add(op, prefix, key string) error {
 	t.n++
 	t.bytes += int64(len(key))
@@ -123,7 +123,7 @@ func (t *tally) add(op, prefix, key string) error {
 // limit. It is the maximum length of a name in a zip archive.
 const maxListedKey = 1<<16 - 1
 
-// list implements List for a valid prefix, within a call.
+// list implements List for a valid prefix. The caller has called enter.
 func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		switch {
@@ -141,8 +141,8 @@ func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.S
 	}
 }
 
-// level returns one listing of the driver, checked and in order. During the listing, held
-// includes its entries.
+// level returns one listing of the driver, checked and in order. held counts its entries
+// until the listing ends.
 func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions, held *tally) iter.Seq2[Entry, error] {
 	if z.caps.OrderedList {
 		return z.ordered(ctx, op, prefix, o)
@@ -163,7 +163,7 @@ func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions, held 
 		slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
 		for i, e := range all {
 			if i > 0 && e.Key == all[i-1].Key {
-				continue // a directory that changes during the listing may list an entry twice
+				continue // the driver may list an entry of a changing directory twice
 			}
 			if !yield(e, nil) {
 				return
@@ -209,7 +209,7 @@ func (z *Map) checked(ctx context.Context, op, prefix string, o ListOptions) ite
 	}
 }
 
-// checkEntry returns an error if the driver must not list e.
+// checkEntry returns an error if e violates the contract of List.
 func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 	name, below := strings.CutPrefix(e.Key, prefix)
 	body := name
@@ -236,7 +236,7 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 }
 
 // walk lists recursively, level by level. Prefixes sort with their trailing slash, so
-// visiting the entries in order yields keys in byte order. walk reports whether to
+// the order of the entries is the byte order of the keys. walk reports whether to
 // continue.
 func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, held *tally, yield func(Entry, error) bool) bool {
 	if depth > MaxDepth {

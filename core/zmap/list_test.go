@@ -160,7 +160,7 @@ func TestListContract(t *testing.T) {
 					t.Fatal("the sequence continues after an error")
 				}
 				if last = err; err != nil && e != (zmap.Entry{}) {
-					t.Errorf("entry with an error: %+v", e)
+					t.Errorf("want a zero Entry with an error, got %+v", e)
 				}
 			}
 			wantKind(t, "list", last, tc.want)
@@ -201,15 +201,15 @@ func TestSearch(t *testing.T) {
 		}
 	}}, nil)
 	if got, err := both.Search(t.Context(), ""); err != nil || !slices.Equal(got, []string{"a", "a-b"}) {
-		t.Errorf("object that is also a prefix: %q, %v", got, err)
+		t.Errorf("an object that is also a prefix: got %q, %v, want a and a-b", got, err)
 	}
 	_, err := zmap.New(m.Map, &zmap.Options{MaxList: 2}).Search(t.Context(), "")
 	wantKind(t, "too many", err, ncerr.ErrLimit)
 }
 
-// TestListBytes checks that a listing counts the bytes of the keys that it holds, over
-// all levels of a walk. It also checks that a listed key longer than the store allows is
-// reported as a fault of the driver.
+// TestListBytes checks that a listing counts the bytes of the keys that it holds in
+// memory, over all levels of a walk. It also checks that a listed key longer than the
+// store allows is reported as a contract violation of the driver.
 func TestListBytes(t *testing.T) {
 	t.Parallel()
 	m := filled(t, "aaaaaaaaaa/b", "aaaaaaaaaa/c", "d")
@@ -234,7 +234,7 @@ func TestListBytes(t *testing.T) {
 	} {
 		err := c.do(zmap.New(&double{Map: m, caps: c.caps}, &zmap.Options{MaxListBytes: c.limit}))
 		if c.ok && err != nil || !c.ok && ncerr.KindOf(err) != ncerr.ErrLimit {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want ErrLimit for too many bytes only", name, err)
 		}
 	}
 	for name, c := range map[string]struct{ length, most int }{"declared": {11, 10}, "undeclared": {1 << 16, 0}} {
@@ -245,7 +245,7 @@ func TestListBytes(t *testing.T) {
 		}
 		_, err := zmap.New(&double{Map: m, list: long, caps: func(d *driver.Capabilities) { d.MaxKey = c.most }}, nil).Search(t.Context(), "")
 		if ncerr.KindOf(err) != ncerr.ErrInternal || len(err.Error()) > 200 {
-			t.Errorf("%s: %.300v", name, err)
+			t.Errorf("%s: want a short ErrInternal, got %.300v", name, err)
 		}
 	}
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // GetMany performs all requests, in any order and concurrently. It calls sink once per
-// request, never concurrently. A request without Alloc is read into memory of the Map. In
-// any case data is only valid until sink returns. The errors passed to sink are the same
-// as for [Map.Get]. The returned error is about the call as a whole: requests for which
-// sink was not called were not performed.
+// request, never concurrently. A request without Alloc is read into memory of the Map.
+// data is valid only until sink returns. The errors passed to sink are the same as for
+// [Map.Get]. The returned error is about the call as a whole: requests for which sink
+// was not called were not performed.
 func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) error {
 	if err := z.enter(ctx, "get", ""); err != nil {
 		return err
@@ -47,13 +47,13 @@ func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) erro
 	})
 }
 
-// direct reports whether the driver can perform all requests unchanged. The Map compares
-// versions that the driver cannot compare, in a batch as in a Get.
+// direct reports whether the driver can perform all requests unchanged. If the driver
+// cannot compare versions, the Map compares them, as for Get.
 func (z *Map) direct(reqs []GetRequest) bool {
 	return z.caps.Ranges || !slices.ContainsFunc(reqs, func(r GetRequest) bool { return r.Opts.Range != nil })
 }
 
-// batch is the state of one GetMany of the driver. It is pooled like a guard.
+// batch is the state of one GetMany of the driver. Batches are pooled like guards.
 type batch struct {
 	z     *Map
 	ctx   context.Context //nolint:containedctx // the context has the lifetime of the call
@@ -167,14 +167,14 @@ func (b *batch) violation(key, format string, args ...any) {
 	}
 }
 
-// each calls f for 0 to n-1, concurrently as the store's latency suggests. It returns the
-// first error, after which it starts no more calls.
+// each calls f(0) to f(n-1), with concurrency suited to the store's latency. It returns
+// the first error, after which it starts no more calls.
 func (z *Map) each(ctx context.Context, n int, f func(i int) error) error {
 	return z.eachWorker(ctx, n, func() func(int) error { return f })
 }
 
-// eachWorker is like each, but creates a function for every worker. It ends early with
-// the context's error if ctx ends.
+// eachWorker is like each, but creates a function for every worker. It stops early with
+// the context's error if ctx is done.
 func (z *Map) eachWorker(ctx context.Context, n int, worker func() func(i int) error) error {
 	workers := runtime.GOMAXPROCS(0)
 	if z.caps.Latency == driver.Remote {

@@ -52,19 +52,19 @@ type Options struct {
 	// Name is the driver's name for error messages; empty means "store".
 	Name string
 	// Location is a printable, secret-free location of the store. It is added to errors
-	// from the driver other than ncerr.ErrNotFound. Empty means that nothing is added.
+	// from the driver other than ncerr.ErrNotFound. Empty means no location.
 	Location string
 	// ReadOnly makes every write fail with ncerr.ErrReadOnly without calling the driver.
 	ReadOnly bool
 	// MaxList is the maximum number of entries that List holds in memory to sort them,
-	// and that Search and DeletePrefix collect. Beyond it they fail with ncerr.ErrLimit.
-	// 0 means [DefaultMaxList].
+	// and that Search, ListAll and DeletePrefix collect. They fail with ncerr.ErrLimit
+	// if there are more. 0 means [DefaultMaxList].
 	MaxList int
-	// MaxListBytes is the maximum total length of those entries' keys, in bytes. 0 means
-	// [DefaultMaxListBytes].
+	// MaxListBytes is the maximum total length in bytes of the keys of those entries. 0
+	// means [DefaultMaxListBytes].
 	MaxListBytes int64
-	// InFlight is the number of concurrent calls that GetMany, PutMany and DeletePrefix
-	// make to a Remote store whose driver has no such method. 0 means 64.
+	// InFlight is the number of concurrent calls to a Remote store that GetMany, PutMany
+	// and DeletePrefix make if the driver has no such method. 0 means 64.
 	InFlight int
 }
 
@@ -72,8 +72,8 @@ type Options struct {
 // methods are safe for concurrent use.
 //
 // Every method fails with ncerr.ErrInvalid after Close, and with the context's error if
-// the context has ended before the call. Methods fail with ncerr.ErrBadName for a key
-// that is invalid or longer than the store allows.
+// the context is done before the call. Methods fail with ncerr.ErrBadName for a key that
+// is invalid or longer than the store allows.
 type Map struct {
 	m        driver.Map
 	many     driver.GetManyer // nil if the driver has no GetMany
@@ -98,8 +98,8 @@ type Map struct {
 // in flight.
 const closedBit = 1 << 62
 
-// New returns a portable Map on top of m, and takes ownership of m. If opts is nil it
-// uses the defaults.
+// New returns a portable Map on top of m, and takes ownership of m. A nil opts means the
+// defaults.
 func New(m driver.Map, opts *Options) *Map {
 	var o Options
 	if opts != nil {
@@ -128,9 +128,9 @@ func New(m driver.Map, opts *Options) *Map {
 	return z
 }
 
-// Capabilities returns what the driver declares. Some methods work even if the driver
-// lacks the capability, because the Map emulates Ranges, IfMatch of a Get, RecursiveList
-// and OrderedList.
+// Capabilities returns the capabilities that the driver declares. The Map emulates
+// Ranges, IfMatch of a Get, RecursiveList and OrderedList, so the methods that need them
+// work even if the driver does not declare them.
 func (z *Map) Capabilities() Capabilities { return z.caps }
 
 // ReadOnly reports whether the Map refuses writes.
@@ -142,8 +142,9 @@ func (z *Map) Name() string { return z.name }
 // Unwrap returns the driver's Map. Calls to it are not checked.
 func (z *Map) Unwrap() driver.Map { return z.m }
 
-// Flush makes all previous writes durable and visible to others. After an error, no write
-// since the last Flush can be relied upon. On a read-only Map it does nothing.
+// Flush makes all previous writes durable and visible to others. If it fails, no write
+// since the last successful Flush can be relied upon. On a read-only Map it does
+// nothing.
 func (z *Map) Flush(ctx context.Context) error {
 	if err := z.enter(ctx, "flush", ""); err != nil {
 		return err
@@ -155,13 +156,13 @@ func (z *Map) Flush(ctx context.Context) error {
 	return z.wrap(ctx, "flush", "", z.m.Flush(ctx))
 }
 
-// Close waits for calls in flight and releases the store without flushing. Once it has
-// started, all further calls fail. A second Close does nothing. If ctx ends before the
-// calls in flight do, Close returns the error of ctx, and the next Close releases the
-// store. A loop over List is a call in flight until it ends.
+// Close waits for calls in flight and releases the store without flushing. All calls
+// after the start of Close fail, except that a second Close does nothing. If ctx is done
+// before the calls in flight end, Close returns the error of ctx, and the next Close
+// releases the store. A loop over List is a call in flight until it ends.
 func (z *Map) Close(ctx context.Context) error {
 	select {
-	case z.closing <- struct{}{}: // the token is tried first, even if ctx has ended
+	case z.closing <- struct{}{}: // try this first, even if ctx is done
 	default:
 		select {
 		case z.closing <- struct{}{}:
@@ -214,7 +215,7 @@ func (z *Map) checkKey(op, key string) error {
 		return ncerr.Errorf(ncerr.ErrBadName, op, key, "%s", why)
 	}
 	if z.caps.MaxKey > 0 && len(key) > z.caps.MaxKey {
-		return ncerr.Errorf(ncerr.ErrBadName, op, key, "the key has %d bytes, more than the limit of the %s map, %d", len(key), z.name, z.caps.MaxKey)
+		return ncerr.Errorf(ncerr.ErrBadName, op, key, "the key has %d bytes, but the %s map allows at most %d", len(key), z.name, z.caps.MaxKey)
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func TestIfMatchIsCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := z.Get(t.Context(), "k", &zmap.GetOptions{IfMatch: info.Version}, nil); err != nil {
-		t.Errorf("matching version: %v", err)
+		t.Errorf("Get with a matching version: %v", err)
 	}
 	data, _, err := z.Get(t.Context(), "k", &zmap.GetOptions{IfMatch: info.Version + "x"}, nil)
 	wantKind(t, "another version", err, ncerr.ErrConflict)
@@ -216,7 +216,7 @@ func TestRefusals(t *testing.T) {
 		wantKind(t, name, tc.err, tc.want)
 	}
 	if err := ro.Flush(ctx); err != nil {
-		t.Errorf("flush of a read-only map: %v", err)
+		t.Errorf("Flush of a read-only map: %v", err)
 	}
 }
 
@@ -251,10 +251,10 @@ func TestErrorsAreWrappedOnce(t *testing.T) {
 			t.Errorf("%s:\nwant %s\ngot  %s", name, tc.text, err)
 		}
 		if r, _ := ncerr.Retry(err); r != tc.retryable {
-			t.Errorf("%s: retryable is %v", name, r)
+			t.Errorf("%s: got retryable %t", name, r)
 		}
 		if again, err := z.Exists(t.Context(), "k"); err != nil || again {
-			t.Errorf("%s: the Stat of the double does not fail as for an empty store: %v, %v", name, again, err)
+			t.Errorf("%s: Exists of an empty store: got %t, %v", name, again, err)
 		}
 	}
 }
@@ -267,14 +267,14 @@ func TestContext(t *testing.T) {
 		return nil, driver.Info{}, ncerr.New(ncerr.ErrIO, "read", "", fmt.Errorf("pread: %w", ctx.Err()))
 	}}, nil)
 	if _, _, err := z.Get(ctx, "k", nil, nil); err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
-		t.Errorf("context ended during the call: %v", err)
+		t.Errorf("context canceled during the call: got %v", err)
 	}
 	for name, err := range map[string]error{
 		"get": second(z.Stat(ctx, "k")), "put": second(z.Put(ctx, "k", zmap.Bytes{}, nil)), "delete": z.Delete(ctx, "k"),
 		"flush": z.Flush(ctx), "many": z.GetMany(ctx, []zmap.GetRequest{{Key: "k"}}, nil),
 	} {
 		if err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
-			t.Errorf("%s, context ended before the call: %v", name, err)
+			t.Errorf("%s, context canceled before the call: got %v", name, err)
 		}
 	}
 }
@@ -330,14 +330,14 @@ func TestAllocContract(t *testing.T) {
 		_, _, err := z.Get(t.Context(), "k", nil, nil)
 		wantKind(t, name, err, ncerr.ErrInternal)
 		if !strings.Contains(err.Error(), `get "k"`) || !strings.Contains(err.Error(), "shoddy") {
-			t.Errorf("%s: the error lacks the key or the driver: %v", name, err)
+			t.Errorf("%s: the error does not contain the key and the driver: %v", name, err)
 		}
 	}
 	empty := zmap.New(&double{Map: memmap.New(), get: func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
 		return nil, driver.Info{}, nil
 	}}, nil)
 	if data, _, err := empty.Get(t.Context(), "k", nil, nil); err != nil || len(data) != 0 {
-		t.Errorf("empty object without alloc: %q, %v", data, err)
+		t.Errorf("an empty object without alloc: got %q, %v", data, err)
 	}
 }
 
@@ -367,7 +367,7 @@ func TestAllocOfTheCaller(t *testing.T) {
 	dst := make([]byte, 8)
 	got, _, err := zmap.New(base, nil).Get(t.Context(), "abcdef", nil, driver.Into(dst))
 	if err != nil || &got[0] != &dst[0] || string(dst) != "abcdef\x00\x00" {
-		t.Errorf("not read into the caller's memory: %q, %v", dst, err)
+		t.Errorf("want the content in the caller's memory, got %q, %v", dst, err)
 	}
 }
 
@@ -430,7 +430,7 @@ func TestGetMany(t *testing.T) {
 		got := map[int]string{}
 		err := z.GetMany(t.Context(), reqs, func(i int, data []byte, _ zmap.Info, err error) {
 			if _, twice := got[i]; twice {
-				t.Errorf("%s: %d answered twice", name, i)
+				t.Errorf("%s: request %d has two results", name, i)
 			}
 			got[i] = string(data)
 			if err != nil {
@@ -463,7 +463,7 @@ func TestGetManyContract(t *testing.T) {
 		err := zmap.New(m, nil).GetMany(t.Context(), reqs, func(int, []byte, zmap.Info, error) { n++ })
 		wantKind(t, name, err, tc.want)
 		if n > 2 {
-			t.Errorf("%s: the sink was called %d times", name, n)
+			t.Errorf("%s: the sink was called %d times, want at most 2", name, n)
 		}
 	}
 	m := &manyDouble{double: double{Map: base}, many: func(_ context.Context, _ []driver.GetRequest, s driver.GetSink) error {
@@ -491,7 +491,7 @@ func TestGetManyEndsWithItsContext(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, context.Canceled) || n > 50 {
-		t.Errorf("after %d calls: %v", n, err)
+		t.Errorf("want context.Canceled within 50 calls, got %d calls, %v", n, err)
 	}
 }
 
@@ -503,7 +503,7 @@ func TestClose(t *testing.T) {
 	for range z.List(t.Context(), "", nil) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		if err := z.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("closed with a call in flight: %v", err)
+			t.Errorf("Close with a call in flight: want DeadlineExceeded, got %v", err)
 		}
 		cancel()
 		_, err := z.Stat(t.Context(), "a")
@@ -522,12 +522,12 @@ func TestClose(t *testing.T) {
 	}
 	wg.Wait()
 	if closed != 1 {
-		t.Errorf("the driver was closed %d times", closed)
+		t.Errorf("the driver was closed %d times, want once", closed)
 	}
 	_, _, err := z.Get(t.Context(), "a", nil, nil)
 	wantKind(t, "call after close", err, ncerr.ErrInvalid)
 	if z.Unwrap() == nil || z.Name() != "x" {
-		t.Error("Unwrap or Name is wrong")
+		t.Error("Unwrap or Name returned a wrong value after Close")
 	}
 }
 
@@ -575,13 +575,13 @@ func TestDeletePrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := listAll(t, z, "", true, ""); !slices.Equal(got, []string{"ab", "b"}) {
-			t.Errorf("%q: left %q", prefix, got)
+			t.Errorf("DeletePrefix(%q) left %q", prefix, got)
 		}
 	}
 	z := zmap.New(filled(t, "a/b", "a/c", "a/d"), &zmap.Options{MaxList: 2})
 	wantKind(t, "too many", z.DeletePrefix(t.Context(), "a"), ncerr.ErrLimit)
 	if got := listAll(t, z, "", true, ""); len(got) != 3 {
-		t.Errorf("left %q", got)
+		t.Errorf("DeletePrefix beyond the limit left %q, want all 3 keys", got)
 	}
 }
 
@@ -608,7 +608,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLongVersions checks that the length of a version is limited. A dataset keeps the
+// TestLongVersions checks that the length of a version is limited. A dataset stores the
 // versions of its documents, and a server could send versions of any length.
 func TestLongVersions(t *testing.T) {
 	t.Parallel()
@@ -621,7 +621,7 @@ func TestLongVersions(t *testing.T) {
 		}}, nil)
 		_, _, err := z.Get(t.Context(), "k", nil, nil)
 		if ncerr.KindOf(err) != kind || err != nil && len(err.Error()) > 200 {
-			t.Errorf("%d bytes: %.300v", length, err)
+			t.Errorf("version of %d bytes: got %.300v", length, err)
 		}
 	}
 }

@@ -21,8 +21,8 @@ func (f refusing) Stat(context.Context, string) (driver.Info, error) {
 	return driver.Info{}, f.err
 }
 
-// TestPlace checks that an error names its store once, and keeps its kind and whether it
-// is retryable.
+// TestPlace checks that an error contains the location of its store once, and has the
+// kind and the Retryable field of its cause.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	inner, err := memmap.NewOpener().Open(t.Context(), driver.OpenSpec{Path: "x", Mode: driver.Create})
@@ -46,10 +46,10 @@ func TestPlace(t *testing.T) {
 		_, err := z.Stat(t.Context(), "k")
 		can, _ := ncerr.Retry(err)
 		if ncerr.KindOf(err) != c.kind || err.Error() != c.want || can != errors.Is(c.err, ncerr.ErrIO) {
-			t.Errorf("%s: got %v, again %v", name, err, can)
+			t.Errorf("%s: got %v, retryable %t", name, err, can)
 		}
 	}
 	if _, err := zmap.New(refusing{inner, again}, nil).Stat(t.Context(), "k"); err.Error() != `stat "k": i/o failure: busy` {
-		t.Errorf("no place: %v", err)
+		t.Errorf("without a location: got %v", err)
 	}
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // PutMany performs all requests concurrently. It calls sink once per request, never
-// concurrently. Requests for the same key are performed in their order, all others in any
+// concurrently. Requests for the same key are performed in order, all others in any
 // order. Bodies must not change until PutMany returns, and sink must not call the Map.
 // Each request has the same result as a [Map.Put], independent of the others. The
 // returned error is about the call as a whole: requests for which sink was not called
-// were not performed. After a context error they may have been performed.
+// were not performed, but after a context error they may have been performed.
 func (z *Map) PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) error {
 	if err := z.enter(ctx, "put", ""); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (z *Map) PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) erro
 
 // distinct returns the length of the longest prefix of reqs in which all keys differ.
 func distinct(reqs []PutRequest) int {
-	seen := make(map[string]struct{}) // a size hint would be costly for many short runs
+	seen := make(map[string]struct{}) // no size hint, which would be costly for many short runs
 	for i := range reqs {
 		if seen[reqs[i].Key] = struct{}{}; len(seen) <= i {
 			return i

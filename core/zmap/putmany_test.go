@@ -31,7 +31,7 @@ func putMany(t *testing.T, z *zmap.Map, reqs []zmap.PutRequest) map[int]string {
 	got := map[int]string{}
 	err := z.PutMany(t.Context(), reqs, func(i int, info zmap.Info, err error) {
 		if _, twice := got[i]; twice {
-			t.Errorf("%d answered twice", i)
+			t.Errorf("request %d has two results", i)
 		}
 		switch {
 		case err == nil:
@@ -39,7 +39,7 @@ func putMany(t *testing.T, z *zmap.Map, reqs []zmap.PutRequest) map[int]string {
 		case strings.Contains(err.Error(), reqs[i].Key):
 			got[i] = ncerr.KindOf(err).Name()
 		default:
-			t.Errorf("the error does not name %q: %v", reqs[i].Key, err)
+			t.Errorf("the error does not contain the key %q: %v", reqs[i].Key, err)
 		}
 	})
 	if err != nil {
@@ -105,10 +105,10 @@ func TestPutManyRefusals(t *testing.T) {
 	}
 	one := []zmap.PutRequest{{Key: "k", Body: zmap.Bytes("x"), Opts: zmap.PutOptions{IfMatch: "1"}}}
 	if got := putMany(t, zmap.New(d, nil), one); got[0] != "ErrUnsupported" {
-		t.Errorf("unsupported condition: %v", got)
+		t.Errorf("unsupported condition: want ErrUnsupported, got %v", got)
 	}
 	if got := putMany(t, zmap.New(d, &zmap.Options{ReadOnly: true}), one); got[0] != "ErrReadOnly" {
-		t.Errorf("read-only map: %v", got)
+		t.Errorf("read-only map: want ErrReadOnly, got %v", got)
 	}
 	z := zmap.New(d, nil)
 	if err := z.Close(t.Context()); err != nil {
@@ -140,7 +140,7 @@ func TestPutManyContract(t *testing.T) {
 		err := zmap.New(m, nil).PutMany(t.Context(), reqs, func(int, zmap.Info, error) { n++ })
 		wantKind(t, name, err, tc.want)
 		if n > 2 {
-			t.Errorf("%s: the sink was called %d times", name, n)
+			t.Errorf("%s: the sink was called %d times, want at most 2", name, n)
 		}
 	}
 	var late driver.PutSink
@@ -160,7 +160,8 @@ func TestPutManyContract(t *testing.T) {
 	}
 }
 
-// TestPutManyEndsWithItsContext checks that no writes start soon after the context ends.
+// TestPutManyEndsWithItsContext checks that writes stop soon after the context is
+// canceled.
 func TestPutManyEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	reqs := make([]zmap.PutRequest, 1000)
@@ -183,7 +184,7 @@ func TestPutManyEndsWithItsContext(t *testing.T) {
 			stored++
 		}
 		if err != context.Canceled || stored < 5 || stored > 50 { //nolint:errorlint // the contract is to return the identical error
-			t.Errorf("%s: %d of 1000 stored, %v", name, stored, err)
+			t.Errorf("%s: %d of 1000 objects were stored, want 5 to 50 and context.Canceled, got %v", name, stored, err)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 // wrap adds the operation and key to a driver's error. It returns an error of the
 // caller's own context unchanged. Any other context error, and any error without a kind,
-// becomes ncerr.ErrIO. ncerr.ErrNotFound is kept only if it is the outermost kind and is
-// about this key.
+// becomes ncerr.ErrIO. It keeps ncerr.ErrNotFound only if that is the outermost kind and
+// the error is about this key.
 func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -31,7 +31,7 @@ func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 		return z.withPlace(ncerr.New(k, op, key, nil))
 	}
 	if kind == ncerr.ErrNotFound && (e != nil || key == "") {
-		kind = ncerr.ErrIO // another object is missing
+		kind = ncerr.ErrIO // the error is about another object
 	}
 	w := ncerr.New(kind, op, key, err)
 	w.Retryable, w.RetryAfter = ncerr.Retry(err)
@@ -62,8 +62,8 @@ func (e *placeError) Error() string {
 
 func (e *placeError) Unwrap() error { return e.err }
 
-// outerKind is like ncerr.KindOf, except that it returns ErrNotFound only if the error
-// itself, or one in its chain of single causes, has that kind. It ignores ErrNotFound
+// outerKind is like ncerr.KindOf, except that it returns ErrNotFound only if err itself,
+// or an error in its chain of single causes, has that kind. It ignores ErrNotFound
 // inside joined errors.
 func outerKind(err error) ncerr.Kind {
 	kind := ncerr.KindOf(err)

@@ -8,16 +8,16 @@ import (
 )
 
 // Put replaces the whole object atomically. Readers see either the old or the new
-// content, and the old content after a failure. A Body of length 0 is content. body must
-// not change until Put returns. If opts is nil, Put has no condition.
+// content, and the old content after a failure. A Body may have length 0. body must not
+// change until Put returns. If opts is nil, Put has no condition.
 //
 // Put fails with ncerr.ErrReadOnly on a read-only Map, with ncerr.ErrUnsupported if the
 // store does not support writing or the condition, with ncerr.ErrObjectExists (IfAbsent)
 // or ncerr.ErrConflict (IfMatch) if the condition does not hold, and with
-// ncerr.ErrAmbiguous if the outcome cannot be known. If the store is PrefixExclusive, Put
-// fails with ncerr.ErrObjectExists for a key that is a prefix of another, or the reverse.
-// After a context error the object may be the old or the new one, but it no longer
-// changes once Put has returned.
+// ncerr.ErrAmbiguous if the outcome is unknown. If the store is PrefixExclusive, Put
+// also fails with ncerr.ErrObjectExists if key is a prefix of an existing key, or the
+// reverse. After a context error the object may be the old or the new one, but it no
+// longer changes once Put has returned.
 func (z *Map) Put(ctx context.Context, key string, body Body, opts *PutOptions) (Info, error) {
 	if err := z.enter(ctx, "put", key); err != nil {
 		return Info{}, err
@@ -30,7 +30,7 @@ func (z *Map) Put(ctx context.Context, key string, body Body, opts *PutOptions) 
 	return z.put(ctx, key, body, o)
 }
 
-// put implements Put within a call.
+// put implements Put. The caller has called enter.
 func (z *Map) put(ctx context.Context, key string, body Body, o PutOptions) (Info, error) {
 	if err := z.checkPut(key, body, &o); err != nil {
 		return Info{}, err
@@ -65,12 +65,12 @@ func (z *Map) checkPut(key string, body Body, o *PutOptions) error {
 	case o.IfAbsent && o.IfMatch != "":
 		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "both IfAbsent and IfMatch are set")
 	case o.IfAbsent && !z.caps.IfAbsent, o.IfMatch != "" && !z.caps.IfMatch:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the %s map does not support this condition of put", z.name)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the %s map does not support the condition of this put", z.name)
 	}
 	return nil
 }
 
-// checkWrite fails if the Map is read-only or the driver lacks the capability.
+// checkWrite fails if the Map is read-only or able, the driver's capability, is false.
 func (z *Map) checkWrite(op, key string, able bool) error {
 	switch {
 	case z.readOnly:
@@ -99,10 +99,10 @@ func (z *Map) Delete(ctx context.Context, key string) error {
 }
 
 // DeletePrefix removes all objects below prefix. The trailing slash of prefix is
-// optional, and "" is the whole store. An object whose key is prefix itself is kept.
-// DeletePrefix stops at the first failure; objects that were already removed stay
-// removed. It fails with ncerr.ErrLimit before removing anything if there are more than
-// Options.MaxList objects or Options.MaxListBytes bytes of keys.
+// optional, and "" is the whole store. It does not remove an object whose key is prefix
+// itself. DeletePrefix stops at the first failure; objects that were already removed
+// stay removed. It fails with ncerr.ErrLimit before it removes anything if there are
+// more than Options.MaxList objects or Options.MaxListBytes bytes of keys.
 func (z *Map) DeletePrefix(ctx context.Context, prefix string) error {
 	if err := z.enter(ctx, "delete", prefix); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Base implements every method of Map by returning ncerr.ErrUnsupported; Flush and Close
-// do nothing. Drivers embed Base to omit methods that they do not support, and to keep
-// compiling when Map gains methods.
+// Base implements every method of Map by returning ncerr.ErrUnsupported, except that
+// Flush and Close do nothing. Drivers embed Base to omit methods that they do not
+// support, and to compile unchanged when Map gains methods.
 type Base struct{}
 
 var _ Map = Base{}

@@ -3,9 +3,9 @@
 //
 // Users never call a Map of this package directly. They call the portable Map of
 // core/zmap, which validates keys and ranges, adds the operation and key to errors,
-// refuses calls after Close, and emulates missing capabilities. It copies no content. A
-// driver can rely on everything under "Callers guarantee" below, and must do everything
-// under "Implementations must".
+// refuses calls after Close, and emulates missing capabilities. It does not copy
+// content. A driver can rely on everything under "Callers guarantee" below, and must do
+// everything under "Implementations must".
 //
 // # Keys
 //
@@ -15,18 +15,19 @@
 //
 // # Semantics
 //
-// A key exists only if it has content; content of length 0 counts. For any other key,
-// even one that is a prefix of others, the driver returns ncerr.ErrNotFound. A key with
+// A key exists only if it has content, which may have length 0. For any other key, even
+// one that is a prefix of others, the driver returns ncerr.ErrNotFound. A key with
 // content should not be a prefix of another key. A driver that declares PrefixExclusive
-// refuses a Put that would cause this with ncerr.ErrObjectExists; other drivers allow it.
+// refuses a Put that would cause this with ncerr.ErrObjectExists; other drivers allow
+// it.
 //
 // # Errors
 //
 // Drivers return ncerr kinds for the errors that they recognize and raw errors for all
 // others, which become ncerr.ErrIO. The outermost kind ncerr.ErrNotFound means that the
 // object is absent. A driver must not return it because a request failed, a file system
-// was unmounted or a permission was missing. A driver returns a context error only if the
-// caller's context ended. A timeout of the driver itself is ncerr.ErrIO.
+// was unmounted or a permission was missing. A driver returns a context error only if
+// the caller's context is done. A timeout of the driver itself is ncerr.ErrIO.
 //
 // # Concurrency
 //
@@ -48,7 +49,7 @@ import (
 type Opener interface {
 	// Describe returns the constant properties of the driver.
 	Describe() Description
-	// Open opens or creates the store that spec names.
+	// Open opens or creates the store that spec describes.
 	//
 	// Callers guarantee: spec.Path is not empty for drivers that need a path.
 	//
@@ -74,16 +75,17 @@ type Description struct {
 	Summary string `json:"summary"`
 	// Options lists the keys allowed in OpenSpec.Options.
 	Options []Option `json:"options,omitempty"`
-	// Grants lists what the driver needs from its sandbox, each in the form described at
-	// [Grant]. A built-in driver receives the grants it lists, or, if it implements
-	// [Granter], those returned for the store. A third-party plugin receives the grants
-	// of the kinds path and dir that it lists, because the user names those paths. It
-	// receives other grants only if the configuration allows them.
+	// Grants lists the permissions that the driver needs from its sandbox, each in the
+	// form described at [Grant]. A built-in driver receives the grants it lists, or, if
+	// it implements [Granter], those returned for the store. A third-party plugin
+	// receives the grants of the kinds path and dir that it lists, because the user
+	// specifies those paths. It receives other grants only if the configuration allows
+	// them.
 	Grants []string `json:"grants,omitempty"`
-	// Siblings reports whether appending letters to a Path that contains a slash names
-	// another, disjoint store. If so, the replacement of a dataset is written to such a
-	// store, and the old dataset is kept until the replacement is complete. Without
-	// Siblings, a dataset is replaced only if the user forces it.
+	// Siblings reports whether a Path that contains a slash becomes the Path of another,
+	// disjoint store if letters are appended. If so, the replacement of a dataset is
+	// written to such a store, and the old dataset is kept until the replacement is
+	// complete. Without Siblings, a dataset is replaced only if the user forces it.
 	Siblings bool `json:"siblings,omitempty"`
 }
 
@@ -96,7 +98,8 @@ type Option struct {
 	Secret  bool   `json:"secret,omitempty"`
 }
 
-// Mode is the purpose a store is opened for. The values are wire values: append only.
+// Mode is the purpose for which a store is opened. The values are wire values: append
+// only.
 type Mode uint8
 
 // The modes.
@@ -104,28 +107,28 @@ const (
 	Read            Mode = iota // an existing store for reading
 	Update                      // an existing store for reading and writing
 	Create                      // an empty store that replaces an existing one
-	CreateExclusive             // an empty store; Open fails if a store exists
+	CreateExclusive             // an empty store; Open fails if the store exists
 )
 
 // Writable reports whether the mode allows writes.
 func (m Mode) Writable() bool { return m != Read }
 
-// OpenSpec names a store and describes how to open it.
+// OpenSpec specifies a store and how to open it.
 type OpenSpec struct {
 	// Path is the location of the store in the driver's own form: a file path for file
 	// and zip, bucket/key for s3.
 	Path string
 	// Endpoint is the server as scheme://host[:port], for drivers that have one.
 	Endpoint string
-	// Options is a JSON object with the driver's options; nil means none.
-	// See [DecodeOptions].
+	// Options is a JSON object with the driver's options; nil means no options. See
+	// [DecodeOptions].
 	Options []byte
-	// Mode is the purpose the store is opened for.
+	// Mode is the purpose for which the store is opened.
 	Mode Mode
 	// Documents lists the last key segments of metadata documents, if the caller knows
-	// what the store holds. Such objects are read first and identify the root of a
-	// dataset. Drivers may use the list as a hint to store these objects, or to interpret
-	// the server's responses for them, differently.
+	// the format of the content. Such objects are read first and identify the root of a
+	// dataset. Drivers may store these objects, or interpret the server's responses for
+	// them, differently.
 	Documents []string
 	// Env holds values that only a caller in the same process can supply.
 	Env Env
@@ -133,10 +136,9 @@ type OpenSpec struct {
 
 // Env is the in-process environment of a Map. It never crosses a process boundary.
 type Env struct {
-	// Inner, if not nil, is a Map that holds the store's bytes as one object named
+	// Inner, if not nil, is a Map that stores the bytes of the store as one object named
 	// InnerKey, such as a zip archive in an S3 bucket. A driver that cannot use it
-	// returns ncerr.ErrUnsupported. The caller keeps Inner open longer than the new Map,
-	// and closes it.
+	// returns ncerr.ErrUnsupported. The caller closes Inner after the new Map.
 	Inner    Map
 	InnerKey string
 }
@@ -199,12 +201,12 @@ type Map interface {
 	List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error]
 
 	// Flush makes all previous writes durable and visible to others, as described by
-	// Capabilities.Durable. After an error, no write since the last Flush can be relied
-	// upon. Flush changes no version.
+	// Capabilities.Durable. If it fails, no write since the last successful Flush can be
+	// relied upon. Flush changes no version.
 	Flush(ctx context.Context) error
 
 	// Close releases the Map without flushing. It discards writes that are neither
-	// flushed nor Durable OnPut. It is called once.
+	// flushed nor Durable OnPut. Callers call it once.
 	Close(ctx context.Context) error
 }
 
@@ -250,8 +252,10 @@ type PutRequest struct {
 	Body Body
 	Opts PutOptions
 	// OnStart, if not nil, may be called once when the Map begins to perform the
-	// request, never at the same time as the sink or another OnStart. Layers measure
-	// requests from then, and without a call from the beginning of PutMany.
+	// OnStart, if not nil, may be called once when the Map begins to perform the
+	// request, never concurrently with the sink or another OnStart. Layers measure the
+	// time of a request from this call, or from the start of PutMany if OnStart is not
+	// called.
 	OnStart func()
 }
 
@@ -278,7 +282,7 @@ func Heap(n int64) ([]byte, error) { return make([]byte, n), nil }
 func Into(dst []byte) Alloc {
 	return func(n int64) ([]byte, error) {
 		if n < 0 || n > int64(len(dst)) {
-			return nil, ncerr.Errorf(ncerr.ErrShortBuffer, "", "", "need %d bytes, have %d", n, len(dst))
+			return nil, ncerr.Errorf(ncerr.ErrShortBuffer, "", "", "the result has %d bytes, but the buffer has %d", n, len(dst))
 		}
 		return dst[:n], nil
 	}
@@ -295,7 +299,7 @@ func Into(dst []byte) Alloc {
 type Range struct{ Offset, Length int64 }
 
 // Resolve returns the absolute start and length of r in an object of the given size. It
-// fails with ncerr.ErrRange.
+// fails with ncerr.ErrRange if r is not inside the object.
 func (r Range) Resolve(size int64) (start, length int64, err error) {
 	switch {
 	case r.Offset < 0:
@@ -344,15 +348,15 @@ type ListOptions struct {
 // Info describes an object.
 type Info struct {
 	Size    int64     // size of the whole object in bytes
-	Version string    // identifies the content it is returned with, and changes with it; empty if the store has no versions
+	Version string    // identifies the content, and changes whenever the content changes; empty if the store has no versions
 	ModTime time.Time // zero if unknown
-	// NoRanges reports whether a range costs as much as the whole object or everything
-	// before the range. This is the case if the object is compressed or its server
-	// ignores ranges. Callers that need many ranges should read the whole object.
+	// NoRanges reports whether reading a range requires reading the whole object, or
+	// everything before the range. This is the case if the object is compressed or its
+	// server ignores ranges. Callers that need many ranges should read the whole object.
 	NoRanges bool
 	// CRC32C is the checksum of the whole object, in base64 as S3 writes it. A Get of a
 	// whole object may return it with an error, for a caller that resumes the read. It
-	// is empty in all other cases, and always empty out of process.
+	// is empty in all other cases, and always empty for drivers in another process.
 	CRC32C string
 }
 
@@ -363,13 +367,13 @@ type Entry struct {
 	Info   Info   // Size is -1 if the listing does not report it
 }
 
-// Durability is the moment at which a Put is safe and visible.
+// Durability describes when a Put becomes durable and visible.
 type Durability uint8
 
 // The durabilities. They are wire values: append only.
 const (
-	OnPut   Durability = iota // a write is safe when Put returns
-	OnFlush                   // a write is safe when Flush returns
+	OnPut   Durability = iota // a write is durable when Put returns
+	OnFlush                   // a write is durable when Flush returns
 )
 
 // Latency is the latency class of a store.
@@ -381,8 +385,8 @@ const (
 	Remote                // tens of milliseconds: an object store
 )
 
-// Capabilities describes what a Map supports. It is read once. Each capability is
-// positive: the zero value declares none.
+// Capabilities describes what a Map supports. It is read once. The zero value declares
+// no capability.
 type Capabilities struct {
 	Ranges          bool       // Get reads a range without reading the rest
 	List            bool       // List works
@@ -393,7 +397,7 @@ type Capabilities struct {
 	RecursiveList   bool       // List honors Recursive
 	OrderedList     bool       // List yields in byte order
 	PrefixExclusive bool       // a Put that would make a key a prefix of another fails
-	Durable         Durability // when writes are safe
+	Durable         Durability // when writes become durable
 	MaxKey          int        // maximum key length in bytes; 0 means unlimited
 	Latency         Latency    // latency class of the store
 	MaxObject       int64      // maximum object size in bytes; 0 means unlimited or unknown
@@ -426,8 +430,8 @@ func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // FileLender is an optional interface of a Map that stores objects unchanged in regular
-// files of the local system. It lets a caller read the file directly. Get returns the
-// same bytes.
+// files of the local system. It lets a caller read the file directly, with the same
+// result as Get.
 type FileLender interface {
 	// LendFile opens the file that holds the content of an object for reading, and
 	// returns the offset at which the content begins. The caller closes the file.

@@ -12,24 +12,24 @@ type GrantKind string
 
 // The kinds of grants, as written before the colon.
 const (
-	// GrantPath is the location of the store, OpenSpec.Path: "path:read" in mode Read and
-	// "path:write", which includes reading, in other modes. If the store does not exist
-	// yet, "path:write" means the directory in which it is created.
+	// GrantPath allows access to the location of the store, OpenSpec.Path: "path:read"
+	// in mode Read and "path:write", which includes reading, in other modes. If the
+	// store does not exist yet, "path:write" is for the directory in which it is created.
 	GrantPath GrantKind = "path"
-	// GrantDir is the directory that contains the store, for reading and writing, in
+	// GrantDir allows reading and writing of the directory that contains the store, in
 	// every mode except Read: "dir:write". Drivers need it if they create a temporary
 	// file next to the store.
 	GrantDir GrantKind = "dir"
-	// GrantRead is a file, or a directory with everything below it, for reading.
+	// GrantRead allows reading of a file, or of a directory with everything below it.
 	GrantRead GrantKind = "read"
-	// GrantWrite is like GrantRead, for reading, writing, creating and removing.
+	// GrantWrite is like GrantRead, and also allows writing, creating and removing.
 	GrantWrite GrantKind = "write"
 	// GrantTCP allows connections to one TCP port of any host.
 	GrantTCP GrantKind = "tcp"
 	// GrantNetwork allows connections to any TCP port. It has no argument.
 	GrantNetwork GrantKind = "network"
-	// GrantEnv is a variable of the host's environment. With a trailing star the grant
-	// includes all variables whose names begin with the given prefix.
+	// GrantEnv allows access to a variable of the host's environment. With a trailing
+	// star it includes all variables whose names begin with the given prefix.
 	GrantEnv GrantKind = "env"
 )
 
@@ -65,7 +65,7 @@ func (g Grant) String() string {
 }
 
 // ParseGrant parses the text form of a grant. It fails with ncerr.ErrInvalid if text is
-// not valid.
+// invalid.
 func ParseGrant(text string) (Grant, error) {
 	kind, arg, _ := strings.Cut(text, ":")
 	g := Grant{Kind: GrantKind(kind), Arg: arg}
@@ -97,9 +97,9 @@ type Granter interface {
 	// Grants returns the grants that the store of spec needs, a subset of those in
 	// Description.Grants. For example, a store with its own endpoint needs no other port.
 	//
-	// Implementations must: depend on spec only and perform no I/O, because the host
-	// calls Grants in its own process before it starts the process of the driver; return
-	// the same grants for the same spec. Stores with the same grants, after variables and
+	// Grants must depend on spec only and perform no I/O, because the host calls it in
+	// its own process before it starts the process of the driver. It must return the
+	// same grants for the same spec. Stores with the same grants, after variables and
 	// paths are resolved, share a process.
 	Grants(spec OpenSpec) []string
 }

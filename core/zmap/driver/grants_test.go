@@ -16,7 +16,7 @@ func TestParseGrant(t *testing.T) {
 	} {
 		g, err := driver.ParseGrant(text)
 		if err != nil || g.String() != text {
-			t.Errorf("%q: got %q, %v", text, g, err)
+			t.Errorf("ParseGrant(%q): got %q, %v", text, g, err)
 		}
 	}
 	for _, text := range []string{

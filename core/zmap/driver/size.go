@@ -12,12 +12,12 @@ import (
 // minRate is the minimum useful transfer rate, in bytes per second.
 const minRate = 32 << 10
 
-// maxSeconds is the maximum result of TransferTime in seconds. Results can be added
-// without overflow.
+// maxSeconds is the maximum result of TransferTime in seconds. It is small enough that
+// callers can add results without overflow.
 const maxSeconds = 1 << 32
 
-// TransferTime returns how long the transfer of n bytes to or from a store may take,
-// beyond the time allowed for a call without content. Use it in callers that cannot
+// TransferTime returns the time allowed for the transfer of n bytes to or from a store,
+// in addition to the time for a call without content. It is for callers that cannot
 // observe the progress of a transfer. A driver must close a stalled connection much
 // earlier.
 func TransferTime(n int64) time.Duration {

@@ -16,11 +16,11 @@ func TestTransferTime(t *testing.T) {
 	for _, n := range []int64{math.MinInt64, -1, 0, 32 << 10, 1 << 40, math.MaxInt64/int64(time.Second)*(32<<10) - 1, math.MaxInt64} {
 		d := driver.TransferTime(n)
 		if d < last || d+24*time.Hour < d {
-			t.Errorf("%d bytes: %v after %v", n, d, last)
+			t.Errorf("TransferTime(%d) is %v, but %v for fewer bytes", n, d, last)
 		}
 		last = d
 	}
 	if d := driver.TransferTime(96 << 10); d != 3*time.Second {
-		t.Errorf("96 KiB: %v", d)
+		t.Errorf("TransferTime of 96 KiB: got %v, want 3s", d)
 	}
 }

@@ -1,4 +1,4 @@
-// Package memmap keeps stores in memory. It is the reference implementation of
+// Package memmap stores objects in memory. It is the reference implementation of
 // core/zmap/driver, with every capability. Tests use it in place of a real store.
 //
 //	z := zmap.New(memmap.New(), nil)
@@ -21,8 +21,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Map is a handle on a store in memory. It is safe for concurrent use. Several
-// handles may share a store; see [Opener].
+// Map is a handle to a store in memory. It is safe for concurrent use. Several handles
+// may share a store; see [Opener].
 type Map struct {
 	s        *store
 	readOnly bool
@@ -34,8 +34,8 @@ var (
 	_ driver.PutManyer = (*Map)(nil)
 )
 
-// version is the version of the last Put into any store. It is shared by all stores, so
-// that a store never repeats a version of the store it replaces.
+// version is the version of the last Put into any store. All stores share it, so that a
+// store never repeats a version of the store it replaces.
 var version atomic.Uint64
 
 // store is the content shared by handles.
@@ -56,10 +56,10 @@ func newStore() *store {
 	return &store{objects: map[string]*object{}, below: map[string]int{}}
 }
 
-// New returns a writable handle on a new, empty store.
+// New returns a writable handle to a new, empty store.
 func New() *Map { return &Map{s: newStore()} }
 
-// Capabilities declares everything except a maximum key or object size.
+// Capabilities returns all capabilities, without a maximum key or object size.
 func (*Map) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true, IfMatch: true,
@@ -190,7 +190,7 @@ func (s *store) put(key string, o *object, opts *driver.PutOptions) (driver.Info
 	return o.info, nil
 }
 
-// checkExclusive fails if a new key is a prefix of another, or another is a prefix of it.
+// checkExclusive fails if a new key is a prefix of an existing key, or the reverse.
 func (s *store) checkExclusive(key string) error {
 	if s.below[key+"/"] > 0 {
 		return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "objects exist below this key")
@@ -203,7 +203,7 @@ func (s *store) checkExclusive(key string) error {
 	return nil
 }
 
-// count updates the counters for a key that appears (by is 1) or disappears (by is -1).
+// count updates the counters for a key that is added (by is 1) or removed (by is -1).
 func (s *store) count(key string, by int) {
 	s.sorted = nil
 	for p := range parents(key) {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// The conformance suite runs on this package in conformance/mapsuite. The tests in this
-// file cover what the suite does not.
+// The suite in conformance/mapsuite also tests this package. The tests in this file
+// cover only what the suite does not.
 
 func TestHandlesShareAStore(t *testing.T) {
 	t.Parallel()
@@ -31,16 +31,16 @@ func TestHandlesShareAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := get(open(driver.Read)); err != nil || got != "x" {
-		t.Errorf("another handle reads %q, %v", got, err)
+		t.Errorf("another handle: got %q, %v, want x", got, err)
 	}
 	if _, err := get(open(driver.Create)); ncerr.KindOf(err) != ncerr.ErrNotFound {
-		t.Errorf("a new store holds the old object: %v", err)
+		t.Errorf("Get from a new store: want ErrNotFound, got %v", err)
 	}
 	if got, err := get(old); err != nil || got != "x" {
-		t.Errorf("the old handle has lost its store: %q, %v", got, err)
+		t.Errorf("Get through the old handle: got %q, %v, want x", got, err)
 	}
 	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "s", Env: driver.Env{Inner: old}}); ncerr.KindOf(err) != ncerr.ErrUnsupported {
-		t.Errorf("an inner map is accepted: %v", err)
+		t.Errorf("Open with an inner map: want ErrUnsupported, got %v", err)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestContentIsCopied(t *testing.T) {
 	for range 2 {
 		data, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 		if err != nil || string(data) != "abc" {
-			t.Fatalf("%q, %v", data, err)
+			t.Fatalf("Get: got %q, %v, want abc", data, err)
 		}
 		data[0] = 'X'
 		err = m.GetMany(t.Context(), []driver.GetRequest{{Key: "k"}}, func(_ int, p []byte, _ driver.Info, _ error) { p[1] = 'Y' })
@@ -84,6 +84,6 @@ func TestListingIsASnapshot(t *testing.T) {
 		}
 	}
 	if n != 9 {
-		t.Errorf("want the 9 objects that existed and remained, got %d", n)
+		t.Errorf("want the 9 objects that were not deleted, got %d", n)
 	}
 }
