@@ -13,18 +13,18 @@ import (
 
 // CacheOptions holds the options of [Cache].
 type CacheOptions struct {
-	// Dir is the cache directory. If it does not exist, it is created with access for its
-	// owner only. Several processes of one user may share it, for any stores. A directory
-	// that is writable by others is an error.
+	// Dir is the cache directory. If it does not exist, it is created with access for
+	// its owner only. Several processes of one user may share it, for any stores. A
+	// directory that is writable by other users is an error.
 	Dir string
-	// Size is the maximum size of the cache in bytes; 0 means 1 GiB. Each process that is
-	// writing may exceed it by a sixteenth.
+	// Size is the maximum size of the cache in bytes; 0 means 1 GiB. Each process that
+	// writes may exceed it by a sixteenth.
 	Size int64
-	// Identity identifies the store and its reader. Within MaxAge, content is never
-	// shared between identities. Only a hash of Identity is stored.
+	// Identity identifies the store and its reader. Content is never shared between
+	// identities. Only a hash of Identity is stored.
 	Identity string
-	// MaxAge is how long content is used without checking that the object is unchanged.
-	// 0, the default, checks every time with a Stat.
+	// MaxAge is the time for which content is used without a check that the object is
+	// unchanged. 0, the default, checks every time with a Stat.
 	MaxAge time.Duration
 	// Stats, if not nil, receives the counters.
 	Stats *CacheStats
@@ -48,21 +48,21 @@ type cache struct {
 
 	mu    sync.Mutex
 	dirty map[string]time.Time // time of the last change of each key through this Map; older entries are not trusted
-	swept time.Time            // time when dirty was last cleaned
+	swept time.Time            // time of the last cleanup of dirty
 }
 
-// Cache returns a Map that keeps content read from m on the local disk. Content younger
+// Cache returns a Map that caches content read from m on the local disk. Content younger
 // than MaxAge is returned without a request. Older content is used only if a Stat shows
-// that the object still has the same version, so that a read costs a round trip but no
-// transfer. Content of objects without versions is not kept.
+// that the object still has the same version, so that a read needs one request but no
+// transfer. Content of objects without versions is not cached.
 //
-// Entries are written to a temporary file and renamed, and each carries a checksum. A
-// damaged entry is read from the store again. If the disk is full or fails, reads go to
-// the store. The returned Map has no GetMany.
+// Entries are written to a temporary file and renamed, and each contains a checksum. A
+// damaged entry is read from the store again. If the disk is full or fails, content is
+// read from the store. The returned Map has no GetMany.
 //
 // Cache fails with ncerr.ErrIO if the directory cannot be created, and with
-// ncerr.ErrPermission if it belongs to another user. The methods of the Map return the
-// errors from m.
+// ncerr.ErrPermission if it belongs to another user or is writable by others. The
+// methods of the Map return the errors from m.
 func Cache(m driver.Map, o CacheOptions) (driver.Map, error) {
 	if o.Size <= 0 {
 		o.Size = 1 << 30
@@ -106,8 +106,8 @@ func (c *cache) Get(ctx context.Context, key string, opts *driver.GetOptions, al
 	return data, info, nil
 }
 
-// fromDisk reads an entry from the cache if its content is still valid. It fails if alloc
-// fails, or if the Stat of the object fails.
+// fromDisk reads an entry from the cache if its content is still valid, and reports
+// whether it did. It fails if alloc or the Stat of the object fails.
 func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOptions, e *entry, mem *partialRead) (data []byte, info driver.Info, ok bool, err error) {
 	if opts.Limit > 0 && e.length > opts.Limit {
 		return nil, driver.Info{}, false, nil // the store reports the error
@@ -166,7 +166,7 @@ func (c *cache) changed(key string) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.dirty[key] = now
-	if now.Sub(c.swept) > c.o.MaxAge { // entries older than MaxAge are no longer trusted
+	if now.Sub(c.swept) > c.o.MaxAge { // writes older than MaxAge no longer matter
 		maps.DeleteFunc(c.dirty, func(_ string, at time.Time) bool { return now.Sub(at) > c.o.MaxAge })
 		c.swept = now
 	}

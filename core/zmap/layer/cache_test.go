@@ -173,7 +173,7 @@ func TestCacheOfProcesses(t *testing.T) {
 		t.Errorf("the cache has %d bytes, want at most %d", size, 64<<10)
 	}
 	if !strings.Contains(outs[0].String(), "hits ") || strings.Contains(outs[0].String(), "hits 0 ") {
-		t.Errorf("no object came from the cache: %s", outs[0])
+		t.Errorf("no object was read from the cache: %s", outs[0])
 	}
 }
 
@@ -188,10 +188,10 @@ func TestCacheOnAFullDisk(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if limited && !strings.Contains(out.String(), "hits 0 misses 60 unkept 60") {
-		t.Errorf("got %s", out)
+		t.Errorf("want 60 misses and no stored entries, got %s", out)
 	}
 	if limited && dirSize(t, dir) > 0 {
-		t.Errorf("%d bytes are left", dirSize(t, dir))
+		t.Errorf("the cache directory has %d bytes, want 0", dirSize(t, dir))
 	}
 }
 
@@ -274,23 +274,23 @@ func TestCacheIsNeverStale(t *testing.T) {
 	v1 := putOne(t, base, "one").Version
 	getOne(t, c, driver.GetOptions{})
 	if got := getOne(t, c, driver.GetOptions{}); got != "one" || n.Get.Load() != 1 || n.Stat.Load() != 1 || stats.Hits.Load() != 1 {
-		t.Errorf("%q, %d gets, %d stats", got, n.Get.Load(), n.Stat.Load())
+		t.Errorf("second read: got %q, %d gets, %d stats, want one of each", got, n.Get.Load(), n.Stat.Load())
 	}
 	if got := getOne(t, c, driver.GetOptions{IfMatch: v1}); got != "one" || n.Get.Load() != 1 {
-		t.Errorf("known version: %q, %d calls", got, n.Calls())
+		t.Errorf("read of a known version: got %q, %d calls", got, n.Calls())
 	}
 	putOne(t, base, "two") // another client replaces the object
 	if got := getOne(t, c, driver.GetOptions{}); got != "two" {
-		t.Errorf("stale: %q", got)
+		t.Errorf("after a replacement: got %q, want two", got)
 	}
 	if got := getOne(t, c, driver.GetOptions{Range: &driver.Range{Offset: 1, Length: 2}}); got != "wo" {
-		t.Errorf("range: %q", got)
+		t.Errorf("range: got %q, want wo", got)
 	}
 	if err := base.Delete(t.Context(), "k", &driver.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := c.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrNotFound {
-		t.Errorf("deleted object: %v", err)
+		t.Errorf("deleted object: want ErrNotFound, got %v", err)
 	}
 }
 
@@ -302,10 +302,10 @@ func TestCacheMaxAge(t *testing.T) {
 	putOne(t, c, "one")
 	getOne(t, c, driver.GetOptions{})
 	if got := getOne(t, c, driver.GetOptions{}); got != "one" || n.Stat.Load() != 0 || stats.Unverified.Load() != 1 {
-		t.Errorf("%q, %d stats, %d trusted", got, n.Stat.Load(), stats.Unverified.Load())
+		t.Errorf("got %q, %d stats, %d reads without a Stat, want one, 0 and 1", got, n.Stat.Load(), stats.Unverified.Load())
 	}
 	putOne(t, c, "two")
 	if got := getOne(t, c, driver.GetOptions{}); got != "two" {
-		t.Errorf("stale after a write of our own: %q", got)
+		t.Errorf("after a Put through the same Map: got %q, want two", got)
 	}
 }

@@ -33,12 +33,12 @@ func TestCacheDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := getOne(t, c, driver.GetOptions{}); got != "some content" {
-				t.Fatalf("byte %d damaged: %q", i, got)
+				t.Fatalf("damage at byte %d: got %q, want the content of the object", i, got)
 			}
 		}
 	}
 	if stats.Hits.Load() > 0 || stats.Damaged.Load() == 0 {
-		t.Errorf("%d hits, %d damaged", stats.Hits.Load(), stats.Damaged.Load())
+		t.Errorf("got %d hits and %d damaged entries, want no hits", stats.Hits.Load(), stats.Damaged.Load())
 	}
 }
 
@@ -52,7 +52,7 @@ func onlyFile(t *testing.T, dir string) string {
 	t.Helper()
 	names := allFiles(t, dir)
 	if len(names) != 1 {
-		t.Fatalf("files: %q", names)
+		t.Fatalf("want one file, got %q", names)
 	}
 	return names[0]
 }
@@ -71,13 +71,13 @@ func TestCacheEntryBelongsToOneName(t *testing.T) {
 	}
 	names := allFiles(t, dir)
 	if len(names) != len(parts) {
-		t.Fatalf("%d files", len(names))
+		t.Fatalf("got %d files, want one per range", len(names))
 	}
 	first, err := os.ReadFile(names[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names[1:] { // each file gets the content of another
+	for _, name := range names[1:] { // write the content of each file to another one
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestCacheEntryBelongsToOneName(t *testing.T) {
 		}
 	}
 	if stats.Damaged.Load() != int64(len(parts)) {
-		t.Errorf("%d damaged", stats.Damaged.Load())
+		t.Errorf("got %d damaged entries, want one per range", stats.Damaged.Load())
 	}
 }
 
@@ -109,7 +109,7 @@ func TestDeletedCache(t *testing.T) {
 	for i := range int64(3) {
 		getOne(t, c, driver.GetOptions{})
 		if got := getOne(t, c, driver.GetOptions{}); got != "content" || stats.Hits.Load() != i+1 || stats.WriteErrors.Load() > 0 {
-			t.Errorf("%q, %d hits", got, stats.Hits.Load())
+			t.Errorf("got %q after %d hits", got, stats.Hits.Load())
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
@@ -131,14 +131,14 @@ func allFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// writes is a Map that accepts all writes and stores nothing.
+// writes is a Map that accepts every Put and stores nothing.
 type writes struct{ driver.Base }
 
 func (writes) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
 	return driver.Info{}, nil
 }
 
-// TestCacheForgetsWrites checks that old writes take no memory.
+// TestCacheForgetsWrites checks that the cache does not use memory for old writes.
 func TestCacheForgetsWrites(t *testing.T) { //nolint:paralleltest // the test measures memory and must run alone
 	c, err := layer.Cache(writes{}, layer.CacheOptions{Dir: t.TempDir(), MaxAge: time.Microsecond})
 	if err != nil {
@@ -151,7 +151,7 @@ func TestCacheForgetsWrites(t *testing.T) { //nolint:paralleltest // the test me
 		}
 	}
 	if grown := int64(heap()) - int64(before); grown > 4<<20 {
-		t.Errorf("%d bytes are held", grown)
+		t.Errorf("the cache holds %d bytes for old writes", grown)
 	}
 	runtime.KeepAlive(c)
 }

@@ -18,20 +18,20 @@ type deadline struct {
 
 // Deadline returns a Map that abandons each Get, Stat, Put, Delete and Flush that takes
 // longer than d, and each listing that takes longer than d for one entry. No call hangs
-// if the driver never responds. The content of a call extends the time by its transfer
-// time (see driver.TransferTime). The time of a Put is extended from the beginning. When
-// a Get calls alloc, d starts again and is extended. The error is a Retryable
-// ncerr.ErrIO, or ncerr.ErrAmbiguous for a conditional Put, whose outcome is unknown. The
-// driver must observe its context, unless it runs in its own process.
+// if the driver never responds. The time for a call with content is extended by the
+// transfer time of the content (see driver.TransferTime): for a Put from the start, and
+// for a Get from the call to alloc, when d also starts again. The error is a Retryable
+// ncerr.ErrIO, or ncerr.ErrAmbiguous for a conditional Put, whose outcome is unknown.
+// The driver must observe its context, unless it runs in its own process.
 func Deadline(m driver.Map, d time.Duration) driver.Map {
 	l := &deadline{Map: m, d: d}
 	return with(l, m, func(many driver.GetManyer) getMany { return many.GetMany })
 }
 
-// errLate is the cause of a context that a deadline ended.
+// errLate is the cause of a context that was canceled at a deadline.
 var errLate = errors.New("no response in time")
 
-// timed measures the time of one call.
+// timed is the state of one call.
 type timed struct {
 	ctx   context.Context //nolint:containedctx // the context has the lifetime of the call
 	outer context.Context //nolint:containedctx // the caller's context has the lifetime of the call
@@ -107,7 +107,7 @@ func (l *deadline) List(ctx context.Context, prefix string, opts *driver.ListOpt
 		for e, err := range l.Map.List(in, prefix, opts) {
 			timer.Stop()
 			if err != nil && errors.Is(context.Cause(in), errLate) && ctx.Err() == nil {
-				late := ncerr.Errorf(ncerr.ErrIO, "", "", "no entry of the listing after %v", l.d)
+				late := ncerr.Errorf(ncerr.ErrIO, "", "", "the listing returned no entry within %v", l.d)
 				late.Retryable = true
 				e, err = driver.Entry{}, late
 			}

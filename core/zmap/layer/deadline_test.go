@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// slowLink takes the time head to respond, and body to transfer content.
+// slowLink responds after the time head, and transfers content in the time body.
 type slowLink struct {
 	driver.Map
 	head, body time.Duration
@@ -41,8 +41,8 @@ func (s slowLink) Get(ctx context.Context, _ string, _ *driver.GetOptions, alloc
 	return mem, driver.Info{Size: 16 << 20}, wait(ctx, s.body)
 }
 
-// TestDeadlineOfContent checks that a slow transfer is not abandoned after the time of a
-// call without content, and that a call that never ends is abandoned.
+// TestDeadlineOfContent checks that a slow transfer is not abandoned after the time for
+// a call without content, and that a call that never ends is abandoned.
 func TestDeadlineOfContent(t *testing.T) {
 	t.Parallel()
 	const d, ever = 10 * time.Second, 1000 * time.Hour
@@ -76,7 +76,7 @@ func TestDeadlineOfContent(t *testing.T) {
 					t.Errorf("want %v, got %v", tc.want, err)
 				}
 				if took := time.Since(start); tc.within > 0 && took > tc.within {
-					t.Errorf("abandoned after %v", took)
+					t.Errorf("the call was abandoned after %v, later than expected", took)
 				}
 			})
 		})
@@ -92,7 +92,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 		defer cancel()
 		m := layer.Deadline(slowLink{head: time.Hour}, time.Minute)
 		if _, err := m.Put(ctx, "k", driver.Bytes("x"), &driver.PutOptions{}); err != context.DeadlineExceeded { //nolint:errorlint // the contract is to return the identical error
-			t.Errorf("got %v", err)
+			t.Errorf("want context.DeadlineExceeded, got %v", err)
 		}
 	})
 }

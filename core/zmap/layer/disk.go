@@ -33,8 +33,8 @@ import (
 //
 // Files are never modified: they are written under a temporary name and renamed. The
 // modification time of a file is the time of its last use, and the least recently used
-// files are removed first. No locks are needed: a process can keep reading a file that
-// another process deletes.
+// files are removed first. No locks are needed, because a process can still read an open
+// file that another process deletes.
 type disk struct {
 	dir     string
 	size    int64
@@ -49,7 +49,7 @@ const (
 	maxVersion  = 1 << 12
 	sweepPart   = 16 // a sweep runs after each sixteenth of the size is written
 	tempPrefix  = "tmp-"
-	tempAge     = time.Hour // age after which a temporary file is assumed to be left over from a dead process
+	tempAge     = time.Hour // age after which a temporary file is assumed to belong to a dead process
 	touchPeriod = time.Minute
 )
 
@@ -133,7 +133,7 @@ func (e *entry) readHead(name string) bool {
 }
 
 // read reads the content into dst, which has the length of the content. It reports
-// whether the checksum is correct.
+// whether it succeeded and the checksum is correct.
 func (e *entry) read(dst []byte) bool {
 	if _, err := io.ReadFull(e.f, dst); err != nil {
 		return false
@@ -148,7 +148,7 @@ func checksum(parts ...[]byte) (sum uint32) {
 	return sum
 }
 
-// keep writes an entry for content whose read began at the given time.
+// keep writes an entry. began is the time at which the read of the content began.
 func (d *disk) keep(name string, began time.Time, info driver.Info, data []byte) error {
 	if len(info.Version) > maxVersion {
 		return errors.New("the version is too long")
@@ -209,8 +209,8 @@ type kept struct {
 	used time.Time
 }
 
-// sweep measures the size of the cache. If more than nine tenths of the size are used, it
-// removes the least recently used files until eight tenths are left.
+// sweep measures the size of the cache. If the cache uses more than nine tenths of its
+// maximum size, sweep removes the least recently used files until it uses eight tenths.
 func (d *disk) sweep() {
 	if !d.sweeper.TryLock() {
 		return

@@ -17,8 +17,8 @@ type FaultMode uint8
 const (
 	// Refuse fails without performing the call.
 	Refuse FaultMode = iota
-	// Lose performs the call and then fails, like a lost response. For a write the error
-	// is ncerr.ErrAmbiguous.
+	// Lose performs the call and then fails, as if the response was lost. For a write
+	// the error is ncerr.ErrAmbiguous.
 	Lose
 	// Tear performs half of the call and then fails. A Get delivers the first half of its
 	// bytes, a Put stores the first half of its body, and a listing stops after its first
@@ -40,7 +40,7 @@ type FaultOptions struct {
 	Mode FaultMode
 	// Err is the error to return; nil means an ncerr.ErrIO.
 	Err error
-	// Delay is the wait before every call. It ends early if the context ends.
+	// Delay is the wait before every call. It ends early if the context is done.
 	Delay time.Duration
 }
 
@@ -51,8 +51,9 @@ type fault struct {
 }
 
 // Fault returns a Map in which selected calls fail, for tests of the code above it. All
-// calls except Capabilities and Close count. A GetMany counts as one call, and every
-// fault in it acts like Refuse. The returned function returns the number of calls so far.
+// calls except Capabilities and Close are counted. A GetMany is one call, and every
+// fault in it acts like Refuse. The returned function returns the number of calls so
+// far.
 func Fault(m driver.Map, o FaultOptions) (driver.Map, func() int64) {
 	f := &fault{Map: m, o: o}
 	return with(f, m, func(many driver.GetManyer) getMany {

@@ -18,12 +18,13 @@ type gate struct {
 	minLatency time.Duration
 	seen       int       // samples since minLatency was set
 	decreased  time.Time // time of the last decrease
-	congested  bool      // the limit has been too high once; from then on it grows slowly
+	congested  bool      // the limit has been too high once; since then it grows slowly
 }
 
 func newGate(o AdaptOptions) *gate { return &gate{o: o, limit: float64(o.Start)} }
 
-// enter waits until the call may start, or returns the context's error.
+// enter waits until the call may start. It returns the context's error if the context is
+// done first.
 func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	if float64(g.inFlight) < g.limit && g.queue.Len() == 0 {
@@ -42,7 +43,7 @@ func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-turn: // the call was admitted after its context ended, so the next call is admitted
+	case <-turn: // the call was admitted after its context was done, so admit the next call
 		g.inFlight--
 		g.admit()
 	default:
@@ -60,7 +61,7 @@ func (g *gate) admit() {
 	}
 }
 
-// sample holds what a call has measured about the store.
+// sample is the result of one call for the measurement of the store.
 type sample struct {
 	latency   time.Duration // time until the response began; 0 if unknown
 	throttled bool          // the store reported overload
@@ -76,8 +77,8 @@ func (g *gate) leave(s sample) {
 }
 
 // adjust adapts the limit to a sample. It reduces the limit by a third on overload, at
-// most once for all calls in flight at that time. It raises the limit while as many calls
-// as allowed are in flight and responses are almost as fast as the fastest.
+// most once for all calls in flight at that time. It raises the limit if as many calls
+// as allowed are in flight and the response was almost as fast as the fastest one.
 func (g *gate) adjust(s sample) {
 	switch {
 	case g.o.Min == g.o.Max:
@@ -100,7 +101,7 @@ func (g *gate) grow(latency time.Duration) {
 		g.minLatency, g.seen = latency, 0
 	}
 	if float64(g.inFlight) < g.limit-1 {
-		return // the limit delays no call
+		return // the limit does not delay calls
 	}
 	if latency > 2*g.minLatency+10*time.Millisecond {
 		g.congested = true

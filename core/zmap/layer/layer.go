@@ -1,5 +1,5 @@
 // Package layer provides decorators for storage drivers. Each wraps a driver.Map in
-// another driver.Map with one additional behavior. All keep the contract of
+// another driver.Map with one additional behavior. All satisfy the contract of
 // core/zmap/driver, so they can be stacked in any order below the portable Map of
 // core/zmap:
 //
@@ -7,14 +7,14 @@
 //	m = layer.Retry(m, nil)
 //	z := zmap.New(layer.Log(m, logger), nil)
 //
-// No other package retries calls. Unless documented otherwise, a layer implements
-// driver.GetManyer if and only if the Map below it does, and declares the same
-// capabilities. Close closes the Map below.
+// Other packages do not retry failed calls. Unless documented otherwise, a layer
+// implements driver.GetManyer if and only if the Map below it does, and declares the
+// same capabilities. Close closes the Map below.
 //
 // Log, Count and Measure implement driver.PutManyer if the Map below does, and report
 // each of its writes as a put. The other layers do not implement it. The portable Map
-// then makes the puts one by one, so that each is retried, limited, timed, refused or
-// failed like any other.
+// then calls Put for each request, so that each is retried, limited, timed, refused or
+// failed separately.
 package layer
 
 import (
@@ -59,7 +59,7 @@ func (m bothMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink dri
 	return m.putMany(ctx, reqs, sink)
 }
 
-// withPuts adds PutMany to the layer l if the Map below it has it.
+// withPuts adds PutMany to the layer l if the Map below has it.
 func withPuts(l, below driver.Map, make func(driver.PutManyer) putMany) driver.Map {
 	puts, ok := below.(driver.PutManyer)
 	if !ok {
@@ -71,7 +71,7 @@ func withPuts(l, below driver.Map, make func(driver.PutManyer) putMany) driver.M
 	return putsMap{Map: l, putMany: make(puts)}
 }
 
-// with adds GetMany to the layer l if the Map below it has it.
+// with adds GetMany to the layer l if the Map below has it.
 func with(l, below driver.Map, make func(driver.GetManyer) getMany) driver.Map {
 	if many, ok := below.(driver.GetManyer); ok {
 		return manyMap{Map: l, getMany: make(many)}

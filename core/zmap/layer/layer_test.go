@@ -78,16 +78,16 @@ func TestGetManyIsForwarded(t *testing.T) {
 		"fault": func(m driver.Map) driver.Map { m, _ = layer.Fault(m, layer.FaultOptions{}); return m },
 	} {
 		if _, ok := wrap(memmap.New()).(driver.GetManyer); !ok {
-			t.Errorf("%s lacks GetMany", name)
+			t.Errorf("%s does not have GetMany", name)
 		}
 		if _, ok := wrap(noMany{memmap.New()}).(driver.GetManyer); ok {
-			t.Errorf("%s has GetMany, the Map below does not", name)
+			t.Errorf("%s has GetMany, but the Map below does not", name)
 		}
 	}
 }
 
 // TestPutManyIsForwarded checks that layers that only observe forward PutMany, and that
-// layers that act on single puts lack it.
+// layers that act on single puts do not have it.
 func TestPutManyIsForwarded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -106,7 +106,7 @@ func TestPutManyIsForwarded(t *testing.T) {
 			t.Errorf("%s: want PutMany %t, got %t", name, tc.hands, ok)
 		}
 		if _, ok := tc.wrap(noMany{memmap.New()}).(driver.PutManyer); ok {
-			t.Errorf("%s has PutMany, the Map below does not", name)
+			t.Errorf("%s has PutMany, but the Map below does not", name)
 		}
 	}
 }
@@ -139,10 +139,10 @@ func TestPutManyThroughLayers(t *testing.T) {
 		t.Errorf("counted: want %q, got %q", want, got)
 	}
 	if got := []int64{n.Put.Load(), n.PutMany.Load(), n.Failed.Load(), n.BytesWritten.Load(), n.Calls()}; !slices.Equal(got, []int64{4, 1, 1, 9, 4}) {
-		t.Errorf("counted %v", got)
+		t.Errorf("got counters %v", got)
 	}
 	if k := stats.Kinds(); len(k) != 1 || k[0].Kind != "put" || k[0].Requests != 4 || k[0].Failed != 1 || k[0].Bytes != 9 {
-		t.Errorf("measured %+v", k)
+		t.Errorf("Kinds: got %+v", k)
 	}
 	for _, want := range []string{"op=put key=k0 bytes=3 took=", "op=put key=k2 took=", `op="put many" items=4`} {
 		if !strings.Contains(out.String(), want) {
@@ -159,7 +159,7 @@ func TestPutManyThroughLayers(t *testing.T) {
 		got := put(m)
 		failed := slices.DeleteFunc(slices.Clone(got), func(s string) bool { return s == "stored" || s == "ErrConflict" })
 		if calls() != 4 || !slices.Equal(failed, []string{"ErrIO"}) {
-			t.Errorf("fault at put %d of %d: got %q", at+1, calls(), got)
+			t.Errorf("fault at put %d of %d: got %q, want one ErrIO", at+1, calls(), got)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func TestRetryWaits(t *testing.T) {
 		f, m, waits := rig(t, tc.opts, tc.errs...)
 		data, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 		if (err == nil) != tc.ok || tc.ok && string(data) != "abc" {
-			t.Errorf("%s: %q, %v", name, data, err)
+			t.Errorf("%s: Get returned %q, %v", name, data, err)
 		}
 		if !tc.ok && err != tc.errs[f.calls-1] { //nolint:errorlint // the contract is to return the identical error
 			t.Errorf("%s: want the last error, got %v", name, err)
@@ -330,7 +330,7 @@ func TestRetryReusesMemory(t *testing.T) {
 	_, m, _ := rig(t, layer.RetryOptions{}, busy(0), busy(0))
 	z := zmap.New(m, nil) // zmap reports a driver that calls alloc twice
 	if data, _, err := z.Get(t.Context(), "k", nil, nil); err != nil || string(data) != "abc" {
-		t.Errorf("got %q, %v", data, err)
+		t.Errorf("Get: got %q, %v, want abc", data, err)
 	}
 	f, m, _ := rig(t, layer.RetryOptions{}, busy(0))
 	if _, err := f.Map.Put(t.Context(), "k", driver.Bytes("longer"), &driver.PutOptions{}); err != nil {
@@ -338,7 +338,7 @@ func TestRetryReusesMemory(t *testing.T) {
 	}
 	_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("another length in the retry: %v", err)
+		t.Errorf("object of another length in the retry: want ErrConflict, got %v", err)
 	}
 }
 
@@ -405,7 +405,7 @@ func TestRetryGetMany(t *testing.T) {
 		reqs := []driver.GetRequest{{Key: "k", Alloc: driver.Heap}, {Key: "k"}, {Key: "k", Alloc: driver.Heap}, {Key: "k"}}
 		err := z.GetMany(t.Context(), reqs, func(i int, data []byte, _ driver.Info, err error) {
 			if got[i] != "" {
-				t.Errorf("%s: request %d answered twice", name, i)
+				t.Errorf("%s: request %d has two results", name, i)
 			}
 			if got[i] = string(data); err != nil {
 				got[i] = ncerr.KindOf(err).Name()
@@ -506,10 +506,10 @@ func TestReadOnly(t *testing.T) {
 	m := layer.ReadOnly(base)
 	_, err := m.Put(t.Context(), "k", driver.Bytes("y"), &driver.PutOptions{})
 	if ncerr.KindOf(err) != ncerr.ErrReadOnly || ncerr.KindOf(m.Delete(t.Context(), "k", &driver.DeleteOptions{})) != ncerr.ErrReadOnly {
-		t.Errorf("a write succeeded: %v", err)
+		t.Errorf("want ErrReadOnly from Put and Delete, got %v from Put", err)
 	}
 	if data, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); err != nil || string(data) != "x" || m.Flush(t.Context()) != nil {
-		t.Errorf("got %q, %v", data, err)
+		t.Errorf("Get: got %q, %v, want x", data, err)
 	}
 }
 
@@ -537,7 +537,7 @@ func TestFault(t *testing.T) {
 			}
 			m, calls := layer.Fault(base, tc.opts)
 			if _, err := m.Stat(t.Context(), "k"); err != nil {
-				t.Errorf("%s: first call: %v", name, err)
+				t.Errorf("%s: the first call failed: %v", name, err)
 			}
 			var err error
 			var data []byte
@@ -547,7 +547,7 @@ func TestFault(t *testing.T) {
 			} else {
 				data, _, err = m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 				if want = tc.get; string(data) != tc.half {
-					t.Errorf("%s: get delivers %q", name, data)
+					t.Errorf("%s: Get returned %q", name, data)
 				}
 			}
 			if ncerr.KindOf(err) != want || tc.opts.Err != nil && !errors.Is(err, mine) {
@@ -555,7 +555,7 @@ func TestFault(t *testing.T) {
 			}
 			left, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 			if err != nil || call == "put" && string(left) != tc.left || calls() != 3 {
-				t.Errorf("%s, %s: left %q after %d calls, %v", name, call, left, calls(), err)
+				t.Errorf("%s, %s: the content is %q after %d calls, %v", name, call, left, calls(), err)
 			}
 		}
 	}
@@ -566,13 +566,13 @@ func TestPermanentFault(t *testing.T) {
 	m, _ := layer.Fault(memmap.New(), layer.FaultOptions{At: 1, For: -1, Delay: time.Microsecond})
 	for range 3 {
 		if err := m.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrIO {
-			t.Errorf("flush: %v", err)
+			t.Errorf("Flush: want ErrIO, got %v", err)
 		}
 	}
 	m, _ = layer.Fault(memmap.New(), layer.FaultOptions{Delay: time.Hour})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := m.Stat(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the delay does not end with the context: %v", err)
+		t.Errorf("Stat with an expired context: want DeadlineExceeded, got %v", err)
 	}
 }

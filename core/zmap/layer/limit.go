@@ -38,8 +38,8 @@ type limit struct {
 }
 
 // Limit returns a Map that allows at most n concurrent calls; n is at least 1. Other
-// calls wait in order of arrival, or until their context ends. A GetMany counts as one
-// call, so its sink must not call the Map. A listing counts only while it waits for its
+// calls wait in order of arrival, or until their context is done. A GetMany is one call,
+// so its sink must not call the Map. A listing is counted only while it waits for its
 // next entry.
 func Limit(m driver.Map, n int) driver.Map {
 	n = max(n, 1)
@@ -48,7 +48,8 @@ func Limit(m driver.Map, n int) driver.Map {
 
 // Adapt is like [Limit], with a number of concurrent calls between Min and Max that
 // adapts to the store. The number grows as long as more concurrency does not delay
-// responses. It shrinks by a third if the store reports overload with a Retryable error.
+// responses. It decreases by a third if the store reports overload with a Retryable
+// error.
 func Adapt(m driver.Map, o AdaptOptions) driver.Map {
 	l := &limit{Map: m, gate: newGate(o.withDefaults())}
 	return with(l, m, func(many driver.GetManyer) getMany {

@@ -2,8 +2,8 @@
 
 package layer_test
 
-// limitFiles does nothing on other systems, which cannot simulate a full disk. The
-// content is still checked.
+// limitFiles cannot simulate a full disk on this system, so limited is false and the
+// test checks only the content.
 const (
 	limitVar = "NCZARR_TEST_LIMIT"
 	limited  = false

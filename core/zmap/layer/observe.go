@@ -18,7 +18,7 @@ type call struct {
 	bytes int64 // bytes delivered or stored
 	items int   // requests of a GetMany or PutMany, entries of a listing
 	took  time.Duration
-	first time.Duration // time until the response of a Get began; 0 if it did not
+	first time.Duration // time until the response of a Get began; 0 if none began
 	err   error
 }
 
@@ -66,11 +66,11 @@ func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map 
 	})
 }
 
-// opPutMany is the operation of the report on a whole PutMany, which follows the reports
-// on its puts.
+// opPutMany is the operation of the report about a whole PutMany, which follows the
+// reports about its puts.
 const opPutMany = "put many"
 
-// putCall returns the report on a put that began at start.
+// putCall returns the report about a put that began at start.
 func putCall(key string, body driver.Body, start time.Time, err error) call {
 	c := call{op: "put", key: key, took: time.Since(start), err: err}
 	if err == nil {
@@ -143,8 +143,9 @@ func (o *observed) Close(ctx context.Context) error {
 }
 
 // Log returns a Map that logs one record at level Debug for each call when it ends. The
-// attributes are op, key, bytes, items, took and error, as far as they apply. A listing
-// is logged when it ends, and took includes the time its consumer spends on entries.
+// attributes are op, key, bytes, items, took and error, without those that do not apply.
+// A listing is logged when it ends, and took includes the time that its consumer spends
+// on entries.
 func Log(m driver.Map, logger *slog.Logger) driver.Map {
 	return observe(m, func(ctx context.Context, c call) {
 		if !logger.Enabled(ctx, slog.LevelDebug) {

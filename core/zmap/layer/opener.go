@@ -13,8 +13,8 @@ type retryOpener struct {
 }
 
 // RetryOpener returns an Opener that retries Open and Remove after a Retryable error, as
-// [Retry] does for the calls to a Map. Both are safe to repeat. If the first Remove
-// deleted the store but its response was lost, the retry returns ncerr.ErrNoDataset.
+// [Retry] does for calls to a Map. Both are safe to repeat. If the first Remove deleted
+// the store but its response was lost, the retry returns ncerr.ErrNoDataset.
 func RetryOpener(o driver.Opener, opts *RetryOptions) driver.Opener {
 	r := &retryOpener{Opener: o}
 	if opts != nil {

@@ -2,6 +2,6 @@
 
 package layer
 
-// checkPrivate does nothing, because a directory's mode does not describe its access rights
-// here.
+// checkPrivate does nothing, because the mode of a directory does not describe its
+// access rights on this system.
 func checkPrivate(string) error { return nil }

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// checkPrivate fails unless only the current user can create files in dir. A checksum detects
-// damage, but not forged content.
+// checkPrivate fails if other users can create files in dir, because a checksum does not
+// detect forged content.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

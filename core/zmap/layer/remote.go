@@ -10,7 +10,7 @@ import (
 type RemoteOptions struct {
 	// Retry configures the retries of failed calls.
 	Retry RetryOptions
-	// InFlight is the maximum number of concurrent calls. The number starts at half of it
+	// InFlight is the maximum number of concurrent calls. The limit starts at half of it
 	// and then adapts to the store. 0 means 64.
 	InFlight int
 	// CallTimeout is the maximum time of one attempt, excluding the time allowed for
@@ -24,7 +24,7 @@ type RemoteOptions struct {
 // Remote configures access to a high-latency store. From the inside out it adds a
 // deadline per attempt, an adaptive limit on concurrent calls, retries and the disk
 // cache. It removes the GetMany of m, so that each read is counted, limited and retried
-// on its own. The portable Map makes the reads concurrently.
+// separately. The portable Map makes the reads concurrently.
 func Remote(m driver.Map, o RemoteOptions) (driver.Map, error) {
 	m = Deadline(withoutMany{m}, orDefault(o.CallTimeout, 5*time.Minute))
 	n := o.InFlight

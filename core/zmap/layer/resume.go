@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// minProgress is the number of bytes that an attempt must deliver so that it does not
-// count against RetryOptions.Attempts.
+// minProgress is the minimum number of bytes that an attempt must deliver to be excluded
+// from RetryOptions.Attempts.
 const minProgress = 64 << 10
 
 // partialRead is the memory of an object that is read in several attempts.
@@ -39,8 +39,8 @@ func (l *partialRead) take(n int64) ([]byte, error) {
 	return p, err
 }
 
-// rest returns the options of the Get that reads the remaining bytes. ok is false if the
-// read cannot be resumed.
+// rest returns the options of a Get of the remaining bytes. ok is false if the read
+// cannot be resumed.
 func (l *partialRead) rest(opts *driver.GetOptions) (driver.GetOptions, bool) {
 	if l.n == 0 || l.n >= len(l.mem) || l.info.Version == "" {
 		return driver.GetOptions{}, false
@@ -51,7 +51,7 @@ func (l *partialRead) rest(opts *driver.GetOptions) (driver.GetOptions, bool) {
 	}, true
 }
 
-// keep records which bytes a failed attempt from the beginning has delivered.
+// keep records the bytes that a failed read from the beginning has delivered.
 func (l *partialRead) keep(opts *driver.GetOptions, data []byte, info driver.Info) {
 	l.n, l.start, l.info = 0, 0, info
 	if len(data) == 0 || len(data) > len(l.mem) || &data[0] != &l.mem[0] {
@@ -90,8 +90,8 @@ func (r *retry) get(ctx context.Context, p callState, key string, opts *driver.G
 	}
 }
 
-// try reads an object from its beginning, or resumes the previous attempt. It returns the
-// result of this attempt.
+// try reads an object from its beginning, or resumes the previous attempt. It returns
+// the result of the attempt.
 func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
 	rest, ok := l.rest(opts)
 	if !ok || !r.resumes {
@@ -116,7 +116,7 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 	return data, info, err
 }
 
-// whole returns an object that was read in several parts, if it matches the checksum
+// whole returns an object that was read in several parts if it matches the checksum
 // received with the first part. Otherwise the next attempt starts again.
 func (l *partialRead) whole(opts *driver.GetOptions, info driver.Info) ([]byte, driver.Info, error) {
 	if l.info.CRC32C == "" || opts.Range != nil {
@@ -132,7 +132,7 @@ func (l *partialRead) whole(opts *driver.GetOptions, info driver.Info) ([]byte, 
 	return nil, info, e
 }
 
-// restart reads an object again from the beginning because the object has changed since
+// restart reads an object again from the beginning, because the object has changed since
 // its first bytes were read.
 func (r *retry) restart(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
 	l.n = 0
@@ -143,7 +143,8 @@ func (r *retry) restart(ctx context.Context, key string, opts *driver.GetOptions
 	return data, info, err
 }
 
-// getMany withholds retryable failures from sink, and retries those requests one by one.
+// getMany passes results to sink, except retryable failures. It retries those requests
+// one by one.
 func (r *retry) getMany(many driver.GetManyer) getMany {
 	return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		mine := make([]driver.GetRequest, len(reqs))

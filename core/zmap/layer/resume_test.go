@@ -55,8 +55,8 @@ func noWait() *layer.RetryOptions {
 	return &layer.RetryOptions{Sleep: func(context.Context, time.Duration) error { return nil }}
 }
 
-// TestResume checks, for arbitrary objects, ranges and failures, that the bytes are right
-// and that no byte is read twice.
+// TestResume checks, for arbitrary objects, ranges and failures, that the bytes are
+// correct and that no byte is read twice.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -94,7 +94,7 @@ func TestResume(t *testing.T) {
 			whole = whole || int(c*float64(len(want))) == len(want)
 		}
 		if b.bytes != len(want) && !whole {
-			t.Fatalf("%d bytes were read for %d", b.bytes, len(want))
+			t.Fatalf("%d bytes were read, want %d", b.bytes, len(want))
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestResumeCountsOnlyAlloc(t *testing.T) {
 	a := &astray{breaking{Map: m, cuts: []float64{0.2, 0.5}}}
 	got, _, err := layer.Retry(a, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if err != nil || string(got) != "0123456789" || len(a.asked) != 3 {
-		t.Errorf("after %d requests: got %q, %v", len(a.asked), got, err)
+		t.Errorf("want the whole object after 3 requests, got %d requests, %q, %v", len(a.asked), got, err)
 	}
 }
 
@@ -136,15 +136,15 @@ func TestResumeOfAChangedObject(t *testing.T) {
 	b := &breaking{Map: m, cuts: []float64{0.5}, between: func() { put(m, "bbbbbbbb") }}
 	got, _, err := layer.Retry(b, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if err != nil || string(got) != "bbbbbbbb" {
-		t.Errorf("got %q, %v", got, err)
+		t.Errorf("want the content of the new object, got %q, %v", got, err)
 	}
 	b = &breaking{Map: m, cuts: []float64{0.5}, between: func() { put(m, "longer content") }}
 	got, _, err = layer.Retry(b, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || len(got) > 0 {
-		t.Errorf("another length: %q, %v", got, err)
+		t.Errorf("object of another length: want ErrConflict, got %q, %v", got, err)
 	}
 	if b.asked[1].IfMatch == "" || b.ranges[0] != 4 {
-		t.Errorf("the second request was %+v", b.asked[1])
+		t.Errorf("want a second request with IfMatch from offset 4, got %+v", b.asked[1])
 	}
 }
 
@@ -176,7 +176,7 @@ func TestReserve(t *testing.T) {
 		t.Errorf("want 6 retries in total, got %d", retries)
 	}
 	f.errs = nil
-	for range 5 { // five successful calls pay for one retry
+	for range 5 { // five successful calls add one retry to the reserve
 		if err := m.Delete(t.Context(), "x", &driver.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -221,24 +221,24 @@ func TestDeadline(t *testing.T) {
 		m := layer.Deadline(hanging{memmap.New()}, 20*time.Millisecond)
 		_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 		if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !again || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("get: %v", err)
+			t.Errorf("Get: want a retryable ErrIO, got %v", err)
 		}
 		_, err = m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{IfAbsent: true})
 		if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrAmbiguous || again {
-			t.Errorf("conditional put: %v", err)
+			t.Errorf("conditional Put: want ErrAmbiguous, got %v", err)
 		}
 		n, last := 0, error(nil)
 		for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
 			n, last = n+1, err
 		}
 		if n != 2 || ncerr.KindOf(last) != ncerr.ErrIO {
-			t.Errorf("list: %d, %v", n, last)
+			t.Errorf("List: want one entry and ErrIO, got %d results, %v", n, last)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		m = layer.Deadline(hanging{memmap.New()}, time.Hour) // longer than the caller's deadline
 		if _, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap); !ncerr.IsContext(err) {
-			t.Errorf("the caller's own deadline: %v", err)
+			t.Errorf("the caller's own deadline: want a context error, got %v", err)
 		}
 	})
 }
@@ -330,6 +330,6 @@ func TestResumeChecksTheWhole(t *testing.T) {
 	d := &damaging{Map: below, sum: "4waSgw=="} // the check value of CRC-32C, e3069283
 	data, _, err := layer.Retry(d, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if err != nil || string(data) != "123456789" || d.gets != 3 {
-		t.Errorf("got %q after %d reads, %v", data, d.gets, err)
+		t.Errorf("want the correct content after 3 reads, got %q after %d reads, %v", data, d.gets, err)
 	}
 }

@@ -19,24 +19,24 @@ type RetryOptions struct {
 	// Base is the maximum wait before the second attempt. It doubles for each further
 	// attempt. 0 means 100 ms.
 	Base time.Duration
-	// Max is the maximum wait before any attempt, unless the server requests a longer
+	// Max is the maximum wait before any attempt, unless the server requested a longer
 	// wait. 0 means 20 s.
 	Max time.Duration
 	// Budget is the maximum total wait of one call. If the next wait would exceed it, the
 	// call fails. 0 means one minute.
 	Budget time.Duration
 	// Reserve is the number of retries available to all calls together, in addition to
-	// one retry per five successful calls. If a store fails as a whole, the reserve runs
-	// out, and calls end with their first error. 0 means 100; a negative value means no
-	// limit.
+	// one retry per five successful calls. If all calls to a store fail, the reserve is
+	// used up, and calls then return their first error. 0 means 100; a negative value
+	// means no limit.
 	Reserve int
 	// OnRetry, if not nil, is called for each retry before its wait.
 	OnRetry func(op, key string, err error, wait time.Duration)
 	// Sleep waits for d, or returns the context's error. nil means a real wait. Tests
-	// replace it.
+	// set it.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Random returns random numbers in [0, 1). It must be safe for concurrent use. nil
-	// means math/rand/v2. Tests replace it.
+	// means math/rand/v2. Tests set it.
 	Random func() float64
 }
 
@@ -48,28 +48,27 @@ type retry struct {
 	tokens  atomic.Int64
 }
 
-// retryCost is the number of tokens that a retry costs. A successful call returns one
+// retryCost is the number of tokens that a retry uses. A successful call returns one
 // token.
 const retryCost = 5
 
 // Retry returns a Map that retries calls that failed with a Retryable error, if a retry
 // is harmless. The retried calls are Get, Stat, Delete, Put without a condition, and a
-// listing that has yielded nothing yet or is ordered and can be resumed. Conditional
-// Puts, Flush and Close are never retried. Before each retry it waits for a random time
-// below a limit that doubles (full jitter), but at least for the time that the server
-// requested. If the attempts or the budget are used up, it returns the last error
-// unchanged. If the context ends during a wait, it returns the context's error. If opts
-// is nil, it uses the defaults.
+// listing that has not yielded an entry yet or is ordered and can be resumed.
+// Conditional Puts, Flush and Close are never retried. The Map waits before each retry,
+// for a random time below a limit that doubles (full jitter), but at least for the time
+// that the server requested. If the attempts or the budget are used up, it returns the
+// last error unchanged. If the context is done during a wait, it returns the context's
+// error. A nil opts means the defaults.
 //
 // A Get that was interrupted resumes at the byte where it stopped, if the object still
-// has the same version. If the object has no version or has changed, the Get starts again
-// with the same memory. It then fails with ncerr.ErrConflict if the object has a
-// different length. An attempt that delivered at least 64 KiB does not count. After a
+// has the same version. If the object has no version or has changed, the Get starts
+// again with the same memory, and fails with ncerr.ErrConflict if the length of the
+// object differs. An attempt that delivered at least 64 KiB is not counted. After a
 // GetMany, the failed requests are retried one by one.
 //
-// The package computes the waits itself. That takes one shift and one random number, and
-// no library offers the rest (the server's wait, the budget, the reserve, resuming) in
-// this form.
+// The backoff is implemented here because no library combines it with the wait requested
+// by the server, the budget, the reserve and resumed reads.
 func Retry(m driver.Map, opts *RetryOptions) driver.Map {
 	caps := m.Capabilities()
 	r := newRetry(opts)
@@ -133,7 +132,7 @@ func (p *callState) succeeded() {
 }
 
 // waitRetry reports whether to retry the call that failed with *err, and waits before it
-// returns true. If ctx has ended, it sets *err to the context's error.
+// returns true. If ctx is done, it sets *err to the context's error.
 func (p *callState) waitRetry(ctx context.Context, err *error) bool {
 	can, after := ncerr.Retry(*err)
 	p.tries++

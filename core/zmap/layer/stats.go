@@ -22,12 +22,12 @@ type Stats struct {
 
 // KindStats holds the counters for the requests of one kind.
 type KindStats struct {
-	Kind     string        `json:"kind"`     // get, stat, put, delete, list, flush
+	Kind     string        `json:"kind"`     // get, get many, stat, put, delete, list, flush
 	Requests int64         `json:"requests"` // number of attempts; a listing or a multipart upload counts as one
 	Absent   int64         `json:"absent"`   // requests for objects that do not exist
 	Failed   int64         `json:"failed"`   // requests that failed with any other error
 	Retries  int64         `json:"retries"`  // number of retries
-	Bytes    int64         `json:"bytes"`    // content transferred, including by failed attempts
+	Bytes    int64         `json:"bytes"`    // content transferred, including by failed gets
 	First    time.Duration `json:"first"`    // mean time until the response began, or ended if it has no content
 	Slowest  time.Duration `json:"slowest"`  // longest such time
 
@@ -48,8 +48,8 @@ func (s *Stats) kind(name string) *KindStats {
 	return k
 }
 
-// Measure returns a Map that counts every call to m that sends a request. A Flush of a
-// store whose writes are durable on Put sends none.
+// Measure returns a Map that counts every call to m that sends a request. A Flush is not
+// counted if writes are durable when Put returns.
 func Measure(m driver.Map, s *Stats) driver.Map {
 	flushed := m.Capabilities().Durable == driver.OnPut
 	return observe(m, func(_ context.Context, c call) {

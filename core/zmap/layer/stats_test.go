@@ -54,13 +54,13 @@ func TestMeasure(t *testing.T) {
 		}
 		var out bytes.Buffer
 		if err := s.Print(&out); err != nil || strings.Count(out.String(), "\n") != len(got) {
-			t.Errorf("printed %q, %v", out.String(), err)
+			t.Errorf("Print wrote %q, %v", out.String(), err)
 		}
 	}
 }
 
-// queued begins each put of a batch a second after the one before has ended, and takes two
-// seconds for it.
+// queued begins each put of a batch one second after the end of the previous one. A put
+// takes two seconds.
 type queued struct{ driver.Map }
 
 func (m queued) PutMany(_ context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
@@ -73,8 +73,8 @@ func (m queued) PutMany(_ context.Context, reqs []driver.PutRequest, sink driver
 	return nil
 }
 
-// TestMeasurePutMany checks that each put of a batch is measured from its own start, also
-// by a layer above another.
+// TestMeasurePutMany checks that the time of each put of a batch is measured from its
+// own start, also by a layer above another.
 func TestMeasurePutMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestMeasurePutMany(t *testing.T) {
 		}
 		for _, s := range []*layer.Stats{above, below} {
 			if k := s.Kinds(); len(k) != 1 || k[0].Requests != 3 || k[0].First != 2*time.Second || k[0].Slowest != 2*time.Second {
-				t.Errorf("measured %+v", k)
+				t.Errorf("Kinds: got %+v", k)
 			}
 		}
 	})
