@@ -17,9 +17,9 @@ const (
 	Above                    // the first is inside the second
 )
 
-// Compare returns the position of to relative to from. It compares file identities,
-// so links, relative paths and case-insensitive file systems do not matter. The
-// paths need not exist.
+// Compare returns the position of to relative to from. It compares file identities, so
+// that links, relative paths and case-insensitive file systems do not matter. The paths
+// need not exist.
 func Compare(from, to string) Relation {
 	src, dst := ancestors(from), ancestors(to)
 	switch {
@@ -41,7 +41,7 @@ func Compare(from, to string) Relation {
 	return Disjoint
 }
 
-// file is a path with its FileInfo, which is nil if no file exists there.
+// file is a path with its FileInfo, which is nil if the file does not exist.
 type file struct {
 	path string
 	info fs.FileInfo
@@ -54,15 +54,15 @@ func (f file) is(g file) bool {
 	return os.SameFile(f.info, g.info)
 }
 
-// ancestors returns a path and all directories above it, both as written and with
-// links resolved.
+// ancestors returns a path and all directories above it, both with the links in the path
+// and with the links resolved.
 func ancestors(path string) []file {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil
 	}
 	out := climb(abs)
-	for i, f := range out { // links are resolved in the innermost existing path
+	for i, f := range out { // resolve links in the innermost existing path
 		if f.info == nil {
 			continue
 		}
@@ -81,7 +81,7 @@ func ancestors(path string) []file {
 func climb(path string) []file {
 	var out []file
 	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
-		info, _ := os.Stat(at) // nil if no file exists
+		info, _ := os.Stat(at) // nil if the file does not exist
 		out = append(out, file{at, info})
 		if at == filepath.Dir(at) {
 			return out

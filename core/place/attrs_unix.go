@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepAttributes copies the owner, the mode and the extended attributes of the old
-// store to the new one. All files and directories in the new store get the owner. An
-// entry gets the mode of the entry with the same name in the old store. Otherwise a
-// directory gets the mode of its parent, and a file gets the mode bits that all files
-// of the corresponding old directory share. The bits of also are added to the mode of
-// the store itself. Modes are not changed if one store is a file and the other a
-// directory.
+// keepAttributes copies the owner, the mode and the extended attributes of the old store
+// to the new one. It sets the owner of all files and directories in the new store. The
+// mode of an entry is that of the entry with the same name in the old store. If no such
+// entry exists, a directory has the mode of its parent, and a file has the mode bits
+// that all files of the corresponding old directory share. keepAttributes adds the bits
+// of also to the mode of the store itself. It does not change modes if one store is a
+// file and the other a directory.
 //
 // A third-party driver may still be writing to the new store. Therefore every file is
 // opened relative to its open directory, without following links, and no path is
@@ -65,19 +65,19 @@ func openIn(dir *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
 }
 
-// keeper sets the owner and the modes of files.
+// keeper sets the owners and the modes of files.
 type keeper struct {
 	uid, gid int
 	force    bool // ignore failures to set the owner
 	modes    bool // set modes
 }
 
-// modes holds the modes of directories and files without a counterpart in the old
+// modes contains the modes of directories and files without a counterpart in the old
 // store.
 type modes struct{ dir, file uint32 }
 
 // own sets the owner of an open file. It fails for special files and for files with
-// several hard links, which may lead out of the new store.
+// several hard links, because these can be outside the new store.
 func (k *keeper) own(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -90,12 +90,12 @@ func (k *keeper) own(f *os.File) error {
 		return nil
 	}
 	if err := f.Chown(k.uid, k.gid); err != nil && !k.force {
-		return fmt.Errorf("the owner (user %d, group %d) cannot be kept: %w", k.uid, k.gid, err)
+		return fmt.Errorf("the owner (user %d, group %d) cannot be preserved: %w", k.uid, k.gid, err)
 	}
 	return nil
 }
 
-// chmod sets the mode of an open file if it differs.
+// chmod sets the mode of an open file to mode.
 func (k *keeper) chmod(f *os.File, mode uint32) error {
 	var st unix.Stat_t
 	err := unix.Fstat(int(f.Fd()), &st)
@@ -124,7 +124,7 @@ func (k *keeper) tree(dir, old *os.File, m modes) error {
 	return nil
 }
 
-// entry is like tree for one name in the directory. It skips links and special files.
+// entry is like tree, but for one entry of dir. It skips links and special files.
 func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m modes) error {
 	isDir, _, err := statIn(dir, name)
 	if err != nil {

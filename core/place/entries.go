@@ -13,13 +13,13 @@ import (
 
 // Entries lists the content of a directory tree.
 type Entries struct {
-	// Names holds the slash-separated paths of the regular files, in byte order
-	// within each directory. It also holds empty directories, with a slash at the
+	// Names contains the slash-separated paths of the regular files, in byte order
+	// within each directory. It also contains empty directories, with a slash at the
 	// end.
 	Names []string
 	// Special describes entries that are neither directories nor regular files.
 	Special []string
-	// Mounts holds the mount points in the tree. Entries below them are not listed.
+	// Mounts contains the mount points in the tree. Entries below them are not listed.
 	Mounts []string
 }
 
@@ -50,7 +50,7 @@ func (e *Entries) list(root, dir string, mounts []string, limit int) error {
 	for _, d := range list {
 		name := path.Join(dir, d.Name())
 		if e.All() >= limit {
-			return fmt.Errorf("more than the limit of %d entries in %s", limit, root)
+			return fmt.Errorf("%s has more than the limit of %d entries", root, limit)
 		}
 		switch {
 		case slices.Contains(mounts, filepath.Join(root, filepath.FromSlash(name))):
@@ -81,16 +81,15 @@ func typeName(t fs.FileMode) string {
 	return "a special file"
 }
 
-// driverTemporary reports whether name is the name of a temporary file of the file
-// driver.
+// driverTemporary reports whether name is that of a temporary file of the file driver.
 func driverTemporary(name string) bool {
 	digits, ok := strings.CutPrefix(name, ".nczarr.tmp.")
 	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// Remove removes a directory tree of any depth and with any modes. It does not
-// follow links. It fails without removing anything if the tree contains a mount
-// point. It returns nil if the directory does not exist.
+// Remove removes a directory tree of any depth and with any modes. It does not follow
+// links. It fails without removing anything if the tree contains a mount point. It
+// returns nil if the directory does not exist.
 func Remove(dir string) error {
 	mounts, err := mountsBelow(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,18 +8,18 @@ import (
 	"runtime"
 )
 
-// ErrHeld reports that another process holds a directory.
+// ErrHeld reports that another process, or another Hold, has locked a directory.
 var ErrHeld = errLocked
 
-// Hold is a lock on a directory. It prevents other processes from writing a store there.
-// The lock ends with the process.
+// Hold is a lock on a directory. It prevents other processes from writing a store to the
+// directory. The lock ends with the process.
 type Hold struct {
 	dir *os.File // nil after Release
 }
 
-// NewHold locks the directory at path. It follows links. It fails with ErrHeld if
-// the directory is already locked. On a file system without locks, NewHold succeeds
-// without effect on other processes.
+// NewHold locks the directory at path. It follows links. It fails with ErrHeld if the
+// directory is already locked. On a file system without locks, NewHold succeeds, but
+// does not affect other processes.
 func NewHold(path string) (*Hold, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -42,13 +42,14 @@ func NewHold(path string) (*Hold, error) {
 	return &Hold{d}, nil
 }
 
-// Held reports whether h holds a directory. It returns false for a nil Hold.
+// Held reports whether h has locked a directory. It returns false for a nil Hold.
 func (h *Hold) Held() bool { return h != nil && h.dir != nil }
 
-// ErrReplaced reports that the name of a held directory refers to another directory.
+// ErrReplaced reports that the name of a locked directory now refers to another
+// directory.
 var ErrReplaced = errors.New("another process has replaced the directory")
 
-// Check fails with ErrReplaced if the directory no longer has its name.
+// Check fails with ErrReplaced if the name of the directory refers to another directory.
 func (h *Hold) Check() error {
 	if !sameName(h.dir) {
 		return ErrReplaced
@@ -56,15 +57,15 @@ func (h *Hold) Check() error {
 	return nil
 }
 
-// Remove removes the directory, which must be empty, and releases it. If path is a
-// link to the directory, Remove also removes the link. If another process has
-// replaced the directory, Remove fails and removes nothing.
+// Remove removes the directory, which must be empty, and releases it. If path is a link
+// to the directory, Remove also removes the link. If another process has replaced the
+// directory, Remove fails and removes nothing.
 func (h *Hold) Remove(path string) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
 	real := h.dir.Name()
-	if runtime.GOOS == "windows" { // Windows does not remove open files
+	if runtime.GOOS == "windows" { // Windows cannot remove open files
 		h.Release()
 	}
 	err := removeDir(real)
@@ -78,7 +79,7 @@ func (h *Hold) Remove(path string) error {
 	return nil
 }
 
-// Held reports whether another process, or another Hold of this process, holds the
+// Held reports whether another process, or another Hold of this process, has locked the
 // directory at path. It returns false if the directory cannot be opened.
 func Held(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
@@ -89,7 +90,7 @@ func Held(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer d.Close() // the directory was opened only to lock it
+	defer d.Close() // closing releases the lock
 	return errors.Is(lockShared(d), errLocked)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// workVar names a variable. If it is set to a directory, the test binary makes a
-// temporary directory there, writes files to it and removes it.
+// workVar is an environment variable. If it is set to a directory, the test binary
+// creates a temporary directory there, writes files to it and removes it.
 const workVar = "NCZARR_TEST_TEMP"
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,9 @@ func work(parent string) {
 	os.Exit(0)
 }
 
-// A process that is killed while it makes, fills or removes a temporary directory
-// leaves only what Sweep removes.
+// TestKilledAtEveryCall kills a process at each system call while it creates, fills or
+// removes a temporary directory. Sweep must then be able to remove everything that is
+// left.
 func TestKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -59,17 +60,17 @@ func TestKilledAtEveryCall(t *testing.T) {
 		}
 		if out.Point == "" {
 			if out.Code != 0 || at < 15 {
-				t.Errorf("%d calls, exit code %d", out.Calls, out.Code)
+				t.Errorf("the process ended normally after %d calls with exit code %d", out.Calls, out.Code)
 			}
 			return
 		}
 		place.Sweep(parent, "temp-", func(f place.Found) {
 			if _, err := place.Clean(f); err != nil {
-				t.Errorf("killed at call %d, %s: %v", at, out.Point, err)
+				t.Errorf("killed at call %d, %s: Clean: %v", at, out.Point, err)
 			}
 		})
 		if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
-			t.Errorf("killed at call %d, %s: left: %v, %v", at, out.Point, left, err)
+			t.Errorf("killed at call %d, %s: %v was left, %v", at, out.Point, left, err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// directory is zero, because this system has no such flag.
+// directory is zero, because this system does not have the flags.
 const directory = 0
 
 // lock always fails on this system, so that Sweep removes nothing.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory makes opening fail unless the path is a directory and not a link.
+// directory makes an open fail if the path is a link or not a directory.
 const directory = unix.O_DIRECTORY | unix.O_NOFOLLOW
 
 // lock locks an open file without waiting. The lock ends with the process. lock fails
@@ -19,7 +19,7 @@ const directory = unix.O_DIRECTORY | unix.O_NOFOLLOW
 // the file system has no locks.
 func lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
-// lockShared is like lock but takes a shared lock.
+// lockShared is like lock, but acquires a shared lock.
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
 func flock(f *os.File, how int) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// List returns the names of entries unchanged.
+// List must return the names of entries unchanged.
 func TestList(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -44,12 +44,12 @@ func TestList(t *testing.T) {
 		t.Errorf("want %q, got %q", want, e.Special)
 	}
 	if _, err := place.List(dir, 3); err == nil {
-		t.Error("no error for more entries than the limit")
+		t.Error("List succeeded for more entries than the limit")
 	}
 }
 
-// Commit keeps the owner, mode and extended attributes of the old store. Before Commit no
-// other user can read the stage.
+// Commit must preserve the owner, mode and extended attributes of the old store. The
+// stage must not be readable by other users before Commit.
 func TestCommitKeepsAttributes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	if err := unix.Setxattr(final, "user.note", []byte("mine"), 0); err == nil {
 		want = []byte("mine")
 	} else {
-		t.Logf("no extended attributes here: %v", err)
+		t.Logf("the file system does not support extended attributes: %v", err)
 	}
 	uid, gid := os.Getuid(), os.Getgid()
 	if uid == 0 {
@@ -83,7 +83,7 @@ func TestCommitKeepsAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(filepath.Dir(s.Path)); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the stage: %v, %v", info.Mode(), err)
+		t.Errorf("mode of the stage: got %v, %v, want 0700", info.Mode(), err)
 	}
 	modes := map[string]os.FileMode{ // mode of the entry with the same name, or else of its siblings
 		"g": 0o640, "sub": 0o710, "sub/f": 0o660, "sub/g": 0o600, "new": 0o750, "new/h": 0o640, "new/deep": 0o750, "new/deep/i": 0o640,
@@ -117,12 +117,12 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	}
 	got := make([]byte, 10)
 	if n, err := unix.Getxattr(final, "user.note", got); want != nil && (err != nil || !bytes.Equal(got[:n], want)) {
-		t.Errorf("extended attribute: %q, %v", got[:max(n, 0)], err)
+		t.Errorf("extended attribute: got %q, %v", got[:max(n, 0)], err)
 	}
 }
 
-// Commit fails for a new store with a symbolic or hard link to a file outside, and does
-// not change that file.
+// Commit must fail for a new store with a symbolic or hard link to a file outside, and
+// must not change that file.
 func TestCommitFollowsNoLinks(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{false, true} {
@@ -154,7 +154,7 @@ func TestCommitFollowsNoLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.Commit(); err == nil {
-				t.Errorf("%s, forced %t: Commit succeeded", what, force)
+				t.Errorf("%s, forced %t: Commit succeeded, want an error", what, force)
 			}
 			info, err := os.Stat(outside)
 			if err != nil {
@@ -170,7 +170,7 @@ func TestCommitFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// List, Remove and Commit do not touch file systems mounted in a tree. The test runs
+// List, Remove and Commit must not change file systems mounted in a tree. The test runs
 // itself again in a new mount namespace.
 func TestMounts(t *testing.T) {
 	t.Parallel()
@@ -183,7 +183,7 @@ func TestMounts(t *testing.T) {
 			t.Skip("no right to mount")
 		}
 		if err != nil || !strings.Contains(string(out), "--- PASS") && !strings.Contains(string(out), "--- SKIP") {
-			t.Errorf("%v\n%s", err, out)
+			t.Errorf("the test in the new namespace failed: %v\n%s", err, out)
 		}
 		return
 	}
@@ -205,10 +205,10 @@ func TestMounts(t *testing.T) {
 	}
 	defer unix.Unmount(at, unix.MNT_DETACH)
 	if e, err := place.List(final, 10); err != nil || len(e.Names) != 1 || !slices.Equal(e.Mounts, []string{"mnt"}) {
-		t.Errorf("listed %+v, %v", e, err)
+		t.Errorf("List: got %+v, %v, want one name and the mount point mnt", e, err)
 	}
 	if err := s.Commit(); err == nil {
-		t.Error("a tree with a mount point was replaced")
+		t.Error("Commit replaced a tree with a mount point")
 	}
 	if read(t, other+"/kept") != "1" || read(t, final+"/f") != "old" {
 		t.Error("a file has changed")

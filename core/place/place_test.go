@@ -94,7 +94,7 @@ func TestRelate(t *testing.T) {
 	}
 }
 
-// Commit replaces the old store with the new one and leaves no other files.
+// Commit must replace the old store with the new one and leave no other files.
 func TestCommit(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"directory", "file"} {
@@ -118,18 +118,18 @@ func TestCommit(t *testing.T) {
 		}
 		write(t, in(s.Path), "new")
 		if got := read(t, in(final)); got != "old" {
-			t.Errorf("%s: before Commit: %q", kind, got)
+			t.Errorf("%s: before Commit: got %q, want old", kind, got)
 		}
 		if err := s.Commit(); err != nil {
 			t.Error(err)
 		}
 		if got, names := read(t, in(final)), left(t, dir); got != "new" || names != "x" {
-			t.Errorf("%s: after Commit: %q, %s", kind, got, names)
+			t.Errorf("%s: after Commit: got %q and the entries %s, want new and x", kind, got, names)
 		}
 	}
 }
 
-// A Commit that fails leaves everything unchanged.
+// A Commit that fails must not change anything.
 func TestCommitRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func TestCommitRefused(t *testing.T) {
 		t.Errorf("want the error of Check, got %v", err)
 	}
 	if got, names := read(t, final+"/f"), left(t, dir); got != "old" || names != "x" {
-		t.Errorf("afterwards: %q, %s", got, names)
+		t.Errorf("after the failure: got %q and the entries %s, want old and x", got, names)
 	}
 	if s, err = place.NewStage(final, place.StageOptions{Directory: true}); err != nil {
 		t.Fatal(err)
@@ -156,14 +156,14 @@ func TestCommitRefused(t *testing.T) {
 	}
 	write(t, final+"/f", "another's")
 	if err := s.Commit(); err == nil {
-		t.Error("the store of another process was replaced")
+		t.Error("Commit replaced the store of another process")
 	}
 	if got, names := read(t, final+"/f"), left(t, dir); got != "another's" || names != "x x2" {
-		t.Errorf("afterwards: %q, %s", got, names)
+		t.Errorf("after the failure: got %q and the entries %s, want another's and x x2", got, names)
 	}
 }
 
-// Sweep visits directories that contain the mark and are not locked, and no others.
+// Sweep must visit exactly the directories that contain the mark and are not locked.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -191,7 +191,7 @@ func TestSweep(t *testing.T) {
 	before := left(t, dir)
 	found, err := place.Find(dir, prefix)
 	if err != nil || len(found) != 2 || left(t, dir) != before {
-		t.Fatalf("found %+v, %v", found, err)
+		t.Fatalf("Find: got %+v, %v, want two directories", found, err)
 	}
 	var swept []string
 	place.Sweep(dir, prefix, func(f place.Found) {

@@ -17,12 +17,12 @@ import (
 
 // removeAll removes a directory whose content may be hostile: nested deeper than the
 // limits on descriptors or path lengths, or with directories that their owner cannot
-// read. It moves nested directories up to the top, so two descriptors are enough. It
-// removes the mark last, so that Sweep can remove the rest if the process dies. It
-// returns nil if the directory does not exist.
+// read. It moves nested directories to the top, so two descriptors are enough. It
+// removes the mark last, so that Sweep can remove the remaining content if the process
+// dies. It returns nil if the directory does not exist.
 func removeAll(dir string) error {
 	if info, err := os.Lstat(dir); err == nil && info.IsDir() && info.Mode().Perm()&0o700 != 0o700 {
-		_ = os.Chmod(dir, 0o700) // OpenFile returns the error
+		_ = os.Chmod(dir, 0o700) // if this fails, OpenFile returns an error
 	}
 	root, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -49,9 +49,9 @@ func removeDir(path string) error {
 	return nil
 }
 
-// empty removes the content of an open directory. If dir is not top, it moves
-// directories that are not empty to top. If dir is top, it empties and removes them
-// and keeps the mark.
+// empty removes the content of an open directory. If dir is not top, empty moves
+// directories with content to top. If dir is top, empty removes these directories with
+// their content, but not the mark.
 func empty(dir, top *os.File) error {
 	for {
 		if _, err := dir.Seek(0, 0); err != nil {
@@ -94,7 +94,7 @@ func remove(dir, top *os.File, name string) error {
 		return &fs.PathError{Op: "remove", Path: name, Err: err}
 	}
 	if unix.Fstatat(at, name, new(unix.Stat_t), unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return nil //nolint:nilerr // the directory was empty and is removed
+		return nil //nolint:nilerr // the directory was empty and has been removed
 	}
 	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil { // the entry is a directory with content
 		return &fs.PathError{Op: "chmod", Path: name, Err: err}

@@ -64,15 +64,15 @@ func TestRemove(t *testing.T) { //nolint:paralleltest // the test changes a limi
 		t.Error(err)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory still exists: %v", err)
+		t.Errorf("Lstat of the removed directory: want fs.ErrNotExist, got %v", err)
 	}
 	if err := Remove(dir); err != nil {
-		t.Errorf("missing directory: %v", err)
+		t.Errorf("Remove of a missing directory: %v", err)
 	}
 }
 
-// TestMarkIsRemovedLast checks that a directory keeps its mark if Remove fails or the
-// process dies, because Sweep ignores directories without a mark.
+// TestMarkIsRemovedLast checks that the mark of a directory still exists if Remove fails
+// or the process dies, because Sweep ignores directories without a mark.
 func TestMarkIsRemovedLast(t *testing.T) { //nolint:paralleltest // the test changes a limit of the process
 	dir := filepath.Join(t.TempDir(), "temporary")
 	put(t, filepath.Join(dir, markName), markText)
@@ -92,10 +92,10 @@ func TestMarkIsRemovedLast(t *testing.T) { //nolint:paralleltest // the test cha
 		t.Fatal(err)
 	}
 	if failed == nil {
-		t.Error("no error")
+		t.Error("Remove succeeded, want an error")
 	}
 	if _, ok := readMark(filepath.Join(dir, markName)); !ok {
-		t.Error("the mark is gone")
+		t.Error("the directory has no mark after a failed Remove")
 	}
 	if err := Remove(dir); err != nil {
 		t.Error(err)
@@ -143,16 +143,16 @@ func TestLinkInPlaceOfAStage(t *testing.T) {
 				}
 			}
 			if err := s.Commit(); err == nil {
-				t.Error("no error")
+				t.Error("Commit succeeded, want an error")
 			}
 			for name, want := range map[string]string{final + "/f": "old", other + "/x/precious": "precious"} {
 				if text, err := os.ReadFile(name); err != nil || string(text) != want {
-					t.Errorf("%s: %q, %v", name, text, err)
+					t.Errorf("%s: got %q, %v, want the old content", name, text, err)
 				}
 			}
 			for _, name := range []string{other, other + "/x"} {
 				if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o750 {
-					t.Errorf("%s: %v, %v", name, info.Mode(), err)
+					t.Errorf("%s: got mode %v, %v, want 0750", name, info.Mode(), err)
 				}
 			}
 		})

@@ -13,19 +13,20 @@ import (
 // next to the stores that they replace.
 const StagePrefix = ".nczarr-stage-"
 
-// oldName is the name of the old store in a stage on systems that cannot exchange
-// two names in one step. Such a stage is not removed while no store exists at the
-// final path.
+// oldName is the name of the old store in a stage on systems that cannot exchange two
+// names in one step. A stage with an old store is not removed while no store exists at
+// the final path.
 const oldName = ".nczarr-old"
 
-// ErrChanged reports that another process replaced the store that a Stage was to
+// ErrChanged reports that another process has replaced the store that a Stage should
 // replace.
-var ErrChanged = errors.New("the store was replaced by another process")
+var ErrChanged = errors.New("another process has replaced the store")
 
 // Stage is a directory next to a store. The replacement of the store is made in it.
 type Stage struct {
 	// Path is the path of the new store. It has the same base name as the store to
-	// replace. If the new store is a directory, NewStage creates it empty.
+	// replace. If the new store is a directory, NewStage creates it as an empty
+	// directory.
 	Path string
 
 	final string // path of the store to replace, without links
@@ -47,17 +48,17 @@ type system struct {
 type StageOptions struct {
 	// Directory is set if the new store is a directory rather than a file.
 	Directory bool
-	// Check, if not nil, is called with the new path of the old store after the
-	// stores were exchanged and before the old one is removed. If Check fails, the
-	// exchange is undone.
+	// Check, if not nil, is called after the stores were exchanged and before the old
+	// one is removed, with the new path of the old store. If Check fails, the exchange
+	// is undone.
 	Check func(old string) error
-	// Force ignores failures to keep the owner or an extended attribute of the old
+	// Force ignores failures to preserve the owner or an extended attribute of the old
 	// store.
 	Force bool
 }
 
-// NewStage makes a stage for the existing store at final. It removes stages for the
-// same store that dead processes left.
+// NewStage creates a stage for the existing store at final. It removes stages for the
+// same store that dead processes left behind.
 func NewStage(final string, opts StageOptions) (*Stage, error) {
 	real, err := filepath.EvalSymlinks(final)
 	if err == nil {
@@ -80,8 +81,8 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 		return nil, err
 	}
 	s.Path = filepath.Join(s.temp.Dir, base)
-	// After a power failure the mark must not be empty if other files in the stage
-	// are not.
+	// Sync the mark, because after a power failure it must not be empty while other
+	// files in the stage have content.
 	if err = s.sys.syncFile(filepath.Join(s.temp.Dir, markName)); err == nil {
 		err = s.sys.syncDir(s.temp.Dir)
 	}
@@ -100,14 +101,14 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 	return s, nil
 }
 
-// newPath returns a path to the new store. oldPath returns the path of the old store
-// on systems that cannot exchange two names. Other processes cannot redirect these
-// paths by renaming the stage, unlike [Stage.Path].
+// newPath returns a path to the new store, and oldPath returns the path of the old store
+// on systems that cannot exchange two names. Unlike [Stage.Path], these paths cannot be
+// redirected by other processes that rename the stage.
 func (s *Stage) newPath() string { return filepath.Join(s.temp.fdPath(), filepath.Base(s.final)) }
 func (s *Stage) oldPath() string { return filepath.Join(s.temp.fdPath(), oldName) }
 
-// Clean removes a temporary directory that is not in use. If the directory holds the only
-// copy of the old store, Clean moves the store back into place and returns true.
+// Clean removes a temporary directory that is not in use. If the directory contains the
+// only copy of the old store, Clean moves the store back and returns true.
 func Clean(f Found) (restored bool, err error) {
 	switch to := f.Target(); {
 	case !f.OnlyCopy():
@@ -127,8 +128,8 @@ func Clean(f Found) (restored bool, err error) {
 
 // Target returns the path of the store that a stage replaces, or "" if the mark has no
 // target. The path consists of the directory of the stage and the base name of the
-// target. Target ignores the directory of the target, because the file system may now
-// be mounted elsewhere and because a forged mark must not name other directories.
+// target in the mark. Target ignores the directory in the mark, because the file system
+// may now be mounted elsewhere, and because a forged mark could contain any directory.
 func (f *Found) Target() string {
 	base := filepath.Base(f.Mark.Target)
 	if f.Mark.Target == "" || strings.Trim(base, `./\`) == "" {
@@ -137,8 +138,8 @@ func (f *Found) Target() string {
 	return filepath.Join(filepath.Dir(f.Dir), base)
 }
 
-// OnlyCopy reports whether a stage holds the old store and no store exists at
-// [Found.Target], or Target returns "".
+// OnlyCopy reports whether a stage contains the old store and no store exists at
+// [Found.Target]. If Target returns "", no store exists there.
 func (f *Found) OnlyCopy() bool {
 	if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err != nil {
 		return false
@@ -151,8 +152,8 @@ func (f *Found) OnlyCopy() bool {
 	return err != nil
 }
 
-// Interrupted returns the stage that holds the only copy of the store at path,
-// left by a process that died while replacing it, or "".
+// Interrupted returns the stage that contains the only copy of the store at path because
+// a process died while it replaced the store. It returns "" if no such stage exists.
 func Interrupted(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -163,7 +164,7 @@ func Interrupted(path string) string {
 		dir = real
 	}
 	target := filepath.Join(dir, filepath.Base(abs))
-	found, _ := Find(dir, StagePrefix) // an unreadable directory has no known stages
+	found, _ := Find(dir, StagePrefix) // ignore stages in an unreadable directory
 	for _, f := range found {
 		if f.Target() == target && f.OnlyCopy() {
 			return f.Dir
@@ -173,8 +174,8 @@ func Interrupted(path string) string {
 }
 
 // Commit syncs the new store to disk, replaces the old store with the new one, and then
-// removes the old store. If a step before the removal fails, the old store stays in place
-// and the new one is removed.
+// removes the old store. If a step before the removal fails, the old store stays in
+// place and the new one is removed.
 func (s *Stage) Commit() error {
 	err := s.unchanged()
 	if err == nil {
@@ -193,7 +194,7 @@ func (s *Stage) Commit() error {
 		return join(err, s.Discard())
 	}
 	if err := s.temp.removeBy(s.sys.remove); err != nil { // the temporary directory now contains the old store
-		return fmt.Errorf("the new store is in place, but the rest of the old one in %q cannot be removed: %w", s.temp.Dir, err)
+		return fmt.Errorf("the new store is in place, but the old store in %q cannot be removed completely: %w", s.temp.Dir, err)
 	}
 	return nil
 }
@@ -206,19 +207,19 @@ func (s *Stage) Discard() error {
 	t := s.temp
 	s.temp = nil
 	if _, err := os.Lstat(filepath.Join(t.fdPath(), oldName)); err == nil {
-		return t.Keep() // the directory holds the old store, which Clean moves back
+		return t.Keep() // the directory contains the old store, which Clean moves back
 	}
 	return t.Remove()
 }
 
-// AbandonForTest leaves the stage as a killed process would. It is for tests.
+// AbandonForTest leaves the stage as a killed process would leave it. It is for tests.
 func (s *Stage) AbandonForTest() error { return s.temp.Keep() }
 
-// unchanged fails if the old store has changed, or if the new store was not made in
-// the stage because another process redirected its path.
+// unchanged fails if the old store has changed, or if the new store is not in the stage
+// because another process redirected its path.
 func (s *Stage) unchanged() error {
 	if names, err := os.ReadDir(s.newPath()); !sameName(s.temp.lock) || s.opts.Directory && (err != nil || len(names) == 0) {
-		return fmt.Errorf("%s was replaced by another process", s.temp.Dir)
+		return fmt.Errorf("another process has replaced %s", s.temp.Dir)
 	}
 	now, err := os.Lstat(s.final)
 	switch {
@@ -256,7 +257,7 @@ func (s *Stage) swap() error {
 	if uerr := s.undo(old); uerr != nil {
 		t := s.temp
 		s.temp = nil
-		_ = os.Remove(filepath.Join(t.fdPath(), markName)) // without a mark no Sweep removes the directory
+		_ = os.Remove(filepath.Join(t.fdPath(), markName)) // Sweep does not remove a directory without a mark
 		return join(err, fmt.Errorf("the old store is in %s and cannot be moved back: %w", filepath.Join(t.Dir, filepath.Base(old)), uerr), t.Keep())
 	}
 	return err

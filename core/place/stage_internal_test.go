@@ -15,8 +15,8 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// If the system cannot exchange two names, a process that dies between the renames
-// leaves the old store where Interrupted finds it and Clean moves it back.
+// If the system cannot exchange two names, and a process dies between the renames,
+// Interrupted must find the old store and Clean must move it back.
 func TestTwoRenames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -41,27 +41,27 @@ func TestTwoRenames(t *testing.T) {
 	}
 	found, err := Find(dir, StagePrefix)
 	if err != nil || len(found) != 1 || found[0].InUse {
-		t.Fatalf("found %+v, %v", found, err)
+		t.Fatalf("Find: got %+v, %v, want one directory that is not in use", found, err)
 	}
 	if restored, err := Clean(found[0]); err != nil || !restored {
-		t.Errorf("Clean: %t, %v", restored, err)
+		t.Errorf("Clean: got %t, %v, want true", restored, err)
 	}
 	if text, err := os.ReadFile(final + "/f"); err != nil || string(text) != "old" {
-		t.Errorf("moved back: %q, %v", text, err)
+		t.Errorf("after Clean: got %q, %v, want old", text, err)
 	}
 	if err := stage().Commit(); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(final + "/f"); err != nil || string(text) != "new" {
-		t.Errorf("replaced: %q, %v", text, err)
+		t.Errorf("after Commit: got %q, %v, want new", text, err)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
-		t.Errorf("left: %v, %v", names, err)
+		t.Errorf("after Commit: got the entries %v, %v, want only the store", names, err)
 	}
 }
 
-// Commit syncs the new store before the exchange, and syncs the exchange before it
-// removes the old store.
+// Commit must sync the new store before the exchange, and must sync the exchange before
+// it removes the old store.
 func TestSyncedInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -88,7 +88,7 @@ func TestSyncedInOrder(t *testing.T) {
 	s.sys.syncFile, s.sys.syncDir = synced, synced
 	s.sys.exchange = func(a, b string) error {
 		if len(want) > 0 {
-			t.Errorf("not synced before the exchange: %v", want)
+			t.Errorf("Commit did not sync before the exchange: %v", want)
 		}
 		swapped = true
 		want = map[string]bool{dir: true, s.temp.fdPath(): true}
@@ -96,7 +96,7 @@ func TestSyncedInOrder(t *testing.T) {
 	}
 	s.sys.remove = func(path string) error {
 		if !swapped || len(want) > 0 {
-			t.Errorf("not synced before the old store is removed: %v", want)
+			t.Errorf("Commit did not sync before it removed the old store: %v", want)
 		}
 		return Remove(path)
 	}
@@ -105,8 +105,8 @@ func TestSyncedInOrder(t *testing.T) {
 	}
 }
 
-// A mark may be forged, or the file system may have been mounted elsewhere. Clean
-// moves the old store only to the directory of the stage, or leaves it in the stage.
+// A mark may be forged, or the file system may have been mounted elsewhere. Clean must
+// move the old store only to the directory of the stage, or leave it in the stage.
 func TestForeignMark(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ target, back string }{
@@ -128,7 +128,7 @@ func TestForeignMark(t *testing.T) {
 		}
 		Sweep(dir, StagePrefix, func(f Found) {
 			if restored, err := Clean(f); restored != (c.back != "") || restored != (err == nil) {
-				t.Errorf("%q: %t, %v", c.target, restored, err)
+				t.Errorf("target %q: Clean returned %t, %v", c.target, restored, err)
 			}
 		})
 		at := filepath.Join(dir, c.back)
@@ -136,10 +136,10 @@ func TestForeignMark(t *testing.T) {
 			at = filepath.Join(temp.Dir, oldName)
 		}
 		if text, err := os.ReadFile(at); err != nil || string(text) != "old" {
-			t.Errorf("%q: %q, %v", c.target, text, err)
+			t.Errorf("target %q: the old store contains %q, %v", c.target, text, err)
 		}
 		if names, err := os.ReadDir(filepath.Join(dir, "elsewhere")); err != nil || len(names) != 1 {
-			t.Errorf("%q: elsewhere: %v, %v", c.target, names, err)
+			t.Errorf("target %q: the directory elsewhere has the entries %v, %v", c.target, names, err)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 )
 
 // syncers is the number of files that are synced concurrently. A file system with a
-// journal writes many of them together.
+// journal can write many of them together.
 const syncers = 16
 
-// syncTree makes a file, or a directory with all its content, durable.
+// syncTree syncs a file, or a directory with all its content, to disk.
 func (sys *system) syncTree(path string) error {
 	var dirs []string
 	files := make(chan string)
@@ -50,7 +50,8 @@ func (sys *system) syncTree(path string) error {
 	return nil
 }
 
-// walk calls f for path and everything below it. It does not follow links.
+// walk calls f for path and, if it is a directory, everything below it. It does not
+// follow links.
 func walk(path string, f func(name string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -76,7 +77,7 @@ func syncFile(name string) error {
 	return join(f.Sync(), f.Close())
 }
 
-// syncDir makes the names in a directory durable if the system supports this.
+// syncDir makes the entries of a directory durable if the system supports this.
 func syncDir(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

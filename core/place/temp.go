@@ -23,25 +23,25 @@ const (
 
 // Mark describes a temporary directory. It is stored in the directory.
 type Mark struct {
-	// Target is the path at which the content is to be placed, if any.
+	// Target is the path to which the content is to be moved, if any.
 	Target string `json:"target,omitempty"`
-	// Host and PID identify the process that made the directory, for messages. They do
-	// not show whether the process is alive.
+	// Host and PID identify the process that created the directory, for messages. They
+	// do not indicate whether the process is alive.
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
-	// Made is when the directory was made.
+	// Made is the time at which the directory was created.
 	Made time.Time `json:"made"`
 }
 
-// Temp is a marked temporary directory. It stays locked until it is removed or
-// kept, or the process ends.
+// Temp is a temporary directory with a mark. It is locked until Remove or Keep is
+// called, or the process ends.
 type Temp struct {
 	Dir  string
 	lock *os.File // the directory
 }
 
-// NewTemp makes a temporary directory with mode 0700 in parent. Its name consists of
-// prefix and 10 random characters.
+// NewTemp creates a temporary directory with mode 0700 in parent. Its name consists of
+// prefix and 10 random characters. target, if not empty, is stored in the mark.
 func NewTemp(parent, prefix, target string) (*Temp, error) {
 	for {
 		dir := filepath.Join(parent, prefix+rand.Text()[:nameChars])
@@ -52,7 +52,7 @@ func NewTemp(parent, prefix, target string) (*Temp, error) {
 		if err == nil {
 			return t, nil
 		}
-		// A Sweep may have removed the directory before it was locked.
+		// A Sweep may have removed or locked the directory before it was locked here.
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errLocked) {
 			return nil, join(err, removeMarked(dir))
 		}
@@ -62,8 +62,8 @@ func NewTemp(parent, prefix, target string) (*Temp, error) {
 // errLocked reports that another process holds a lock.
 var errLocked = errors.New("another process holds the lock")
 
-// mark locks a directory and then writes the mark. A directory with a mark was
-// therefore locked by its maker.
+// mark locks a directory and then writes the mark. A directory with a mark was therefore
+// locked by the process that created it.
 func mark(dir, target string) (*Temp, error) {
 	d, err := os.OpenFile(dir, os.O_RDONLY|directory, 0)
 	if err != nil {
@@ -118,7 +118,7 @@ func sameName(f *os.File) bool {
 }
 
 // fdPath returns a path that refers to the directory even if another process renames it
-// or replaces it with a link. It returns the name on systems without such paths.
+// or replaces it with a link. On systems without such paths it returns t.Dir.
 func (t *Temp) fdPath() string {
 	path := fmt.Sprintf("/proc/self/fd/%d", t.lock.Fd())
 	is, err := t.lock.Stat()
@@ -132,26 +132,27 @@ func (t *Temp) fdPath() string {
 func (t *Temp) Remove() error { return t.removeBy(Remove) }
 
 func (t *Temp) removeBy(remove func(dir string) error) error {
-	if runtime.GOOS == "windows" { // Windows does not remove open files
+	if runtime.GOOS == "windows" { // Windows cannot remove open files
 		return join(t.lock.Close(), remove(t.Dir))
 	}
 	return join(remove(t.Dir), t.lock.Close())
 }
 
-// Keep releases the lock and leaves the directory for a later Sweep.
+// Keep releases the lock without removing the directory, so that a later Sweep can visit
+// it.
 func (t *Temp) Keep() error { return t.lock.Close() }
 
 // Found is a temporary directory made by any process.
 type Found struct {
 	Dir  string
 	Mark Mark
-	// InUse is set if the maker of the directory or another Sweep holds the lock, or
-	// if the file system has no locks.
+	// InUse is set if the process that created the directory or another Sweep holds the
+	// lock, or if the file system has no locks.
 	InUse bool
 }
 
-// Find returns the temporary directories in parent whose names begin with prefix
-// and that contain the mark.
+// Find returns the temporary directories in parent that contain the mark and whose names
+// begin with prefix.
 func Find(parent, prefix string) ([]Found, error) {
 	var out []Found
 	err := visit(parent, prefix, func(found Found) { out = append(out, found) })
@@ -160,18 +161,18 @@ func Find(parent, prefix string) ([]Found, error) {
 
 // Sweep calls remove for each temporary directory in parent whose name begins with
 // prefix, that contains the mark and that no process has locked. It holds the lock
-// during the call. It also removes empty directories with such names, which
-// processes left that ended before they wrote the mark.
+// during the call. It also removes empty directories with such names. Processes that
+// ended before they wrote the mark left them behind.
 func Sweep(parent, prefix string, remove func(Found)) {
-	_ = visit(parent, prefix, func(found Found) { // an unreadable parent is left unchanged
+	_ = visit(parent, prefix, func(found Found) { // do nothing if parent is unreadable
 		if !found.InUse {
 			remove(found)
 		}
 	})
 }
 
-// visit calls f for each temporary directory. The directory is locked during the
-// call unless InUse is set.
+// visit calls f for each temporary directory. The directory is locked during the call
+// unless InUse is set.
 func visit(parent, prefix string, f func(Found)) error {
 	d, err := os.Open(parent)
 	if err != nil {
@@ -199,7 +200,7 @@ func visitOne(dir string, f func(Found)) {
 	defer d.Close()
 	free := lock(d) == nil
 	if free && !sameName(d) {
-		return // another Sweep removed it
+		return // another Sweep has removed the directory
 	}
 	m, ok := readMark(filepath.Join(dir, markName))
 	switch {
@@ -210,8 +211,8 @@ func visitOne(dir string, f func(Found)) {
 	}
 }
 
-// removeEmpty removes a directory that is empty or contains only an empty mark. The
-// maker of such a directory ended before it had written the mark.
+// removeEmpty removes a directory that is empty or contains only an empty mark, because
+// its process ended before it wrote the mark.
 func removeEmpty(dir string) {
 	path := filepath.Join(dir, markName)
 	entries, err := os.ReadDir(dir)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyXattrs copies the extended attributes of from, including access control lists,
-// to an open file. It skips the namespace security, which the policy of the system
-// controls.
+// copyXattrs copies the extended attributes of from, including access control lists, to
+// an open file. It skips the namespace security, which is controlled by the policy of
+// the system.
 func copyXattrs(from string, to *os.File) error {
 	list, err := xattr(func(p []byte) (int, error) { return unix.Llistxattr(from, p) })
 	if errors.Is(err, unix.ENOTSUP) {
@@ -29,13 +29,13 @@ func copyXattrs(from string, to *os.File) error {
 			err = unix.Fsetxattr(int(to.Fd()), name, value, 0)
 		}
 		if err != nil {
-			return fmt.Errorf("the extended attribute %q cannot be kept: %w", name, err)
+			return fmt.Errorf("the extended attribute %q cannot be preserved: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// xattr calls get with a buffer that is large enough.
+// xattr calls get with a buffer that is large enough for its result.
 func xattr(get func([]byte) (int, error)) ([]byte, error) {
 	for {
 		n, err := get(nil)
