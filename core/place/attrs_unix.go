@@ -124,7 +124,7 @@ func (k *keeper) tree(dir, old *os.File, m modes) error {
 	return nil
 }
 
-// entry is like tree, but for one entry of dir. It skips links and special files.
+// entry is like tree for one entry of dir. It skips links and special files.
 func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m modes) error {
 	isDir, _, err := statIn(dir, name)
 	if err != nil {
