@@ -11,7 +11,7 @@ import (
 )
 
 // maxPieces is the maximum number of requests for one chunk. If a chunk has more parts,
-// more distant ones are merged.
+// parts that are farther apart are merged.
 const maxPieces = 4096
 
 // pieces describes the parts of a chunk without codecs that are read instead of the
@@ -25,7 +25,7 @@ type pieces struct {
 	list    []piece      // reused for later batches
 	version string
 	answers int64
-	missing int64 // answers that the object does not exist
+	missing int64 // results that report a missing object
 	mixed   bool  // the parts differ in version, or some are missing
 	refused bool  // a part is unavailable
 }

@@ -53,8 +53,8 @@ func writeBatch(ctx context.Context, w *worker) error {
 	return w.t.target.Update(ctx, w.changes, w)
 }
 
-// Plan implements manifest.Editor. It sets Part for chunks that the write does not
-// cover. Chunks beyond bounds need not be kept.
+// Plan implements manifest.Editor. It sets Part for chunks that the write does not cover
+// completely. Chunks beyond bounds need not be kept.
 func (w *worker) Plan(changes []manifest.Change) (grid []int64, batch int) {
 	bounds, part := w.bounds(), false
 	for k := range changes {
@@ -86,7 +86,7 @@ func (w *worker) bounds() []int64 {
 // Edit implements manifest.Editor. It copies the written elements over the old chunks
 // and encodes the result.
 func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
-	// Check after the reads, which then are known to belong to the opened dataset.
+	// Check after the reads, to verify that the chunks belong to the opened dataset.
 	if err := w.t.a.env.check(ctx); err != nil {
 		return err
 	}

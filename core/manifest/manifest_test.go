@@ -65,7 +65,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Keys do not change while many more of any length are created concurrently.
+// Keys must not change while many more keys of any length are created concurrently.
 func TestKeysStay(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)

@@ -154,8 +154,8 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 	return nil
 }
 
-// use calls f with each of the shards. It reads a shard's index unless another call is
-// reading it or has read it since it was looked up.
+// use calls f with each of the shards. It reads the index of a shard unless another call
+// is reading the index or has read it in the meantime.
 func (s *Shards) use(ctx context.Context, shards []wanted, f func(*shard, *wanted) error) error {
 	var own, others []wanted
 	var wait []chan struct{}
@@ -469,8 +469,8 @@ func (s *Shards) CheckMissing(ctx context.Context, indexes [][]int64, grid []int
 	return s.of.CheckMissing(ctx, shards, s.grid(grid))
 }
 
-// Forget implements Source. It drops all indexes, or only those of shards that may
-// change without a change of their version.
+// Forget implements Source. It drops all indexes, or only those of shards without a
+// version.
 func (s *Shards) Forget(all bool) {
 	s.of.Forget(all)
 	s.mu.Lock()
@@ -491,5 +491,5 @@ func (s *Shards) Forget(all bool) {
 	s.loose = false
 }
 
-// loose reports whether the shard may change without a change of its version.
+// loose reports whether the shard has no version, so that a change is not detected.
 func (x *shard) loose() bool { return x.at.Version == "" && x.at.Inline == nil }

@@ -49,7 +49,6 @@ type Change struct {
 // An Editor makes the changes of an update.
 type Editor interface {
 	// Plan is called once, after the chunks have been locked against other updates
-	// Plan is called once, after the chunks have been locked against other updates
 	// through this Writer. It returns the grid outside of which stored chunks need not
 	// be kept, and the maximum number of changes to edit in one call. A nil grid keeps
 	// all chunks; a batch of 0 means no maximum.

@@ -29,7 +29,7 @@ func listAll(t *testing.T, z *zmap.Map, prefix string, recursive bool, after str
 	return keys
 }
 
-// reversed is a Map that lists in reverse order, each entry twice.
+// reversed returns a List that lists m in reverse order, each entry twice.
 func reversed(m driver.Map) func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(prefix string, o driver.ListOptions) iter.Seq2[driver.Entry, error] {
 		var all []driver.Entry
@@ -168,14 +168,14 @@ func TestListContract(t *testing.T) {
 	}
 }
 
-// endless is a Map with a prefix below every prefix.
+// endless is a List that lists a prefix below every prefix.
 func endless(prefix string, _ driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		yield(driver.Entry{Key: prefix + "a/", Prefix: true}, nil)
 	}
 }
 
-// failing is a Map whose listing yields one entry and then fails.
+// failing is a List that yields one entry and then fails.
 func failing(prefix string, _ driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		if yield(driver.Entry{Key: prefix + "a"}, nil) {

@@ -91,7 +91,7 @@ type Map struct {
 	state    atomic.Int64
 	idle     chan struct{} // closed after Close when no calls are in flight
 	closing  chan struct{} // holds one token while Close runs
-	released bool          // the driver has been closed; guarded by shut
+	released bool          // the driver has been closed; guarded by closing
 }
 
 // closedBit is set in a state that accepts no new calls. The other bits count the calls

@@ -55,10 +55,11 @@ type Opener interface {
 	//
 	// Implementations must:
 	//   - return ncerr.ErrNoDataset in the modes Read and Update if the store does not
-	//     exist; if that costs an extra request, the first read may report it instead;
+	//     exist; if this check requires an extra request, the first read may return the
+	//     error instead;
 	//   - return ncerr.ErrExists in mode CreateExclusive if the store exists;
-	//   - start from an empty store in mode Create; the old content is gone after Flush
-	//     at the latest, and if the medium permits, it is still intact if the process
+	//   - start from an empty store in mode Create; Flush removes the old content at the
+	//     latest, and if the medium permits, the old content is intact if the process
 	//     dies before Flush;
 	//   - change nothing in mode Read.
 	Open(ctx context.Context, spec OpenSpec) (Map, error)
@@ -176,7 +177,7 @@ type Map interface {
 	//   - fail with ncerr.ErrObjectExists if opts.IfAbsent is set and the object
 	//     exists, with ncerr.ErrConflict if opts.IfMatch does not match, and with
 	//     ncerr.ErrAmbiguous if the outcome cannot be known;
-	//   - not keep body, and store nothing, after Put has returned.
+	//   - not use body, and store nothing, after Put has returned.
 	//
 	// After a context error the object may be the old or the new one, but it does not
 	// change until the next write.
@@ -187,7 +188,8 @@ type Map interface {
 	Delete(ctx context.Context, key string, opts *DeleteOptions) error
 
 	// List returns the objects and prefixes below prefix. The sequence ends after the
-	// first error, which comes with a zero Entry. It is empty if nothing is below prefix.
+	// first error, which is yielded with a zero Entry. It is empty if nothing is below
+	// prefix.
 	//
 	// Implementations must:
 	//   - yield each entry once;
@@ -196,7 +198,7 @@ type Map interface {
 	//     as its prefix with a trailing slash (a name may be both);
 	//   - yield only entries with Key > opts.StartAfter in byte order;
 	//   - yield in byte order of Key if Capabilities.OrderedList is set;
-	//   - stop soon after the context ends;
+	//   - stop soon after ctx is done;
 	//   - allow other calls during the listing, including from its loop.
 	List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error]
 
@@ -251,7 +253,6 @@ type PutRequest struct {
 	Key  string
 	Body Body
 	Opts PutOptions
-	// OnStart, if not nil, may be called once when the Map begins to perform the
 	// OnStart, if not nil, may be called once when the Map begins to perform the
 	// request, never concurrently with the sink or another OnStart. Layers measure the
 	// time of a request from this call, or from the start of PutMany if OnStart is not
