@@ -34,7 +34,7 @@ type planDim struct {
 
 // NewPlan returns the plan of sel over chunks of the given shape. sel must have been
 // checked against the array's shape. The error is ErrBadChunk for a chunk length below
-// 1 or a different rank, and ErrLimit if there are more than 2^63 chunks.
+// 1 or a different rank, and ErrLimit for more than 2^63-1 chunks.
 func NewPlan(sel Selection, chunks []int64) (*Plan, error) {
 	if len(chunks) != len(sel.Count) {
 		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "the chunk shape has %d dimensions, but the selection has %d", len(chunks), len(sel.Count))

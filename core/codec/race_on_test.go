@@ -2,5 +2,6 @@
 
 package codec_test
 
-// raceOn is set because the race detector makes sync.Pool drop items at random.
+// raceOn reports whether the race detector is enabled. The detector makes sync.Pool drop
+// items at random.
 const raceOn = true

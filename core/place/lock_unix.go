@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory makes an open fail if the path is a link or not a directory.
+// directory contains the flags with which an open fails for anything but a directory,
+// including a link to one.
 const directory = unix.O_DIRECTORY | unix.O_NOFOLLOW
 
 // lock locks an open file without waiting. The lock ends with the process. lock fails

@@ -58,9 +58,9 @@ type Opener interface {
 	//     exist; if this check requires an extra request, the first read may return the
 	//     error instead;
 	//   - return ncerr.ErrExists in mode CreateExclusive if the store exists;
-	//   - start from an empty store in mode Create; Flush removes the old content at the
-	//     latest, and if the medium permits, the old content is intact if the process
-	//     dies before Flush;
+	//   - start from an empty store in mode Create; the old content must not exist after
+	//     Flush, and if the medium permits, it must be intact if the process dies before
+	//     Flush;
 	//   - change nothing in mode Read.
 	Open(ctx context.Context, spec OpenSpec) (Map, error)
 	// Remove deletes the whole store. It returns ncerr.ErrNoDataset if the store does not

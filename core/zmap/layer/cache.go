@@ -133,8 +133,8 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 	if !e.read(dst) {
 		c.stats.Damaged.Add(1)
 		c.disk.drop(e)
-		// The store may now have content of another length. Its read uses the same
-		// memory, and fails with a conflict if the length differs.
+		// The read from the store uses the same memory. It fails with a conflict if the
+		// content in the store now has another length.
 		return nil, driver.Info{}, false, nil
 	}
 	c.stats.Hits.Add(1)

@@ -148,7 +148,7 @@ func TestResumeOfAChangedObject(t *testing.T) {
 	}
 }
 
-// TestReserve checks that retries end if a store fails as a whole, and that successful
+// TestReserve checks that retries end if all calls to a store fail, and that successful
 // calls replenish the reserve.
 func TestReserve(t *testing.T) {
 	t.Parallel()
