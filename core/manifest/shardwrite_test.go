@@ -352,7 +352,7 @@ func TestUpdateShardsRefuses(t *testing.T) {
 		says  string
 	}{
 		"stored shard":   {makeShard(x, "0123456789", "x"), 42, ncerr.ErrLimit, "43 bytes, more than the limit of 42"},
-		"new shard":      {makeShard(x, "", "0123456789"), 42, ncerr.ErrLimit, "45 bytes, the limit is 42"},
+		"new shard":      {makeShard(x, "", "0123456789"), 42, ncerr.ErrLimit, "45 bytes exceed the limit of 42"},
 		"beyond the end": {strings.Replace(makeShard(x, "ab", "c"), "\x02\x00\x00\x00\x00\x00\x00\x00\x01", "\x02\x00\x00\x00\x00\x00\x00\x00\xff", 1), 100, ncerr.ErrCorrupt, "but the shard has 35"},
 		"short":          {"short", 100, ncerr.ErrCorrupt, "the shard has 5 bytes"},
 	}
