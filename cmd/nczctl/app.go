@@ -96,8 +96,8 @@ func (a *app) main(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// sanitize wraps both outputs in a [printable] and sets a.flush, which returns the first
-// error from writing to standard output.
+// sanitise wraps both outputs in a [printable] and sets a.flush, which returns the
+// first error from writing to standard output.
 func (a *app) sanitise() {
 	a.bars = terminal(a.err)
 	a.err = &printable{w: a.err}
@@ -202,7 +202,7 @@ Storage drivers and filters run in separate plugin processes unless
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
 	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")
-	f.Var(&a.flags.consolidated, "use-consolidated", "`how` to use consolidated metadata: auto (read it if requests are slow or the URL asks for it), verify (compare it with all documents), trust or ignore")
+	f.Var(&a.flags.consolidated, "use-consolidated", "`how` to use consolidated metadata: auto (read it if requests are slow or the URL requests it), verify (compare it with all documents), trust or ignore")
 	f.BoolVar(&a.flags.requireSandbox, "require-sandbox", false, "refuse to start plugin processes that this system cannot confine to their granted resources")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
@@ -265,8 +265,8 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// completeHelp sets the long description of c and its subcommands to the summary
-// and a full stop if they have none.
+// completeHelp sets missing long descriptions of c and its subcommands to their
+// summaries.
 func completeHelp(c *cobra.Command) {
 	if c.Long == "" {
 		c.Long = c.Short + "."

@@ -21,7 +21,7 @@ func (a *app) newCat() *cobra.Command {
 			}
 			defer m.Close(c.Context()) //nolint:errcheck // the store is only read, so Close cannot lose data
 			if key == "" {
-				return ncerr.Errorf(ncerr.ErrInvalid, "cat", ncurl.Masked(list[0]), "the argument is a store, not a key in one")
+				return ncerr.Errorf(ncerr.ErrInvalid, "cat", ncurl.Masked(list[0]), "the argument is a store, not a key in a store")
 			}
 			body, _, err := m.ReadAll(c.Context(), key, int64(a.session.Config().Limits.MaxChunk))
 			if err != nil {

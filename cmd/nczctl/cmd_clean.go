@@ -22,7 +22,7 @@ type leftover struct {
 	What  string     `json:"what"`
 	Owner string     `json:"owner,omitempty"`
 	Made  *time.Time `json:"made,omitempty"`
-	State string     `json:"state"`          // whether it is in use, or what clean did with it
+	State string     `json:"state"`          // whether the object is in use, or what clean did with it
 	Next  string     `json:"next,omitempty"` // the command to run if the process has died
 }
 
@@ -35,7 +35,8 @@ func (a *app) newClean() *cobra.Command {
 
 - hidden directories, in PLACE or beside it, that hold a new dataset until it
   replaces the old one. A running command locks its directory. On file systems
-  without locks, such as some network file systems, all of them count as in use;
+  without locks, such as some network file systems, nczctl treats all of them as
+  in use;
 - on object stores, new datasets beside PLACE that were written to replace it
   (PLACE.nczstage-LETTERS). nczctl cannot know whether a process still uses
   them. A dataset that is partly moved into place is kept: use --resume-replace;
@@ -47,14 +48,15 @@ func (a *app) newClean() *cobra.Command {
 - temporary objects that copy writes to find out whether its source and its
   destination are the same dataset (.nczprobe-LETTERS).
 
---remove removes them. If a directory holds the only copy of an old dataset,
---remove moves that dataset back into place instead. With the mark of a writer,
-it removes the chunks that the writer stored beyond the shapes of variables, or
-the objects of the new group or variable unless other objects exist there. In
-pure Zarr, which does not record unlimited dimensions, the part of a chunk beyond
-a shape is kept. nczctl cannot know whether the writer is dead: a running writer
-fails, and the data that it wrote since its last flush is lost. The same holds
-for a command that creates a dataset.
+--remove removes all of these except directories in use and datasets that are
+partly moved into place. If a directory holds the only copy of an old dataset,
+--remove moves that dataset back into place instead. Together with the mark of a
+writer, it removes the chunks that the writer stored beyond the shapes of
+variables, or the objects of the new group or variable unless other objects exist
+there. Pure Zarr does not record unlimited dimensions, so there the part of a
+chunk beyond a shape is kept. nczctl cannot know whether the writer is dead: a
+running writer fails and loses the data that it wrote since its last flush. The
+same applies to a command that creates a dataset.
 
 --resume-replace finishes an interrupted replacement on an object store, or
 undoes it if the old dataset is unchanged, as copy --resume-replace does. The
@@ -190,16 +192,16 @@ func stageState(f *places.Found) string {
 	return "left over"
 }
 
-// cleanClaim lists the claim on path, which is in a store that cannot be renamed. If
-// resume is set it finishes or undoes the replacement. If remove is set it removes
-// an unfinished new dataset.
+// cleanClaim lists the claim on path, which is in a store without rename. If resume is
+// set it finishes or undoes the replacement. If remove is set it removes an unfinished
+// new dataset.
 func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume bool) ([]leftover, error) {
 	claim, err := nczarr.FindClaim(ctx, url, a.options())
 	if err != nil || claim == nil && !resume {
 		return nil, err
 	}
 	if claim == nil {
-		claim = &nczarr.Claim{} // makes ResumeReplacement fail
+		claim = &nczarr.Claim{} // ResumeReplacement reports the missing claim
 	}
 	l := leftover{Path: path, What: "claim of a process that replaces the dataset", State: "present", Owner: claim.Owner(), Next: claim.Remedy()}
 	if claim.Creates {
@@ -228,8 +230,8 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 	return []leftover{l}, nil
 }
 
-// cleanSiblings lists the stages next to the store at url, which cannot be renamed. If
-// remove is set it removes the stages that are not claimed.
+// cleanSiblings lists the stages next to a store without rename. If remove is set it
+// removes the stages that are not claimed.
 func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]leftover, error) {
 	found, err := nczarr.Stages(ctx, url, a.options(), remove)
 	list := make([]leftover, 0, len(found))
@@ -247,9 +249,9 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 	return list, err
 }
 
-// cleanMarks lists the marks of a growing dimension and of new nodes and the probe
-// objects of copies in the dataset at url. It returns nil if no dataset exists there.
-// If remove is set it removes what it lists.
+// cleanMarks lists the marks of writers and the probe objects of copies in the dataset
+// at url. It returns nil if no dataset exists there. If remove is set it also removes
+// them.
 func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []leftover, err error) {
 	opts := a.options()
 	opts.Update = remove

@@ -49,7 +49,7 @@ var efforts = map[string]conformance.Effort{ // constant
 func (a *app) newConformance() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conformance",
-		Short: "Check whether a driver, filter or plugin fulfils its contract",
+		Short: "Check whether a driver, filter or plugin fulfills its contract",
 		Args:  args(onlySubcommands),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -68,7 +68,7 @@ commands. With --plugin, no other plugin is executed. Each check has its own
 processes. The exit code is 3 if a check fails or a process dies during a check.
 
 Only a run of all checks can report that the subject conforms. A run of some
-checks, or with less effort, reports that it passed in part.
+checks, or with less effort, reports that the subject passed in part.
 
 The checks create their stores in a temporary directory. For a driver that keeps
 its stores elsewhere, --place sets the beginning of their paths. The command
@@ -86,7 +86,7 @@ stores. It removes the stores at the end.`,
 	fl.StringVar(&f.plugin, "plugin", "", "check everything that this plugin `executable` serves; it need not be pinned")
 	fl.StringVar(&f.place, "place", "", "beginning of the `paths` of the stores (default a temporary directory)")
 	fl.StringVar(&f.options, "options", "", "options of the driver as a `JSON` object")
-	fl.StringVar(&f.breaker, "break", "", "`program` that makes the store at its argument's path unreadable, to check how the driver reports failures")
+	fl.StringVar(&f.breaker, "break", "", "`program` that makes the store at a given path unreadable, to check how the driver reports failures")
 	fl.StringArrayVar(&f.params, "params", nil, "parameters of the filter as a `JSON` object (may be repeated)")
 	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must reject, as a `JSON` object (may be repeated)")
 	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), even if it is lossy for other types")
@@ -95,7 +95,7 @@ stores. It removes the stores at the end.`,
 	fl.StringArrayVar(&f.run, "run", nil, "run only the checks whose id matches this `glob` (may be repeated)")
 	fl.StringVar(&f.report, "report", "text", "format of the report: text or json")
 	fl.StringVar(&f.effort, "effort", "thorough", "extent of the checks: brief, normal or thorough")
-	fl.DurationVar(&f.timeout, "timeout", 45*time.Second, "time after which a check counts as hung if no call to the driver or filter returns")
+	fl.DurationVar(&f.timeout, "timeout", 45*time.Second, "time after which a check is reported as hung if no call to the driver or filter returns")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random choices (default taken from the clock)")
 	return c
 }
@@ -193,8 +193,8 @@ func (f *conformanceFlags) check() error {
 	return f.checkRun()
 }
 
-// checkRun rejects globs that match no check id, because a run without checks would count
-// as a failure of the subject.
+// checkRun rejects globs that match no check id, because a run without checks would be
+// reported as a failure of the subject.
 func (f *conformanceFlags) checkRun() error {
 	var ids []string
 	if f.filter == "" {
@@ -215,8 +215,8 @@ func (f *conformanceFlags) checkRun() error {
 	return nil
 }
 
-// verdict returns nil if ok is set and otherwise an error for the exit code, because
-// the report has listed the failures.
+// verdict returns nil if ok is set, and otherwise an error that sets only the exit
+// code, because the report already lists the failures.
 func verdict(ok bool) error {
 	if ok {
 		return nil
@@ -257,7 +257,7 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 	if failed != nil {
 		return failed
 	}
-	return ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "the plugin serves nothing, or its name is not of the form nczarr-driver-NAME or nczarr-filter-NAME")
+	return ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "the plugin serves no drivers or filters, or its name does not have the form nczarr-driver-NAME or nczarr-filter-NAME")
 }
 
 func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, filters []string) error {
@@ -296,7 +296,7 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, name string)
 		if err != nil {
 			return false, err
 		}
-		defer os.RemoveAll(dir) //nolint:errcheck // the directory is temporary, so its removal is only attempted
+		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory may remain
 		place = dir + string(filepath.Separator)
 	}
 	place += "nczarr-conformance-" + strings.ToLower(rand.Text()) + "-" // no existing store has this name

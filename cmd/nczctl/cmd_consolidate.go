@@ -126,8 +126,8 @@ func (f *consolidatedFlag) Set(word string) error {
 	return fmt.Errorf("the value must be one of %q", consolidatedWords)
 }
 
-// String returns the word.
+// String implements pflag.Value.
 func (f *consolidatedFlag) String() string { return consolidatedWords[f.use] }
 
-// Type returns the name of the value for the help.
+// Type implements pflag.Value. It returns the name of the value in the help.
 func (f *consolidatedFlag) Type() string { return "how" }

@@ -38,9 +38,9 @@ func (a *app) newCopy() *cobra.Command {
 is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3. Chunks,
 shards and codecs are kept unless flags change them; only Zarr v3 has shards.
 
-Chunks that are the same in the copy are not compressed again, but decoded once to
-check them. --no-verify omits this check and is faster, but copies damaged chunks
-without an error. --codec and -d compress all chunks again.
+Chunks that do not change are copied as they are stored and decoded once to check
+them. --no-verify omits this check and is faster, but copies damaged chunks without
+an error. --codec and -d compress all chunks again.
 
 A failed copy leaves nothing that looks like a complete dataset. With
 --overwrite, an existing dataset is kept until the copy is complete and on disk.
@@ -50,8 +50,8 @@ destination must not contain each other.
 
 On object stores, the copy that replaces a dataset is written beside it, as
 DST.nczstage-LETTERS, and then moved into place object by object. If the command
-dies while moving, opening DST reports this. --resume-replace finishes the
-replacement, or undoes it if the old dataset is unchanged.
+dies during the move, commands that open DST report this. --resume-replace
+finishes the replacement, or undoes it if the old dataset is unchanged.
 
 --codec takes "none", a list of codecs with their parameters in the order of
 encoding, such as "shuffle,zstd:level=3", or a JSON list as in Zarr metadata.
@@ -75,7 +75,7 @@ parameters of one.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.chunks, "chunks", "c", "", "chunk shape: \"dim/N,dim/N\" for all variables, \"var:N,N\" for one variable; separate several by semicolons")
+	fl.StringVarP(&f.chunks, "chunks", "c", "", "chunk shape: \"dim/N,dim/N\" for all variables, \"var:N,N\" for one variable; separate multiple items with semicolons")
 	fl.StringVar(&f.shards, "shards", "", "shard shape in the form of --chunks, multiples of the chunk shape; \"none\" stores each chunk as an object (Zarr v3 only)")
 	fl.IntVarP(&f.deflate, "deflate", "d", -1, "compress with zlib at this `level`, 0 to 9 (0 stores raw)")
 	fl.BoolVarP(&f.shuffle, "shuffle", "s", false, "with -d: shuffle the bytes before compressing")
@@ -127,7 +127,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return err
 	}
 	if len(left) > 0 && !f.skip {
-		return fmt.Errorf("cannot read %q: %w (--skip-unreadable skips what cannot be read, here %d)", left[0].Path, left[0].Err, len(left))
+		return fmt.Errorf("cannot read %q: %w (unreadable parts: %d; see --skip-unreadable)", left[0].Path, left[0].Err, len(left))
 	}
 	for _, spec := range specs {
 		if err := spec.check(src); err != nil {
@@ -156,9 +156,8 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	return a.problems(left)
 }
 
-// unreadable returns the parts of src that cannot be read: those that failed to
-// open, and the selected variables whose codecs are missing. It removes the
-// latter from the selection of o.
+// unreadable returns the parts of src that failed to open and the selected variables
+// whose codecs are missing. It removes these variables from the selection of o.
 func unreadable(ctx context.Context, src *nczarr.Dataset, o *nczarr.CopyOptions) ([]nczarr.Problem, error) {
 	left, missing := src.Problems(), map[*nczarr.Var]bool{}
 	selected := o.Select

@@ -46,7 +46,7 @@ of the error.`,
 	fl.BoolVarP(&f.coords, "coords", "c", false, "data of coordinate variables only")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "data of these `variables` only: names, or paths such as g/x and /g/x")
 	fl.StringSliceVarP(&f.groups, "groups", "g", nil, "data of these `groups` only: names or absolute paths; / is the root")
-	fl.BoolVarP(&f.special, "special", "s", false, "show storage as special attributes")
+	fl.BoolVarP(&f.special, "special", "s", false, "show storage properties as special attributes")
 	fl.BoolVarP(&f.filters, "filters", "F", false, "with -s: show every filter in _Filter, without _Shuffle, _DeflateLevel and _Fletcher32")
 	fl.BoolVarP(&f.dates, "times", "t", false, "times as dates: \"2000-01-01 06:30\"")
 	fl.BoolVarP(&f.isoDates, "iso-times", "i", false, "times as ISO dates: \"2000-01-01T06:30\"")
@@ -57,7 +57,7 @@ of the error.`,
 	fl.StringVarP(&f.precision, "precision", "p", "", "significant `digits` of floats[,doubles], or \"full\" for the exact value (default 7,15)")
 	fl.BoolVarP(&f.kind, "kind", "k", false, "print only the kind of the dataset")
 	fl.BoolVarP(&f.ncml, "xml", "x", false, "NcML (XML) instead of CDL: no data")
-	fl.BoolVarP(&f.cache, "cache", "w", false, "no effect; accepted because ncdump has it")
+	fl.BoolVarP(&f.cache, "cache", "w", false, "no effect; accepted for compatibility with ncdump")
 	fl.IntVarP(&f.log, "log-level", "L", 0, "if above 0, log every call to standard error, as --trace does")
 	return c
 }
@@ -68,7 +68,7 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 		return err
 	}
 	if a.flags.json && !f.kind && !f.ncml && (f.dates || f.isoDates) {
-		return &usageError{fmt.Errorf("-t and -i apply to CDL only: --json prints times as numbers, with their units among the attributes")}
+		return &usageError{fmt.Errorf("-t and -i apply to CDL only: --json prints times as numbers and their units as attributes")}
 	}
 	a.flags.trace = a.flags.trace || f.log > 0
 	ds, err := a.open(ctx, url)

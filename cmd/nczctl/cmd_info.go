@@ -29,8 +29,8 @@ type datasetInfo struct {
 	Problems     []problemInfo  `json:"problems"`
 	Plugins      []pluginOfInfo `json:"plugins"`
 
-	failed error // the error from reading the first part that cannot be read
-	sizes  bool  // show stored sizes, which lists the chunks
+	failed error // the first error from reading a part
+	sizes  bool  // show stored sizes, which requires listing the chunks
 }
 
 type dimInfo struct {
@@ -82,7 +82,8 @@ func (a *app) newInfo() *cobra.Command {
 		Short: "Summarize a dataset: format, dimensions, variables, codecs, problems",
 		Long: `Summarize a dataset: its location and format, its dimensions and variables,
 whether the codecs of each variable are available, and the parts that cannot be
-read. No array data is read. If a part cannot be read, the exit code tells why.
+read. No array data is read. If a part cannot be read, the exit code shows the
+kind of the first error.
 
 The stored size of each variable is shown for local datasets. For remote
 datasets, --sizes computes it by listing the chunks.`,
@@ -115,7 +116,7 @@ func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 	c := ds.Map().Capabilities()
 	info.sizes = c.List && (sizes || c.Latency != driver.Remote)
 	if sizes && !c.List {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "list", ds.Location().Display, "--sizes needs a store that can list its chunks")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "list", ds.Location().Display, "--sizes requires a store that can be listed")
 	}
 	info.group(ctx, ds.Root())
 	if err := ctx.Err(); err != nil {
@@ -213,7 +214,7 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", f, "KMGTP"[unit])
 }
 
-// describeVar describes v. The error says why its data cannot be read.
+// describeVar describes v. It also returns an error if the data of v cannot be read.
 func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
 	info := varInfo{
 		Path: v.Path(), Type: v.Type().String(), DType: v.DType().String(), Dims: []string{}, Shape: v.Shape(),

@@ -27,7 +27,7 @@ func (a *app) newLs() *cobra.Command {
 		Short: "List the keys of a store",
 		Long: `List the keys of a store, or the keys below a key. Prefixes of other keys end in
 a slash. A web server cannot be listed: for a dataset there, ls shows only the
-documents that its metadata names, without chunks.`,
+documents that its metadata lists, without chunks.`,
 		Example: "  nczctl ls -l data.zip\n  nczctl ls -R data.zarr/temp",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {

@@ -81,7 +81,7 @@ type zmapper struct {
 	header  bool
 	json    bool
 	maxSize int64  // maximum size of one object in bytes
-	room    int64  // bytes of names that walk may still hold
+	room    int64  // bytes of names that walk may still keep in memory
 	prefix  string // prefix of the keys to print
 	n       int    // the next index
 	open    string // the delimiter before the next JSON row
@@ -129,7 +129,7 @@ func (z *zmapper) walk(prefix string, depth int) error {
 		held += int64(len(name))
 	}
 	if z.room -= held; z.room < 0 {
-		return ncerr.Errorf(ncerr.ErrLimit, "list", zmap.Path(prefix), "the names on the path to this prefix exceed limits.max_listing")
+		return ncerr.Errorf(ncerr.ErrLimit, "list", zmap.Path(prefix), "the names of this prefix and its parents exceed limits.max_listing")
 	}
 	defer func() { z.room += held }()
 	for _, name := range names {

@@ -59,7 +59,7 @@ func TestZmapInPieces(t *testing.T) {
 		t.Errorf("got %d bytes, %.60q, want %d, %.60q", out.Len(), out.String(), len(want), want)
 	}
 	if out.most > 64<<10 {
-		t.Errorf("%d bytes written at once", out.most)
+		t.Errorf("%d bytes in one write", out.most)
 	}
 }
 
@@ -87,14 +87,15 @@ func TestZmapJSONInPieces(t *testing.T) {
 		t.Errorf("output differs from json.Encoder: %.300s", out.String())
 	}
 	if most := 2 * base64.StdEncoding.EncodedLen(9000); out.most > most {
-		t.Errorf("%d bytes written at once", out.most)
+		t.Errorf("%d bytes in one write", out.most)
 	}
 	if out, err := zmapped(t, nil, &zmapper{json: true}); err != nil || out.String() != "[]\n" {
 		t.Errorf("empty store: %q, %v", out.String(), err)
 	}
 }
 
-// TestZmapCeilings checks the limits of an object and of the names that zmap holds.
+// TestZmapCeilings checks the limits of an object and of the names that zmap keeps in
+// memory.
 func TestZmapCeilings(t *testing.T) {
 	t.Parallel()
 	objects := map[string][]byte{"aaaa/bbbb/cccc": make([]byte, 100)}

@@ -24,7 +24,7 @@ type jsonDumper struct {
 	ctx  context.Context //nolint:containedctx // the context has the lifetime of the command
 	w    *bufio.Writer
 	opts *cdl.WriteOptions
-	err  error // the error from reading the first part that could not be read
+	err  error // the first error from reading a part
 }
 
 func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, opts *cdl.WriteOptions) error {

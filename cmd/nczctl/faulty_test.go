@@ -38,7 +38,7 @@ type faulty struct{ driver.Opener }
 
 func (f faulty) Describe() driver.Description {
 	d := f.Opener.Describe()
-	d.Name, d.Options = "faulty", []driver.Option{{Name: "fault", Type: "string", Doc: "what it does wrong"}}
+	d.Name, d.Options = "faulty", []driver.Option{{Name: "fault", Type: "string", Doc: "the fault of the driver"}}
 	return d
 }
 
@@ -179,7 +179,7 @@ func (m *faultyMap) Close(ctx context.Context) error {
 type faultyFilter struct{ codecdriver.Provider }
 
 func (faultyFilter) Describe() []codecdriver.Description {
-	return []codecdriver.Description{{ID: "faulty", Summary: "as it comes", Encode: true, Decode: true}}
+	return []codecdriver.Description{{ID: "faulty", Summary: "zlib with faults", Encode: true, Decode: true}}
 }
 
 func (f faultyFilter) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {

@@ -40,7 +40,7 @@ type globber struct {
 	limits config.Limits
 }
 
-// add adds a key that matches.
+// add records a matching key. It fails if the matches exceed the limits.
 func (g *globber) add(key string) error {
 	if g.seen[key] {
 		return nil
@@ -59,7 +59,7 @@ func (g *globber) walk(ctx context.Context, prefix string, rest []string, depth 
 	if err := checkDepth(prefix, depth); err != nil {
 		return err
 	}
-	if len(rest) > 1 && rest[0] == "**" { // ** also matches no names
+	if len(rest) > 1 && rest[0] == "**" { // ** also matches zero names
 		if err := g.walk(ctx, prefix, rest[1:], depth); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func heldBy(pids []int) map[fileID]string {
 	return out
 }
 
-// holders describes the processes of this machine that have any of these files.
+// holders describes the processes of this machine that have any of these files open.
 func holders(had map[fileID]string) []string {
 	if len(had) == 0 {
 		return nil

@@ -33,8 +33,8 @@ type killing struct {
 	where int
 }
 
-// kills are the copies of every run. $NCZARR_KILLS sets the number of additional
-// kills at random points.
+// kills lists the kills of every run. $NCZARR_KILLS sets the number of additional kills
+// at random points.
 var kills = []killing{
 	{".zarr", true, killpoint.Root, 100},
 	{".zarr", true, killpoint.Caller, 500},
@@ -187,7 +187,7 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	whole := func(code int, got string) bool { return code == 0 && got == a.want }
 	outcome := "whole"
 	code, got := ended(a.t, a.nczctl("dump", "-n", "x", dst))
-	a.noTemporaries(errorf, "the next nczctl does not sweep")
+	a.noTemporaries(errorf, "the next nczctl does not remove")
 	switch {
 	case whole(code, got) && !k.old && a.unannounced(dst):
 		outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see no dataset

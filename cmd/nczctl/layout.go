@@ -58,10 +58,10 @@ func (f *layoutFlag) Set(name string) error {
 	return fmt.Errorf("the value must be one of %s", layoutNames())
 }
 
-// String returns the name.
+// String implements pflag.Value.
 func (f *layoutFlag) String() string { return f.name }
 
-// Type returns the name of the value for the help.
+// Type implements pflag.Value. It returns the name of the value in the help.
 func (f *layoutFlag) Type() string { return "layout" }
 
 // warnFixed warns about unlimited dimensions of a new dataset if its layout cannot
@@ -85,7 +85,7 @@ func (a *app) warnFixed(ds *nczarr.Dataset) {
 func (a *app) warnUnlisted(ctx context.Context, ds *nczarr.Dataset) error {
 	list, err := ds.Unlisted(ctx)
 	if len(list) > 0 {
-		a.warn("warning: %q is not shown because NCZarr's lists of arrays and groups do not name it (%d in all); mode=zarr shows it", list[0], len(list))
+		a.warn("warning: %q is not shown because NCZarr's lists of arrays and groups do not contain it (nodes not shown: %d); mode=zarr shows it", list[0], len(list))
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func (a *app) progress(title string) *progress {
 	return &progress{title: title, a: a, on: a.bars != nil && !a.flags.quiet && !a.flags.trace}
 }
 
-// set reports that done of total bytes are done.
+// set draws the bar for done of total bytes.
 func (p *progress) set(done, total int64) {
 	if !p.on {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
-// start returns the session, which it makes at the first call. url is the dataset of
-// the command; a log key in its fragment enables logging.
+// start returns the session and creates it in the first call. url is the dataset of the
+// command; a log key in its fragment enables logging.
 func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 	if a.session != nil {
 		return a.session, nil
@@ -25,7 +25,7 @@ func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 		Trace: a.flags.trace, LogFile: a.flags.logFile, URL: url, LogOutput: a.err, Logger: slog.New(&warnings{a: a}),
 		Warn: func(err error) { a.warn("%v", err) }, Env: a.env,
 	})
-	if file, ok := err.(*fs.PathError); ok { //nolint:errorlint // only a PathError without a wrapper lacks a kind
+	if file, ok := err.(*fs.PathError); ok { //nolint:errorlint // only an unwrapped PathError lacks a kind
 		err = &inputError{file.Op, file.Path, file.Err}
 	}
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *warnings) Enabled(_ context.Context, l slog.Level) bool {
 }
 
 func (w *warnings) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "left out" { // the command reports these itself as errors
+	if r.Message == "left out" { // the command reports these as errors
 		return nil
 	}
 	text := "warning: " + r.Message

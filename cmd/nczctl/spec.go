@@ -69,8 +69,9 @@ func parseLength(text string) (int64, error) {
 // it.
 func (s *chunkSpec) chunks(v *nczarr.Var) ([]int64, error) { return s.shape(v, v.Chunks()) }
 
-// shards returns the shape of the shards of a variable. A dimension without a length
-// has that of the chunks. ok is false if the spec does not change the shards.
+// shards returns the shape of the shards of a variable. A dimension without a length in
+// the spec has the length of the chunks. ok is false if the spec does not change the
+// shards.
 func (s *chunkSpec) shards(v *nczarr.Var, chunks []int64) (shape []int64, ok bool, err error) {
 	shape, err = s.shape(v, slices.Clone(chunks))
 	for i, n := range shape {
@@ -81,8 +82,8 @@ func (s *chunkSpec) shards(v *nczarr.Var, chunks []int64) (shape []int64, ok boo
 	return shape, shape != nil, err
 }
 
-// shape returns the shape of a variable, or nil if the spec does not change it. It sets
-// the lengths that the spec has in shape.
+// shape returns the shape that the spec sets for a variable, or nil if it sets none. It
+// overwrites lengths in the argument shape.
 func (s *chunkSpec) shape(v *nczarr.Var, shape []int64) ([]int64, error) {
 	for _, name := range []string{strings.TrimPrefix(v.Path(), "/"), v.Name()} {
 		if shape := s.vars[name]; shape != nil {

@@ -18,10 +18,10 @@ import (
 )
 
 // openStore opens the store of an argument of the form URL[/key], which need not
-// contain a dataset. It also returns the key, which is the part of the path inside
-// the store; "" is the whole store. Every directory and every prefix of a bucket or
-// web server is a store. If object is set, the last segment of a path on a bucket
-// or web server is a key.
+// contain a dataset. It also returns the key, which is the part of the path inside the
+// store; "" is the whole store. Every directory and every prefix of a bucket or web
+// server is a store. If object is set, the last segment of a path in a bucket or on a
+// web server is a key.
 func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
 	if _, err := a.start(ctx, arg); err != nil {
 		return nil, "", err
@@ -99,7 +99,7 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 	}
 	up, key, ok := cutLast(arg)
 	if !ok {
-		return nil, "", ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(arg), "the argument is a store, not a key in one")
+		return nil, "", ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(arg), "the argument is a store, not a key in a store")
 	}
 	key, err := url.PathUnescape(key)
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *app) listNamed(ctx context.Context, arg string, m *zmap.Map) (*zmap.Map
 	if err != nil {
 		return nil, err
 	}
-	a.warn("the %s store cannot be listed: only the documents that its metadata names are shown, without chunks", m.Name())
+	a.warn("the %s store cannot be listed: showing only the documents that its metadata lists, without chunks", m.Name())
 	return listsOnly(m, keys), nil
 }
 
@@ -169,7 +169,7 @@ func listsOnly(m *zmap.Map, keys []string) *zmap.Map {
 }
 
 // documentKeys returns the sorted keys of the metadata documents of a dataset. The keys
-// come from consolidated metadata, or else from the nodes that NCZarr's lists name.
+// come from consolidated metadata, or else from the nodes of the opened dataset.
 func (a *app) documentKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, error) {
 	const consolidated = zarr.ConsolidatedDoc
 	var keys []string

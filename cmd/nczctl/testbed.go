@@ -127,7 +127,8 @@ func (b *testBed) remove(ctx context.Context, o driver.Opener, spec driver.OpenS
 	_ = o.Remove(end, spec) // most checks have removed their store
 }
 
-// usage returns a function that measures the processes of a host.
+// usage returns a function that measures the open files and memory of a host's
+// processes.
 func usage(h *host.Host) func() (conformance.Usage, error) {
 	return func() (conformance.Usage, error) {
 		var u conformance.Usage
