@@ -13,17 +13,17 @@
 // The names of temporary files begin with ".nczarr.tmp.", in any case. They are never
 // listed, and keys with such a segment fail with ncerr.ErrBadName. The rest of the name
 // is derived from the key, and the file stays locked (flock) until it becomes the
-// object. A Put that finds a file of that name removes it if it can lock it, because
-// its writer is dead then; otherwise the Put uses a random name. The next Put of the
-// same key thus removes the file of a killed writer. Files left under other keys, or on a
-// file system without locks, are garbage and may be removed; mode Create removes them.
+// object. If Put finds such a file and can lock it, the writer is dead and Put removes
+// the file. Otherwise Put uses a random name. The next Put of the same key thus removes
+// the file of a killed writer. Files left under other keys, or on a file system without
+// locks, are garbage and may be removed; mode Create removes them.
 //
 // A version consists of the size, the modification time and the file number. Put sets
 // the time itself, so that two contents of one key differ in version even within one
-// tick of the file system's clock. The time is later than the time of the object that Put
-// replaces, even if another program wrote that object. Where times have a resolution of one
-// second, an object that is removed and written again within a second may get its old
-// version back.
+// tick of the file system's clock. The time is later than the time of the object that
+// Put replaces, even if another program wrote that object. If times have a resolution
+// of one second, an object that is removed and written again within a second may have
+// its old version again.
 //
 // # Conditions
 //
@@ -41,7 +41,7 @@
 // Opening a store for writing checks whether the file system has locks. Without them
 // (Windows, NFS, SMB) IfMatch is not declared. Some file systems, such as many in user
 // space and many network file systems, lock only among the processes of one machine.
-// The driver cannot detect them: state SingleWriter there, or use a single writer.
+// The driver cannot detect them: set SingleWriter there, or use a single writer.
 //
 // Every process that may read an object can lock it, and a stopped process keeps its
 // lock: Put and Delete of that object wait until their context ends.
@@ -58,8 +58,8 @@
 // The root may be a symbolic link and is held open. Links below the root are followed
 // as long as they stay below it; others fail with ncerr.ErrPermission. If a file does
 // not exist, the driver checks that the root is still the directory that it opened. A
-// removed or replaced root, or a vanished mount, is reported as ncerr.ErrIO and never
-// as a missing object; so is a dangling link. Anything that is neither a file nor a
+// removed or replaced root, a vanished mount or a dangling link is reported as
+// ncerr.ErrIO and never as a missing object. Anything that is neither a file nor a
 // directory fails immediately.
 //
 // Listings are in byte order and do not stat the files, so their sizes are -1. They
@@ -76,6 +76,6 @@
 //
 // The package implements core/zmap/driver; plugins serve the same package.
 //
-// Source: netcdf-c libnczarr/zmap_file.c for the layout. Its overwriting in place,
-// which leaves the tail of longer content, is not imitated.
+// Source: netcdf-c libnczarr/zmap_file.c for the layout. Unlike it, this driver does
+// not overwrite files in place, which would leave the tail of longer content.
 package file

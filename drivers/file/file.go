@@ -31,7 +31,7 @@ func (Opener) Describe() driver.Description {
 		Summary: "a directory tree with one file for each object",
 		Options: []driver.Option{{
 			Name: "durability", Type: "string", Default: "rename",
-			Doc: "what a finished put survives: rename for the death of the process, fsync also for a power failure",
+			Doc: "rename: a finished put survives the death of the process; fsync: it also survives a power failure",
 		}},
 		Grants: []string{"path:read", "path:write"},
 	}

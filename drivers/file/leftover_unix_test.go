@@ -26,8 +26,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestPutRemovesStaleFiles checks that Put removes the temporary file of a dead writer of
-// the same key, and keeps the temporary file of a living one.
+// TestPutRemovesStaleFiles checks that Put removes the temporary file of a dead writer
+// of the same key, and keeps the temporary file of a running one.
 func TestPutRemovesStaleFiles(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -104,8 +104,7 @@ func (s sweeper) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // TestWriterRestartsAfterRemoval checks that a writer whose temporary file was removed
-// starts again, and does not publish the file
-// that now has the name.
+// starts again, and does not publish the file that now has the name.
 func TestWriterRestartsAfterRemoval(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")

@@ -9,7 +9,7 @@ import (
 
 var _ driver.FileLender = (*Map)(nil)
 
-// LendFile implements driver.FileLender. Every object is a file of its own.
+// LendFile implements driver.FileLender. Every object is a separate file.
 func (m *Map) LendFile(ctx context.Context, key string) (*os.File, int64, driver.Info, error) {
 	h, err := m.open(ctx, key)
 	if err != nil {

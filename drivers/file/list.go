@@ -75,7 +75,7 @@ func (l *lister) entry(key string, e entry) bool {
 	switch {
 	case descend && after > key && !strings.HasPrefix(after, key), !descend && key <= after:
 		return true
-	case descend && !e.link: // a plain tree, which contains nothing twice
+	case descend && !e.link: // a tree without links contains no object twice
 		return l.list(key[:len(key)-1], key, false)
 	case e.dir:
 		full, err := l.holdsObject(key[:len(key)-1], e.link)
@@ -138,7 +138,7 @@ func (m *Map) entryOf(dir, name string, t fs.FileMode) (entry, bool) {
 
 // linkOf returns the entry for a symbolic link, and whether listings include it. A link
 // to one of its own parent directories would recurse forever and is omitted. A link
-// that cannot be followed counts as an object, so that reading it reports the cause.
+// that cannot be followed is listed as an object, so that reading it reports the cause.
 func (m *Map) linkOf(dir, name string) (entry, bool) {
 	path := name
 	if dir != "." {

@@ -128,6 +128,6 @@ func (m *Map) stat(key string) (meta, error) {
 	return metaOf(info), nil
 }
 
-// errNoFastOpen is returned by openFast and statFast if the caller has to use package
-// os instead.
+// errNoFastOpen is returned by openFast and statFast if the caller must use package os
+// instead.
 var errNoFastOpen = errors.New("no fast open")

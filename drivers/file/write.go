@@ -150,9 +150,9 @@ func (m *Map) temporary(dirName, object string) (*temporary, error) {
 	return nil, err
 }
 
-// create creates the file under the name for the object, and locks it. A second living
-// writer of the object gets a random name, which no other writer looks for. So does
-// every writer on a file system without locks.
+// create creates the file under the name for the object, and locks it. A concurrent
+// second writer of the object, and every writer on a file system without locks, uses a
+// random name, which no other writer looks for.
 func (t *temporary) create(m *Map, object string) error {
 	if m.lockless.Load() {
 		return t.open(temporaryName())
@@ -279,7 +279,7 @@ func (t *temporary) commit(ctx context.Context, m *Map, key, name string, opts *
 }
 
 // move renames the file to the object's name. It locks the object that it replaces,
-// also without a condition; otherwise a Put that has already compared the version could
+// even without a condition; otherwise a Put that has already compared the version could
 // overwrite the new object.
 func (t *temporary) move(ctx context.Context, m *Map, key, name string, opts *driver.PutOptions, x *meta) error {
 	if opts.IfAbsent {
@@ -327,9 +327,9 @@ func (t *temporary) replace(ctx context.Context, m *Map, key, name, version stri
 	return t.dir.Rename(t.name, name)
 }
 
-// setLater sets a modification time later than the time of the file to be replaced, so that
-// no version is used twice: another process or another clock may have set the old time.
-// It tries larger and larger steps, because file systems differ in their time
+// setLater sets a modification time later than the time of the file to be replaced, so
+// that no version is used twice: another process or another clock may have set the old
+// time. It tries increasing steps, because file systems differ in their time
 // resolution.
 func (t *temporary) setLater(than time.Time) (x meta, err error) {
 	if t.f, err = t.dir.OpenFile(t.name, os.O_WRONLY, 0); err != nil {

@@ -346,8 +346,8 @@ func TestStatWithoutHead(t *testing.T) {
 	}
 }
 
-// TestHeadRefused checks that the response to a GET decides after a refused HEAD, also
-// for an empty object.
+// TestHeadRefused checks that the response to a GET decides after a refused HEAD,
+// including for an empty object.
 func TestHeadRefused(t *testing.T) {
 	t.Parallel()
 	content := func(n int) http.HandlerFunc {
@@ -500,7 +500,7 @@ func TestCredentials(t *testing.T) {
 	}
 	_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: home, Path: "/d", Options: []byte(`{"netrc": "/no/such/file"}`)})
 	if ncerr.KindOf(err) != ncerr.ErrInvalid {
-		t.Errorf("a missing netrc file that is named: %v", err)
+		t.Errorf("a configured netrc file that is missing: %v", err)
 	}
 }
 

@@ -5,7 +5,7 @@
 //
 // Getting a whole object sends one GET, getting a range sends one GET with a Range
 // header, and Stat sends a HEAD. The driver accepts a response only if it is
-// consistent: a partial response must name exactly the requested range and the total
+// consistent: a partial response must state exactly the requested range and the total
 // size, and a body must have the length that its header announces. If a server ignores
 // ranges and returns the whole object, the driver skips to the range, provided that it
 // begins within the first max_skip bytes. Otherwise it reports that the server does not
@@ -33,9 +33,9 @@
 //
 // A user name and password come from the options or from a netrc file. Each login
 // belongs to one scheme, host and port, and is sent only over TLS or to this machine. A
-// machine HOST of a netrc file stands for https://HOST on port 443, and HOST:PORT for
-// that port; the entry default is not used. After a redirect to another server, the
-// driver sends only the login that netrc has for the new server. A redirect from https
-// to http is refused. So is a redirect to a loopback, link-local or private address
-// from a server with a less local address.
+// machine HOST of a netrc file means https://HOST on port 443, and HOST:PORT means
+// https on that port; the entry default is not used. After a redirect to another
+// server, the driver sends only the login that netrc has for the new server. A redirect
+// from https to http is refused. A redirect from a server to a more local address, such
+// as a loopback, link-local or private address, is also refused.
 package http

@@ -14,9 +14,9 @@ import (
 )
 
 // Stat implements driver.Map. It sends a HEAD, or a GET of one byte if the server
-// refuses HEAD or omits the length. A refused HEAD says nothing about the object: URLs
-// that are signed for GET return 403 for HEAD, and servers without support for HEAD
-// return 404.
+// refuses HEAD or omits the length. A refused HEAD does not show whether the object
+// exists: URLs that are signed for GET return 403 for HEAD, and servers without support
+// for HEAD return 404.
 func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	req, err := m.request(ctx, http.MethodHead, key)
 	if err != nil {
@@ -259,7 +259,7 @@ func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 		return nil, i, err
 	}
 	if g.opts.Limit > 0 && n > g.opts.Limit {
-		return nil, i, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, g.opts.Limit)
+		return nil, i, ncerr.Errorf(ncerr.ErrLimit, "", "", "the data has %d bytes, more than the limit of %d", n, g.opts.Limit)
 	}
 	if g.m.isDocument(g.key) && isHTML(g.resp.Header) {
 		return nil, i, errPage()
@@ -355,7 +355,7 @@ func (g *get) unsized() ([]byte, driver.Info, error) {
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, driver.Info{}, g.cut(size, -1, err)
 	case size > limit && asked:
-		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "more than %d bytes, without a Content-Length", limit)
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "the response has more than %d bytes and no Content-Length", limit)
 	case size > limit:
 		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not send Content-Length, and the response exceeds max_blind, which is %d bytes", limit)
 	}

@@ -54,8 +54,8 @@ func TestKeyEncoding(t *testing.T) {
 	}
 }
 
-// TestNoRanges checks that Info.NoRanges is set if a range costs reading everything
-// before it.
+// TestNoRanges checks that Info.NoRanges is set if reading a range requires reading
+// everything before it.
 func TestNoRanges(t *testing.T) {
 	t.Parallel()
 	for name, ranges := range map[string]bool{"ranges": true, "no ranges": false} {

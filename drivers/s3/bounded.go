@@ -18,7 +18,7 @@ const maxDocument = 16 << 20
 // bounded limits the size of responses that are documents, and checks that they are of
 // the expected kind: the SDK treats a response without XML as an empty listing, and any
 // response as a successful deletion. The content of an object has the length announced
-// in its header, and a limit of its own.
+// in its header and a separate limit.
 type bounded struct{ inner http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -41,7 +41,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // foreign reports whether the header of an object response comes from a server that
-// does not speak S3, such as a proxy with a page of its own.
+// does not speak S3, such as a proxy that sends its own page.
 func foreign(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Amz-") || strings.HasPrefix(name, "X-Goog-") {
@@ -100,7 +100,7 @@ func (d *document) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// look reads up to the first element. An Error document may come with status 200 too.
+// look reads up to the first element. An Error document may also have status 200.
 func (d *document) look() error {
 	body := io.LimitReader(d.ReadCloser, int64(d.left))
 	for dec := xml.NewDecoder(io.TeeReader(body, &d.head)); ; {

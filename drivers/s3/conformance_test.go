@@ -56,7 +56,7 @@ var buckets atomic.Int64
 // the time, so only one case does it.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	longNames := map[string]string{"map.keys.long-names": "the server's file system has no long names, and an upload in parts of one ends in a fault of the server"}
+	longNames := map[string]string{"map.keys.long-names": "the server's file system does not support long names, and the server fails during a multipart upload of such a key"}
 	virtual := map[string]any{"addressing": "virtual"}
 	for name, tc := range map[string]struct {
 		process bool // run the driver in a separate process

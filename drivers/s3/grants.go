@@ -23,8 +23,8 @@ func grants(ports ...string) []string {
 	return append(list, ports...)
 }
 
-// Grants implements driver.Granter. A store with an endpoint of its own needs the port
-// of the endpoint, the ports of proxies, and the ports of the servers that provide
+// Grants implements driver.Granter. A store with an explicit endpoint needs the port of
+// the endpoint, the ports of proxies, and the ports of the servers that provide
 // credentials (https, and http for the metadata service of an instance).
 func (*opener) Grants(spec driver.OpenSpec) []string {
 	cfg, err := readConfig(spec.Options)

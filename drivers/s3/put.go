@@ -33,7 +33,7 @@ func (m *bucketMap) Put(ctx context.Context, key string, body driver.Body, opts 
 		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "", "", "the key, including the prefix of the store, has %d bytes, more than the limit of %d", len(*name), maxKey)
 	}
 	if n := body.Size(); n > maxObject {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes; the maximum size of an object in S3 is 5 TiB", n)
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes; the maximum in S3 is 5 TiB", n)
 	}
 	w := &write{m: m, key: key, name: name, body: body, opts: *opts}
 	if opts.IfAbsent || opts.IfMatch != "" {

@@ -11,8 +11,9 @@ import (
 // several million members.
 const maxDirectory = 1 << 30
 
-// tailSize is the number of bytes read at once from the end of an archive. They include
-// the longest possible archive comment and, for most archives, the whole directory.
+// tailSize is the number of bytes read in one call from the end of an archive. They
+// include the longest possible archive comment and, for most archives, the whole
+// directory.
 const tailSize = 128 << 10
 
 // directory is the central directory of an archive as stored in the file.

@@ -13,15 +13,15 @@
 //
 // The driver reads members that are stored or compressed with deflate or bzip2, and
 // supports zip64, data descriptors, archive comments and bytes before the archive. If
-// several members have the same name, the last one in the directory counts. Directory
-// entries are ignored. Members whose name is not a valid key (absolute, with an empty,
-// "." or ".." segment, a backslash or a control character, or not UTF-8) and symbolic
-// links are omitted, never mapped to another key. [Map.Skipped] lists them, and Flush
-// copies them. If the name of such a member suggests a key ("/x", "./x" or a link x
-// suggest x), the key is listed, and reading it fails with ncerr.ErrUnsupported instead
-// of ncerr.ErrNotFound. A name that is valid UTF-8 is read as UTF-8 even if the archive
-// does not declare it so, because Info-ZIP does not. In the listed key of any other
-// name, U+FFFD replaces invalid UTF-8 and control characters. Members that are
+// several members have the same name, the driver reads the last one in the directory.
+// Directory entries are ignored. Members whose name is not a valid key (absolute, with
+// an empty, "." or ".." segment, a backslash or a control character, or not UTF-8) and
+// symbolic links are omitted, never mapped to another key. [Map.Skipped] lists them,
+// and Flush copies them. If the name of such a member suggests a key ("/x", "./x" or a
+// link x suggest x), the key is listed, and reading it fails with ncerr.ErrUnsupported
+// instead of ncerr.ErrNotFound. A name that is valid UTF-8 is read as UTF-8 even if the
+// archive does not declare it so, because Info-ZIP does not. In the listed key of any
+// other name, U+FFFD replaces invalid UTF-8 and control characters. Members that are
 // encrypted or use another compression method are listed, and reading them fails with
 // ncerr.ErrUnsupported.
 //

@@ -14,7 +14,7 @@ import (
 // Flush implements driver.Map. It writes a new archive next to the old one and replaces
 // the old one atomically. Without changes it does nothing. If another writer has
 // changed the archive since it was read, Flush returns ncerr.ErrConflict and leaves the
-// archive alone. After any error the archive is unchanged, the Map still holds all
+// archive unchanged. After any error the archive is unchanged, the Map still holds all
 // changes, and the caller may retry. The exception is durability fsync: the new archive
 // may already be in place if only the sync of the directory failed. Reads and writes
 // continue during a Flush; a concurrent write becomes part of the next Flush.

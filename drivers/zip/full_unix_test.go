@@ -47,8 +47,8 @@ func writeTooMuch(spec string) {
 	os.Exit(0)
 }
 
-// TestFullDisk checks that the failure is reported, that the old archive is intact and
-// still readable through the same Map, and that no temporary file remains.
+// TestFullDisk checks that a failed flush is reported, that the old archive is intact
+// and still readable through the same Map, and that no temporary file remains.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{"", `{"spill": 0}`} {

@@ -120,7 +120,7 @@ func compareStd(t *testing.T, archive []byte, sizes map[string]int64) {
 	}
 	for key, n := range want {
 		if got, ok := sizes[key]; !ok || got != n && got != -1 {
-			t.Errorf("%q has %d bytes, the standard library says %d", key, got, n)
+			t.Errorf("%q has %d bytes, the standard library reports %d", key, got, n)
 		}
 	}
 	for key := range sizes {

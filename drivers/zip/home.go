@@ -221,7 +221,7 @@ func (h *fileHome) rename(tmp string) error {
 	if h.was == nil {
 		err := os.Link(tmp, h.path)
 		if err == nil {
-			_ = os.Remove(tmp) // the archive is in place; a leftover second name does no harm
+			_ = os.Remove(tmp) // the archive is in place; a leftover second name is harmless
 			return nil
 		}
 		if errors.Is(err, fs.ErrExist) {
@@ -305,7 +305,7 @@ func (h *mapHome) replace(ctx context.Context, tmp *os.File, _ func() error) (so
 }
 
 // put stores the content of tmp as the object if the object has not changed. The store
-// itself checks that if it can; otherwise put only checks beforehand.
+// checks this during the write if it can; otherwise put checks it before the write.
 func (h *mapHome) put(ctx context.Context, tmp *os.File) error {
 	info, err := tmp.Stat()
 	if err != nil {

@@ -51,7 +51,7 @@ func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts
 	return dst[:got], info, ncerr.Wrap("get", key, err)
 }
 
-// resolveRange returns the part of an object that opts request, and checks its version
+// resolveRange returns the part of an object that opts requests, and checks its version
 // and the limit.
 func resolveRange(key string, opts *driver.GetOptions, info driver.Info) (off, n int64, err error) {
 	if opts.IfMatch != "" && opts.IfMatch != info.Version {
@@ -89,7 +89,7 @@ func (a *archive) check(r record, op, key string) error {
 		return err
 	}
 	if r.method == methodStored && r.size != r.csize {
-		return corrupt(op, key, "the member stores %d bytes in %d", r.size, r.csize)
+		return corrupt(op, key, "the stored member has a size of %d bytes but contains %d", r.size, r.csize)
 	}
 	if r.method == methodDeflated && r.size > (r.csize+1)*maxInflate {
 		return corrupt(op, key, "%d bytes of content do not fit in %d compressed bytes", r.size, r.csize)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// reason says why a member of the archive is not an object of the store.
+// reason explains why a member of the archive is not an object of the store.
 type reason uint8
 
 const (

@@ -21,7 +21,7 @@ type reader interface {
 type source interface {
 	reader
 	size() int64
-	// remote reports whether every read costs a request, so that reads should be
+	// remote reports whether every read requires a request, so that reads should be
 	// combined.
 	remote() bool
 	close() error

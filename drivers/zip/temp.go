@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// staleAge is the age at which an unlocked temporary file counts as left over. The age
-// matters on network file systems whose locks do not reach every machine.
+// staleAge is the age above which an unlocked temporary file is treated as abandoned.
+// The age matters on network file systems whose locks do not reach every machine.
 const staleAge = 10 * time.Minute
 
 // tempStem returns the prefix of the names of an archive's temporary files.
@@ -57,8 +57,8 @@ func sameName(f *os.File) bool {
 	return err == nil && os.SameFile(is, named)
 }
 
-// makeUnlinked creates a file without a name, or one whose name it removes at once, if the
-// system allows that for open files. The caller must discard the file.
+// makeUnlinked creates a file without a name, or one whose name it removes immediately,
+// if the system allows that for open files. The caller must discard the file.
 func makeUnlinked(dir, base string) (*os.File, error) {
 	f, err := openUnnamed(dir, base)
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// scope says how local an address is; greater values are closer to this machine.
+// scope describes how local an address is; greater values are closer to this machine.
 type scope int
 
 const (

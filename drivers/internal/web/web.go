@@ -1,6 +1,6 @@
 // Package web is the HTTP transport of the storage drivers that speak HTTP. It
-// implements connections, proxies, certificates and time-outs. The time-outs belong
-// here because only the process that holds the connection sees bytes arrive.
+// implements connections, proxies, certificates and timeouts. The timeouts belong here
+// because only the process that holds the connection sees bytes arrive.
 //
 // drivers/http and drivers/s3 use the package; it is built on net/http.
 package web
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// Options configures a [Transport]. Zero members mean the defaults.
+// Options configures a [Transport]. Zero fields mean the defaults.
 type Options struct {
 	// Connect limits the time for a TCP connection, and separately for its TLS
 	// handshake; 0 means 10 s.
@@ -43,8 +43,8 @@ type Options struct {
 	// RootCAs, if not nil, holds the certificates to trust. CAFile takes precedence.
 	RootCAs *x509.CertPool
 	// Connections, if greater than 0, limits the connections to one host, including
-	// idle ones, and disables HTTP/2, so that each request has a connection of its own.
-	// For many large bodies at once that is faster than a shared connection.
+	// idle ones, and disables HTTP/2, so that each request has a separate connection.
+	// This is faster than a shared connection for many large concurrent bodies.
 	Connections int
 	// Dial, if not nil, opens the connections. Tests use it for servers without a
 	// network.
@@ -55,7 +55,7 @@ type Options struct {
 // in Options. It is not a context error.
 var ErrTimeout = errors.New("timed out")
 
-// Transport is an http.RoundTripper with time-outs that restart whenever bytes move. It
+// Transport is an http.RoundTripper with timeouts that restart whenever bytes move. It
 // is safe for concurrent use.
 type Transport struct {
 	o    Options
@@ -129,7 +129,7 @@ func orElse(d, def time.Duration) time.Duration {
 func (t *Transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
 // RoundTrip implements http.RoundTripper. RoundTrip and the Read method of the body
-// return an error that wraps [ErrTimeout] after a time-out. RoundTrip fails with
+// return an error that wraps [ErrTimeout] after a timeout. RoundTrip fails with
 // ncerr.ErrPermission if a redirect leads to a more local address than that of the
 // redirecting server.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -189,7 +189,7 @@ func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	}
 	w.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		ConnectDone: func(_, _ string, err error) {
-			// The request may have got another connection since.
+			// The request may have switched to another connection.
 			if p := (&phase{"opening a connection", o.FirstByte + o.Connect}); err == nil && w.phase.CompareAndSwap(nil, p) {
 				w.timer.Reset(p.long)
 			}
@@ -219,7 +219,7 @@ func (w *watch) arrived() { w.enter(&phase{"receiving nothing", w.o.Stall}) }
 // moved restarts the timer of the phase.
 func (w *watch) moved() { w.timer.Reset(w.phase.Load().long) }
 
-// cause returns the time-out if one caused err, and err otherwise.
+// cause returns the timeout if one caused err, and err otherwise.
 func (w *watch) cause(err error) error {
 	if c := context.Cause(w.ctx); errors.Is(c, ErrTimeout) {
 		return c

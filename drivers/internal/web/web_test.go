@@ -121,7 +121,7 @@ func TestOptions(t *testing.T) {
 }
 
 // TestWaitingForAConnection sends three requests over one connection. Each response
-// takes twice as long as the stall time-out, but its bytes arrive steadily. A request
+// takes twice as long as the stall timeout, but its bytes arrive steadily. A request
 // that waits for the connection must not time out.
 func TestWaitingForAConnection(t *testing.T) {
 	t.Parallel()

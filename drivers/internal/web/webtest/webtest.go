@@ -1,6 +1,6 @@
 // Package webtest serves HTTP over connections in memory. Inside a testing/synctest
-// bubble, which cannot wait for a network, the time-outs of a client are thus exact
-// even on a busy machine.
+// bubble, which cannot wait for a network, the timeouts of a client are thus exact even
+// on a busy machine.
 package webtest
 
 import (
