@@ -45,8 +45,8 @@ type Params struct {
 	Shuffle int `json:"shuffle"`
 	// BlockSize is the size of blocks in bytes. 0, the default, selects it automatically.
 	BlockSize int `json:"blocksize"`
-	// TypeSize is the size of an element in bytes, which Zarr v3 metadata states. 0, the
-	// default, is the size of the array's elements. Sizes above 255 count as 1.
+	// TypeSize is the size of an element in bytes, which Zarr v3 metadata states. 0,
+	// the default, is the size of the array's elements. Sizes above 255 mean 1.
 	TypeSize int `json:"typesize,omitempty"`
 }
 
@@ -163,5 +163,5 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, filter.Blob(in, in.MaxBytes+headerSize), nil
 }
 
-// elementSize returns the element size that numcodecs sees: the size of the NumPy type.
+// elementSize returns the element size that numcodecs uses: the size of the NumPy type.
 func elementSize(t dtype.Type) int { return max(t.Size, 1) }

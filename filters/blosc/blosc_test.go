@@ -47,7 +47,7 @@ func TestIncompressibleIsStored(t *testing.T) {
 	}
 }
 
-// TestHeader checks that each invalid member of the header is rejected before decoding.
+// TestHeader checks that each invalid field of the header is rejected before decoding.
 func TestHeader(t *testing.T) {
 	t.Parallel()
 	c, enc := encode(t, blosc.Params{CName: "lz4", CLevel: 5, Shuffle: 1, TypeSize: 4}, ramp(10_000))

@@ -8,12 +8,12 @@ const maxShort = 8191
 
 // blosclz decodes a BloscLZ stream, which must fill dst exactly.
 //
-// The stream is a list of literal runs and matches. A byte below 32 starts a literal run
-// of one more byte than its value. In other bytes, the upper three bits are the match
-// length minus 2; 7 means that bytes are added to it up to and including the first one
-// that is not 255. The lower five bits and the next byte are the distance minus 1; all
-// ones mean that two more bytes are added. The first byte is a literal run regardless of
-// its upper bits are.
+// The stream is a list of literal runs and matches. A byte below 32 starts a literal
+// run of one more byte than its value. In other bytes, the upper three bits are the
+// match length minus 2; 7 means that bytes are added to it up to and including the
+// first one that is not 255. The lower five bits and the next byte are the distance
+// minus 1; all ones mean that two more bytes are added. The first byte starts a literal
+// run regardless of its upper bits.
 //
 // Source: c-blosc 1.21, blosclz.c (the format is FastLZ level 2).
 func blosclz(dst, src []byte) error {

@@ -83,8 +83,8 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 		}
 		if id == "shuffle" && strings.Contains(string(config), `"elementsize": 0`) {
 			// numcodecs does not shuffle if the size is 0. NetCDF-C always writes 0 and
-			// means the size of the elements. This package follows netCDF-C, because its
-			// files exist.
+			// means the size of the elements. This package follows netCDF-C, because
+			// such files exist.
 			if !bytes.Equal(enc, a.Data) || err != nil {
 				t.Errorf("%s: %v", f, err)
 			}

@@ -93,8 +93,9 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestRegistry tests every id of numcodecs' registry. We must decode its output to the
-// same values, and it must decode ours, or the id is unsupported for a stated reason.
+// TestRegistry tests every id of numcodecs' registry. The filters must decode its
+// output to the same values, and numcodecs must decode theirs, unless the id is
+// unsupported for a stated reason.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	var ids []string

@@ -75,8 +75,8 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, out, err
 }
 
-// list converts the labels to the form of the array's elements. If labels are equal, the
-// last one counts, as in numcodecs.
+// list converts the labels to the form of the array's elements. If labels are equal,
+// the last one is used, as in numcodecs.
 func (c *Codec) list(labels []string) error {
 	c.numbers = make(map[string]uint64, len(labels)+1)
 	c.labels = append(c.labels, make([]byte, c.plain.Size))

@@ -22,7 +22,7 @@ const ID = "lz4"
 // Params are the parameters.
 type Params struct {
 	// Acceleration makes encoding faster and the result larger. The default is 1, and
-	// smaller values count as 1.
+	// smaller values mean 1.
 	Acceleration int `json:"acceleration"`
 }
 

@@ -38,9 +38,9 @@ type Params struct {
 	Check int `json:"check"`
 	// Preset is from 0 (small dictionary) to 9. The default is 6.
 	Preset int `json:"preset"`
-	// Delta is the distance in bytes of xz's delta filter before LZMA2, 1 to 256. 0, the
-	// default, disables the filter. GDAL writes it. Decoding takes the filters of xz from
-	// the header of the data.
+	// Delta is the distance in bytes of xz's delta filter before LZMA2, 1 to 256. 0,
+	// the default, disables the filter. GDAL writes this parameter. Decoding reads the
+	// filters of xz from the header of the data.
 	Delta int `json:"delta,omitempty"`
 	// Filters is the chain of filters of Raw and XZ. The last is LZMA2, or LZMA1 in Raw;
 	// others are delta filters. Python decodes XZ with filters only if they are not

@@ -14,7 +14,7 @@ import (
 
 // style describes how JSON is written.
 type style struct {
-	ascii bool // all other characters are escaped
+	ascii bool // all characters outside ASCII are escaped
 	loose bool // strings may contain unescaped control characters
 	// indent and apart are the number of white space bytes per line and level, and after
 	// each element, that other writers were configured to write.
@@ -25,7 +25,8 @@ type style struct {
 // may request.
 const maxSpace = 1 << 10
 
-// spaces returns the most white space that n elements in so many lists may have.
+// spaces returns the maximum white space, in bytes, of n elements in the given number
+// of lists.
 func (s *style) spaces(n, lists int64, rank int) int64 {
 	lines := n + 2*lists + int64(rank) + 8
 	return lines * (1 + s.indent*int64(rank+2) + s.apart)
@@ -34,7 +35,7 @@ func (s *style) spaces(n, lists int64, rank int) int64 {
 func jsonDescription() []driver.Param {
 	list := []driver.Param{
 		{Name: "encoding", Type: driver.TextParam, Default: "utf-8", Doc: "utf-8 or ascii"},
-		{Name: "ensure_ascii", Type: driver.BoolParam, Default: "true", Doc: "escape other characters"},
+		{Name: "ensure_ascii", Type: driver.BoolParam, Default: "true", Doc: "escape characters outside ASCII"},
 		{Name: "strict", Type: driver.BoolParam, Default: "true", Doc: "reject control characters in strings"},
 		{Name: "indent", Type: driver.IntParam, Min: math.MinInt32, Max: maxSpace, Doc: "number of spaces, or a string; only for reading"},
 		{Name: "separators", Type: driver.ListParam, Doc: "strings between elements; only for reading"},

@@ -3,9 +3,9 @@
 // imports core/codec/driver, core/dtype and the helpers in filters/internal; core/codec
 // calls it.
 //
-// Elements are text (of variable or fixed length), numbers and bool. A list may hold
-// anything in Python. Values of another type than the array's, such as an object among
-// strings or a null, are rejected, not converted.
+// Elements are text (of variable or fixed length), numbers and bool. In Python a list
+// may contain values of any type. This package rejects values that do not have the type
+// of the array, such as an object among strings or a null.
 //
 // Source: numcodecs, json.py and msgpacks.py.
 package object
@@ -91,14 +91,14 @@ type writer interface {
 // Provider returns the two filters.
 func Provider() driver.Provider {
 	return filter.Family{
-		single(driver.Description{ID: JSON, Summary: "elements as a list of JSON", Lossy: true, LossNote: "payloads of NaN", Params: jsonDescription()}, func(p *filter.Params, c *Codec) {
+		single(driver.Description{ID: JSON, Summary: "elements as a JSON list", Lossy: true, LossNote: "payloads of NaN", Params: jsonDescription()}, func(p *filter.Params, c *Codec) {
 			style := jsonParams(p)
 			c.spaces = style.spaces
 			c.open = func(src []byte) reader { return &jsonReader{src: src, loose: style.loose} }
 			c.write = func(dst []byte) writer { return &jsonWriter{dst: dst, style: style} }
 		}),
-		single(driver.Description{ID: MsgPack, Summary: "elements as a list of MessagePack", Params: []driver.Param{
-			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "write strings in the forms of 2013"},
+		single(driver.Description{ID: MsgPack, Summary: "elements as a MessagePack list", Params: []driver.Param{
+			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "write strings in the forms added in 2013"},
 			{Name: "use_single_float", Type: driver.BoolParam, Default: "false", Doc: "write floats with 4 bytes"},
 			{Name: "raw", Type: driver.BoolParam, Default: "false", Doc: "only used by Python"},
 		}}, func(p *filter.Params, c *Codec) {

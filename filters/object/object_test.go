@@ -34,8 +34,8 @@ func words(t testing.TB, list ...string) []byte {
 // floats are 1.5 and -0.25.
 const floats = "\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\xd0\xbf"
 
-// TestNumcodecs tests lists made by numcodecs. We must decode them, and encode the same
-// except for white space.
+// TestNumcodecs tests lists made by numcodecs. The filters must decode them, and encode
+// the same lists except for white space.
 func TestNumcodecs(t *testing.T) {
 	t.Parallel()
 	pack := func(s string) string {

@@ -48,7 +48,7 @@ func Provider() driver.Provider {
 // product, the first byte in the highest bit.
 const gather = 0x8040_2010_0804_0201
 
-// Encode packs src. All bools other than zero count as true.
+// Encode packs src. Every nonzero bool is true.
 func (c Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
-// Package quantize implements the filter "quantize", which rounds floats to a number of
-// decimal digits by means of the next power of two. It imports core/codec/driver,
-// core/dtype and the helpers in filters/internal; core/codec calls it.
+// Package quantize implements the filter "quantize", which rounds floats to at least
+// the given number of decimal digits, to multiples of a power of two. It imports
+// core/codec/driver, core/dtype and the helpers in filters/internal; core/codec calls
+// it.
 package quantize
 
 import (

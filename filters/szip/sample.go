@@ -2,8 +2,8 @@ package szip
 
 import "encoding/binary"
 
-// load fills v with the samples of src from index at on, in coding order, which is by
-// planes.
+// load fills v with the samples of src from index at on, in coding order, that is,
+// plane by plane.
 func (c *Codec) load(v []uint32, src []byte, at int) {
 	top := uint32(1)<<c.rice.Bits - 1
 	switch {

@@ -13,7 +13,8 @@ const (
 	rounds    = 4  // rounds of assigning tables to groups
 )
 
-// tables returns the number of tables that bzip2 uses for a block of so many symbols.
+// tables returns the number of tables that bzip2 uses for a block of the given number
+// of symbols.
 func tables(symbols int) int {
 	for i, top := range [...]int{200, 600, 1200, 2400} {
 		if symbols < top {

@@ -214,8 +214,8 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // the test measures memory
 	}
 }
 
-// bomb returns the start of a block whose chunks are each Python's encoding of 240 bytes,
-// 1 MiB in all.
+// bomb returns the start of a block whose chunks are each Python's encoding of 240
+// bytes, 1 MiB in total.
 func bomb(t testing.TB) []byte {
 	t.Helper()
 	const head, chunk = 24, 16 // offset of the chunks in xzRepeats, and length of one

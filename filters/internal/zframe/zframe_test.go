@@ -13,7 +13,7 @@ import (
 var levels = []int{-3, 1, 3, 4, 6, 7, 9, 10}
 
 // TestFramesStateTheirSize checks that every frame states the size of its content.
-// libnetcdf rejects others.
+// libnetcdf rejects frames without a size.
 func TestFramesStateTheirSize(t *testing.T) {
 	t.Parallel()
 	for _, level := range levels {

@@ -124,8 +124,8 @@ var logs = func() (l [1<<maxTableLog + 1]int) {
 	return l
 }()
 
-// cost returns about how many bits the counted codes take, or math.MaxInt if the table
-// lacks one of them.
+// cost returns the approximate number of bits of the counted codes, or math.MaxInt if
+// the table lacks one of them.
 func (t *table) cost(counts *[64]uint32) int {
 	sum := 0
 	for code, k := range counts {

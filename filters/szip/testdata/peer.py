@@ -1,4 +1,4 @@
-"""The peer of TestLibaec: libaec's szip library, as it comes with netCDF4.
+"""The peer of TestLibaec: libaec's szip library, as distributed with netCDF4.
 
   peer.py make DIR SEED COUNT   makes N.json (parameters, shape, type), N.raw and N.enc as HDF5 stores it
   peer.py check DIR             decodes every N.ours and prints those that do not give N.raw
