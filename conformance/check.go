@@ -44,7 +44,7 @@ type Check[S any] struct {
 	// Effort is the minimum effort at which the check runs; 0 means that it always
 	// runs.
 	Effort Effort
-	// Limit is the maximum time between two calls to T.Doing; 0 means [Options.Limit].
+	// Limit is the maximum time between two calls to T.Step; 0 means [Options.Limit].
 	Limit time.Duration
 	// Run performs the check. It runs in its own goroutine and must not leave other
 	// goroutines running.
@@ -134,7 +134,7 @@ type Options struct {
 	// contains.
 	Disable map[string]string
 	// Require lists glob patterns of ids for which the status unsupported or disabled
-	// counts as a failure.
+	// is a failure.
 	Require []string
 	// Levels lists the levels to run; empty means all.
 	Levels []Level
@@ -143,7 +143,7 @@ type Options struct {
 	// Limit is the default of Check.Limit; 0 means one minute.
 	Limit time.Duration
 	// Seed determines all random choices and the order in which checks run. If it is 0,
-	// [Run] takes a seed from the clock, and [TestWith] uses a fixed one.
+	// [Run] derives a seed from the clock, and [TestWith] uses the seed of [Test].
 	Seed uint64
 	// Tool and Subject are copied to the report: the program that runs the checks, and
 	// exactly what it checks.

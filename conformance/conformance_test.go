@@ -112,7 +112,7 @@ func TestHangIsAbandoned(t *testing.T) {
 	}
 }
 
-// A check that keeps calling Doing may take longer than its limit. The report of one
+// A check that keeps calling Step may take longer than its limit. The report of one
 // that stops names the last call.
 func TestSignsOfLife(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,7 @@
 // Package conformance is the engine that verifies whether a driver, a filter or a whole
-// format keeps its contract. A [Suite] is a list of [Check] values, each with a stable
-// id. A [Target] creates a new environment for every check. [Run] runs the checks and
-// returns a [Report], and [Test] runs them as sub-tests.
+// format fulfills its contract. A [Suite] is a list of [Check] values, each with a
+// stable id. A [Target] creates a new environment for every check. [Run] runs the
+// checks and returns a [Report], and [Test] runs them as sub-tests.
 //
 // The suites are in subpackages: conformance/mapsuite for storage drivers and
 // conformance/codecsuite for filters. The author of a driver writes

@@ -156,7 +156,7 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 }
 
 // await waits for the end of the check. It ends the context of a check that exceeds
-// limit without a call to Doing, and abandons the check if it still continues. It
+// limit without a call to Step, and abandons the check if it still continues. It
 // reports whether ctx ended first.
 func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan struct{}) (interrupted bool) {
 	timer := time.NewTimer(limit)
@@ -195,8 +195,8 @@ type tester struct {
 	effort Effort
 
 	mu       sync.Mutex
-	alive    time.Time // time of the last call to Doing
-	doing    []string  // arguments of the last call to Doing
+	alive    time.Time // time of the last call to Step
+	doing    []string  // arguments of the last call to Step
 	log      []string  // output of Logf and Errorf
 	failed   bool
 	faulty   bool
@@ -217,15 +217,14 @@ func (t *tester) Step(what ...string) {
 	t.alive, t.doing = time.Now(), what
 }
 
-// idle returns the time since the last call to Doing.
+// idle returns the time since the last call to Step.
 func (t *tester) idle() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Since(t.alive)
 }
 
-// lastly returns the end of a message, which names the last call that the check
-// started.
+// lastly returns the last part of a message, which describes the last call that began.
 func (t *tester) lastly() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,7 +234,7 @@ func (t *tester) lastly() string {
 	return "; the last call that began: " + strings.Join(t.doing, " ")
 }
 
-// hang records that the check exceeded limit without a call to Doing, and ends its
+// hang records that the check exceeded limit without a call to Step, and ends its
 // context. Later failures are consequences of the hang.
 func (t *tester) hang(limit time.Duration) {
 	text := fmt.Sprintf("the check hangs: no call in %v", limit) + t.lastly()

@@ -9,8 +9,8 @@ import (
 )
 
 // testLimit is the default time limit of a check in a test. A machine that tests many
-// packages concurrently may be slow. go test itself ends a package after ten minutes, and a
-// check that hangs must be reported before.
+// packages concurrently may be slow. go test itself ends a package after ten minutes,
+// and a check that hangs must be reported before that.
 const testLimit = 5 * time.Minute
 
 // Test runs every check of the suite as a sub-test named by its id. A sub-test with
@@ -22,7 +22,7 @@ func Test[S any](t *testing.T, suite Suite[S], target Target[S]) {
 }
 
 // TestWith is [Test] with options. It calls Progress like [Run], and runs the checks in
-// suite order. Limit defaults to five minutes; a check with a limit of its own gets at
+// suite order. Limit defaults to five minutes; a check that sets its own limit has at
 // least Limit. Seed defaults to the seed of Test.
 func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Options) {
 	t.Helper()

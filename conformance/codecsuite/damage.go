@@ -85,9 +85,9 @@ func (c *opened) badAgain(t conformance.T, what string, src, want []byte, wantEr
 	switch got := dst[:max(0, min(n, len(dst)))]; {
 	case t.Context().Err() != nil:
 	case ncerr.KindOf(err) != ncerr.KindOf(wantErr):
-		t.Errorf("%s: the previous content of the output buffer matters: %s instead of %s", what, outcome(err), outcome(wantErr))
+		t.Errorf("%s: the result depends on the previous content of the output buffer: %s instead of %s", what, outcome(err), outcome(wantErr))
 	case err == nil && !bytes.Equal(want, got):
-		t.Errorf("%s: the previous content of the output buffer matters: %s", what, other(want, got))
+		t.Errorf("%s: the result depends on the previous content of the output buffer: %s", what, other(want, got))
 	}
 }
 
@@ -215,7 +215,7 @@ const claimed, usual = 64 << 20, 1 << 20
 // memory overwrites the header, where formats store sizes, with large numbers. For a
 // codec in this process it counts the least memory that decoding each input ever
 // allocated, because allocations of other goroutines are counted too. For a codec in a
-// process of its own it measures the memory of that process, after enough calls that
+// separate process it measures the memory of that process, after enough calls that
 // reused memory has been written to.
 func memory(t conformance.T, e *Env) {
 	c := e.first(t, 1000)
@@ -301,8 +301,8 @@ func absurd(enc []byte, places int) (inputs [][]byte) {
 	return inputs
 }
 
-// overwritten writes bytes that turn lengths, counts and distances into zero, negative or
-// huge numbers at places all over the input. It also decodes input that consists of one
+// overwritten writes bytes that turn lengths, counts and distances into zero, negative
+// or huge numbers throughout the input. It also decodes input that consists of one
 // repeated byte, alone or after a valid start.
 func overwritten(t conformance.T, e *Env) {
 	for _, pattern := range []string{"zeros", "smooth", "noise"} {

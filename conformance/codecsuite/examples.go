@@ -43,8 +43,8 @@ type Example struct {
 //	unique   true if the format allows no other encoded form
 //
 // The members decoded_file, encoded_file and source_file name files with the raw bytes
-// instead, relative to the file of examples. A malformed file fails with
-// ncerr.ErrInvalid.
+// instead, relative to the file of examples. ReadExamples fails with ncerr.ErrInvalid
+// for a malformed file.
 func ReadExamples(path string) ([]Example, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -26,9 +26,9 @@ func lastingCalls(t conformance.T, e *Env) {
 	}
 }
 
-// lastingMemory measures memory and descriptors while it opens codecs for ever new shapes
-// and encodes and decodes large and small chunks, some into buffers that are too small
-// and some from damaged input.
+// lastingMemory measures memory and descriptors while it opens codecs for many
+// different shapes and encodes and decodes large and small chunks, some into buffers
+// that are too small and some from damaged input.
 func lastingMemory(t conformance.T, e *Env) {
 	const calls, size = 64, 1 << 20
 	typ := e.first(t, 1000).in.DType

@@ -47,7 +47,7 @@ func (e *Env) value(t conformance.T, c *opened, src []byte) []byte {
 }
 
 // data returns n elements that c can encode. A lossy codec need not accept every value,
-// so it gets smooth data.
+// so data returns smooth values for it.
 func (c *opened) data(n int, pattern string, seed uint64) []byte {
 	if c.lossy && pattern != "zeros" {
 		pattern = "smooth"

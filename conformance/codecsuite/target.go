@@ -41,19 +41,19 @@ type Target struct {
 	Provider driver.Provider
 	// ID is the id of the filter.
 	ID string
-	// Params are the sets of parameters to check with. The default is {} alone.
+	// Params are the sets of parameters that the checks use. The default is {} alone.
 	Params []json.RawMessage
 	// Invalid are sets of parameters that Open must refuse with ncerr.ErrInvalid.
 	Invalid []json.RawMessage
 	// Examples are values encoded by another implementation, which must decode as
 	// recorded; see [ReadExamples].
 	Examples []Example
-	// Types are the element types to check with. The default is a list of integers,
-	// floats, bool and text of variable length, with the values [Words]. Types that the
-	// filter refuses with ErrUnsupported are skipped.
+	// Types are the element types that the checks use. The default is a list of
+	// integers, floats, bool and text of variable length, with the values [Words].
+	// Types that the filter refuses with ErrUnsupported are skipped.
 	Types []dtype.Type
 	// Exact declares that the filter is lossless for Types even if its description says
-	// that it is lossy for others, as a difference of floats is. The default types are
+	// that it is lossy for other types, as delta is for floats. The default types are
 	// then checked too.
 	Exact bool
 	// Detects declares that the encoded form has a checksum that lets decoding detect
@@ -179,9 +179,9 @@ type effort struct {
 	large     int   // size of a large chunk in bytes
 	kinds     int   // patterns of large chunks, besides zeros
 	promise   []int // numbers of elements encoded into the promised size
-	truncated int   // truncated inputs, at most
+	truncated int   // maximum number of truncated inputs
 	flipped   int   // inputs with a bit flipped, for the first type
-	others    int   // the same, for each other type
+	others    int   // inputs with a bit flipped, for each other type
 	garbage   int   // random inputs
 	absurd    int   // places in the header that get absurd sizes
 	places    int   // about how many places are overwritten

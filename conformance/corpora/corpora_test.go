@@ -55,7 +55,7 @@ func corpora(t *testing.T) string {
 
 func table() []row { return slices.Concat(rows, arrays(), arraysV3()) }
 
-// TestListed checks that the table names every file of the corpora, and no missing
+// TestListed checks that the table lists every file of the corpora, and no missing
 // file.
 func TestListed(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ type row struct {
 	has   []string // parts of standard output, if neither same nor text is set
 	says  string   // part of standard error
 	drop  []string // lines of the output that contain one of these are ignored
-	edits []string // old and new strings in turn, replaced in the reference where nczctl differs on purpose
+	edits []string // alternating old and new strings, replaced in the reference where nczctl intentionally differs
 	mask  bool     // whether to ignore lengths and the content of chunks in listings
 }
 

@@ -184,7 +184,7 @@ func copyLabel(layout, options string) string {
 }
 
 // readResults lets a peer read a store and returns the result for every variable. If
-// the peer rejects the whole store, every variable counts as refused.
+// the peer rejects the whole store, every variable is recorded as refused.
 func readResults(t *testing.T, want []byte, reader, format, options, path string) []result {
 	t.Helper()
 	args := []string{"--with", reader, "--format", format}

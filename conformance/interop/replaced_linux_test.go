@@ -29,8 +29,8 @@ import (
 
 // The tests in this file replace datasets while processes are killed.
 // peers/replaced.py, which shares no code with nczctl, checks the result. Either the
-// old or the new dataset must be complete, or the next command must say how to finish.
-// Files that are not part of the dataset must be unchanged.
+// old or the new dataset must be complete, or the next command must print how to
+// finish. Files that are not part of the dataset must be unchanged.
 
 // everyVar makes [TestReplaced] kill at every Nth call instead of a few calls.
 const everyVar = "NCZARR_REPLACED_EVERY"
@@ -113,7 +113,7 @@ func TestReplacedChecker(t *testing.T) {
 	}
 }
 
-// sources creates the datasets that replaced.py knows and returns their directory.
+// sources creates the datasets that replaced.py defines and returns their directory.
 func sources(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

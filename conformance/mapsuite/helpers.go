@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// fresh opens an empty store. With Target.Place, objects are stored through it and read
-// through the driver.
+// fresh opens an empty store. With Target.OpenWriter, objects are stored through the
+// writer and read through the driver.
 func (e *Env) fresh(ctx context.Context, mode driver.Mode) (driver.Map, error) {
 	if e.place == nil || mode != driver.Create {
 		return e.open(ctx, mode)
@@ -261,7 +261,7 @@ func (s *store) differ(prefix string, opts driver.ListOptions, want, got []strin
 // resource that each of them leaks.
 const abandoned = 70
 
-// abandonListings starts so many listings and abandons each at its first entry.
+// abandonListings starts that many listings and abandons each at its first entry.
 func (s *store) abandonListings(prefix string) {
 	for range abandoned {
 		s.t.Step("list", prefix)

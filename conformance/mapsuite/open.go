@@ -78,7 +78,7 @@ func openChecks() []Check {
 			s.flush()
 			s.close()
 			up := e.mustOpen(t, driver.Update)
-			durable := up.m.Capabilities().Durable // the writer's durability counts, not a reader's
+			durable := up.m.Capabilities().Durable // of the writer, because that of a reader may differ
 			up.putAll("later")
 			up.close()
 			again := e.mustOpen(t, driver.Read)
@@ -298,7 +298,7 @@ func openSiblings(t conformance.T, e *Env) {
 	a.wantList("", driver.ListOptions{Recursive: true}, "a/b", "c")
 	a.close()
 	b.close()
-	a = e.create(t) // a flush at the latest empties the store
+	a = e.create(t) // the store is empty after the flush at the latest
 	a.flush()
 	a.close()
 	b = sibling.mustOpen(t, driver.Read)

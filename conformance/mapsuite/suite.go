@@ -43,7 +43,7 @@ func Suite() conformance.Suite[*Env] {
 	)}
 }
 
-// Names of capabilities that checks require. The first ten are fields of
+// Names of capabilities that checks require. The first ten correspond to fields of
 // driver.Capabilities.
 const (
 	Ranges          = "ranges"
@@ -58,7 +58,7 @@ const (
 	DurableOnPut    = "durable-on-put"
 	GetMany         = "get-many" // the Map implements driver.GetManyer
 	PutMany         = "put-many" // the Map implements driver.PutManyer
-	Content         = "content"  // the suite can store objects: Write, or Target.Place
+	Content         = "content"  // the suite can store objects: Write, or Target.OpenWriter
 	FindsMissing    = "finds-missing"
 	Crashes         = "crashes"  // Target.Crash is set
 	Breaks          = "breaks"   // Target.Break is set
@@ -97,8 +97,8 @@ type Target struct {
 	Usage func() (conformance.Usage, error)
 }
 
-// ownUsage counts the descriptors of this process. It does not measure memory, which is
-// not only the driver's.
+// ownUsage counts the descriptors of this process. It does not measure memory, because
+// other code of the process uses memory too.
 func ownUsage() (conformance.Usage, error) {
 	open, err := os.ReadDir("/proc/self/fd")
 	return conformance.Usage{Descriptors: len(open), Memory: -1}, err
@@ -190,7 +190,7 @@ func capabilityNames(m driver.Map) []string {
 	return names
 }
 
-// New implements conformance.Target. Each check gets a location of its own.
+// New implements conformance.Target. Each check uses a separate location.
 func (g *Target) New(t conformance.T) (*Env, error) {
 	spec, cleanup, err := g.NewSpec()
 	if err != nil {

@@ -81,7 +81,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	for name := range strings.FieldsSeq(string(defences)) {
 		steps["defences"] = append(steps["defences"], step{name: name, args: []string{".ci/defences", name}})
 	}
-	for i := range 20 { // 1,000 kills in all
+	for i := range 20 { // 1,000 kills in total
 		steps["kills"] = append(steps["kills"], step{
 			name: fmt.Sprintf("%d-%d", 50*i+1, 50*i+50), env: seeded(i, "NCZARR_KILLS=50"), args: test("-run=^TestKills$", "-v", "./cmd/nczctl"),
 		})

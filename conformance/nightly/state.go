@@ -78,7 +78,7 @@ func (s *state) save() error {
 }
 
 // step runs a command. It kills a command that takes longer than four times the budget
-// of the campaign plus an hour; such a step counts as failed.
+// of the campaign plus an hour; such a step is recorded as failed.
 func (s *state) step(ctx context.Context, id string, st step, c campaign) (*result, error) {
 	limit, cancel := context.WithTimeout(ctx, 4*c.budget+time.Hour)
 	defer cancel()

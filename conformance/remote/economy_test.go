@@ -69,11 +69,11 @@ func want(t *testing.T, rows map[string]map[string]int, situation string, r *rou
 	}
 	for _, kind := range columns {
 		if kinds[kind] != row[kind] {
-			t.Errorf("%s: the table says %d %s requests, got %d", situation, row[kind], kind, kinds[kind])
+			t.Errorf("%s: want %d %s requests as in the table, got %d", situation, row[kind], kind, kinds[kind])
 		}
 	}
 	if depth != row["round trips"] {
-		t.Errorf("%s: the table says %d round trips, got %d", situation, row["round trips"], depth)
+		t.Errorf("%s: want %d round trips as in the table, got %d", situation, row["round trips"], depth)
 	}
 }
 

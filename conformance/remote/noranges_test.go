@@ -19,8 +19,8 @@ import (
 )
 
 // TestServerWithoutRanges reads columns of a chunk without codecs from a web server
-// that ignores ranges, also when rows lie beyond max_skip. The number of requests must
-// not depend on the number of rows.
+// that ignores ranges, including rows beyond max_skip. The number of requests must not
+// depend on the number of rows.
 func TestServerWithoutRanges(t *testing.T) {
 	t.Parallel()
 	const rows, columns = 300, 100

@@ -69,7 +69,7 @@ func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (
 		wg.Go(func() {
 			w := &soaker{soaked: s, id: fmt.Sprint(part, id), model: map[string][]byte{}, rng: rand.New(rand.NewPCG(seed, uint64(id))), ops: &total, proxy: proxy}
 			for (ctx.Err() == nil || total.Load() < least) && !t.Failed() {
-				// A started operation runs to its end, so that the model knows its
+				// A started operation runs to its end, so that the model can record its
 				// outcome.
 				if err := w.step(t.Context()); err != nil {
 					t.Error(err)

@@ -23,7 +23,7 @@ type soaked struct {
 	stats          *layer.Stats
 }
 
-// soaker is a worker with its own keys. It knows their content.
+// soaker is a worker with its own keys. It records their expected content.
 type soaker struct {
 	soaked
 	proxy *faulty

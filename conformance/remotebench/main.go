@@ -3,10 +3,10 @@
 // Command remotebench measures reading and writing an array on a real S3 server behind
 // a proxy that delays every request. It compares nczarr, plain parallel requests for
 // the same objects with the AWS SDK, zarr-python with obstore, and tensorstore. The
-// programs take turns, and each turn starts with a different one; the first turn does
-// not count. It prints the times, the ratios to the plain requests, and the CPU time
-// and peak memory of the measured process. Other work on the machine affects the CPU
-// time less than the elapsed time.
+// programs take turns, and each turn starts with a different one; the first turn is
+// only a warm-up. It prints the times, the ratios to the plain requests, and the CPU
+// time and peak memory of the measured process. Other work on the machine affects the
+// CPU time less than the elapsed time.
 //
 // The server keeps its objects in memory if the system has enough of it. With a disk,
 // writing would measure the disk as much as the programs.

@@ -6,8 +6,8 @@
 //
 // The server checks signatures, conditions and checksums. It keeps objects as files: it
 // rejects an object whose key is a prefix of another key (409), and limits path
-// segments to 255 bytes. Tests of faults (truncated bodies, lost responses,
-// wrong headers) have servers of their own.
+// segments to 255 bytes. Tests of faults (truncated bodies, lost responses, wrong
+// headers) use their own servers.
 //
 // Only tests import this package.
 package s3server

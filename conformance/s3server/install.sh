@@ -1,7 +1,9 @@
 #!/bin/sh
-# Builds the S3 server of the tests outside the tree, once, and prints its path. Its version is pinned by
-# versitygw.mod beside this file, which users of the library never see. The binary lies in a folder of
-# $NCZARR_PEERS, or of $XDG_CACHE_HOME/nczarr/peers, named by the pins and the Go used. Messages go to standard error.
+# Builds the S3 server of the tests outside the tree, once, and prints its path. Its
+# version is pinned by versitygw.mod next to this file, which is not part of the
+# library's module. The binary is in a folder of $NCZARR_PEERS, or of
+# $XDG_CACHE_HOME/nczarr/peers, named by the pins and the Go used. Messages go to
+# standard error.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=${NCZARR_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/nczarr/peers}

@@ -8,13 +8,13 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance"
 )
 
-// Find always runs few batches of work. It runs up to more batches if the descriptors
-// grew, and up to most if memory grew, because the memory of a garbage-collected process
-// grows for a while before it stabilizes.
+// few is the number of batches of work that Find always runs. Find runs up to more
+// batches if the descriptors grew, and up to most if memory grew, because the memory of
+// a garbage-collected process grows for a while before it stabilizes.
 const few, more, most = 4, 8, 24
 
-// leakPerBatch is the growth in bytes per batch that counts as a leak. Memory fluctuates
-// by more than that, but its low points do not rise.
+// leakPerBatch is the growth in bytes per batch that Find reports as a leak. Memory
+// fluctuates by more than that, but its low points do not rise.
 const leakPerBatch = 2 << 20
 
 // memoryHeadroom is the number of bytes on top of four times the memory after the first

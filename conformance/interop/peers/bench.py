@@ -6,13 +6,13 @@
 
 read: opens the store anew and reads the array into new memory, once to warm up and then N times (5).
 write: reads the array of --like once, untimed, then writes it N + 1 times with the same shape, chunks and codecs to
-OUT, which is replaced each time and stays. Zarr v2 only.
---threads limits the workers of the peer; without it the peer decides. --array is empty for an array at the root.
+OUT, which is replaced each time and not deleted. Zarr v2 only.
+--threads limits the workers of the peer; the default is that of the peer. --array is empty for an array at the root.
 
 {"mode": "read", "with": "zarr", "version": "3.4.2", "seconds": [0.51, ...], "bytes": 536870912, "stored_bytes": 305000000,
  "chunks": [1024, 1024], "compressor": {}, "filters": null, "sha256": "...", "peak_rss_mib": 561.2, "base_rss_mib": 49.8}
 bytes is the array, stored_bytes all files of the store, base_rss_mib before the array is touched, so that peak - base -
-array is what the peer needs on top (writing: peak includes the reading of --like). sha256 as in canon.py.
+array is the additional memory of the peer (writing: peak includes the reading of --like). sha256 as in canon.py.
 """
 import argparse
 import importlib.metadata

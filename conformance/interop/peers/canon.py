@@ -12,21 +12,21 @@ VARIABLE = {
   "shape":  [12, 90, 180]; [] is a scalar
   "dims":   ["t", "y", "x"], names without path, or null when the reader does not know them
   "chunks": chunk shape, or null when not known (contiguous, scalar)
-  "fill":   SCALAR: what a missing chunk reads as; null when none is declared or the reader does not say
+  "fill":   SCALAR: what a missing chunk reads as; null if none is declared or the reader does not report it
   "attrs":  ATTRS
   "sha256": hash of all values, see below; absent when "error": "one line" says why they cannot be read
   "also": the hash that a reader without the type may have instead: of char, each element as a string; of
           f2, each as a float. "parts": {"real": hash, "imag": hash} of a complex type, {"field": hash} of a
-          structured one, for a reader that has a variable for each. Both are for tests which ask for them}
+          structured one, for a reader that has a variable for each. Only some tests use these two}
 
 ATTRS = {"name": {"type": T, "value": V}} or null (the reader does not see attributes). By T:
   byte ... uint64, float, double   V is a list, of length 1 for a scalar; the reader knows the stored type
   integer, real                    the same, from a reader that sees JSON only: all integers, or numbers
-  text                             V is one string; char and single string attributes are not told apart
+  text                             V is one string; char and single string attributes are not distinguished
   strings                          V is a list of strings
   json                             V is any other JSON value (bool, null, object, mixed, nested, empty list)
-Left out: _ARRAY_DIMENSIONS (it is "dims"), _NCProperties, names that begin with _nczarr_ in any case. _FillValue
-stays where the reader shows it as an attribute. From xarray it is left out: there it is invented.
+Omitted: _ARRAY_DIMENSIONS (it is "dims"), _NCProperties, names that begin with _nczarr_ in any case. _FillValue
+is kept if the reader shows it as an attribute. It is omitted for xarray, which invents it.
 
 SCALAR: integers exact (up to 64 bits); float and double as the shortest decimal of the value widened to
 double, so compare after rounding to the element type; the strings "NaN", "Infinity", "-Infinity"; text
@@ -57,7 +57,7 @@ def own(name):
 
 
 def typed_attr(value):
-    """An attribute whose stored type the reader knows: numpy scalar or array, str, or list of str."""
+    """An attribute with a stored type that the reader reports: numpy scalar or array, str, or list of str."""
     if isinstance(value, (str, bytes)):
         return {"type": "text", "value": text(value)}
     if isinstance(value, (list, tuple)):
@@ -126,6 +126,6 @@ def emit(doc):
 
 
 def fail(tool, err):
-    """One clear line on stderr, then out with status 1, past whatever a peer's threads still have to say."""
+    """Print one line on stderr and exit with status 1, without waiting for the threads of a peer."""
     print(f"{tool}: {err if isinstance(err, str) else one_line(err)}", file=sys.stderr, flush=True)
     os._exit(1)

@@ -1,8 +1,8 @@
-"""Change a dataset of Zarr v3 with zarr-python, and print what every array below it then holds (canon.py).
+"""Change a dataset of Zarr v3 with zarr-python, and print the canonical description (canon.py) of every array afterwards.
 
     python change_v3.py PATH
 
-Every array of integers gets its first element and an attribute; the group /ours, if it is there, gets an array.
+Every array of integers gets its first element and an attribute; the group /ours, if it exists, gets an array.
 Exit status: 0 changed, 1 with one line on stderr.
 """
 import argparse

@@ -1,19 +1,19 @@
-"""Encode and decode files with a codec of numcodecs, and give the times.
+"""Encode and decode files with a codec of numcodecs, and measure the times.
 
     python codecs.py
 
-A request is a line of JSON on stdin, its answer a line on stdout, in the order of the requests:
+A request is a line of JSON on stdin, and its response is a line on stdout, in the order of the requests:
 
 {"file": PATH, "itemsize": 4, "codec": {"id": "zstd", "level": 3}, "runs": 1}
-    encodes the bytes of the file as elements of that size, decodes the result, and answers with the fastest of the runs:
+    encodes the bytes of the file as elements of that size, decodes the result, and responds with the fastest of the runs:
     {"size": 123, "encode": 0.01, "decode": 0.004}, in bytes and seconds of processor time
 {"unpack": FOLDER, "to": FOLDER, "bytes": 4194304}
-    writes the first bytes of every numeric variable of the netCDF files in a folder to files of its own, little-endian,
-    variables of less than 256 KiB left out, and answers with their list: {"files": [{"path": PATH, "dtype": "<f4"}]}
+    writes the first bytes of every numeric variable of the netCDF files in a folder to separate files, little-endian,
+    except variables of less than 256 KiB, and responds with their list: {"files": [{"path": PATH, "dtype": "<f4"}]}
 {"versions": true}
     {"numcodecs": "0.17.1", "zstd": "1.5.6", "blosc": "1.21.7"}
 
-Everything happens in one thread.
+The program uses one thread.
 """
 import json
 import os
@@ -42,7 +42,7 @@ def measure(q):
         seconds, dec = timed(codec.decode, enc)
         decode.append(seconds)
     if bytes(dec) != data.tobytes():
-        raise ValueError(f"{q}: decoded to something else")
+        raise ValueError(f"{q}: the decoded bytes differ from the input")
     return {"size": len(enc), "encode": min(encode), "decode": min(decode)}
 
 

@@ -2,9 +2,9 @@
 
     python compare.py WANT.json GOT.json [--ignore dims,chunks,fill,attrs]
 
-What a reader cannot know (null) equals anything. An attribute of class integer or real equals one of an
+A field that a reader cannot determine (null) equals anything. An attribute of class integer or real equals one of an
 exact type with the same numbers; float and double are compared after rounding to the coarser of the
-two types. A _FillValue attribute that only one side shows is no difference when "fill" agrees. A scalar that NCZarr stores as one element (shape [1] on dimension _scalar_) equals a scalar.
+two types. A _FillValue attribute that only one side shows is not a difference if "fill" agrees. A scalar that NCZarr stores as one element (shape [1] on dimension _scalar_) equals a scalar.
 Exit status: 0 equal, 1 different.
 """
 import argparse

@@ -5,8 +5,8 @@
     python convert.py --from FILE.nc --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] [--codec C] OUT
 
 OUT must not exist. --codec is none (default), zlib, zstd or blosc (lz4, byte shuffle), for variables of
-rank 2 and more, in chunks of about 1 MiB. xarray stores "chunks" of its own for the others.
-Unlimited dimensions are lost by xarray. netcdf4 refuses zip when its library was built without (the wheel's is). Exit status: 0 written, 1 with one line on stderr.
+rank 2 and more, in chunks of about 1 MiB. For other variables xarray chooses the chunks.
+Unlimited dimensions are lost by xarray. netcdf4 rejects zip if its library does not support it, as in the wheel. Exit status: 0 written, 1 with one line on stderr.
 """
 import argparse
 import math
@@ -19,7 +19,7 @@ CODECS = ("none", "zlib", "zstd", "blosc")
 
 
 def chunk_shape(shape, itemsize, limit=1 << 20):
-    """Halve the longest axis until a chunk is at most limit bytes; a record axis of length 0 counts as 1."""
+    """Halve the longest axis until a chunk is at most limit bytes; a record axis of length 0 is treated as 1."""
     shape = [max(n, 1) for n in shape]
     size = lambda: itemsize * math.prod(shape)
     while size() > limit:

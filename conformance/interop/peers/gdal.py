@@ -1,4 +1,4 @@
-"""GDAL through the C interface of the library that rasterio's wheel brings along: the multidimensional model, driver Zarr."""
+"""GDAL through the C interface of the library in rasterio's wheel: the multidimensional model, driver Zarr."""
 import ctypes
 import importlib.metadata
 
@@ -63,7 +63,7 @@ class Library:
     def dtype(self, handle):
         """numpy's name of an extended data type; str for strings; None for a compound one."""
         kind = self.call("GDALExtendedDataTypeGetClass", handle)
-        if kind == CLASS_STRING:  # GDAL knows no char: it is a string of length 1
+        if kind == CLASS_STRING:  # GDAL has no char type: a char is a string of length 1
             return "S1" if self.call("GDALExtendedDataTypeGetMaxStringLength", handle) == 1 else str
         return TYPES[self.call("GDALExtendedDataTypeGetNumericDataType", handle)] if kind == CLASS_NUMERIC else None
 
@@ -124,7 +124,7 @@ def variable(lib, array):
     except Error as err:
         data = err
     attrs = attributes(lib, "GDALMDArrayGetAttributes", array)
-    unit = lib.call("GDALMDArrayGetUnit", array)  # GDAL takes the attribute "units" out of the list
+    unit = lib.call("GDALMDArrayGetUnit", array)  # GDAL removes the attribute "units" from the list
     attrs.update({"units": unit.decode()} if unit else {})
     none = lib.call("GDALMDArrayGetRawNoDataValue", array)
     fill = None
@@ -153,7 +153,7 @@ def read(path, storage):
 
 
 class Writer:
-    """Makes one Zarr dataset of version 2 or 3; every array and attribute is recorded as it was asked for."""
+    """Makes one Zarr dataset of version 2 or 3; every array and attribute is recorded as requested."""
 
     def __init__(self, lib, path, rec, version):
         self.lib, self.rec = lib, rec

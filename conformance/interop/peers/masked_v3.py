@@ -2,8 +2,8 @@
 
     python masked_v3.py [--consolidated] PATH
 
-Prints how many variables there are, and how many have values that are masked: each is NaN where the raw value is _FillValue,
-and nowhere else but where the raw value is NaN.
+Prints the number of variables, and the number of variables with masked values. A value must be NaN exactly if the raw value is
+_FillValue or NaN.
 Exit status: 0 they agree, 1 with one line on stderr.
 """
 import argparse

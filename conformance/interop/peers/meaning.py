@@ -3,7 +3,7 @@
     python meaning.py numbers PATH    {"/v": [NaN or number]}: masked and scaled; PATH is an NCZarr directory
     python meaning.py dates PATH      {"/v": [text]}: variables with units of time, decoded
     python meaning.py select IN       IN is a list of {"coord": [...], "nearest": [...], "between": [[low, high], ...]};
-                                      the answer is a list of lists of positions, one for each of nearest and between
+                                      the output is a list of lists of positions, one for each of nearest and between
 """
 import json
 import sys

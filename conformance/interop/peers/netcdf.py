@@ -1,7 +1,7 @@
-"""What read.py, write.py and convert.py share about the netCDF4 wheel."""
+"""Helpers for the netCDF4 wheel, used by read.py, write.py and convert.py."""
 import os
 
-# An inherited filter path, even an empty one, would hide the codecs that the wheel brings along.
+# An inherited filter path, even an empty one, would hide the codecs in the wheel.
 os.environ.pop("HDF5_PLUGIN_PATH", None)
 
 import netCDF4

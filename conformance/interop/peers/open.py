@@ -1,4 +1,4 @@
-"""Open a dataset with a peer several times, and print the seconds that each took.
+"""Open a dataset with a peer several times, and print the time of each in seconds.
 
 Opening means that everything about all variables is known: shape, type and
 attributes. The first time, which loads code, is not printed.

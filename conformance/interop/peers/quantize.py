@@ -3,7 +3,7 @@
     python quantize.py f4|f8 IN OUT
 
 IN holds raw little-endian values. OUT gets, for each mode (BitGroom, GranularBitRound, BitRound) and each
-number of digits or bits from 1 up that libnetcdf takes, all values as they were stored. Exit status: 0 written,
+number of digits or bits from 1 up that libnetcdf supports, all values as they were stored. Exit status: 0 written,
 1 with one line on stderr.
 """
 import sys

@@ -4,9 +4,9 @@
                    [--consolidated] [--v3] PATH
 
 --format matters to netcdf4 only (its mode). Without --consolidated, zarr opens every array that a
-.zarray names, one by one, so that one bad array gives one "error"; with it, it trusts .zmetadata.
+.zarray names, one by one, so that one bad array causes one "error"; with it, zarr trusts .zmetadata.
 --v3 reads Zarr v3 with zarr, xarray or tensorstore.
-netcdf4 gets an archive unpacked into a temporary directory when its library cannot read zip files.
+If the library of netcdf4 cannot read zip files, an archive is unpacked to a temporary directory for it.
 Exit status: 0 read (perhaps with "error" in single variables), 1 refused, with one line on stderr.
 """
 import argparse
@@ -136,9 +136,9 @@ def with_gdal(args):
 
 
 def with_zarrita(args):
-    """Node finds the packages beside the virtual environment; see zarrita.mjs."""
+    """Node finds the packages next to the virtual environment; see zarrita.mjs."""
     if args.storage != "file":
-        raise ValueError("zarrita is given directories only")
+        raise ValueError("zarrita reads only directories")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zarrita.mjs")
     with open(script, "rb") as f:
         done = subprocess.run(["node", "--input-type=module", "-", os.path.abspath(args.path)], stdin=f, capture_output=True,

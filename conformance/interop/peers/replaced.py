@@ -1,7 +1,7 @@
 """Report whether a store that is being replaced is one of the expected datasets and complete.
 
     python replaced.py make DIR                                     # write the datasets old, new and other as Zarr v2 directories
-    python replaced.py look [--storage file|zip] PLACE NAME...      # what the stores of these names are, and what else is in PLACE
+    python replaced.py look [--storage file|zip] PLACE NAME...      # describe the stores with these names and all other files in PLACE
 
 look prints {"stores": {NAME: {"state": S, "why": LINE, "claimed": B}}, "files": {PATH: DESCRIPTION}}. S is the name of the dataset
 if the store has exactly its arrays, attributes and values, "absent" if the store does not exist, and "neither" otherwise, with the
@@ -25,7 +25,7 @@ import zlib
 import numpy as np
 
 # Arrays of each dataset: path -> (dtype, shape, chunks, factor of the formula). Some share path and grid, so that a chunk of one
-# would be taken for that of another; "sparse" has chunks of fill only, which need not be stored.
+# could be mistaken for a chunk of another; "sparse" has chunks of fill only, which need not be stored.
 DATASETS = {
     "old": {"a": ("<i4", (40, 30), (10, 10), 7919), "g/b": ("<f8", (25,), (10,), 31), "sparse": ("<i2", (30, 4), (10, 4), 0),
             "only_old": ("<i4", (6, 6), (3, 3), 17)},
@@ -85,7 +85,7 @@ def objects(store, storage):
             if bad := archive.testzip():
                 raise ValueError(f"{bad}: damaged")
             out = {n: archive.read(n) for n in archive.namelist() if not n.endswith("/")}
-        if ".zgroup" not in out:  # the dataset is in a folder of its own
+        if ".zgroup" not in out:  # the dataset is in a separate folder
             top = {n.split("/")[0] for n in out}
             if len(top) == 1:
                 cut = len(top.pop()) + 1
@@ -124,7 +124,7 @@ PROBE = re.compile(r"\.nczprobe-[A-Z2-7]{26}")
 
 
 def differs(found, name):
-    """Why the objects are not the dataset, or nothing."""
+    """The first reason why the objects are not the dataset, or None."""
     arrays = DATASETS[name]
     nodes = {"", *arrays, *(p.rsplit("/", 1)[0] for p in arrays if "/" in p)}
     used = set()

@@ -17,7 +17,7 @@ def shown(data):
 
 
 def single(half):
-    """Halves as floats; the hardware would make signalling NaN quiet."""
+    """Halves as floats; the hardware would make signaling NaN quiet."""
     bits = half.view("<u2").astype("<u4")
     nan = (bits & 0x8000) << 16 | 0x7F800000 | (bits & 0x3FF) << 13
     return np.where(np.isnan(half), nan, half.astype("<f4").view("<u4")).astype("<u4").view("<f4")

@@ -3,8 +3,8 @@
     python serve.py MODULE...
 
 imports the modules once. Each line on stdin is a request in JSON, {"args": ["read.py", "--with", "zarr", PATH], "out": FILE, "err": FILE}.
-It is run in a copy of this process (fork), with its output in the two files; the answer is a line with its exit status,
-negative when a signal ended it. A copy cannot have threads of this process, so there must be none.
+It is run in a copy of this process (fork), with its output in the two files; the response is a line with its exit status,
+which is negative if a signal ended it. A copy cannot have threads of this process, so there must be none.
 """
 import importlib
 import json

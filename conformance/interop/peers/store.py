@@ -55,7 +55,7 @@ def nodes_v3(path, storage):
 
 
 def zarr_store(path, storage, mode="r"):
-    """A zarr-python store: mode r reads, w makes a new one."""
+    """A zarr-python store; mode r opens one for reading, and w creates a new one."""
     import zarr
     if storage == "zip":
         return zarr.storage.ZipStore(path, mode=mode)

@@ -1,4 +1,4 @@
-"""Types, numbers and hashes of the canonical form; canon.py says what they are."""
+"""Types, numbers and hashes of the canonical form; canon.py defines them."""
 import hashlib
 import math
 import sys
@@ -27,7 +27,7 @@ def text(value):
 
 
 def digest(values):
-    """Hash of an array's values as the module's description says."""
+    """Hash of an array's values, as defined in canon.py."""
     values = np.asarray(values)
     h = hashlib.sha256()
     if type_name(values.dtype) == "string":

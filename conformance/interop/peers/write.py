@@ -6,10 +6,10 @@ description (canon.py), computed from the originals and not by reading back. --v
     python write.py --with gdal    [--v3] OUT
     python write.py --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] OUT
 
-OUT must not exist. netcdf4 refuses zip when its library was built without (the wheel's is). Cases of zarr: types = every netCDF type in both byte orders, char, fixed strings,
+OUT must not exist. netcdf4 rejects zip if its library does not support it, as in the wheel. Cases of zarr: types = every netCDF type in both byte orders, char, fixed strings,
 scalars, attributes; layout = C and F order, both separators, edge, missing and empty chunks, fill values,
 groups; codecs = zlib, gzip, zstd, shuffle, delta, blosc with every inner codec and shuffle; foreign =
-types and codecs that netCDF does not have beside a plain array, for tests of what is refused; random =
+types and codecs that netCDF does not have, next to a plain array, for tests of refusals; random =
 sixty arrays of any type, shape, order, codecs and fill value (sample_random.py).
 Exit status: 0 written, 1 with one line on stderr.
 """

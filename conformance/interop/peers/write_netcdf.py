@@ -1,10 +1,10 @@
-"""The netCDF-C sample of write.py, by the netCDF4 wheel: NCZarr or pure Zarr in a directory tree; a zip where libnetcdf can."""
+"""The netCDF-C sample of write.py, written with the netCDF4 wheel: NCZarr or pure Zarr in a directory, or in a zip archive if libnetcdf supports it."""
 import numpy as np
 
 import canon
 from sample import NUMERIC, SIZES, TEXTS, Record, smooth, values
 
-# Doubles of more than six digits would be cut by libnetcdf, and text that looks like JSON re-interpreted.
+# libnetcdf would truncate doubles to six digits, and reinterpret text that looks like JSON.
 ATTRS = {"units": "m s-1", "byte": np.int8(-7), "count": np.int32(3), "big": np.int64(4611686018427387904),
          "range": np.array([-1.5, 2.25], "f4"), "half": 0.5, "levels": np.array([1, 2, 3], "i2"),
          "max": np.uint64(2**64 - 1), "names": ["low", "high"], "note": "Größe, (m)"}
@@ -14,13 +14,13 @@ BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_zlib", "blosc_zstd")
 def with_netcdf4(args):
     import netCDF4
     import netcdf
-    pure = args.format != "nczarr"  # no attribute types, no dimensions of their own
+    pure = args.format != "nczarr"  # pure Zarr has no attribute types and no dimensions
     mode = netcdf.mode(args)
     root = netCDF4.Dataset(netcdf.url(args.out, mode), "w")
     rec, handles = Record({**netcdf.peer(), "mode": mode}, canon.json_attr if pure else canon.typed_attr), {"/": root}
 
     def group(path, attrs, dims):
-        """dims: name -> size; None is unlimited, of the size of the sample's."""
+        """dims: name -> size; None is unlimited, with the size in the sample."""
         if path != "/":
             parent, name = path.rsplit("/", 1)
             handles[path] = handles[parent or "/"].createGroup(name)
@@ -44,7 +44,7 @@ def with_netcdf4(args):
         v[part] = data[part]
         shown = {**attrs, **({} if fill is None else {"_FillValue": np.array(fill, dtype)})}
         if args.format == "noxarray":
-            dims, data = None, data.reshape(data.shape or 1)  # nothing in the store says that it is a scalar
+            dims, data = None, data.reshape(data.shape or 1)  # the store does not mark it as a scalar
         rec.variable(path, data, dims, chunks or data.shape or None, default if fill is None else fill, shown, dtype)
 
     limited = {k: SIZES[k] for k in ("z", "y", "x", "n", "row", "col")}

@@ -38,7 +38,7 @@ def fill_of(rng, dtype):
 
 
 def chain(rng, dtype, rank):
-    """The codecs of a chunk: before, the one that makes bytes, and after."""
+    """The codecs of a chunk: array to array, array to bytes, and bytes to bytes."""
     kind = "O" if dtype == "str" else np.dtype(dtype).kind
     before, big = [], False
     if rank > 1 and rng.integers(2):
@@ -82,7 +82,7 @@ def arrays(args):
         names = [[f"d{n}" for n in shape], None, [None, *(f"d{n}" for n in shape[1:])][:rank]][rng.integers(3)] if rank else None
         attrs, fill = ATTRS[rng.integers(3)] if dtype[:1] not in "Mm" else {}, fill_of(rng, dtype)
         encoding = {"name": ["default", "v2"][rng.integers(2)], "separator": "./"[rng.integers(2)]}
-        empty = "f" in dtype or bool(rng.integers(2))  # else zarr-python takes every NaN for a NaN that is the fill value
+        empty = "f" in dtype or bool(rng.integers(2))  # otherwise zarr-python treats every NaN as the fill value
         where, path = (root, "/" + name) if i % 2 else (sub, "/g/h/" + name)
         a = where.create_array(name, shape=shape, dtype=str if dtype == "str" else dtype, chunks=outer, fill_value=fill, dimension_names=names,
                                attributes=attrs, chunk_key_encoding=encoding, config={"write_empty_chunks": empty}, **kw)

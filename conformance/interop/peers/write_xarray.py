@@ -15,7 +15,7 @@ def with_xarray(args):
     data, encoding = {}, {}
 
     def put(path, dims, seen, raw, attrs=None, shown=None, fill=None, chunks=None, **enc):
-        """seen: what xarray is given; raw: what must be in the store; shown: attributes that encoding adds."""
+        """seen: values passed to xarray; raw: values expected in the store; shown: attributes that encoding adds."""
         group, name = path.rsplit("/", 1)
         group = group or "/"
         data.setdefault(group, {})[name] = xarray.Variable(dims, seen, attrs or {})

@@ -3,7 +3,7 @@
   registry.py ids                   lists the ids of numcodecs' registry as JSON
   registry.py make DIR SEED COUNT   makes COUNT random cases of each id: N.json (configuration and array), N.raw (the
                                     array), N.enc (encoded by numcodecs) and N.dec (decoded again by numcodecs)
-  registry.py check DIR             decodes every N.ours and prints those that do not give N.dec
+  registry.py check DIR             decodes every N.ours and prints the names of those that differ from N.dec
 
 Arrays are their bytes; elements of variable length are offsets of 4 bytes and data, as core/codec/driver lays them out.
 """
@@ -260,10 +260,10 @@ def check(folder):
         try:
             dec = layout(decode(codec, about["config"], f.with_suffix(".ours").read_bytes(), like), like)
         except Exception as e:
-            print(f.stem, about["config"], "numcodecs refuses ours:", repr(e)[:200])
+            print(f.stem, about["config"], "numcodecs rejects our encoding:", repr(e)[:200])
             continue
         if dec != f.with_suffix(".dec").read_bytes():
-            print(f.stem, about["config"], about["dtype"], about["shape"], "numcodecs decodes ours to other values")
+            print(f.stem, about["config"], about["dtype"], about["shape"], "numcodecs decodes our encoding to other values")
 
 
 match sys.argv[1]:

@@ -1,7 +1,7 @@
 """The peer of TestLibaec: libaec's szip library, as distributed with netCDF4.
 
   peer.py make DIR SEED COUNT   makes N.json (parameters, shape, type), N.raw and N.enc as HDF5 stores it
-  peer.py check DIR             decodes every N.ours and prints those that do not give N.raw
+  peer.py check DIR             decodes every N.ours and prints the names of those that differ from N.raw
 """
 
 import ctypes
@@ -35,7 +35,7 @@ def call(f, data, room, c):
 
 
 def scanline(shape, block):
-    """The scanline that H5Zszip.c chooses."""
+    """The length of a scanline that H5Zszip.c chooses."""
     total, line = int(np.prod(shape)), shape[-1]
     if line < block:
         return min(block * 128, total)
@@ -86,7 +86,7 @@ def check(folder):
         except Exception as e:
             out = repr(e)
         if out != raw:
-            print(f.stem, about, "libsz does not decode ours", out[:80] if isinstance(out, str) else "")
+            print(f.stem, about, "libsz does not decode our encoding", out[:80] if isinstance(out, str) else "")
 
 
 match sys.argv[1]:
