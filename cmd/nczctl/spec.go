@@ -107,7 +107,7 @@ func (s *chunkSpec) shape(v *nczarr.Var, shape []int64) ([]int64, error) {
 	return shape, nil
 }
 
-// check fails if the spec names a variable that src does not have, or a dimension
+// check fails if the spec contains a variable that src does not have, or a dimension
 // that no variable of src uses.
 func (s *chunkSpec) check(src *nczarr.Dataset) error {
 	known := make(map[string]bool)

@@ -35,10 +35,10 @@ func guarded(n int) (buf []byte, whole func() bool) {
 	}
 }
 
-// patterns names the kinds of data. "bits" has values of every bit pattern, "special" has
-// values that careless arithmetic changes, and "signs" has a single negative zero among
-// zeros. The others hold small integers. Large chunks also use "runs", short runs of
-// random values.
+// patterns lists the kinds of data. "bits" has values of every bit pattern, "special"
+// has values that careless arithmetic changes, and "signs" has a single negative zero
+// among zeros. The others hold small integers. Large chunks also use "runs", short runs
+// of random values.
 var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special", "signs"}
 
 // words are the elements of variable length: empty, short, long, non-ASCII and with a

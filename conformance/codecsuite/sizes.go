@@ -114,8 +114,8 @@ func source(t conformance.T, e *Env) {
 	})
 }
 
-// decodedSize checks codecs that know the decoded size from the encoded bytes. They may
-// return any size for damaged input, but must not panic or return a negative size.
+// decodedSize checks codecs that compute the decoded size from the encoded bytes. They
+// may return any size for damaged input, but must not panic or return a negative size.
 func decodedSize(t conformance.T, e *Env) {
 	for _, n := range []int{0, 300, 5000} {
 		e.each(t, n, func(c *opened) {

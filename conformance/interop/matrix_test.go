@@ -123,7 +123,7 @@ func readHere(t *testing.T, m *matrix) {
 	}
 }
 
-// storeLabel names the layout of a peer's store.
+// storeLabel returns a label for the layout of a peer's store.
 func storeLabel(args string) string {
 	label := "pure Zarr"
 	switch {

@@ -163,7 +163,8 @@ func rowOfV3(t *testing.T, data []byte, name string, types bool) (section, row s
 	}, func(s string) bool { return s == "" }), ", ")
 }
 
-// typeLabelV3 names a data type of Zarr v3, with its unit and without its length.
+// typeLabelV3 returns a label for a data type of Zarr v3, with its unit and without its
+// length.
 func typeLabelV3(dataType any) string {
 	named, ok := dataType.(map[string]any)
 	if !ok {
@@ -200,7 +201,8 @@ func codecLabel(filters []map[string]any, compressor map[string]any) string {
 
 var number = regexp.MustCompile(`\d+$`)
 
-// typeLabel names a dtype without its byte order and, for strings, without the length.
+// typeLabel returns a label for a dtype, without its byte order and, for strings,
+// without the length.
 func typeLabel(dtype any) string {
 	name, ok := dtype.(string)
 	if !ok {

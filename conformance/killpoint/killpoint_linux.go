@@ -324,8 +324,8 @@ func wait(pid int, status *unix.WaitStatus) (int, error) {
 	}
 }
 
-// describe names the call before which a thread is stopped. It returns "" for a call
-// that does not change a file.
+// describe returns a description of the call before which a thread is stopped. It
+// returns "" for a call that does not change a file.
 func describe(tid int) string {
 	proc := "/proc/" + strconv.Itoa(tid)
 	text, err := os.ReadFile(proc + "/syscall")

@@ -260,13 +260,13 @@ func raceRounds(t conformance.T) int {
 // barrier makes the bodies of racing puts wait for each other. A driver that checks its
 // condition before it reads the body has then passed all of the checks.
 type barrier struct {
-	met    atomic.Bool // all bodies have met once, so they are not read under a lock
-	missed int         // rounds in which not all bodies met
+	met    atomic.Bool // all bodies were read concurrently once, so they are not read under a lock
+	missed int         // rounds in which not all bodies were read concurrently
 }
 
-// maxMissed is the number of rounds in which the bodies may fail to meet. After that they
-// are assumed to be read under a lock, and no longer wait. The timeout doubles after each
-// missed round, for slow machines.
+// maxMissed is the number of rounds in which the bodies may fail to be read
+// concurrently. After that they are assumed to be read under a lock, and no longer
+// wait. The timeout doubles after each missed round, for slow machines.
 const maxMissed = 5
 
 // bodies returns the bodies of one round and a function to call at its end.

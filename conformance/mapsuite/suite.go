@@ -68,8 +68,8 @@ const (
 
 // Target is a storage driver under test.
 type Target struct {
-	// Name names the driver in reports. The default is the name in the driver's
-	// description.
+	// Name is the name of the driver in reports. The default is the name in the
+	// driver's description.
 	Name string
 	// Opener is the driver.
 	Opener driver.Opener
@@ -82,8 +82,8 @@ type Target struct {
 	// store their objects there and read them through the driver. It is nil for a driver
 	// that writes.
 	OpenWriter func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error)
-	// Blind declares that Open does not check whether a store exists, because that would
-	// cost a request. The first read fails instead.
+	// Blind declares that Open does not check whether a store exists, because that
+	// would require a request. The first read fails instead.
 	Blind bool
 	// Crash kills the driver's process and returns when it is gone. The next call to the
 	// driver must start a new process. It is nil for a driver in this process.

@@ -29,7 +29,7 @@ const VirtualDomain = "s3.test"
 // failure instead of a skip.
 const requireVar = "NCZARR_REQUIRE_PEERS"
 
-// binaryVar is the environment variable that names an existing versitygw.
+// binaryVar is the environment variable for the path of an existing versitygw.
 const binaryVar = "NCZARR_VERSITYGW"
 
 // Server is a running server. Its fields are constant.
@@ -96,7 +96,7 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 // Binary returns the path of the server. It builds the server if needed, which takes a
-// minute or more, unless NCZARR_VERSITYGW names an existing one.
+// minute or more, unless NCZARR_VERSITYGW is the path of an existing one.
 func Binary(context.Context) (string, error) { return binary() }
 
 // Run starts a server that keeps its data in a temporary directory, and creates a

@@ -1,7 +1,7 @@
-// Package builtin lists the storage drivers that come with nczarr, for programs that
-// want all of them. It is the only package that imports every driver: drivers/file,
-// drivers/http, drivers/s3 and drivers/zip. Programs such as cmd/nczctl and the callers
-// of core/plugin/host import it.
+// Package builtin lists the storage drivers of nczarr, for programs that use all of
+// them. It is the only package that imports every driver: drivers/file, drivers/http,
+// drivers/s3 and drivers/zip. Programs such as cmd/nczctl and the callers of
+// core/plugin/host import it.
 package builtin
 
 import (

@@ -115,5 +115,5 @@ func (m *Map) send(req *http.Request) (*http.Response, error) {
 	return nil, web.RequestError(req.Context(), err)
 }
 
-// isDocument reports whether key names a metadata document.
+// isDocument reports whether key is the key of a metadata document.
 func (m *Map) isDocument(key string) bool { return slices.Contains(m.documents, path.Base(key)) }

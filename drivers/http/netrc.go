@@ -28,10 +28,10 @@ type credentials struct {
 	proxy  bool // all requests go through a proxy of the options, http requests unencrypted
 }
 
-// readCredentials reads the login from the options and the logins from the netrc file. A
-// netrc file named by the options or by NETRC must exist; the default file may be
-// missing. A file that other users can access is rejected if it is named or has a login
-// for base, and ignored otherwise.
+// readCredentials reads the login from the options and the logins from the netrc file.
+// A netrc file specified in the options or in NETRC must exist; the default file may be
+// missing. A file that other users can access is rejected if it is specified or has a
+// login for base, and ignored otherwise.
 func readCredentials(base *url.URL, o options) (credentials, error) {
 	c := credentials{proxy: o.Proxy != ""}
 	if o.User != "" || o.Password != "" {
@@ -144,7 +144,7 @@ func (c credentials) authorize(req *http.Request) {
 
 // parseNetrc parses a netrc file and returns the logins by lower-case host or
 // host:port. The first login of a host wins. parseNetrc skips unknown words and the
-// entry "default", which would send a login to any server that a URL names.
+// entry "default", which would send a login to the server of any URL.
 //
 // Source: the netrc format as ftp(1) and curl read it.
 func parseNetrc(text string) map[string]login {

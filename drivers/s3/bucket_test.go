@@ -17,7 +17,7 @@ const (
 	bucketVar = "NCZARR_S3_TEST_BUCKET" // a bucket; keys below nczarr-test/ are written and deleted
 )
 
-// TestRealBucket runs the suite on the bucket named by the environment, with the user's
+// TestRealBucket runs the suite on the bucket set in the environment, with the user's
 // own credentials, which TestMain removes for all other tests.
 func TestRealBucket(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	server, bucket := os.Getenv(hostVar), os.Getenv(bucketVar)

@@ -113,7 +113,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 		so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		so.DisableLogOutputChecksumValidationSkipped = true
 		so.DisableClockSkewCorrection = true // the time of an old response would make the next signature too old
-		so.ContinueHeaderThresholdBytes = -1 // "Expect: 100-continue" costs a round trip
+		so.ContinueHeaderThresholdBytes = -1 // "Expect: 100-continue" adds a round trip
 		so.Logger, so.ClientLogMode = logging.Nop{}, 0
 		so.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled // the endpoint is complete
 		so.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateDisabled

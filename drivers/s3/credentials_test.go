@@ -68,7 +68,8 @@ func givers(t *testing.T) *httptest.Server {
 }
 
 // bucketFor is an S3 server that answers requests that are unsigned or signed with
-// keyID. The content of its objects says which, and whether a session token was sent.
+// keyID. The content of its objects states whether the request was signed and whether
+// it had a session token.
 func bucketFor(t *testing.T) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -236,7 +237,7 @@ func TestNoSecretInErrors(t *testing.T) { // not parallel, because it sets envir
 }
 
 // TestCredentialsNotGranted checks that the driver in a separate process cannot start a
-// program or read a file that no AWS variable names.
+// program or read a file to which no AWS variable refers.
 func TestCredentialsNotGranted(t *testing.T) { // not parallel, because it sets environment variables
 	giver, srv := givers(t), bucketFor(t)
 	for name, config := range map[string]string{

@@ -8,8 +8,8 @@
 //	})
 //
 // An object of the store is an object of the bucket. Its key consists of the key of the
-// store, a slash and the key within the store. Credentials come from the sources that
-// all programs on the AWS SDK use.
+// store, a slash and the key within the store. The driver gets credentials from the
+// same sources as all programs that use the AWS SDK.
 //
 // Each method sends one request where the protocol allows it. The driver does not
 // retry, cache or set time limits; core/zmap/layer does. If the response to a Put with

@@ -77,7 +77,7 @@ func again(code string) bool {
 }
 
 // fail converts the error from a request: it sets the kind, whether a retry may succeed
-// and how long the server asks to wait. The context error of the caller passes
+// and the wait that the server requests. The context error of the caller passes
 // unchanged.
 func fail(ctx context.Context, err error) error {
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // abortTime limits the time to abort a failed upload, including retries. The abort is
-// sent even if the caller's context has ended, because the parts that remain cost
-// money.
+// sent even if the caller's context has ended, because providers charge for the parts
+// that remain.
 const abortTime = 15 * time.Second
 
 // partSize returns the size of the parts of an object of n bytes: want, or a larger
@@ -64,8 +64,9 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 }
 
 // discard removes an upload with missing parts. A part that the server receives during
-// an abort can remain, so discard repeats the abort until the server no longer knows
-// the upload. It ignores errors, because the failure of the part is more useful.
+// an abort can remain, so discard repeats the abort until the server reports that the
+// upload does not exist. It ignores errors, because the failure of the part is more
+// useful.
 //
 // Source: Amazon S3 API, AbortMultipartUpload.
 func (w *write) discard(ctx context.Context, upload *string) {

@@ -69,7 +69,7 @@ func (e *bodyError) Unwrap() error { return e.err }
 // complete.
 type abortedError struct {
 	err   error
-	asked bool // whether the server was asked to complete the write earlier
+	asked bool // whether a request to complete the write was sent earlier
 }
 
 func (e *abortedError) Error() string { return e.err.Error() }

@@ -18,8 +18,8 @@ import (
 // The Path of a spec is bucket[/key], and its Endpoint is the server. A store exists if
 // its key has at least one object below it; Create and Remove delete all objects below
 // it. Create is not atomic: a process that dies halfway leaves a part of the old store.
-// Create does not exclude a second creator of the same store; core/nczarr does so with
-// a claim.
+// Create does not prevent another process from creating the same store; core/nczarr
+// prevents this with a claim.
 //
 // If the response to a Put with a condition is lost (a broken connection, a server
 // error), the driver checks the outcome. Such a Put stores an id in the object's
@@ -123,7 +123,7 @@ type bucketMap struct {
 var _ driver.Map = (*bucketMap)(nil)
 
 // begin prepares the store for the mode. It does not check whether a store to be read
-// exists, because that would cost a request.
+// exists, because that would require a request.
 func (m *bucketMap) begin(ctx context.Context, mode driver.Mode) error {
 	switch mode {
 	case driver.Create:

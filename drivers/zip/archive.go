@@ -28,7 +28,7 @@ type archive struct {
 	dir        *directory
 	prefix     string // prefix of the dataset; empty or with a trailing slash
 	found      string // prefix that the names suggest
-	sure       bool   // a reader that knows the documents finds the same prefix
+	sure       bool   // a reader with the list of documents finds the same prefix
 	count      int    // number of objects
 	hasSkipped bool   // there are members, other than directories, whose names are not keys
 

@@ -111,9 +111,9 @@ func errSplit() error {
 	return ncerr.Errorf(ncerr.ErrUnsupported, "open", "", "the archive is split over several files")
 }
 
-// findEnd64 returns the zip64 end record named by the locator before the end record,
-// and its position. If the archive has a preamble, the zip64 end record is directly
-// before the locator instead. Without a locator, findEnd64 returns nil.
+// findEnd64 returns the zip64 end record to which the locator before the end record
+// points, and its position. If the archive has a preamble, the zip64 end record is
+// directly before the locator instead. Without a locator, findEnd64 returns nil.
 func findEnd64(ctx context.Context, src source, t tail, endPos int64) ([]byte, int64, error) {
 	locPos := endPos - lenLocator
 	loc, err := readPart(ctx, src, t, locPos, lenLocator)

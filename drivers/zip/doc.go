@@ -40,14 +40,14 @@
 //
 // # What is written
 //
-// Equal content results in equal bytes. The archive contains first the documents that the
-// caller named, depth first, and then the other members, without directory entries, all
-// dated 1980-01-01. Unchanged members are copied as they are, including their date.
-// Unflushed values stay in memory up to the size given by the option spill. Further
-// values, and all values of 256 KiB or more, go to a temporary file next to the
-// archive. A writer that is killed during a Flush leaves a file .NAME.<16 hexadecimal
-// digits>.tmp there. The next opening for writing deletes it if it is not locked and
-// was last written more than ten minutes ago.
+// Equal content results in equal bytes. The archive contains first the documents that
+// the caller specified, depth first, and then the other members. It has no directory
+// entries, and all new members are dated 1980-01-01. Unchanged members are copied as
+// they are, including their date. Unflushed values stay in memory up to the size given
+// by the option spill. Further values, and all values of 256 KiB or more, go to a
+// temporary file next to the archive. A writer that is killed during a Flush leaves a
+// file .NAME.<16 hexadecimal digits>.tmp there. The next opening for writing deletes it
+// if it is not locked and was last written more than ten minutes ago.
 //
 // core/zmap uses the package; it is built on the file system or, if driver.Env has an
 // Inner Map, on one object of that Map.

@@ -53,8 +53,8 @@ func writeForever(path string) {
 	os.Exit(1)
 }
 
-// writeLarge opens a new archive and puts an object that goes to the spill file. It does
-// not flush.
+// writeLarge opens a new archive and puts an object that is written to the spill file.
+// It does not flush.
 func writeLarge(path string) {
 	ctx := context.Background()
 	m, err := zipdriver.New().Open(ctx, driver.OpenSpec{Path: path, Mode: driver.Create})

@@ -207,8 +207,8 @@ func (f *prefixFinder) isDocument(name []byte) bool {
 	return slices.ContainsFunc(f.docs, func(doc string) bool { return doc == string(name) })
 }
 
-// prefix returns the prefix with its slash, or "". sure reports whether a reader that
-// knows the documents finds the same prefix.
+// prefix returns the prefix with its slash, or "". sure reports whether a reader with
+// the list of documents finds the same prefix.
 func (f *prefixFinder) prefix() (prefix string, sure bool) {
 	if f.none || !f.hasRoot {
 		return "", f.none || len(f.top) == 0 || len(f.docs) > 0

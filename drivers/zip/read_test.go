@@ -693,8 +693,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestPartialReadReturnsBytes checks that an error after alloc comes with the bytes read
-// so far.
+// TestPartialReadReturnsBytes checks that Get returns the bytes read so far with an
+// error after alloc.
 func TestPartialReadReturnsBytes(t *testing.T) {
 	t.Parallel()
 	m := opened(t, saved(t, damage(t, func(_ []byte, c, _ func(string) []byte) { c("z")[16] ^= 1 })), driver.Read, "")

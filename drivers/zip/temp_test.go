@@ -12,8 +12,8 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// TestLargeContentIsNotKeptInMemory checks that large content goes to the spill file
-// even if memory is available.
+// TestLargeContentIsNotKeptInMemory checks that large content is written to the spill
+// file even if memory is available.
 func TestLargeContentIsNotKeptInMemory(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zip")
@@ -32,7 +32,7 @@ func TestLargeContentIsNotKeptInMemory(t *testing.T) {
 }
 
 // TestStaleFilesAreRemoved checks that files left by a killed writer are deleted, that
-// files which are in use, new or named differently are kept, and that readers delete
+// files in use, new files and files with other names are kept, and that readers delete
 // nothing.
 func TestStaleFilesAreRemoved(t *testing.T) {
 	t.Parallel()

@@ -195,9 +195,9 @@ func (m *Map) publish(key string, c *change) {
 	}
 }
 
-// spillFrom is the size from which content always goes to the spill file. Writing to a
-// file is as fast as copying in memory, and large buffers would be garbage after the
-// next Flush.
+// spillFrom is the size from which content is always written to the spill file. Writing
+// to a file is as fast as copying in memory, and large buffers would be garbage after
+// the next Flush.
 const spillFrom = 256 << 10
 
 // keep copies body to memory, or to the spill file if the body is large or the memory

@@ -1,5 +1,5 @@
-// Package builtin provides the filters that come with nczarr as one provider. It imports
-// every filter package; programs pass it to a registry, in this process or as a plugin.
+// Package builtin provides the filters of nczarr as one provider. It imports every
+// filter package; programs pass it to a registry, in this process or as a plugin.
 package builtin
 
 import (

@@ -134,7 +134,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, out, p.Err()
 }
 
-// maxEncoded returns the largest encoded size of n bytes. A literal costs at most nine
+// maxEncoded returns the largest encoded size of n bytes. A literal takes at most nine
 // eighths of its size.
 func maxEncoded(n int64) int64 { return n + n/8 + 4096 }
 

@@ -4,7 +4,7 @@
 
 imports the modules once. Each line on stdin is a request in JSON, {"args": ["read.py", "--with", "zarr", PATH], "out": FILE, "err": FILE}.
 It is run in a copy of this process (fork), with its output in the two files; the response is a line with its exit status,
-which is negative if a signal ended it. A copy cannot have threads of this process, so there must be none.
+which is negative if a signal ended it. A copy cannot have threads of this process, so this process must have no other threads.
 """
 import importlib
 import json

@@ -18,7 +18,7 @@ import (
 var seeded sync.Once // the flag is global too
 
 // Check is [rapid.Check] with random values drawn from the seed of [testseed.New]. The
-// flag -rapid.seed, which rapid's failure report names, takes precedence.
+// flag -rapid.seed, which rapid prints after a failure, takes precedence.
 func Check(t *testing.T, prop func(*rapid.T)) {
 	t.Helper()
 	seed := testseed.New(t)

@@ -169,7 +169,7 @@ type watch struct {
 	remote net.Addr // address of the connection that the request uses
 }
 
-// phase names a phase of a request and its time limit.
+// phase is a phase of a request with its time limit.
 type phase struct {
 	what string
 	long time.Duration
@@ -178,7 +178,7 @@ type phase struct {
 // newWatch starts to watch a request when it gets a connection. Before that, the
 // request waits for other requests, which are watched themselves, or for a new
 // connection, which has its own time limit. Waiting for the response of a proxy to
-// CONNECT has no limit of its own, so a timer starts as soon as the TCP connection is
+// CONNECT has no separate limit, so a timer starts as soon as the TCP connection is
 // open.
 func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	w := &watch{o: o}

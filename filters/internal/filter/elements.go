@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// DType returns the type that a parameter names in NumPy's spelling, or def if the
-// parameter is absent.
+// DType returns the type in a parameter, in NumPy's spelling, or def if the parameter
+// is absent.
 func DType(p *Params, name string, def dtype.Type) dtype.Type {
 	text := p.Text(name)
 	if text == "" {

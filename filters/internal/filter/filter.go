@@ -52,7 +52,7 @@ func Corrupt(format string, args ...any) error {
 func Short(dst []byte) error { return driver.ShortBuffer("", len(dst)) }
 
 // Blob returns the spec of at most n encoded bytes made from in. It keeps the element
-// type, so that later codecs know the size of the elements.
+// type, which defines the size of the elements for later codecs.
 func Blob(in driver.Spec, n int64) driver.Spec {
 	return driver.Spec{Kind: driver.Blob, DType: in.DType, MaxBytes: n}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// Corpora returns the folder of the corpora, or skips the test. The folder is named by
-// the environment variable NCZARR_CORPORA; the default is ../shared/corpora from the root
-// of the module.
+// Corpora returns the folder of the corpora, or skips the test. The environment
+// variable NCZARR_CORPORA sets the folder; the default is ../shared/corpora from the
+// root of the module.
 func Corpora(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("NCZARR_CORPORA")

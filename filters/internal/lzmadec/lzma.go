@@ -30,7 +30,7 @@ const (
 	fullDist    = 1 << (endPosModel / 2)
 	topValue    = 1 << 24
 	probInit    = 1 << 10
-	maxContext  = 4 // context bits of a literal, limited as in liblzma because they cost memory
+	maxContext  = 4 // context bits of a literal, limited as in liblzma because they increase memory use
 )
 
 // lenModel decodes the length of a match.
