@@ -89,7 +89,7 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("OK is %v for %s", r.OK(), tc.want)
 			}
 			if g.made != g.cleaned {
-				t.Errorf("made %d, cleaned %d", g.made, g.cleaned)
+				t.Errorf("made %d environments, but cleaned up %d", g.made, g.cleaned)
 			}
 		})
 	}
@@ -105,10 +105,10 @@ func TestHangIsAbandoned(t *testing.T) {
 		r = conformance.Run(t.Context(), suite(hang, check{ID: "p", Doc: "d", Run: pass}), &target{}, nil)
 	})
 	if r.Results[0].Status != conformance.StatusFail || !strings.Contains(r.Results[0].Message, "abandoned") {
-		t.Errorf("a check that hangs: %+v", r.Results[0])
+		t.Errorf("a check that hangs: want an abandoned check, got %+v", r.Results[0])
 	}
 	if r.Results[1].Status != conformance.StatusPass {
-		t.Errorf("the check after it: %+v", r.Results[1])
+		t.Errorf("the check after it: want a pass, got %+v", r.Results[1])
 	}
 }
 
@@ -132,10 +132,10 @@ func TestSignsOfLife(t *testing.T) {
 		r = conformance.Run(t.Context(), suite(lively, stuck), &target{}, nil)
 	})
 	if x := r.Results[0]; x.Status != conformance.StatusPass || x.Duration < limit {
-		t.Errorf("a slow check: %+v", x)
+		t.Errorf("a slow check: want a pass, got %+v", x)
 	}
 	if x := r.Results[1]; !x.Hung || x.Status != conformance.StatusFail || !strings.Contains(x.Message, "the last call that began: get a/b") {
-		t.Errorf("a check that hangs: %+v", x)
+		t.Errorf("a check that hangs: want a failure with the last call, got %+v", x)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 	if running != 1 || waiting != 1 || r.OK() || !strings.Contains(r.Problem, "interrupted") {
-		t.Errorf("got %+v, %q", r.Results, r.Problem)
+		t.Errorf("want one interrupted check, got %+v, %q", r.Results, r.Problem)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestReportForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.Totals != r.Totals || back.Seed != r.Seed || len(back.Results) != 2 || back.Results[1].Message != "one\ntwo <&>\x1b[31m\uFFFD" || back.Subject != r.Subject || back.Tool != r.Tool {
-		t.Errorf("read back: %+v", back)
+		t.Errorf("the JSON report differs: %+v", back)
 	}
 	if want := []string{"bad"}; !slices.Equal(r.Failed(), want) {
 		t.Errorf("want %q, got %q", want, r.Failed())

@@ -93,7 +93,7 @@ func TestCleanClaims(t *testing.T) {
 	says("resume", nczctl(0, "clean", "--resume-replace", old+fragment), "claim of a process that replaces the dataset: replaced")
 	says("dump", nczctl(0, "dump", old+fragment), "v = 1, 2")
 	if text := nczctl(0, "clean", old+fragment); text != "" {
-		t.Errorf("left: %s", text)
+		t.Errorf("clean after the replacement: want no output, got %s", text)
 	}
 
 	// A probe object of a killed copy does not prevent a replacement.

@@ -49,10 +49,10 @@ func TestLiveStage(t *testing.T) {
 	live := stage() // like the stage of a command in another container, whose process is not visible
 	run("gen", "--overwrite", "-o", "a.zarr", "a.cdl")
 	if _, err := os.Stat(filepath.Join(live.Path, "f")); err != nil {
-		t.Errorf("stage of a running command: %v", err)
+		t.Errorf("the stage of a running command is damaged: %v", err)
 	}
 	if out := run("clean", "--remove", "."); !strings.Contains(out, "in use") || strings.Contains(out, "removed") {
-		t.Errorf("clean with a running command: %s", out)
+		t.Errorf("clean with a running command: want its stage in use, got %s", out)
 	}
 	if err := live.Commit(); err == nil {
 		t.Error("the first command replaced the dataset that the second command wrote")
@@ -62,10 +62,10 @@ func TestLiveStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := run("clean", "."); !strings.Contains(out, "left over") {
-		t.Errorf("clean with a dead command: %s", out)
+		t.Errorf("clean with a dead command: want its stage left over, got %s", out)
 	}
 	if out := run("clean", "--remove", "."); !strings.Contains(out, "removed") {
-		t.Errorf("clean --remove: %s", out)
+		t.Errorf("clean --remove: want the stage removed, got %s", out)
 	}
 	dead = stage()
 	if err := dead.AbandonForTest(); err != nil {

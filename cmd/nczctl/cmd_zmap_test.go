@@ -59,7 +59,7 @@ func TestZmapInPieces(t *testing.T) {
 		t.Errorf("got %d bytes, %.60q, want %d, %.60q", out.Len(), out.String(), len(want), want)
 	}
 	if out.most > 64<<10 {
-		t.Errorf("%d bytes in one write", out.most)
+		t.Errorf("want writes of at most 64 KiB, got one of %d bytes", out.most)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestZmapJSONInPieces(t *testing.T) {
 	}
 	var rows []zmapRow
 	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || len(rows) != 51 || rows[0].Text != `{"<&>": 1}` || rows[50].Key != "/v/49" {
-		t.Errorf("%d rows, %v", len(rows), err)
+		t.Errorf("want 51 rows with the stored text and keys, got %d rows, %v", len(rows), err)
 	}
 	var again bytes.Buffer
 	e := json.NewEncoder(&again)
@@ -87,10 +87,10 @@ func TestZmapJSONInPieces(t *testing.T) {
 		t.Errorf("output differs from json.Encoder: %.300s", out.String())
 	}
 	if most := 2 * base64.StdEncoding.EncodedLen(9000); out.most > most {
-		t.Errorf("%d bytes in one write", out.most)
+		t.Errorf("want writes of at most two objects, got one of %d bytes", out.most)
 	}
 	if out, err := zmapped(t, nil, &zmapper{json: true}); err != nil || out.String() != "[]\n" {
-		t.Errorf("empty store: %q, %v", out.String(), err)
+		t.Errorf("empty store: want an empty list, got %q, %v", out.String(), err)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestZmapCeilings(t *testing.T) {
 	objects := map[string][]byte{"aaaa/bbbb/cccc": make([]byte, 100)}
 	for _, z := range []*zmapper{{maxSize: 99}, {room: 11}} {
 		if _, err := zmapped(t, objects, z); ncerr.KindOf(err) != ncerr.ErrLimit {
-			t.Errorf("maxSize %d: %v", z.maxSize, err)
+			t.Errorf("maxSize %d: want ErrLimit, got %v", z.maxSize, err)
 		}
 	}
 	if _, err := zmapped(t, objects, &zmapper{maxSize: 100, room: 12}); err != nil {
@@ -115,13 +115,13 @@ func TestDeepKeys(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("a/", zmap.MaxDepth+2) + "x"
 	if _, err := zmapped(t, map[string][]byte{deep: nil}, &zmapper{maxSize: 1}); ncerr.KindOf(err) != ncerr.ErrLimit || len(err.Error()) > 300 {
-		t.Errorf("zmap: %.400v", err)
+		t.Errorf("zmap: want ErrLimit with a short message, got %.400v", err)
 	}
 	m := zmap.New(memmap.New(), nil)
 	if _, err := m.Put(t.Context(), deep, zmap.Bytes(nil), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := globSearch(t.Context(), m, "**/y", config.Default().Limits); ncerr.KindOf(err) != ncerr.ErrLimit || len(err.Error()) > 300 {
-		t.Errorf("search: %.400v", err)
+		t.Errorf("search: want ErrLimit with a short message, got %.400v", err)
 	}
 }

@@ -109,7 +109,7 @@ func newArena(t *testing.T) *arena {
 		for _, old := range []bool{false, true} {
 			out, err := killpoint.Run(a.copy("old"+kind, old), killpoint.Plan{})
 			if err != nil || out.Code != 0 || out.Calls < 30 {
-				t.Fatalf("copy to old%s: %+v, %v", kind, out, err)
+				t.Fatalf("copy to old%s: want exit code 0 and at least 30 calls, got %+v, %v", kind, out, err)
 			}
 			a.calls[fmt.Sprint(kind, old)] = out.Calls
 		}

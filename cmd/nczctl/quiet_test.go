@@ -25,7 +25,7 @@ func TestQuiet(t *testing.T) {
 		log.Warn("a warning")
 		log.Log(t.Context(), host.LevelAlert, "an alert", slog.String("missing", "all"))
 		if got := text.String(); strings.Contains(got, "a warning") || !strings.Contains(got, "an alert") || !strings.Contains(got, "all") {
-			t.Errorf("NCLOGGING=%q: got %q", logging, got)
+			t.Errorf("NCLOGGING=%q: want the alert without the warning, got %q", logging, got)
 		}
 	}
 }

@@ -254,6 +254,6 @@ func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
 		text[i] = ts.ReadFile("stdout")
 	}
 	if (text[0] == text[1]) == neg {
-		ts.Fatalf("dumps of %s and %s:\n%s\n%s", args[0], args[1], text[0], text[1])
+		ts.Fatalf("unexpected result of comparing the dumps of %s and %s:\n%s\n%s", args[0], args[1], text[0], text[1])
 	}
 }

@@ -37,7 +37,7 @@ func TestLinesOfChecks(t *testing.T) {
 	for _, piece := range out {
 		n := strings.Count(piece, "map.get.range.")
 		if n > 1 {
-			t.Errorf("%d checks in one write: %q", n, piece)
+			t.Errorf("want at most one check in each write, got %d: %q", n, piece)
 		}
 		lines += n
 	}

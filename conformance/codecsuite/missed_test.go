@@ -229,7 +229,7 @@ func TestMessages(t *testing.T) {
 	})
 	text := r.Results[0].Message
 	if !strings.Contains(text, "cut short, 13 bytes: ") || !strings.Contains(text, "panic: no room") || strings.Contains(text, "goroutine") {
-		t.Errorf("got %s", text)
+		t.Errorf("want the input and the first line of the panic, got %s", text)
 	}
 	if n := strings.Count(text, "unsupported types: |u1, <i2, "); n != 1 || strings.Count(text, "unsupported types") != 1 {
 		t.Errorf("want one line of unsupported types, got %s", text)

@@ -109,7 +109,7 @@ func TestExactForSome(t *testing.T) {
 	tg.Types = []dtype.Type{{Kind: dtype.Int, Size: 4, Order: dtype.Little}}
 	r := conformance.Run(t.Context(), codecsuite.Suite(), tg, &conformance.Options{Select: []string{"codec.open.*"}, Limit: 10 * time.Minute})
 	if !r.OK() {
-		t.Errorf("%+v", r.Results)
+		t.Errorf("a correct codec fails: %+v", r.Results)
 	}
 }
 

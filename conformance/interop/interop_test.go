@@ -59,7 +59,7 @@ func TestImplicitGroups(t *testing.T) {
 		return err
 	})
 	if err != nil || removed == 0 {
-		t.Fatalf("removed %d groups: %v", removed, err)
+		t.Fatalf("want removed .zgroup documents, got %d, %v", removed, err)
 	}
 	same(t, want, encode(t, describe(t, path, false)), "", "/empty: missing") // the group is empty
 }
@@ -137,7 +137,7 @@ func TestGDAL(t *testing.T) {
 		}
 	}
 	if v := doc.Variables["/codec_lzma"]; v == nil || v.SHA256 == "" {
-		t.Errorf("the array of lzma: %+v", v)
+		t.Errorf("the array of lzma is unreadable: %+v", v)
 	}
 	for _, line := range compare(t, want, encode(t, doc), "") {
 		if strings.HasPrefix(line, "/codec_") {
@@ -155,22 +155,22 @@ func TestForeign(t *testing.T) {
 	want := must(t, "write.py", "--with", "zarr", "--case", "foreign", path)
 	got := describe(t, path, false)
 	if v := got.Variables["/plain"]; v == nil || v.SHA256 == "" {
-		t.Errorf("the plain array: %+v", v)
+		t.Errorf("the plain array is unreadable: %+v", v)
 	}
 	if v := got.Variables["/type_f"]; v == nil || v.SHA256 != digest(t, []float32{0, 1, 2, 3, 4, 5}) {
 		t.Errorf("half floats, which are read as float: %+v", v)
 	}
 	// Datetimes are integers with attributes that describe them.
 	if v := got.Variables["/type_M"]; v == nil || v.SHA256 != digest(t, []int64{0, 1, 2, 3, 4, 5}) || v.Attrs["units"].Value != "seconds since 1970-01-01" {
-		t.Errorf("datetimes: %+v", v)
+		t.Errorf("the datetimes have wrong values: %+v", v)
 	}
 	for part, values := range map[string][]float32{"real": {0, 1, 2, 3, 4, 5}, "imag": make([]float32, 6)} {
 		if v := got.Variables["/type_c."+part]; v == nil || v.SHA256 != digest(t, values) {
-			t.Errorf("complex numbers, %s: %+v", part, v)
+			t.Errorf("the part %s of complex numbers has wrong values: %+v", part, v)
 		}
 	}
 	if v := got.Variables["/type_pair.b"]; v == nil || v.SHA256 != digest(t, []float64{0, 1, 2, 3, 4, 5}) {
-		t.Errorf("a field of a structured type: %+v", v)
+		t.Errorf("a field of a structured type has wrong values: %+v", v)
 	}
 	for _, line := range compare(t, want, encode(t, got), "type", "/json_attrs:", "/type_b: fill:", "/type_f: sha256:", "/type_M:", "/type_c", "/type_pair") {
 		name, _, _ := strings.Cut(line, ":")

@@ -153,7 +153,7 @@ func TestConsolidated(t *testing.T) {
 			}
 			must(t, "write.py", append(args, "--consolidated", theirs)...)
 			if got := string(ctl(t, "consolidate", "--check", theirs)); !strings.Contains(got, "is current") {
-				t.Errorf("got %q", got)
+				t.Errorf("consolidate --check: want current metadata, got %q", got)
 			}
 			want := must(t, "write.py", append(args, ours)...)
 			if err := os.RemoveAll(filepath.Join(ours, ".zmetadata")); err != nil {

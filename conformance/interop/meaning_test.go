@@ -142,7 +142,7 @@ func TestUnpacked(t *testing.T) {
 	for name, v := range ds.Walk() {
 		a, err := nczarr.ReadUnpacked[float64](t.Context(), v)
 		if err != nil || len(want[name]) != len(a.Data) {
-			t.Errorf("%s: %d values, %v", name, len(want[name]), err)
+			t.Errorf("%s: wrong number of values, %d, %v", name, len(want[name]), err)
 			continue
 		}
 		for i, x := range a.Data {
@@ -213,7 +213,7 @@ func TestDates(t *testing.T) {
 	for name, v := range ds.Walk() {
 		a, err := nczarr.ReadTimes(t.Context(), v)
 		if err != nil || len(want[name]) != 20 {
-			t.Errorf("%s: %d dates, %v", name, len(want[name]), err)
+			t.Errorf("%s: want 20 dates, got %d, %v", name, len(want[name]), err)
 			continue
 		}
 		for i, d := range a.Data {
@@ -264,7 +264,7 @@ func TestSelection(t *testing.T) {
 	var want [][][]int64
 	meaning(t, "select", in, &want)
 	if len(want) != len(queries) {
-		t.Fatalf("%d answers", len(want))
+		t.Fatalf("want one answer per query, got %d", len(want))
 	}
 	for i, q := range queries {
 		ds, err := nczarr.Create(t.Context(), "mem:x", nczarr.WithDriver(nczarr.Memory()))

@@ -105,11 +105,11 @@ func TestReplacedChecker(t *testing.T) {
 			want = "neither"
 		}
 		if s.State != want {
-			t.Errorf("%s: %s: %s", name, s.State, s.Why)
+			t.Errorf("%s has the unexpected state %s: %s", name, s.State, s.Why)
 		}
 	}
 	if len(v.Stores) != len(names) || len(v.Files) != 1 || v.Files["more.txt"] == "" {
-		t.Errorf("%d stores, files %q", len(v.Stores), v.Files)
+		t.Errorf("want one result per store and the file more.txt, got %d and %q", len(v.Stores), v.Files)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestMaskedV3(t *testing.T) {
 		ctl(t, append(append([]string{"copy"}, args...), src, dst+"#mode=zarr,v3")...)
 		var got struct{ Variables, Masked int }
 		if err := json.Unmarshal(must(t, "masked_v3.py", append(args, dst)...), &got); err != nil || got.Variables != 8 || got.Masked != 4 {
-			t.Errorf("%q: %+v, %v", args, got, err)
+			t.Errorf("%q: want 8 variables, 4 of them masked, got %+v, %v", args, got, err)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestUpdateV3(t *testing.T) {
 		err = cerr
 	}
 	if err != nil || written < 5 || shards < 5 {
-		t.Fatalf("%d written, %d in shards, %v", written, shards, err)
+		t.Fatalf("want at least 5 written arrays and 5 in shards, got %d and %d, %v", written, shards, err)
 	}
 	ctl(t, "consolidate", "--check", path)
 	for _, r := range classify(t, wrote, encode(t, describe(t, path, false))) {

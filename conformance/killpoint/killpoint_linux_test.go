@@ -83,7 +83,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("files: want %q, got %q", tt.files, got)
 			}
 			if reached := tt.plan.At > 0 && tt.plan.At < 6; reached != (out.Point != "") || reached && !strings.HasPrefix(out.Point, "openat by ") {
-				t.Errorf("point %q", out.Point)
+				t.Errorf("unexpected point %q", out.Point)
 			}
 		})
 	}

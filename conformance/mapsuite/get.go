@@ -36,7 +36,7 @@ func getChecks() []Check {
 				s.wantList("a/", driver.ListOptions{}, "a/empty")
 			}
 			if info, err := s.m.Stat(t.Context(), "a/empty"); err != nil || info.Size != 0 {
-				t.Errorf("stat of an empty object: %+v, %v", info, err)
+				t.Errorf("stat of an empty object: want size 0, got %+v, %v", info, err)
 			}
 		}},
 		{ID: "map.get.absent", Doc: "Get and Stat of a missing key fail with ErrNotFound as the outermost kind.", Needs: w, Run: func(t conformance.T, e *Env) {
@@ -69,7 +69,7 @@ func getChecks() []Check {
 			s := e.create(t)
 			s.put("k", "123456")
 			if got, _, err := s.tryGet("k", driver.GetOptions{Limit: 6}); err != nil || string(got) != "123456" {
-				t.Errorf("get with limit 6: %q, %v", got, err)
+				t.Errorf("get with limit 6: want \"123456\", got %q, %v", got, err)
 			}
 			_, _, err := s.tryGet("k", driver.GetOptions{Limit: 5})
 			wantKind(t, "get with limit 5", err, ncerr.ErrLimit)
@@ -111,7 +111,7 @@ func getInfo(t conformance.T, e *Env) {
 			t.Errorf("%s returns %+v, stat returns %+v", name, info, stat)
 		}
 		if !info.ModTime.IsZero() && (info.ModTime.Before(before) || info.ModTime.After(time.Now().Add(time.Hour))) {
-			t.Errorf("%s: modified at %v", name, info.ModTime)
+			t.Errorf("%s returns the wrong ModTime %v", name, info.ModTime)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func getIfMatch(t conformance.T, e *Env) {
 		t.Fatalf("IfMatch is declared, but Put returns no version")
 	}
 	if got, _, err := s.tryGet("k", driver.GetOptions{IfMatch: first}); err != nil || string(got) != "first" {
-		t.Errorf("get of the current version: %q, %v", got, err)
+		t.Errorf("get of the current version: want \"first\", got %q, %v", got, err)
 	}
 	s.put("k", "other")
 	got, _, err := s.tryGet("k", driver.GetOptions{IfMatch: first})
@@ -486,7 +486,7 @@ func rangeChecks() []Check {
 			s.put("k", "")
 			for _, r := range []driver.Range{{Offset: 0, Length: 0}, {Offset: 0, Length: -1}, {Offset: -5, Length: -1}} {
 				if got, _, err := s.tryRange("k", r.Offset, r.Length); err != nil || len(got) != 0 {
-					t.Errorf("range %+v: %q, %v", r, got, err)
+					t.Errorf("range %+v: want no bytes, got %q, %v", r, got, err)
 				}
 			}
 		}},
@@ -500,7 +500,7 @@ func rangeChecks() []Check {
 			s.put("k", content)
 			got, _, err := s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 3}, Limit: 3})
 			if err != nil || string(got) != "234" {
-				t.Errorf("3 bytes with a limit of 3: %q, %v", got, err)
+				t.Errorf("3 bytes with a limit of 3: want \"234\", got %q, %v", got, err)
 			}
 			_, _, err = s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 4}, Limit: 3})
 			wantKind(t, "4 bytes with a limit of 3", err, ncerr.ErrLimit)
@@ -514,7 +514,7 @@ func rangeChecks() []Check {
 			for _, off := range []int64{0, 1, 4095, 65536, 1<<20 - 1, 2 << 20, n - 100000} {
 				got, _, err := s.tryRange("k", off, 100000)
 				if err != nil || string(got) != whole[off:off+100000] {
-					t.Errorf("100000 bytes at %d: %d bytes, %v", off, len(got), err)
+					t.Errorf("100000 bytes at %d: got %d bytes, or different ones, %v", off, len(got), err)
 				}
 			}
 		}},

@@ -722,7 +722,7 @@ func TestDelayedReplacement(t *testing.T) {
 	late.Opener = memmap.NewOpener()
 	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(late), &conformance.Options{Select: []string{"map.open.*"}, Limit: 10 * time.Minute})
 	if !r.OK() {
-		t.Errorf("%+v", r.Results)
+		t.Errorf("a correct driver fails: %+v", r.Results)
 	}
 }
 

@@ -30,7 +30,7 @@ func lastingCalls(t conformance.T, e *Env) {
 		s.want("a/k", "steady")
 		if i%5 == 0 {
 			if info, err := s.stat("a/k"); err != nil || info.Size != 6 {
-				t.Errorf("stat %d: %+v, %v", i, info, err)
+				t.Errorf("stat number %d: want size 6, got %+v, %v", i, info, err)
 			}
 			s.put("b/k", fmt.Sprint(i))
 		}

@@ -18,7 +18,7 @@ func openChecks() []Check {
 		{ID: "map.describe", Doc: "A driver has a name and a summary, and documents its options.", Run: func(t conformance.T, e *Env) {
 			d := e.opener.Describe()
 			if d.Name == "" || d.Summary == "" {
-				t.Errorf("name %q, summary %q", d.Name, d.Summary)
+				t.Errorf("want a name and a summary, got %q and %q", d.Name, d.Summary)
 			}
 			for _, o := range d.Options {
 				if o.Name == "" || o.Type == "" || o.Doc == "" {
@@ -234,7 +234,7 @@ func handles(t conformance.T, e *Env) {
 	look := func(s *store, k string) {
 		s.want("k", k)
 		if info, err := s.stat("k"); err != nil || info.Size != int64(len(k)) {
-			t.Errorf("stat in the store of %q: %+v, %v", k, info, err)
+			t.Errorf("stat in the store of %q: want its own object, got %+v, %v", k, info, err)
 		}
 		if k == "that" {
 			s.wantAbsent("here")

@@ -53,7 +53,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) || len(s.Results) != 2 {
-		t.Fatalf("after the interrupt: %v, %d results", ctx.Err(), len(s.Results))
+		t.Fatalf("after the interrupt: want 2 results, got %v, %d", ctx.Err(), len(s.Results))
 	}
 
 	c.steps[2].args = []string{"sh", "-c", `echo c >>"$LOG"`}
@@ -108,7 +108,7 @@ func TestBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.Results) != 1 || s.Seed == 0 {
-		t.Errorf("%d steps ran with seed %d", len(s.Results), s.Seed)
+		t.Errorf("want one step with a seed from the clock, got %d with seed %d", len(s.Results), s.Seed)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestOtherSources(t *testing.T) {
 	} {
 		s, err := openState(dir, tt.sources, tt.seed, tt.fresh)
 		if err != nil || len(s.Results) != tt.kept {
-			t.Errorf("%s: %d results, %v", name, len(s.Results), err)
+			t.Errorf("%s: wrong number of results, %d, %v", name, len(s.Results), err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "report.json"), []byte("{"), 0o600); err != nil {
@@ -153,7 +153,7 @@ func TestFuzzTargets(t *testing.T) {
 		"a/no.go":       {Data: []byte("func FuzzNo() {}\n")},
 	})
 	if err != nil || len(got) != 2 || got[0] != (fuzzTarget{"a/b", "FuzzOne"}) || got[1].target != "FuzzTwo" {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("want FuzzOne and FuzzTwo, got %v, %v", got, err)
 	}
 }
 

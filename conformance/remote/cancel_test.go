@@ -62,13 +62,13 @@ func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the tes
 			cancel(nil)
 		}()
 		if _, err := nczarr.Get[int32](ctx, v, v.All()); !errors.Is(err, context.Canceled) || !ncerr.IsContext(err) {
-			t.Errorf("got %v", err)
+			t.Errorf("want context.Canceled, got %v", err)
 		}
 		if n := waitFor(0, func() int { return int(under.Load()) }); n != 0 {
-			t.Errorf("%d requests continue", n)
+			t.Errorf("want no request after the call, got %d", n)
 		}
 		if n := waitFor(before+4, runtime.NumGoroutine); n > before+4 { // an idle connection may remain
-			t.Errorf("%d goroutines before, %d after", before, n)
+			t.Errorf("goroutines leak: %d before, %d after", before, n)
 		}
 	})
 	wantBase(t, base)

@@ -54,7 +54,7 @@ func table(t *testing.T) map[string]map[string]int {
 		rows[strings.Trim(strings.TrimSpace(fields[0]), "`")] = row
 	}
 	if len(rows) < 10 {
-		t.Fatalf("only %d rows", len(rows))
+		t.Fatalf("want at least 10 rows in the table, got %d", len(rows))
 	}
 	return rows
 }
@@ -158,7 +158,7 @@ func TestRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := nczarr.Open(t.Context(), "mem:empty", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
-			t.Errorf("an empty store: %v", err)
+			t.Errorf("open an empty store: want ErrNoDataset, got %v", err)
 		}
 		want(t, rows, "open-missing", r)
 	})
@@ -273,6 +273,6 @@ func TestErrorsNameTheStore(t *testing.T) {
 	o := wide(nczarr.NewRegistry([]driver.Opener{httpdriver.New()}), nil)
 	_, err := nczarr.Open(t.Context(), server.URL+"/data/x?X-Amz-Signature=abcdef", &o)
 	if err == nil || !strings.HasSuffix(err.Error(), "(in "+server.URL+"/data/x)") || strings.Contains(err.Error(), "abcdef") || strings.Count(err.Error(), server.URL) != 1 {
-		t.Errorf("got %v", err)
+		t.Errorf("want an error with the store and without the signature, got %v", err)
 	}
 }

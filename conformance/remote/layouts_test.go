@@ -114,7 +114,7 @@ func third(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), url, &o))
 	defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
 	if ds.Layout() != layout || len(ds.Problems()) > 0 {
-		t.Errorf("layout %s, problems %v", ds.Layout(), ds.Problems())
+		t.Errorf("unexpected layout %s or problems %v", ds.Layout(), ds.Problems())
 	}
 	equal(t, ds, "g/v", []int16{1, 2, 3, 4, 50, 6, -1, 80, -1, -1, -1, -1})
 	equal(t, ds, "s", []string{"a", "", "größe"})

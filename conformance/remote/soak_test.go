@@ -123,7 +123,7 @@ func wantNoGrowth(t *testing.T, s soaked, proxy *faulty) {
 		}
 	}
 	if proxy.requests.Load() < ops/4 || ops < 50 {
-		t.Errorf("%d operations, %d requests", ops, proxy.requests.Load())
+		t.Errorf("too few operations or requests: %d and %d", ops, proxy.requests.Load())
 	}
 }
 
@@ -170,10 +170,10 @@ func wantBase(t *testing.T, base baseline) {
 	t.Helper()
 	if n := waitFor(base.goroutines+2, runtime.NumGoroutine); n > base.goroutines+2 {
 		buf := make([]byte, 1<<16)
-		t.Errorf("%d goroutines at first, %d now:\n%s", base.goroutines, n, buf[:runtime.Stack(buf, true)])
+		t.Errorf("goroutines leak: %d at first, %d now:\n%s", base.goroutines, n, buf[:runtime.Stack(buf, true)])
 	}
 	if n := waitFor(base.files+2, openFiles); n > base.files+2 {
-		t.Errorf("%d descriptors at first, %d now", base.files, n)
+		t.Errorf("descriptors leak: %d at first, %d now", base.files, n)
 	}
 }
 

@@ -144,12 +144,12 @@ func TestSymlinkedRoot(t *testing.T) {
 	must(t, os.Symlink("target", link))
 	m := open(t, link, driver.Update)
 	if got, err := get(t, m, "a/b"); err != nil || got != "x" {
-		t.Errorf("through the link: %q, %v", got, err)
+		t.Errorf("get through the link: want \"x\", got %q, %v", got, err)
 	}
 	put(t, m, "c", "y")
 	m = open(t, link, driver.Create)
 	if keys, err := list(t, m, "", true); err != nil || len(keys) != 0 {
-		t.Errorf("after creating it again: %q, %v", keys, err)
+		t.Errorf("list after creating the store again: want no keys, got %q, %v", keys, err)
 	}
 	must(t, file.New().Remove(t.Context(), driver.OpenSpec{Path: link}))
 	for _, p := range []string{target, link} {
@@ -222,13 +222,13 @@ func TestReservedNames(t *testing.T) {
 		os.WriteFile(filepath.Join(store, "bad\nname"), nil, 0o666))
 	for _, recursive := range []bool{false, true} {
 		if keys, err := list(t, m, "", recursive); err != nil || !slices.Equal(keys, []string{".nczarr.tmp"}) {
-			t.Errorf("list: %q, %v", keys, err)
+			t.Errorf("list: want only .nczarr.tmp, got %q, %v", keys, err)
 		}
 	}
 	must(t, os.Remove(filepath.Join(store, "bad\xffname")), os.Remove(filepath.Join(store, "bad\nname")))
 	open(t, store, driver.Create)
 	if left, err := os.ReadDir(store); err != nil || len(left) != 0 {
-		t.Errorf("left after creating the store again: %v, %v", left, err)
+		t.Errorf("want no files after creating the store again, got %v, %v", left, err)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestNoLeftoverFiles(t *testing.T) {
 	body := failing{size: 5 << 20, fail: func() error { cancel(); return nil }}
 	_, err := m.Put(ctx, "a/canceled", body, &driver.PutOptions{})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled: %v", err)
+		t.Errorf("put with a canceled context: want context.Canceled, got %v", err)
 	}
 	_, err = m.Put(t.Context(), "a/failed", failing{size: 5 << 20, fail: func() error { return errors.New("torn") }}, &driver.PutOptions{})
 	wantKind(t, "body that fails", err, ncerr.ErrIO)
@@ -251,7 +251,7 @@ func TestNoLeftoverFiles(t *testing.T) {
 	wantKind(t, "exists", err, ncerr.ErrObjectExists)
 	names, err := os.ReadDir(filepath.Join(store, "a"))
 	if err != nil || len(names) != 1 {
-		t.Errorf("left: %v, %v", names, err)
+		t.Errorf("want one file after the failed puts, got %v, %v", names, err)
 	}
 }
 
@@ -280,14 +280,14 @@ func TestEmptyDirectoriesAreIgnored(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(store, "e/f/g"), 0o777), os.MkdirAll(filepath.Join(store, "x/y"), 0o777))
 	put(t, m, "x/z/k", "1")
 	if keys, err := list(t, m, "", false); err != nil || !slices.Equal(keys, []string{"x/"}) {
-		t.Errorf("list: %q, %v", keys, err)
+		t.Errorf("list: want only x/, got %q, %v", keys, err)
 	}
 	put(t, m, "e/f", "in place of empty directories")
 	if got, err := get(t, m, "e/f"); err != nil || got != "in place of empty directories" {
-		t.Errorf("get: %q, %v", got, err)
+		t.Errorf("get: want the new content, got %q, %v", got, err)
 	}
 	if _, err := m.Put(t.Context(), "x/y", driver.Bytes("2"), &driver.PutOptions{IfAbsent: true}); err != nil {
-		t.Errorf("if absent, in place of an empty directory: %v", err)
+		t.Errorf("put if absent in place of an empty directory: %v", err)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestFoldingIsDetected(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(store); err != nil || len(left) != 1 {
-		t.Errorf("the probe left something: %v, %v", left, err)
+		t.Errorf("the probe left files: %v, %v", left, err)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestPutRemovesStaleFiles(t *testing.T) {
 	must(t, os.WriteFile(left, []byte("half"), 0o666))
 	put(t, m, "a/k", "new")
 	if got := names(t, dir); !slices.Equal(got, []string{"k"}) {
-		t.Errorf("after a dead writer: %q", got)
+		t.Errorf("after a dead writer: want only the object, got %q", got)
 	}
 
 	living, err := os.Create(left)
@@ -47,15 +47,15 @@ func TestPutRemovesStaleFiles(t *testing.T) {
 	must(t, unix.Flock(int(living.Fd()), unix.LOCK_EX))
 	put(t, m, "a/k", "newer")
 	if got := names(t, dir); !slices.Equal(got, []string{filepath.Base(left), "k"}) {
-		t.Errorf("with a living writer: %q", got)
+		t.Errorf("with a running writer: want its file and the object, got %q", got)
 	}
 	must(t, living.Close())
 	put(t, m, "a/k", "newest")
 	if got := names(t, dir); !slices.Equal(got, []string{"k"}) {
-		t.Errorf("after the living writer ended: %q", got)
+		t.Errorf("after the running writer ended: want only the object, got %q", got)
 	}
 	if got, err := get(t, m, "a/k"); err != nil || got != "newest" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("get: want \"newest\", got %q, %v", got, err)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestPutKeepsLinks(t *testing.T) {
 		t.Errorf("want %q, got %q", want, got)
 	}
 	if got, err := get(t, m, "other"); err != nil || got != "content" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("get: want \"content\", got %q, %v", got, err)
 	}
 }
 
@@ -114,9 +114,9 @@ func TestWriterRestartsAfterRemoval(t *testing.T) {
 	_, err := m.Put(t.Context(), "k", body, &driver.PutOptions{})
 	must(t, err)
 	if got, err := get(t, m, "k"); err != nil || got != "content" || !gone {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("want \"content\" from a restarted put, got %q, %v", got, err)
 	}
 	if got := names(t, store); !slices.Equal(got, []string{"k"}) {
-		t.Errorf("left: %q", got)
+		t.Errorf("want only the object in the directory, got %q", got)
 	}
 }

@@ -84,7 +84,7 @@ func TestConcurrentProcesses(t *testing.T) { //nolint:paralleltest // the test s
 		t.Errorf("got %s, want %d, %v", got, processes*each, err)
 	}
 	if left := names(t, filepath.Join(store, "a")); len(left) != 1 {
-		t.Errorf("left: %q", left)
+		t.Errorf("want only the object in the directory, got %q", left)
 	}
 }
 
@@ -106,11 +106,11 @@ func TestKilledIncrement(t *testing.T) { //nolint:paralleltest // the test kills
 		got, err := get(t, m, "n")
 		n, _ := strconv.Atoi(before)
 		if err != nil || got != before && got != strconv.Itoa(n+1) || out.Point == "" && got == before {
-			t.Errorf("killed at %d, %s: %s after %s, %v", at, out.Point, got, before, err)
+			t.Errorf("killed at %d, %s: want the old or the next number, got %s after %s, %v", at, out.Point, got, before, err)
 		}
 		increment(t, m, "n")
 		if left := names(t, store); !slices.Equal(left, []string{"n"}) {
-			t.Errorf("killed at %s: left after another put: %q", out.Point, left)
+			t.Errorf("killed at %s: want no other files after another put, got %q", out.Point, left)
 		}
 		if out.Point == "" {
 			return
@@ -142,17 +142,17 @@ func TestLockedObject(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if err := change(ctx); !ncerr.IsContext(err) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s of a locked object: want the end of the context, got %v", what, err)
 		}
 		cancel()
 		if got, err := get(t, m, "k"); err != nil || got != "old" {
-			t.Errorf("%s: %q, %v", what, got, err)
+			t.Errorf("%s of a locked object: want the old content, got %q, %v", what, got, err)
 		}
 	}
 	must(t, holder.Close())
 	must(t, m.Delete(t.Context(), "k", &driver.DeleteOptions{}))
 	if left := names(t, store); len(left) != 0 {
-		t.Errorf("left: %q", left)
+		t.Errorf("want an empty directory, got %q", left)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestVersionsIncrease(t *testing.T) {
 			}
 		}
 		if left := names(t, store); !slices.Equal(left, []string{"k"}) {
-			t.Errorf("left: %q", left)
+			t.Errorf("want only the object in the directory, got %q", left)
 		}
 		must(t, m.Close(t.Context()))
 	}
@@ -221,20 +221,20 @@ func TestLockDetection(t *testing.T) {
 		return m.Capabilities().IfMatch
 	}
 	if !has(driver.Update) || !has(driver.Read) {
-		t.Error("no locks")
+		t.Error("the driver detects no locks")
 	}
 	if left := names(t, store); !slices.Equal(left, []string{"v"}) {
-		t.Errorf("left: %q", left)
+		t.Errorf("want only v in the directory, got %q", left)
 	}
 	unprivileged(func() {
 		if os.Getuid() == 0 && has(driver.Update) {
-			t.Error("locks without a file")
+			t.Error("the driver detects locks without a file to lock")
 		}
 	})
 	must(t, os.WriteFile(filepath.Join(store, ".zgroup"), nil, 0o644))
 	unprivileged(func() {
 		if !has(driver.Update) {
-			t.Error("no locks with a file")
+			t.Error("the driver detects no locks with a file to lock")
 		}
 	})
 }

@@ -33,10 +33,10 @@ func TestSpecialFiles(t *testing.T) {
 		_, err = m.Put(t.Context(), "pipe/k", driver.Bytes("x"), &driver.PutOptions{})
 		wantKind(t, "put below", err, ncerr.ErrObjectExists)
 		if keys, err := list(t, m, "", true); err != nil || len(keys) != 0 {
-			t.Errorf("list: %q, %v", keys, err)
+			t.Errorf("list: want no keys, got %q, %v", keys, err)
 		}
 		if keys, err := list(t, m, "pipe/", true); err != nil || len(keys) != 0 {
-			t.Errorf("list below: %q, %v", keys, err)
+			t.Errorf("list below the pipe: want no keys, got %q, %v", keys, err)
 		}
 		must(t, m.Close(t.Context()))
 	}
@@ -101,7 +101,7 @@ func TestPermissions(t *testing.T) {
 	})
 	must(t, os.Chmod(filepath.Join(store, "a/k"), 0o600))
 	if got, err := get(t, m, "a/k"); err != nil || got != "x" {
-		t.Errorf("afterwards: %q, %v", got, err)
+		t.Errorf("get after the failed calls: want \"x\", got %q, %v", got, err)
 	}
 }
 
@@ -121,10 +121,10 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("want the reason in the error, got %v", err)
 	}
 	if got, err := get(t, m, "k"); err != nil || got != "old" {
-		t.Errorf("afterwards: %q, %v", got, err)
+		t.Errorf("get after the failed put: want \"old\", got %q, %v", got, err)
 	}
 	if left, err := os.ReadDir(store); err != nil || len(left) != 1 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("want only the object in the directory, got %v, %v", left, err)
 	}
 	must(t, unix.Unmount(dir, unix.MNT_DETACH))
 	_, err = get(t, m, "absent")
@@ -149,18 +149,18 @@ func TestKilledWriter(t *testing.T) { //nolint:paralleltest // the test kills ch
 		cmd.Env = append(os.Environ(), "NCZARR_TEST_WRITER="+store)
 		out, err := killpoint.Run(cmd, killpoint.Plan{At: 8 + round})
 		if err != nil || out.Code != -1 {
-			t.Fatalf("round %d: %+v, %v", round, out, err)
+			t.Fatalf("round %d: want a killed program, got %+v, %v", round, out, err)
 		}
 		got, err := get(t, m, "a/k")
 		if err != nil || got == "" || bytes.Count([]byte(got), []byte{got[0]}) != len(got) || len(got) != 100000+int(got[0]-'a') {
-			t.Errorf("round %d: %d bytes, %v", round, len(got), err)
+			t.Errorf("round %d: want one complete content, got %d bytes, %v", round, len(got), err)
 		}
 		if keys, err := list(t, m, "", true); err != nil || len(keys) != 1 {
-			t.Errorf("round %d: list: %q, %v", round, keys, err)
+			t.Errorf("round %d: list: want one key, got %q, %v", round, keys, err)
 		}
 		put(t, m, "a/k", got)
 		if left := names(t, filepath.Join(store, "a")); len(left) != 1 {
-			t.Errorf("round %d, killed at %s: left after another put: %q", round, out.Point, left)
+			t.Errorf("round %d, killed at %s: want no other files after another put, got %q", round, out.Point, left)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestListingTakesNoStats(t *testing.T) {
 	put(t, m, "k", "content")
 	for e, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
 		if err != nil || e.Info.Size != -1 || e.Info.Version != "" || !e.Info.ModTime.IsZero() {
-			t.Errorf("%+v, %v", e, err)
+			t.Errorf("want an entry with only a key, got %+v, %v", e, err)
 		}
 	}
 }

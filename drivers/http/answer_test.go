@@ -217,7 +217,7 @@ func TestRangeWithoutLength(t *testing.T) { //nolint:paralleltest // the test me
 	}
 	got, _, err := m.Get(t.Context(), "v/0", &driver.GetOptions{Range: &driver.Range{Offset: size - 3, Length: -1}}, driver.Heap)
 	if string(got) != "def" || err != nil {
-		t.Errorf("to the end: %q, %v", got, err)
+		t.Errorf("read to the end: want \"def\", got %q, %v", got, err)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestSharedBlindLimit(t *testing.T) {
 	get := func(key string) error {
 		got, _, err := m.Get(t.Context(), key, &driver.GetOptions{}, driver.Heap)
 		if err == nil && !bytes.Equal(got, body) {
-			t.Errorf("%s: %d bytes", key, len(got))
+			t.Errorf("get %s: want the stored body, got %d bytes", key, len(got))
 		}
 		return err
 	}
@@ -250,14 +250,14 @@ func TestSharedBlindLimit(t *testing.T) {
 	}
 	err := get("other")
 	if ncerr.KindOf(err) != ncerr.ErrUnsupported || !strings.Contains(err.Error(), "max_blind") {
-		t.Errorf("with another in progress: %v", err)
+		t.Errorf("get during another: want ErrUnsupported with max_blind, got %v", err)
 	}
 	close(goOn)
 	if err := <-slow; err != nil {
-		t.Errorf("the first: %v", err)
+		t.Errorf("the first get: %v", err)
 	}
 	if err := get("other"); err != nil {
-		t.Errorf("alone: %v", err)
+		t.Errorf("get without another: %v", err)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestUnreachable(t *testing.T) {
 	const unused = "http://127.0.0.1:1" // a port that the system never assigns automatically
 	_, err := open(t, unused, `{"query": "sig=hush"}`).Stat(t.Context(), "k")
 	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !again || strings.Contains(err.Error(), "hush") {
-		t.Errorf("got %v", err)
+		t.Errorf("want a retryable ErrIO without the query, got %v", err)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestStatWithoutHead(t *testing.T) {
 			}), "")
 			i, err := m.Stat(t.Context(), "k")
 			if err != nil || i.Size != 1234 || i.Version == "" || i.ModTime.Unix() != 1e9 {
-				t.Errorf("got %+v, %v", i, err)
+				t.Errorf("want size 1234, a version and the time of the header, got %+v, %v", i, err)
 			}
 		})
 	}
@@ -405,7 +405,7 @@ func TestHeadRefused(t *testing.T) {
 				r := driver.Range{Offset: -5, Length: -1}
 				data, _, err := m.Get(t.Context(), "k", &driver.GetOptions{Range: &r}, driver.Heap)
 				if err != nil || int64(len(data)) != min(tc.size, 5) {
-					t.Errorf("the end: got %d bytes, %v", len(data), err)
+					t.Errorf("suffix of 5 bytes: got %d bytes, %v", len(data), err)
 				}
 			})
 		}
@@ -495,12 +495,12 @@ func TestCredentials(t *testing.T) {
 	} {
 		_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: home, Path: "/d", Options: []byte(options)})
 		if ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), "origin") || strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: %v", options, err)
+			t.Errorf("open with options %s: want ErrInvalid about origin, got %v", options, err)
 		}
 	}
 	_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: home, Path: "/d", Options: []byte(`{"netrc": "/no/such/file"}`)})
 	if ncerr.KindOf(err) != ncerr.ErrInvalid {
-		t.Errorf("a configured netrc file that is missing: %v", err)
+		t.Errorf("open with a missing netrc file: want an error, got %v", err)
 	}
 }
 
@@ -516,7 +516,7 @@ func TestUnencryptedLogin(t *testing.T) {
 	m := open(t, "http://data.invalid", fmt.Sprintf(`{"proxy": %q, "netrc": %q}`, proxy, netrc))
 	got, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if err != nil || len(got) != 0 {
-		t.Errorf("sent %q, %v", got, err)
+		t.Errorf("want no login in the requests, got %q, %v", got, err)
 	}
 }
 
@@ -566,7 +566,7 @@ func TestDowngrade(t *testing.T) {
 	t.Cleanup(s.Close)
 	_, _, err := open(t, s.URL, "").Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || again || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("an unknown certificate: %v", err)
+		t.Errorf("an unknown certificate: want a final ErrIO, got %v", err)
 	}
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, httpdriver.PEM(s.Certificate()), 0o600); err != nil {
@@ -574,7 +574,7 @@ func TestDowngrade(t *testing.T) {
 	}
 	_, _, err = open(t, s.URL, fmt.Sprintf(`{"ca_file": %q}`, ca)).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "from https to http") {
-		t.Errorf("a redirect to http: %v", err)
+		t.Errorf("a redirect to http: want ErrPermission, got %v", err)
 	}
 }
 
@@ -589,7 +589,7 @@ func TestProxy(t *testing.T) {
 	m := open(t, "http://data.invalid", fmt.Sprintf(`{"proxy": %q}`, proxy))
 	got, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if err != nil || string(got) != "data.invalid" || asked.Load() != 1 {
-		t.Errorf("got %q, %v, %d requests", got, err, asked.Load())
+		t.Errorf("want the host data.invalid in one request to the proxy, got %q, %v, %d requests", got, err, asked.Load())
 	}
 }
 
@@ -608,7 +608,7 @@ func TestCancel(t *testing.T) {
 		return make([]byte, n), nil
 	})
 	if err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
-		t.Errorf("got %v", err)
+		t.Errorf("want context.Canceled, got %v", err)
 	}
 }
 
@@ -618,20 +618,20 @@ func TestReadOnly(t *testing.T) {
 	m := open(t, "http://data.invalid", "")
 	_, err := m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{})
 	if ncerr.KindOf(err) != ncerr.ErrReadOnly {
-		t.Errorf("put: %v", err)
+		t.Errorf("put: want ErrReadOnly, got %v", err)
 	}
 	if err := m.Delete(t.Context(), "k", &driver.DeleteOptions{}); ncerr.KindOf(err) != ncerr.ErrReadOnly {
-		t.Errorf("delete: %v", err)
+		t.Errorf("delete: want ErrReadOnly, got %v", err)
 	}
 	for _, mode := range []driver.Mode{driver.Update, driver.Create, driver.CreateExclusive} {
 		_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: "http://data.invalid", Mode: mode})
 		if ncerr.KindOf(err) != ncerr.ErrReadOnly {
-			t.Errorf("open in mode %d: %v", mode, err)
+			t.Errorf("open in mode %d: want ErrReadOnly, got %v", mode, err)
 		}
 	}
 	for _, spec := range []driver.OpenSpec{{Endpoint: "ftp://x"}, {Endpoint: "http://u:hush@x"}, {Endpoint: "http://x", Path: "/%zz"}, {Endpoint: "x"}} {
 		if _, err := httpdriver.New().Open(t.Context(), spec); ncerr.KindOf(err) != ncerr.ErrBadURL || strings.Contains(err.Error(), "hush") {
-			t.Errorf("%+v: %v", spec, err)
+			t.Errorf("open %+v: want ErrBadURL without the password, got %v", spec, err)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func FuzzParseNetrc(f *testing.F) {
 		hosts := parseNetrc(text)
 		for h, l := range hosts {
 			if h == "" || strings.Contains(l.user, "\\") && !strings.Contains(text, "\\") {
-				t.Errorf("host %q, user %q", h, l.user)
+				t.Errorf("the netrc file does not contain the login of host %q, user %q", h, l.user)
 			}
 		}
 	})
@@ -83,14 +83,14 @@ func FuzzContentRange(f *testing.F) {
 			return
 		}
 		if last < first && size != 0 || size >= 0 && last >= size || size < -1 {
-			t.Fatalf("%q: %d-%d/%d", text, first, last, size)
+			t.Fatalf("Content-Range %q is parsed to the inconsistent %d-%d/%d", text, first, last, size)
 		}
 		total := fmt.Sprint(size)
 		if size < 0 {
 			total = "*"
 		}
 		if a, b, c, ok := contentRange(fmt.Sprintf("bytes %d-%d/%s", first, last, total)); !ok || a != first || b != last || c != size {
-			t.Fatalf("%q again: %d-%d/%d, %v", text, a, b, c, ok)
+			t.Fatalf("the canonical form of Content-Range %q is parsed to %d-%d/%d, %v", text, a, b, c, ok)
 		}
 	})
 }

@@ -69,7 +69,7 @@ func TestNoRanges(t *testing.T) {
 		})
 		o := &driver.GetOptions{Range: &driver.Range{Offset: 1 << 20, Length: 8}}
 		if data, info, err := m.Get(t.Context(), "v/0", o, driver.Heap); err != nil || len(data) != 8 || info.NoRanges == ranges {
-			t.Errorf("%s: got %v, %+v, %v", name, data, info, err)
+			t.Errorf("%s: want 8 bytes and the right NoRanges, got %v, %+v, %v", name, data, info, err)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestWithoutDocuments(t *testing.T) {
 		})
 		known := open(t, srv, "")
 		if _, _, err := known.Get(t.Context(), ".zgroup", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrNotZarr {
-			t.Errorf("%q as a document: %v", content, err)
+			t.Errorf("%q as a document: want ErrNotZarr, got %v", content, err)
 		}
 		m, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: srv, Path: "d"})
 		if err != nil {

@@ -115,7 +115,7 @@ func TestResponses(t *testing.T) {
 			if name == "cut body" && string(data) != "012" {
 				t.Errorf("want the bytes received, got %q", data)
 			} else if name != "cut body" && len(data) > 0 {
-				t.Errorf("got the value %q", data)
+				t.Errorf("want no value with an error, got %q", data)
 			}
 			if strings.Contains(fmt.Sprint(err), "test-secret") {
 				t.Errorf("the secret is in the error: %v", err)
@@ -140,11 +140,11 @@ func TestOldDate(t *testing.T) {
 	}
 	for _, date := range dates {
 		if at, err := time.Parse("20060102T150405Z", date); err != nil || time.Since(at).Abs() > 10*time.Minute {
-			t.Errorf("signed as of %q, %v", date, err)
+			t.Errorf("want a signature with the current date, got %q, %v", date, err)
 		}
 	}
 	if len(dates) != 2 {
-		t.Errorf("got %d requests", len(dates))
+		t.Errorf("want 2 requests, got %d", len(dates))
 	}
 }
 
@@ -303,7 +303,7 @@ func forEver(w http.ResponseWriter, r *http.Request) {
 // TestFailureBeforeRequest checks calls that must fail before a request is sent.
 func TestFailureBeforeRequest(t *testing.T) {
 	t.Parallel()
-	sent := func(_ http.ResponseWriter, r *http.Request) { t.Errorf("sent %s %s", r.Method, r.URL) }
+	sent := func(_ http.ResponseWriter, r *http.Request) { t.Errorf("request sent: %s %s", r.Method, r.URL) }
 	m := against(t, driver.Update, map[string]any{"conditional_writes": false}, sent)
 	for _, tc := range []struct {
 		key  string

@@ -49,7 +49,7 @@ func TestNamesOutsideXML(t *testing.T) {
 		t.Error(err)
 	}
 	if len(deleted) != 4 || !strings.Contains(deleted[0], "<Key>p/c d</Key>") || strings.Count(deleted[0], "<Key>") != 2 {
-		t.Fatalf("deleted %q", deleted)
+		t.Fatalf("want one batch and three single deletions, got %q", deleted)
 	}
 	if want := []string{"/bucket/p/a\x0bb", "/bucket/p/\ufffe", "/bucket/p/\xff"}; !slices.Equal(deleted[1:], want) {
 		t.Errorf("deleted %q, want %q", deleted[1:], want)

@@ -78,7 +78,7 @@ func TestUploadWithoutID(t *testing.T) {
 		})
 		_, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{})
 		if ncerr.KindOf(err) != ncerr.ErrIO || !strings.Contains(err.Error(), "has no id") || len(asked) != 1 {
-			t.Errorf("%q: %v after %q", doc, err, asked)
+			t.Errorf("response %q: want one request and ErrIO about the id, got %v after %q", doc, err, asked)
 		}
 	}
 	m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +144,7 @@ func TestCanceledWriteCompletes(t *testing.T) {
 			err = m.Delete(ctx, "k", &driver.DeleteOptions{})
 		}
 		if err != nil && !errors.Is(err, context.Canceled) || !done.Load() {
-			t.Errorf("%s: returned with %v; done by the server: %v", method, err, done.Load())
+			t.Errorf("%s: want a return after the server has finished, got %v, finished %v", method, err, done.Load())
 		}
 		cancel()
 	}
@@ -173,6 +173,6 @@ func TestHangingAbort(t *testing.T) {
 	})
 	_, err := m.Put(ctx, "k", driver.Bytes("content"), &driver.PutOptions{})
 	if !errors.Is(err, context.Canceled) || aborts.Load() != 1 {
-		t.Errorf("%v after %d aborts", err, aborts.Load())
+		t.Errorf("want context.Canceled after one abort, got %v after %d", err, aborts.Load())
 	}
 }

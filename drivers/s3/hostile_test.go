@@ -92,7 +92,7 @@ func TestEndlessDocuments(t *testing.T) {
 				failed = err != nil && len(err.Error()) < 4096
 			}
 			if !failed || sent.Load() > most {
-				t.Errorf("failed: %v after %d bytes", failed, sent.Load())
+				t.Errorf("want a failure within the limit, got failed %v after %d bytes", failed, sent.Load())
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func TestCircularListing(t *testing.T) {
 	spec.Path = "bucket/p"
 	err := s3.New().Remove(t.Context(), spec)
 	if ncerr.KindOf(err) != ncerr.ErrIO || asked.Load() > 10 {
-		t.Errorf("after %d requests: %v", asked.Load(), err)
+		t.Errorf("want ErrIO within 10 requests, got after %d: %v", asked.Load(), err)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestHostileMessage(t *testing.T) {
 	_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	text := fmt.Sprint(err)
 	if err == nil || strings.ContainsAny(text, "\n\r\u009b") || len(text) > 4096 {
-		t.Errorf("%d bytes: %.200q", len(text), text)
+		t.Errorf("want a short error on one line, got %d bytes: %.200q", len(text), text)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestReplayedByProxy(t *testing.T) {
 				m := against(t, driver.Update, options, s.serve)
 				info, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{IfAbsent: true})
 				if err != nil || info.Size != 7 || info.Version != `"v1"` {
-					t.Errorf("got %+v, %v", info, err)
+					t.Errorf("want size 7 and version \"v1\", got %+v, %v", info, err)
 				}
 			})
 		}

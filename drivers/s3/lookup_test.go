@@ -83,7 +83,7 @@ func TestSlowLookup(t *testing.T) { // not parallel, because it sets environment
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		t.Errorf("of %d calls %d share the search", calls, inRenewed())
+		t.Errorf("want all %d calls to share the search, got %d", calls, inRenewed())
 	})
 	var all sync.WaitGroup
 	for range calls {
@@ -95,6 +95,6 @@ func TestSlowLookup(t *testing.T) { // not parallel, because it sets environment
 	}
 	all.Wait()
 	if n := looked.Load() - before; n > 10 { // a call that arrives during a search shares the next one
-		t.Errorf("%d calls searched %d times", calls, n)
+		t.Errorf("want at most 10 searches by %d calls, got %d", calls, n)
 	}
 }

@@ -100,7 +100,7 @@ func TestExpiredCredentials(t *testing.T) { // not parallel, because it sets env
 		for range 10 {
 			all.Go(func() {
 				if got, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); err != nil || !bytes.Equal(got, want) {
-					t.Errorf("key %s: %d bytes, %v", key, len(got), err)
+					t.Errorf("get with key %s: want the stored content, got %d bytes, %v", key, len(got), err)
 				}
 			})
 		}

@@ -47,13 +47,13 @@ func TestBzip2(t *testing.T) {
 		return got, err
 	}
 	if got, err := read(body, "a/long", driver.GetOptions{}); err != nil || !bytes.Equal(got, long) {
-		t.Errorf("got %d bytes, %v", len(got), err)
+		t.Errorf("want the whole member, got %d bytes, %v", len(got), err)
 	}
 	if got, err := read(body, "a/long", driver.GetOptions{Range: &driver.Range{Offset: 1001, Length: 9}}); err != nil || string(got) != "bcdefghab" {
-		t.Errorf("got %q, %v", got, err)
+		t.Errorf("want \"bcdefghab\", got %q, %v", got, err)
 	}
 	if got, err := read(body, "empty", driver.GetOptions{}); err != nil || len(got) != 0 {
-		t.Errorf("got %q, %v", got, err)
+		t.Errorf("want an empty object, got %q, %v", got, err)
 	}
 	at := bytes.Index(body, []byte("BZh"))
 	for i := at; i < at+30; i += 3 {

@@ -58,7 +58,7 @@ func TestFullDisk(t *testing.T) {
 		cmd.Env = append(os.Environ(), fullEnv+"="+path+"|"+options)
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "ErrIO: ") || !strings.Contains(string(out), "file too large") || !strings.HasSuffix(string(out), "\"1\" <nil> <nil>\n") {
-			t.Errorf("options %s: %v, %s", options, err, out)
+			t.Errorf("options %s: want ErrIO and a readable archive, got %v, %s", options, err, out)
 		}
 		if !bytes.Equal(before, stateOf(t, path)) {
 			t.Error("the old archive was changed")

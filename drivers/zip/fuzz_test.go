@@ -72,7 +72,7 @@ func wantRefusal(t *testing.T, err error) {
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrCorrupt, ncerr.ErrUnsupported:
 	default:
-		t.Fatalf("kind %s: %v", ncerr.KindOf(err).Name(), err)
+		t.Fatalf("unexpected kind %s of the error %v", ncerr.KindOf(err).Name(), err)
 	}
 }
 

@@ -108,7 +108,7 @@ func unread(t testing.TB, m driver.Map, e driver.Entry) bool {
 func wantContent(t testing.TB, m driver.Map, want map[string]string) {
 	t.Helper()
 	if got := content(t, m); !maps.Equal(got, want) {
-		t.Errorf("content:\n got %.2000q\nwant %.2000q", got, want)
+		t.Errorf("the content differs:\n got %.2000q\nwant %.2000q", got, want)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestInfoZip(t *testing.T) {
 		path := filepath.Join(dir, name)
 		m := opened(t, path, driver.Update, "")
 		if m.Prefix() != prefix {
-			t.Errorf("%s: prefix %q", name, m.Prefix())
+			t.Errorf("%s: unexpected prefix %q", name, m.Prefix())
 		}
 		want := tree()
 		wantContent(t, m, want)
@@ -160,7 +160,7 @@ func TestCorpora(t *testing.T) {
 			}
 			m := opened(t, path, driver.Read, "")
 			if m.Prefix() != prefix || len(m.Skipped()) > 0 {
-				t.Errorf("prefix %q, skipped %v", m.Prefix(), m.Skipped())
+				t.Errorf("unexpected prefix %q or skipped members %v", m.Prefix(), m.Skipped())
 			}
 			wantContent(t, m, want)
 			again := saved(t, stateOf(t, path))
@@ -195,11 +195,11 @@ func TestLargeMember(t *testing.T) { //nolint:paralleltest // the test needs muc
 	again := opened(t, path, driver.Read, "")
 	info, err := again.Stat(t.Context(), "a/big")
 	if err != nil || info.Size != 1<<32+5 || get(t, again, "b") != "behind" {
-		t.Errorf("stat: %+v, %v", info, err)
+		t.Errorf("want the large member and the one after it, got %+v, %v", info, err)
 	}
 	b, _, err := again.Get(t.Context(), "a/big", &driver.GetOptions{Range: &driver.Range{Offset: 1<<32 - 1, Length: 6}}, driver.Heap)
 	if err != nil || len(b) != 6 {
-		t.Errorf("range: %v, %v", b, err)
+		t.Errorf("range: want 6 bytes, got %v, %v", b, err)
 	}
 	if out := python(t, filepath.Dir(path), `import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).read("c").decode())`, path); strings.TrimSpace(out) != "copied with the rest" {
 		t.Errorf("python reads %q", out)

@@ -30,7 +30,7 @@ func TestKilledWriter(t *testing.T) {
 		cmd.Env = append(os.Environ(), killEnv+"="+path)
 		out, err := killpoint.Run(cmd, killpoint.Plan{At: 9 + round})
 		if err != nil || out.Code != -1 {
-			t.Fatalf("round %d: %+v, %v", round, out, err)
+			t.Fatalf("round %d: want a killed program, got %+v, %v", round, out, err)
 		}
 		all := content(t, opened(t, path, driver.Read, ""))
 		n, _, _ := strings.Cut(all["v/0"], " ")
@@ -41,10 +41,10 @@ func TestKilledWriter(t *testing.T) {
 			}
 		}
 		if len(all) != killObjects {
-			t.Fatalf("round %d, killed at %s: %d objects", round, out.Point, len(all))
+			t.Fatalf("round %d, killed at %s: want all objects, got %d", round, out.Point, len(all))
 		}
 		if len(stdContent(t, path)) != killObjects {
-			t.Fatal("the standard library disagrees")
+			t.Fatal("the standard library finds another number of members")
 		}
 	}
 	t.Logf("generations found: %v", seen)
@@ -65,7 +65,7 @@ func TestKilledOpener(t *testing.T) {
 		cmd.Env = append(os.Environ(), spillEnv+"="+filepath.Join(dir, "x.zip"))
 		out, err := killpoint.Run(cmd, killpoint.Plan{At: at})
 		if err != nil || out.Code > 0 {
-			t.Fatalf("call %d: %+v, %v", at, out, err)
+			t.Fatalf("killed at call %d: want exit code 0 or a kill, got %+v, %v", at, out, err)
 		}
 		left, err := os.ReadDir(dir)
 		if err != nil || len(left) > 0 {
@@ -73,7 +73,7 @@ func TestKilledOpener(t *testing.T) {
 		}
 		if out.Code == 0 { // the program was not killed
 			if at < 3 {
-				t.Fatalf("only %d calls", at-1)
+				t.Fatalf("want at least 2 calls, got %d", at-1)
 			}
 			return
 		}

@@ -17,7 +17,7 @@ func TestNamesAgainstSimpleRule(t *testing.T) {
 	rapidseed.Check(t, func(r *rapid.T) {
 		name := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(r, "pieces"), "")
 		if got := zipdriver.NameFlaw(name); (got == "") != legalKey(name) {
-			r.Errorf("%q: %q", name, got)
+			r.Errorf("the implementations disagree about the name %q: %q", name, got)
 		}
 	})
 }

@@ -215,7 +215,7 @@ func TestPrefix(t *testing.T) {
 			path := saved(t, stdZip(t, "", tc.entries...))
 			m := opened(t, path, driver.Update, tc.options)
 			if m.Prefix() != tc.prefix || !slices.Equal(sortedKeys(content(t, m)), tc.keys) {
-				t.Errorf("prefix %q, keys %q", m.Prefix(), sortedKeys(content(t, m)))
+				t.Errorf("unexpected prefix %q or keys %q", m.Prefix(), sortedKeys(content(t, m)))
 			}
 			put(t, m, "new/key", "x")
 			flush(t, m)
@@ -289,7 +289,7 @@ func TestWithoutDocuments(t *testing.T) {
 	}
 	defer r.Close()
 	if !slices.IsSortedFunc(r.File, func(a, b *zip.File) int { return strings.Compare(a.Name, b.Name) }) {
-		t.Errorf("order: %v", r.File)
+		t.Errorf("want members in the order of their names, got %v", r.File)
 	}
 	for _, options := range []string{"", `{"prefix": "d"}`} {
 		for _, key := range []string{"v/0", ".zgroup", "d/.zgroup"} {
@@ -330,7 +330,7 @@ func TestUnsafeNames(t *testing.T) {
 				t.Errorf("%q is reported as %q", s.Name, s.Reason)
 			}
 			if _, err := m.Stat(t.Context(), s.Name); ncerr.KindOf(err) != ncerr.ErrNotFound {
-				t.Errorf("stat %q: %v", s.Name, err)
+				t.Errorf("stat %q: want ErrNotFound, got %v", s.Name, err)
 			}
 		}
 	}
@@ -364,7 +364,7 @@ func TestSymbolicLinkIsSkipped(t *testing.T) {
 	m := opened(t, saved(t, b.Bytes()), driver.Read, "")
 	wantContent(t, m, map[string]string{"object": ""})
 	if s := m.Skipped(); len(s) != 1 || s[0].Reason != "symbolic link" {
-		t.Errorf("reported: %v", s)
+		t.Errorf("want one skipped symbolic link, got %v", s)
 	}
 	_, err = m.Stat(t.Context(), "link")
 	wantText(t, "stat of the link", err, ncerr.ErrUnsupported, "link", "symbolic link")
@@ -387,7 +387,7 @@ func TestInvalidNamesAreOmitted(t *testing.T) {
 		m := zmap.New(opened(t, saved(t, b.Bytes()), driver.Read, ""), nil)
 		names, err := m.Search(t.Context(), "")
 		if err != nil || !slices.Equal(names, []string{"object"}) {
-			t.Errorf("%.10q: %q, %v", h.Name, names, err)
+			t.Errorf("list with the name %.10q: want only \"object\", got %q, %v", h.Name, names, err)
 		}
 	}
 }
@@ -650,7 +650,7 @@ func TestDamageIsNotCopied(t *testing.T) {
 		m := opened(t, path, driver.Update, "")
 		put(t, m, "new", "x")
 		if err := m.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), `"b"`) {
-			t.Errorf("%s: flush: %v", name, err)
+			t.Errorf("%s: flush: want an error about \"b\", got %v", name, err)
 		}
 		if !bytes.Equal(before, stateOf(t, path)) {
 			t.Errorf("%s: the archive was changed", name)
@@ -659,7 +659,7 @@ func TestDamageIsNotCopied(t *testing.T) {
 		remove(t, m, "b")
 		flush(t, m)
 		if got := sortedKeys(content(t, m)); !slices.Equal(got, []string{"a", "new", "z"}) {
-			t.Errorf("%s: after deleting the member: %q", name, got)
+			t.Errorf("%s: after deleting the member: want a, new and z, got %q", name, got)
 		}
 	}
 }
@@ -700,11 +700,11 @@ func TestPartialReadReturnsBytes(t *testing.T) {
 	m := opened(t, saved(t, damage(t, func(_ []byte, c, _ func(string) []byte) { c("z")[16] ^= 1 })), driver.Read, "")
 	got, _, err := m.Get(t.Context(), "z", &driver.GetOptions{}, driver.Heap)
 	if wantKind(t, "get", err, ncerr.ErrCorrupt); len(got) != 12000 {
-		t.Errorf("got %d bytes", len(got))
+		t.Errorf("want 12000 bytes, got %d", len(got))
 	}
 	got, _, err = m.Get(t.Context(), "z", &driver.GetOptions{Range: &driver.Range{Offset: 1, Length: 2}}, driver.Heap)
 	if wantKind(t, "get of a range", err, ncerr.ErrCorrupt); string(got) != "ar" {
-		t.Errorf("got %q", got)
+		t.Errorf("want \"ar\", got %q", got)
 	}
 }
 

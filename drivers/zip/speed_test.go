@@ -145,12 +145,12 @@ func TestGetAllocations(t *testing.T) { //nolint:paralleltest // the test measur
 			}
 		})
 		if n != 0 {
-			t.Errorf("mode %d, %q, range %v: %v allocations", tc.mode, tc.key, tc.opts.Range, n)
+			t.Errorf("mode %d, %q, range %v: want no allocations, got %v", tc.mode, tc.key, tc.opts.Range, n)
 		}
 	}
 	m := opened(t, path, driver.Read, "")
 	if n := testing.AllocsPerRun(200, func() { _, _, _ = m.Get(t.Context(), "v/1", whole, driver.Into(dst)) }); n > 4 {
-		t.Errorf("a deflated object: %v allocations", n)
+		t.Errorf("a deflated object: want at most 4 allocations, got %v", n)
 	}
 }
 

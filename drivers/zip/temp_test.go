@@ -22,7 +22,7 @@ func TestLargeContentIsNotKeptInMemory(t *testing.T) {
 	put(t, m, "large", large)
 	put(t, m, "small", small)
 	if n := m.InMemory(); n != int64(len(small)) {
-		t.Errorf("%d bytes in memory", n)
+		t.Errorf("want only the small object in memory, got %d bytes", n)
 	}
 	wantContent(t, m, map[string]string{"large": large, "small": small})
 	flush(t, m)
@@ -84,7 +84,7 @@ func TestStaleFilesAreRemoved(t *testing.T) {
 	m := opened(t, path, driver.Update, "")
 	for name, stays := range files {
 		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != stays {
-			t.Errorf("%s: %v, stays %t", name, err, stays)
+			t.Errorf("%s: lstat returns %v, want the file to remain: %t", name, err, stays)
 		}
 	}
 	put(t, m, "b", "2")

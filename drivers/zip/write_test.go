@@ -58,12 +58,12 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 	for _, f := range r.File {
 		got = append(got, f.Name)
 		if f.Method != zip.Store || f.NonUTF8 || f.Modified.Year() != 1980 || f.Mode().Perm() != 0o644 {
-			t.Errorf("%s: method %d, modified %v, mode %v", f.Name, f.Method, f.Modified, f.Mode())
+			t.Errorf("%s: want a stored member of 1980 with mode 0644, got method %d, modified %v, mode %v", f.Name, f.Method, f.Modified, f.Mode())
 		}
 	}
 	want := []string{".zattrs", ".zgroup", "!a/.zgroup", "g/.zattrs", "g/zarr.json", "g/v/.zarray", "g-x/.zarray", "été", "g/a/0", "g/v/0.0", "g/v/0.1"}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("order:\n got %q\nwant %q", got, want)
+		t.Errorf("the order differs:\n got %q\nwant %q", got, want)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestDeflate(t *testing.T) {
 	defer r.Close()
 	for _, f := range r.File {
 		if soft := f.Name == "soft" || f.Name == "z"; soft != (f.Method == zip.Deflate) || f.CompressedSize64 > f.UncompressedSize64 {
-			t.Errorf("%s: method %d, %d of %d bytes", f.Name, f.Method, f.CompressedSize64, f.UncompressedSize64)
+			t.Errorf("%s: unexpected method %d for %d compressed of %d bytes", f.Name, f.Method, f.CompressedSize64, f.UncompressedSize64)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func TestCanceledFlush(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := m.Flush(&late{Context: ctx, left: 2}); !errors.Is(err, context.Canceled) || !ncerr.IsContext(err) {
-		t.Errorf("flush: %v", err)
+		t.Errorf("flush: want context.Canceled, got %v", err)
 	}
 	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1"})
 	wantOnlyZips(t, filepath.Dir(path))
@@ -353,7 +353,7 @@ func TestManyMembers(t *testing.T) {
 	}
 	flush(t, m)
 	if n := len(stdContent(t, path)); n != 70_000 {
-		t.Errorf("the standard library finds %d members", n)
+		t.Errorf("want 70000 members, but the standard library finds %d", n)
 	}
 	again := opened(t, path, driver.Update, "")
 	if len(content(t, again)) != 70_000 {
@@ -366,7 +366,7 @@ func TestManyMembers(t *testing.T) {
 		n++
 	}
 	if n != 69_999 || get(t, again, "v/69998") != "x" {
-		t.Errorf("%d members after deleting one", n)
+		t.Errorf("want 69999 members after deleting one, got %d", n)
 	}
 }
 
@@ -478,7 +478,7 @@ func stepList(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, ke
 			r.Fatal(err)
 		}
 		if e.Prefix != strings.HasSuffix(e.Key, "/") || !e.Prefix && e.Info.Size != int64(len(live[e.Key])) {
-			r.Fatalf("entry %+v", e)
+			r.Fatalf("wrong entry %+v", e)
 		}
 		got = append(got, e.Key)
 	}
@@ -529,7 +529,7 @@ func TestConcurrentFlush(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(want) != 40 || want["w3/9"] != strings.Repeat("59,", 200) {
-				t.Errorf("%d objects, the last %.20q", len(want), want["w3/9"])
+				t.Errorf("want 40 objects and the last content, got %d, %.20q", len(want), want["w3/9"])
 			}
 			if got := stdContent(t, path); !maps.Equal(got, want) {
 				t.Error("the archive differs from the content of the Map")

@@ -91,7 +91,7 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 			continue
 		}
 		if err != nil || n != len(dst) || !bytes.Equal(dst, a.Data) {
-			t.Errorf("%s: %d bytes of %d, %v", f, n, len(dst), err)
+			t.Errorf("%s: decode: got %d bytes of %d, or different ones, %v", f, n, len(dst), err)
 		}
 		buf := make([]byte, out.MaxBytes)
 		m, err := c.Encode(t.Context(), buf, a.Data)
@@ -100,7 +100,7 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 			continue
 		}
 		if n, err := c.Decode(t.Context(), dst, buf[:m]); err != nil || n != len(dst) || !bytes.Equal(dst, a.Data) {
-			t.Errorf("%s: round trip: %d bytes of %d, %v", f, n, len(dst), err)
+			t.Errorf("%s: round trip: got %d bytes of %d, or different ones, %v", f, n, len(dst), err)
 		}
 	}
 	return len(files)

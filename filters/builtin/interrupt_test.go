@@ -55,7 +55,7 @@ func TestInterrupted(t *testing.T) {
 		if src == nil {
 			src = make([]byte, out.MaxBytes)
 			if _, err := codec.Encode(&endsLater{t.Context(), 2}, src, noise); err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
-				t.Errorf("%s, encoding: got %v", name, err)
+				t.Errorf("%s, encoding: want context.Canceled, got %v", name, err)
 			}
 			n, err := codec.Encode(t.Context(), src, noise) // the codec still works after an interrupted call
 			if err != nil {
@@ -67,7 +67,7 @@ func TestInterrupted(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := codec.Decode(&endsLater{t.Context(), 3}, dst, src); err != context.Canceled { //nolint:errorlint // the contract is to return the identical error
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s, decoding: want context.Canceled, got %v", name, err)
 		}
 	}
 }

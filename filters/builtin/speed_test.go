@@ -68,7 +68,7 @@ func TestNoAllocationsPerChunk(t *testing.T) { //nolint:paralleltest // the test
 		ctx := t.Context()
 		sink := func(_ int, out []byte, err error) {
 			if err != nil || len(out) != len(plain) {
-				t.Errorf("%s: %d bytes, %v", c.name, len(out), err)
+				t.Errorf("%s: decode: got %d bytes, %v", c.name, len(out), err)
 			}
 		}
 		for i := range jobs {

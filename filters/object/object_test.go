@@ -112,7 +112,7 @@ func TestIndent(t *testing.T) {
 		}
 		dst := make([]byte, 60)
 		if n, err := c.Decode(t.Context(), dst, text); err != nil || n != 60 {
-			t.Errorf("%s: %d bytes, %v", params, n, err)
+			t.Errorf("%s: want 60 decoded bytes, got %d, %v", params, n, err)
 		}
 	}
 	if _, _, err := object.Provider().Open(object.JSON, json.RawMessage(`{"indent":100000}`), driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 1}, Shape: []int{1}, MaxBytes: 1}); ncerr.KindOf(err) != ncerr.ErrInvalid {

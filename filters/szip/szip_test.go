@@ -43,7 +43,7 @@ func TestLibaec(t *testing.T) {
 	peer(t, "make", dir, fmt.Sprint(testseed.New(t)), "300")
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) < 200 {
-		t.Fatalf("%d cases, %v", len(files), err)
+		t.Fatalf("want at least 200 cases, got %d, %v", len(files), err)
 	}
 	for _, f := range files {
 		if err := check(t, strings.TrimSuffix(f, ".json")); err != nil {

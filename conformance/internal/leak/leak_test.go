@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 			return u, nil
 		}, 20)
 		if memory != tc.grows || descriptors != tc.descriptors || err != nil {
-			t.Errorf("%s: memory %v, descriptors %v, %v", name, memory, descriptors, err)
+			t.Errorf("%s: wrong result: memory %v, descriptors %v, %v", name, memory, descriptors, err)
 		}
 	}
 }

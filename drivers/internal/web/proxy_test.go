@@ -42,7 +42,7 @@ func TestSilentProxy(t *testing.T) {
 		select {
 		case err := <-ended:
 			if err == nil || scheme != "https" && !errors.Is(err, web.ErrTimeout) {
-				t.Errorf("%s: got %v", scheme, err)
+				t.Errorf("%s: want a timeout, got %v", scheme, err)
 			}
 		case <-time.After(time.Minute):
 			t.Errorf("%s: the request does not end", scheme)

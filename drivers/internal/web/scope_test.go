@@ -82,10 +82,10 @@ func TestRedirectToLocalAddress(t *testing.T) {
 		asked = nil
 		err := get(proxy, c.from, c.to)
 		if c.refused && (ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "refused a redirect to")) || !c.refused && err != nil {
-			t.Errorf("from %s to %s: %v, asked %q", c.from, c.to, err, asked)
+			t.Errorf("redirect from %s to %s: %v, requests for %q", c.from, c.to, err, asked)
 		}
 		if again, _ := ncerr.Retry(err); again {
-			t.Errorf("from %s to %s: the error is retryable", c.from, c.to)
+			t.Errorf("redirect from %s to %s: the error is retryable", c.from, c.to)
 		}
 	}
 }

@@ -70,11 +70,11 @@ func TestStalledBody(t *testing.T) {
 		time.AfterFunc(200*time.Second, func() { close(never) }) // the transport may wait for a pending read of the body
 		stopped := send(&dripping{n: 3, pause: time.Second, stop: never})
 		if !errors.Is(stopped, web.ErrTimeout) || errors.Is(stopped, context.Canceled) {
-			t.Errorf("a body that stopped: got %v", stopped)
+			t.Errorf("a body that stopped: want ErrTimeout, got %v", stopped)
 		}
 		mine := web.RequestError(t.Context(), stopped)
 		if again, _ := ncerr.Retry(mine); ncerr.KindOf(mine) != ncerr.ErrIO || !again {
-			t.Errorf("got %v", mine)
+			t.Errorf("want a retryable ErrIO, got %v", mine)
 		}
 	})
 }
@@ -98,16 +98,16 @@ func TestRequestError(t *testing.T) {
 	t.Parallel()
 	_, err := http.Get("http://127.0.0.1:1/?sig=hush") //nolint:bodyclose // the request fails, so it has no response
 	if err == nil || strings.Contains(web.RequestError(t.Context(), err).Error(), "hush") {
-		t.Errorf("got %v", err)
+		t.Errorf("want an error without the query, got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got := web.RequestError(ctx, err); got != context.Canceled { //nolint:errorlint // the contract is to return the identical error
-		t.Errorf("got %v", got)
+		t.Errorf("want context.Canceled, got %v", got)
 	}
 	known := ncerr.Errorf(ncerr.ErrLimit, "", "", "too much")
 	if got := web.RequestError(t.Context(), fmt.Errorf("deeper: %w", known)); ncerr.KindOf(got) != ncerr.ErrLimit {
-		t.Errorf("got %v", got)
+		t.Errorf("want ErrLimit, got %v", got)
 	}
 }
 

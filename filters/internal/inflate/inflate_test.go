@@ -89,7 +89,7 @@ func TestDeflate(t *testing.T) {
 			src := deflated(t, plain, level)
 			got, err := decode(t, src, len(plain), raw(&d))
 			if err != nil || !bytes.Equal(plain, got) {
-				t.Fatalf("%s, level %d: %d bytes of %d, %v", name, level, len(got), len(plain), err)
+				t.Fatalf("%s, level %d: got %d bytes of %d, or different ones, %v", name, level, len(got), len(plain), err)
 			}
 			if _, err := decode(t, src, len(plain)+1000, raw(&d)); err != nil {
 				t.Errorf("%s, level %d, with a larger buffer: %v", name, level, err)
@@ -121,13 +121,13 @@ func TestFrames(t *testing.T) {
 		for frame, src := range map[string][]byte{"zlib": z.Bytes(), "gzip": g.Bytes()} {
 			got, err := decode(t, src, len(plain), d.Any)
 			if err != nil || !bytes.Equal(plain, got) {
-				t.Errorf("%s/%s: %d bytes, %v", frame, name, len(got), err)
+				t.Errorf("%s/%s: want the original, got %d bytes, %v", frame, name, len(got), err)
 			}
 		}
 		two := append(append(bytes.Clone(g.Bytes()), make([]byte, 300)...), g.Bytes()...)
 		got, err := decode(t, append(two, 0, 0, 0), 2*len(plain), d.Gzip)
 		if err != nil || !bytes.Equal(append(bytes.Clone(plain), plain...), got) {
-			t.Errorf("%s: two members with padding: %d bytes, %v", name, len(got), err)
+			t.Errorf("%s: two members with padding: want the original twice, got %d bytes, %v", name, len(got), err)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func TestDamage(t *testing.T) {
 			n, err := v.decode(dst, src)
 			switch {
 			case err != nil && !errors.Is(err, lzmadec.ErrCorrupt) && !errors.Is(err, lzmadec.ErrShort):
-				t.Errorf("%s, bit %d: %v", name, i, err)
+				t.Errorf("%s, bit %d: unexpected error %v", name, i, err)
 			case err == nil && v.checked && !bytes.Equal(v.want, dst[:n]):
 				t.Errorf("%s, bit %d: different values without an error: %x", name, i, dst[:n])
 			}
@@ -239,13 +239,13 @@ func fuzz(f *testing.F, names ...string) {
 		buf := bytes.Repeat([]byte{0xC5}, room+64)
 		n, err := decode(buf[32:32+room:32+room], src)
 		if err == nil && (n < 0 || n > room) {
-			t.Fatalf("%d bytes in a buffer of %d", n, room)
+			t.Fatalf("the decoder returns a length of %d for a buffer of %d bytes", n, room)
 		}
 		if !bytes.Equal(buf[:32], buf[32+room:]) || buf[0] != 0xC5 {
 			t.Fatal("bytes outside dst were written")
 		}
 		if err != nil && !errors.Is(err, lzmadec.ErrCorrupt) && !errors.Is(err, lzmadec.ErrShort) && !errors.Is(err, lzmadec.ErrUnsupported) {
-			t.Fatalf("unexpected %v", err)
+			t.Fatalf("unexpected error %v", err)
 		}
 	})
 }
