@@ -178,7 +178,7 @@ func (s *settings) open(ctx context.Context, url string, consolidated bool, own 
 		return err
 	}
 	if n := len(ds.Root().Vars()); n != s.vars || len(ds.Problems()) > 0 {
-		return fmt.Errorf("%s: %d variables, problems %v", url, n, ds.Problems())
+		return fmt.Errorf("%s: wrong number of variables, %d, or problems: %v", url, n, ds.Problems())
 	}
 	if err := ds.Close(ctx); err != nil {
 		return err

@@ -129,7 +129,7 @@ func check(ctx context.Context, spec driver.OpenSpec) (string, options, error) {
 		return "", opts, err
 	}
 	if spec.Path == "" {
-		return "", opts, ncerr.Errorf(ncerr.ErrInvalid, "", "", "no path")
+		return "", opts, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the path is empty")
 	}
 	if spec.Env.Inner != nil {
 		return "", opts, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a directory tree cannot be stored inside another store")

@@ -146,7 +146,7 @@ func (m *Map) getEmpty(ctx context.Context, key string, opts *driver.GetOptions,
 
 func sameVersion(i driver.Info, opts *driver.GetOptions) error {
 	if opts.IfMatch != "" && i.Version != opts.IfMatch {
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "version %q, expected %q", i.Version, opts.IfMatch)
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the object has version %q, not %q", i.Version, opts.IfMatch)
 	}
 	return nil
 }

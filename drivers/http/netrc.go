@@ -78,7 +78,7 @@ func readNetrc(name string) (text string, open bool, err error) {
 		return "", false, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxNetrc {
-		return "", false, ncerr.Errorf(ncerr.ErrLimit, "", "", "not a regular file of at most %d bytes", maxNetrc)
+		return "", false, ncerr.Errorf(ncerr.ErrLimit, "", "", "the netrc file is not a regular file of at most %d bytes", maxNetrc)
 	}
 	data, err := os.ReadFile(name)
 	return string(data), runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0, err

@@ -93,7 +93,7 @@ func fail(ctx context.Context, err error) error {
 	var auth *authError
 	if errors.As(err, &auth) {
 		return ncerr.New(ncerr.ErrAuth, "", "", &plain{fmt.Sprintf(
-			"no AWS credentials: %v (for public data, put aws.profile=none into the fragment)", auth.err)})
+			"no AWS credentials: %v (for public data, set aws.profile=none in the fragment)", auth.err)})
 	}
 	status, header := answer(err)
 	if status == 0 {

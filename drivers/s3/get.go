@@ -297,5 +297,5 @@ func answerError(format string, args ...any) error {
 }
 
 func otherVersion(got, want string) error {
-	return ncerr.Errorf(ncerr.ErrConflict, "", "", "version %s, expected %s", got, want)
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "the object has version %s, not %s", got, want)
 }

@@ -85,7 +85,7 @@ func (h *fileHome) look(context.Context) (bool, error) {
 		return false, fileError(err)
 	}
 	if !info.Mode().IsRegular() {
-		return true, notZip("it is a %s", kindOf(info.Mode()))
+		return true, notZip("the path is a %s", kindOf(info.Mode()))
 	}
 	h.was = info
 	return true, nil

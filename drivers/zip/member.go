@@ -150,7 +150,7 @@ func (a *archive) locate(ctx context.Context, p *pools, entry int, r record, key
 // length of the header.
 func (a *archive) verify(b []byte, r record, end int64, key string) (int64, error) {
 	if le.Uint32(b) != sigLocal {
-		return 0, corrupt("get", key, "no member at position %d of the archive", r.offset)
+		return 0, corrupt("get", key, "the archive has no member at position %d", r.offset)
 	}
 	if int(le.Uint16(b[26:])) != len(r.name) || string(b[lenLocal:lenLocal+len(r.name)]) != string(r.name) {
 		return 0, corrupt("get", key, "the member at position %d of the archive has another name", r.offset)

@@ -70,7 +70,7 @@ func decodeTight(dst, src []byte) (int, error) {
 			continue
 		}
 		if ended {
-			return 0, filter.Corrupt("data after the end")
+			return 0, filter.Corrupt("the input has data after the end")
 		}
 		quad[k] = c
 		if k++; k < 4 {

@@ -73,7 +73,7 @@ var (
 // New returns a codec for elements of p.TypeSize bytes.
 func New(p Params) (*Codec, error) {
 	if !slices.Contains(names[:], p.CName) || p.CLevel < 0 || p.CLevel > 9 || p.Shuffle < AutoShuffle || p.Shuffle > BitShuffle || p.BlockSize < 0 {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid parameters of blosc: %+v", p)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid blosc parameters: %+v", p)
 	}
 	c := &Codec{params: p, typesize: p.TypeSize, shuffle: p.Shuffle}
 	if c.typesize < 1 || c.typesize > 255 {

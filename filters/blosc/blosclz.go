@@ -18,7 +18,7 @@ const maxShort = 8191
 // Source: c-blosc 1.21, blosclz.c (the format is FastLZ level 2).
 func blosclz(dst, src []byte) error {
 	if len(src) == 0 {
-		return filter.Corrupt("empty stream")
+		return filter.Corrupt("the stream is empty")
 	}
 	ip, op := 1, 0
 	ctrl := int(src[0]) & 31

@@ -105,7 +105,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if !c.plain.Fixed() {
 		v, err = driver.ParseValues(src, c.count)
 	} else if len(src) != c.count*c.plain.Size {
-		err = ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bytes for %d elements of %v", len(src), c.count, c.plain)
+		err = ncerr.Errorf(ncerr.ErrInvalid, "", "", "the chunk has %d bytes, the wrong size for %d elements of type %v", len(src), c.count, c.plain)
 	}
 	if err != nil {
 		return 0, err

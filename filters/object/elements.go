@@ -26,7 +26,7 @@ func (c *Codec) elements(src []byte) (*elements, error) {
 		return e, err
 	}
 	if len(src) != c.count*c.typ.Size {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bytes for %d elements of %v", len(src), c.count, c.typ)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the chunk has %d bytes, the wrong size for %d elements of type %v", len(src), c.count, c.typ)
 	}
 	return e, nil
 }

@@ -284,7 +284,7 @@ func (r *jsonReader) string(buf []byte) []byte {
 			buf = r.escape(buf)
 		default:
 			if c < ' ' && !r.loose {
-				r.fail("control character in a string")
+				r.fail("a string contains a control character")
 			}
 			buf = append(buf, c)
 		}
@@ -314,7 +314,7 @@ func (r *jsonReader) escape(buf []byte) []byte {
 			b = r.hex()
 		}
 		if a = utf16.DecodeRune(a, b); a == utf8.RuneError {
-			r.fail("half of a surrogate pair")
+			r.fail("a string contains half of a surrogate pair")
 		}
 	}
 	return utf8.AppendRune(buf, a)

@@ -309,7 +309,7 @@ func (c *Codec) tail(r reader) error {
 		return c.fault(r, "the shape of the list is not %v", c.shape)
 	}
 	if r.more() || !r.ended() {
-		return c.fault(r, "data after the shape")
+		return c.fault(r, "the list has data after the shape")
 	}
 	return r.err()
 }

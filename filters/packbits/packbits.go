@@ -99,7 +99,7 @@ func (Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	unused, bits := int(src[0]), src[1:]
 	if unused > 7 || unused > 8*len(bits) {
-		return 0, filter.Corrupt("%d unused bits in %d bytes", unused, len(bits))
+		return 0, filter.Corrupt("the header states %d unused bits for %d bytes", unused, len(bits))
 	}
 	n := 8*len(bits) - unused
 	if len(dst) < n {

@@ -66,7 +66,7 @@ func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 			return 0, corrupt("the checksum is %08x, not %08x", got, want)
 		}
 		if want := binary.LittleEndian.Uint32(src[4:]); want != uint32(n) { // gzip stores the length modulo 2^32
-			return 0, corrupt("length is %d, not %d", n, want)
+			return 0, corrupt("the length is %d, not %d", n, want)
 		}
 		src, total = bytes.TrimLeft(src[8:], "\x00"), total+n
 		if len(src) == 0 {

@@ -48,7 +48,7 @@ type errText string
 func (e errText) Error() string { return string(e) }
 
 func (d *Decoder) errFull() error {
-	return ncerr.Errorf(ncerr.ErrShortBuffer, "", "", "output exceeds the buffer of %d bytes", len(d.dst))
+	return ncerr.Errorf(ncerr.ErrShortBuffer, "", "", "the output exceeds the buffer of %d bytes", len(d.dst))
 }
 
 // Deflate decodes one DEFLATE stream at the start of src into dst. It returns the number
@@ -229,7 +229,7 @@ func (d *Decoder) codeLengths(total int) error {
 		repeat, value := [3]int{3, 3, 11}[symbol-16]+d.take(extra), uint8(0)
 		if symbol == 16 {
 			if i == 0 {
-				return corrupt("a repeat without a previous code length")
+				return corrupt("a repeated code length has no previous one")
 			}
 			value = d.lengths[i-1]
 		}

@@ -170,7 +170,7 @@ const maxWindow = 2 << 30
 // the sizes in the frames, because output goes directly to dst.
 func (d *Decoder) Decode(dst, src []byte) (int, error) {
 	if len(src) == 0 {
-		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "empty input")
+		return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the input is empty")
 	}
 	r, ok := d.pool.Get().(*zstd.Decoder)
 	if !ok {
