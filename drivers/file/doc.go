@@ -13,10 +13,11 @@
 // The names of temporary files begin with ".nczarr.tmp.", in any case. They are never
 // listed, and keys with such a segment fail with ncerr.ErrBadName. The rest of the name
 // is derived from the key, and the file stays locked (flock) until it becomes the
-// object. If Put finds such a file and can lock it, the writer is dead and Put removes
-// the file. Otherwise Put uses a random name. The next Put of the same key thus removes
-// the file of a killed writer. Files left under other keys, or on a file system without
-// locks, are garbage and may be removed; mode Create removes them.
+// object. If Put finds such a file, it uses a random name instead, and removes the file
+// if it can lock it, because the writer of an unlocked file is dead. The next Put of
+// the same key thus removes the file of a killed writer. Files left under other keys,
+// or on a file system without locks, are garbage and may be removed; mode Create
+// removes them.
 //
 // A version consists of the size, the modification time and the file number. Put sets
 // the time itself, so that two contents of one key differ in version even within one

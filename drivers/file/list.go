@@ -165,8 +165,9 @@ func (m *Map) linkOf(dir, name string) (entry, bool) {
 // errFound ends a search at the first object.
 var errFound = errors.New("found")
 
-// search looks for objects below directories. It visits each directory once, because
-// the number of paths through links may be exponential.
+// search looks for objects below directories. It visits each directory that is reached
+// through a link only once, because the number of paths through links may be
+// exponential.
 type search struct {
 	m    *Map
 	ctx  context.Context          //nolint:containedctx // the context has the lifetime of the listing

@@ -444,8 +444,8 @@ func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) e
 	return nil
 }
 
-// remove removes the file of an object, or a link. It holds the lock of the object
-// while it does so.
+// remove removes the file of an object, or a link, while it holds the lock of the
+// object.
 func (m *Map) remove(ctx context.Context, key string, was fs.FileInfo) error {
 	if m.locks {
 		h, _, err := m.hold(ctx, key)

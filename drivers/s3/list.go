@@ -81,8 +81,8 @@ func yieldPage(page []driver.Entry, prefix string, o *driver.ListOptions, last s
 	return last, nil
 }
 
-// segment returns the prefix for an object that a server without support for delimiters
-// lists.
+// segment replaces an object below another prefix, as a server without support for
+// delimiters lists it, with that prefix.
 func segment(e driver.Entry, prefix string) driver.Entry {
 	rest, below := strings.CutPrefix(e.Key, prefix)
 	if i := strings.IndexByte(rest, '/'); below && i >= 0 && i < len(rest)-1 {

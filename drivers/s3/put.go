@@ -211,8 +211,9 @@ func (w *write) section(off, n int64) io.ReadSeeker {
 	return io.NewSectionReader(w.body, off, n)
 }
 
-// sum returns the CRC32C of a part of the body in the form that S3 uses. It also
-// ensures that the body can be read before any of it is sent.
+// sum returns the CRC32C of a part of the body in the form that S3 uses, or nil if
+// checksums are disabled. It also ensures that the body can be read before any of it is
+// sent.
 func (w *write) sum(off, n int64) (*string, error) {
 	var crc uint32
 	if b, ok := w.body.(driver.Bytes); ok {

@@ -165,8 +165,9 @@ func (a *archive) index(recs []uint32) {
 	}
 }
 
-// skipped returns the positions of the records of members that are not objects. It
-// omits directory entries and members that a later one of the same name replaces.
+// skipped returns the positions of the records of members that are not objects of the
+// store. It omits directory entries, and objects that a later member of the same name
+// replaces.
 func (a *archive) skipped() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		d := a.dir.raw

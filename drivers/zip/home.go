@@ -42,7 +42,7 @@ type home interface {
 type fileHome struct {
 	path string      // path of the archive, with final symbolic links resolved
 	sync bool        // whether to sync files and directories
-	was  os.FileInfo // state of the archive when it was opened; nil if it did not exist
+	was  os.FileInfo // last remembered state of the archive; nil if it did not exist
 }
 
 func newFileHome(path string, sync bool) (*fileHome, error) {
@@ -99,7 +99,7 @@ func kindOf(m fs.FileMode) string {
 }
 
 // probe checks early whether the archive can be written and its directory changed. It
-// deletes what killed writers left there.
+// deletes the temporary files of killed writers.
 func (h *fileHome) probe(context.Context) error {
 	if h.was != nil {
 		f, err := os.OpenFile(h.path, os.O_RDWR, 0)

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Map is an open archive. It is safe for concurrent use; in mode Read no method takes a
-// lock.
+// Map is an open archive. It is safe for concurrent use; in mode Read, Get and Stat
+// take no lock.
 type Map struct {
 	driver.Base
 	home          home

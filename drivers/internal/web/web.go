@@ -189,7 +189,7 @@ func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	}
 	w.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		ConnectDone: func(_, _ string, err error) {
-			// The request may have switched to another connection.
+			// The request may already use another connection.
 			if p := (&phase{"opening a connection", o.FirstByte + o.Connect}); err == nil && w.phase.CompareAndSwap(nil, p) {
 				w.timer.Reset(p.long)
 			}
