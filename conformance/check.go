@@ -96,9 +96,9 @@ type Target[S any] interface {
 	New(t T) (S, error)
 }
 
-// T is the interface through which a check reports its result. Methods of testing.TB
-// behave as they do there. All methods except Fatalf may be called from any
-// goroutine.
+// T is the interface through which a check reports its result. The methods that
+// testing.TB also has behave as they do there. All methods except Fatalf may be called
+// from any goroutine.
 type T interface {
 	// Name returns the id of the check.
 	Name() string

@@ -33,7 +33,7 @@ type Result struct {
 	Hung     bool          `json:"hung,omitempty"` // the check exceeded its time limit
 }
 
-// Subject identifies exactly what was checked, as far as known. A name alone is not
+// Subject identifies what was checked, as far as known. A name alone is not
 // sufficient for a certificate.
 type Subject struct {
 	Path    string `json:"path,omitempty"`    // path of the executable

@@ -389,7 +389,7 @@ func (s *store) getMany(versions []string) {
 		case 4:
 			r.Opts.Range = &driver.Range{Offset: 90, Length: 10_000}
 			content = ncerr.ErrRange.Name()
-		case 7: // every second request: another part of the previous object
+		case 7: // in every second of these requests, another part of the previous object
 			if i%16 == 7 {
 				break
 			}

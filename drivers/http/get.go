@@ -259,7 +259,7 @@ func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 		return nil, i, err
 	}
 	if g.opts.Limit > 0 && n > g.opts.Limit {
-		return nil, i, ncerr.Errorf(ncerr.ErrLimit, "", "", "the data has %d bytes, more than the limit of %d", n, g.opts.Limit)
+		return nil, i, ncerr.Errorf(ncerr.ErrLimit, "", "", "the result has %d bytes, more than the limit of %d", n, g.opts.Limit)
 	}
 	if g.m.isDocument(g.key) && isHTML(g.resp.Header) {
 		return nil, i, errPage()

@@ -37,8 +37,8 @@ type client struct {
 	users     int // guarded by opener.mu
 }
 
-// idleClients is the number of clients without users that are kept for their
-// credentials.
+// idleClients is the number of clients from which on a client without users is no
+// longer kept for its credentials.
 const idleClients = 16
 
 // acquire returns the client for a place. The caller returns it with [opener.release].

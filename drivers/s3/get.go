@@ -132,7 +132,7 @@ func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info,
 		return info, 0, answerError("the response has offset %d and length %d of %d bytes instead of the whole object", start, n, info.Size)
 	}
 	if opts.Limit > 0 && n > opts.Limit {
-		return info, 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "the data has %d bytes, more than the limit of %d", n, opts.Limit)
+		return info, 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "the result has %d bytes, more than the limit of %d", n, opts.Limit)
 	}
 	return info, n, nil
 }

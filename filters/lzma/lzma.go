@@ -142,7 +142,7 @@ func maxEncoded(n int64) int64 { return n + n/8 + 4096 }
 // that cannot be decoded.
 func (c *Codec) chain(p *filter.Params) error {
 	if len(c.params.Filters) == 0 {
-		p.Fail("filters", "a raw stream requires filters")
+		p.Fail("filters", "at least one filter is required")
 		return nil
 	}
 	n := len(c.params.Filters) - 1
