@@ -35,8 +35,8 @@ func guarded(n int) (buf []byte, whole func() bool) {
 	}
 }
 
-// patterns lists the kinds of data. "bits" has values of every bit pattern, "special"
-// has values that careless arithmetic changes, and "signs" has a single negative zero
+// patterns lists the kinds of data. "bits" has random bit patterns, "special" has
+// values that careless arithmetic changes, and "signs" has a single negative zero
 // among zeros. The others hold small integers. Large chunks also use "runs", short runs
 // of random values.
 var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special", "signs"}
@@ -184,7 +184,8 @@ func put(t dtype.Type, b []byte, v int64) {
 	putBits(t, b, bits)
 }
 
-// putBits writes the low bits of v as one element, repeated if the element is longer.
+// putBits writes bits as one element, truncated if the element is shorter and repeated
+// if it is longer.
 func putBits(t dtype.Type, b []byte, bits uint64) {
 	var word [8]byte
 	binary.LittleEndian.PutUint64(word[:], bits)

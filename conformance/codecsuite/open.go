@@ -147,8 +147,9 @@ func forms(t conformance.T, e *Env) {
 	}
 }
 
-// outSpec checks the Spec that Open returns for arrays of fixed-size elements against its
-// own fields and against the encoded bytes.
+// outSpec checks the Spec that Open returns against the described transform. If it is an
+// array of fixed-size elements, it is also checked against its own fields and against
+// the encoded bytes.
 func outSpec(t conformance.T, e *Env) {
 	transform := e.target.description().Transform
 	e.each(t, 100, func(c *opened) {

@@ -80,8 +80,9 @@ func roundTrip(t conformance.T, e *Env) {
 				return
 			}
 			for k, p := range patterns {
-				// The first type gets all patterns. Other types get "bits", "special" and
-				// "signs", and one of the first four patterns in turn.
+				// The first type gets all patterns. Other types get one of the first four
+				// patterns in turn and, except for 1 to 29 elements, "bits", "special" and
+				// "signs".
 				if c.nth > 0 && k != (i+c.nth)%4 && (k < 4 || n > 0 && n < 30) {
 					continue
 				}

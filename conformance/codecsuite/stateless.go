@@ -91,7 +91,7 @@ func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 	}
 }
 
-// paramsApart checks the first type and the first multi-byte type.
+// paramsApart checks the first type and the first other type of at least four bytes.
 func paramsApart(t conformance.T, e *Env) {
 	first := e.first(t, 500).in.DType
 	e.paramsApart(t, first)

@@ -75,7 +75,7 @@ func getChecks() []Check {
 			wantKind(t, "get with limit 5", err, ncerr.ErrLimit)
 		}},
 		{ID: "map.get.if-match", Doc: "A read with IfMatch succeeds only if the object has that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
-		{ID: "map.get.failure", Doc: "Objects do not appear missing when the medium cannot be read: reads fail with another error than ErrNotFound and return no zeros, and listings fail or are complete.", Needs: []string{Content, Breaks}, Run: getFailure},
+		{ID: "map.get.failure", Doc: "Objects do not appear missing when the medium cannot be read: reads fail with an error other than ErrNotFound and return no zeros, and listings fail or are complete.", Needs: []string{Content, Breaks}, Run: getFailure},
 		{ID: "map.get.many", Doc: "GetMany answers every request exactly once, with the result that Get returns.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
 		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show the current object, even after many earlier reads.", Needs: []string{Write, Delete}, Run: statFresh},
 		{ID: "map.stat.size", Doc: "Stat returns the size without reading the content.", Needs: w, Run: func(t conformance.T, e *Env) {
@@ -576,7 +576,7 @@ func rangeRefused(t conformance.T, e *Env) {
 func allocChecks() []Check {
 	w := []string{Content}
 	return []Check{
-		{ID: "map.get.alloc.exact", Doc: "Get calls alloc once with the exact length, fills that memory and returns it.", Needs: w, Run: allocExact},
+		{ID: "map.get.alloc.exact", Doc: "Get calls alloc once with the exact length, fills that memory and returns it. Without bytes to return, it need not call alloc.", Needs: w, Run: allocExact},
 		{ID: "map.get.alloc.error", Doc: "Get returns an error from alloc.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "12345")

@@ -110,7 +110,7 @@ func (s *store) putMany(prefix string, n int) {
 	var inside atomic.Int64
 	err := s.callPutMany(s.t.Context(), reqs, func(i int, info driver.Info, err error) {
 		if inside.Add(1) > 1 {
-			s.t.Errorf("the sink is called again before it has returned")
+			s.t.Errorf("the sink is called again before the previous call has returned")
 		}
 		runtime.Gosched()
 		infos[i], errs[i] = info, err

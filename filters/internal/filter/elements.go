@@ -28,7 +28,7 @@ func DType(p *Params, name string, def dtype.Type) dtype.Type {
 // spec.
 func Elements(in driver.Spec, from, to dtype.Type) (driver.Spec, error) {
 	if in.MaxBytes%int64(from.Size) != 0 {
-		return driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a chunk of %d bytes is not a whole number of %v", in.MaxBytes, from)
+		return driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a chunk of %d bytes is not a whole number of elements of %v", in.MaxBytes, from)
 	}
 	out := in
 	n := in.MaxBytes / int64(from.Size)

@@ -259,7 +259,8 @@ var errEnd = errors.New("end of stream")
 // between is the number of symbols decoded between two calls to stop.
 const between = 1 << 14
 
-// run decodes until the output reaches end, or, if marked, until the end mark.
+// run decodes until the output reaches end or, if marked, until the end mark or until
+// both the output and the input end.
 func (d *decoder) run(end int, marked bool) error {
 	for n := 0; d.at < end || marked; n++ {
 		if d.over {

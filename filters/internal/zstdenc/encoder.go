@@ -22,7 +22,7 @@ const (
 	margin = 8
 )
 
-// Kinds of blocks. The first two are also kinds of literals.
+// Kinds of literals. The first three are also kinds of blocks.
 const (
 	raw = iota
 	repeated
