@@ -146,8 +146,9 @@ func (s *state) campaign(ctx context.Context, c campaign) error {
 	return group.Wait()
 }
 
-// timeUsed returns the time that the finished steps of a campaign took. The caller
-// holds the lock unless no campaign is running.
+// timeUsed returns the time that the finished steps of a campaign took, divided by the
+// number of steps that run concurrently. The caller holds the lock unless no campaign is
+// running.
 func (s *state) timeUsed(c campaign) time.Duration {
 	var sum float64
 	for _, st := range c.steps {

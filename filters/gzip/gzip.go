@@ -42,7 +42,7 @@ func Provider() driver.Provider {
 		Desc: driver.Description{
 			ID: ID, V3: ID, Aliases: []string{"numcodecs.gzip"}, Encode: true, Decode: true,
 			Summary: "DEFLATE compression in a gzip frame", Transform: driver.BytesToBytes,
-			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: -1, Max: 9, Default: "1", Doc: "-1 means 6; 0 stores uncompressed"}},
+			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: -1, Max: 9, Default: "1", Doc: "-1 is the default of the encoder; 0 stores uncompressed"}},
 		},
 		OpenAs: open,
 	}

@@ -42,7 +42,7 @@ func Provider() driver.Provider {
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.zlib", HDF5: 1, Encode: true, Decode: true,
 			Summary: "DEFLATE compression in a zlib frame", Transform: driver.BytesToBytes,
-			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: -1, Max: 9, Default: "1", HDF5: 1, Doc: "-1 means 6; 0 stores uncompressed"}},
+			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: -1, Max: 9, Default: "1", HDF5: 1, Doc: "-1 is the default of the encoder; 0 stores uncompressed"}},
 		},
 		OpenAs: open,
 	}

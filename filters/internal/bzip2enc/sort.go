@@ -4,7 +4,7 @@ package bzip2enc
 // bytes by which they are sorted. It takes O(n log n) time for any block.
 type sorter struct {
 	order, other []int32 // rotations, sorted by their prefixes
-	rank, next   []int32 // class of each rotation among those distinguished so far
+	rank, next   []int32 // class of each rotation; equal for rotations that agree so far
 	count        []int32
 	last         []byte
 }

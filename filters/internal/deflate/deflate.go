@@ -38,7 +38,8 @@ type Encoder struct {
 	spare  sync.Pool // values of type *[]byte
 }
 
-// New returns an encoder. level is -1 (the same as 6), 0 (stored) or 1 to 9.
+// New returns an encoder. level is -1 (the default of the library), 0 (stored) or 1
+// to 9.
 func New(format Format, level int) *Encoder {
 	return &Encoder{format: format, level: level}
 }

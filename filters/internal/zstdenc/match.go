@@ -12,7 +12,7 @@ type finder struct {
 	drop  uint   // number of bits of eight bytes that hashes ignore
 	shift uint   // shift of hashes; small contents use fewer rows
 	base  uint32 // the number of position 0 in rows
-	next  uint64 // the first unused number
+	next  uint64 // the last used number, or 0
 }
 
 // row holds the latest positions of a hash, each with a tag of eight more bits of the
