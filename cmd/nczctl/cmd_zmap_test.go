@@ -56,7 +56,7 @@ func TestZmapInPieces(t *testing.T) {
 	}
 	want := "[1] /v/0 : (300000) (ubyte) |" + strings.TrimSuffix(strings.Repeat("0, 7, 255, ", 100_000), ", ") + "|\n"
 	if out.String() != want {
-		t.Errorf("got %d bytes, %.60q, want %d, %.60q", out.Len(), out.String(), len(want), want)
+		t.Errorf("want %d bytes, %.60q, got %d, %.60q", len(want), want, out.Len(), out.String())
 	}
 	if out.most > 64<<10 {
 		t.Errorf("want writes of at most 64 KiB, got one of %d bytes", out.most)

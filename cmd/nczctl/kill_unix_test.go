@@ -91,7 +91,7 @@ func TestInterruptedCopy(t *testing.T) {
 	}
 	<-done
 	if code := c.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("exit code %d, want 130", code)
+		t.Errorf("want exit code 130, got %d", code)
 	}
 	if code, _ := ended(t, nczctl("info", "cut.zarr")); code != ncerr.Exit(ncerr.ErrNotFound) {
 		t.Errorf("info after the interrupt: exit code %d", code)

@@ -36,7 +36,7 @@ func TestPrintable(t *testing.T) {
 			}
 			p.flush()
 			if out.String() != c.want {
-				t.Errorf("%s in steps of %d: %q, want %q", c.name, step, out.String(), c.want)
+				t.Errorf("%s in steps of %d: want %q, got %q", c.name, step, c.want, out.String())
 			}
 		}
 	}

@@ -42,6 +42,6 @@ func TestLinesOfChecks(t *testing.T) {
 		lines += n
 	}
 	if lines < 2 {
-		t.Errorf("%d checks, want several: %q", lines, out)
+		t.Errorf("want several checks, got %d: %q", lines, out)
 	}
 }

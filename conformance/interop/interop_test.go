@@ -246,8 +246,7 @@ func TestRealDatasets(t *testing.T) {
 	}
 }
 
-// TestUppercase reads the v2 layout with upper-case keys, which only an old ncgen
-// writes.
+// TestUppercase reads the v2 layout with uppercase keys, which only an old ncgen writes.
 func TestUppercase(t *testing.T) {
 	t.Parallel()
 	need(t, "netcdf-bin")

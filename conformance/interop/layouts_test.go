@@ -71,7 +71,7 @@ func TestPeersReadLayouts(t *testing.T) {
 	}
 }
 
-// TestOldNcdump checks that the release that introduced the uppercase layout reads
+// TestOldNcdump checks that netcdf-c 4.9.0, which writes the uppercase layout, reads
 // nczctl's output in it, and that both dumps are equal.
 func TestOldNcdump(t *testing.T) {
 	t.Parallel()

@@ -299,5 +299,5 @@ func firstDifference(a, b string) string {
 			return "page:  " + x[i] + "\nfound: " + y[i]
 		}
 	}
-	return "one dump ends earlier"
+	return "one page ends earlier"
 }

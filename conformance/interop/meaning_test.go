@@ -157,7 +157,7 @@ func TestUnpacked(t *testing.T) {
 		}
 	}
 	if seen != 1400 {
-		t.Errorf("%d numbers were compared", seen)
+		t.Errorf("want 1400 compared numbers, got %d", seen)
 	}
 }
 

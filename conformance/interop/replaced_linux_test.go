@@ -32,7 +32,7 @@ import (
 // old or the new dataset must be complete, or the next command must print how to
 // finish. Files that are not part of the dataset must be unchanged.
 
-// everyVar makes [TestReplaced] kill at every Nth call instead of a few calls.
+// everyVar makes [TestReplaced] kill at every Nth call instead of at a few calls.
 const everyVar = "NCZARR_REPLACED_EVERY"
 
 // killPoints lists the kills of a regular run, by kind of store and by
@@ -296,7 +296,7 @@ func (a *arena) points(t *testing.T, where []int) []int {
 	return out
 }
 
-// killRun is one kill.
+// killRun is a kill during a concurrent activity.
 type killRun struct {
 	*arena
 	concurrent string
@@ -489,9 +489,9 @@ func (k *killRun) startConcurrent(t *testing.T) (end func() bool) {
 	}
 }
 
-// holder opens the dataset and repeatedly writes the first chunk with its current
-// content, until end is called or a write fails because the dataset is gone. The new
-// dataset must not contain any of these writes.
+// holder opens the dataset and repeatedly writes one element of the first chunk with its
+// current value, until end is called or a write fails because the dataset is gone. The
+// new dataset must not contain any of these writes.
 func (k *killRun) holder(t *testing.T) (end func() bool) {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), k.aside, &nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider()), Update: true})

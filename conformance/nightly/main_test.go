@@ -70,7 +70,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(strings.Fields(string(ran)), ""); got != "abccd" {
-		t.Errorf("steps ran as %q, want abccd", got)
+		t.Errorf("order of the steps: want abccd, got %q", got)
 	}
 	if !s.failed() || s.Seed != 5 {
 		t.Errorf("failed %v, seed %d: want true, 5", s.failed(), s.Seed)

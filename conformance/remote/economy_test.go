@@ -91,7 +91,7 @@ func open(t *testing.T, url string, o nczarr.Options) *nczarr.Dataset {
 	}
 	t.Cleanup(func() { _ = ds.Close(context.WithoutCancel(t.Context())) })
 	if n := len(ds.Root().Vars()); n != arrays || len(ds.Problems()) > 0 {
-		t.Fatalf("%d variables, problems %v", n, ds.Problems())
+		t.Fatalf("want %d variables and no problems, got %d, %v", arrays, n, ds.Problems())
 	}
 	return ds
 }
@@ -260,7 +260,7 @@ func TestRequestsOfHTTP(t *testing.T) {
 	}
 	want(t, rows, "read-part", r)
 	if _, err := nczarr.Open(t.Context(), server.URL+"/none", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
-		t.Errorf("a missing dataset: %v", err)
+		t.Errorf("open a missing dataset: want ErrNoDataset, got %v", err)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestEndpointMatchesSDK(t *testing.T) { // not parallel, because it sets env
 				}
 			}
 			if got := endpointOfSDK(t); got != tc.want {
-				t.Errorf("the SDK chose %q, want %q", got, tc.want)
+				t.Errorf("server chosen by the SDK: want %q, got %q", tc.want, got)
 			}
 			loc := located(t, env)
 			want := tc.want

@@ -240,7 +240,7 @@ func (f *faulty) report() string {
 // count.
 func waitFor(base int, count func() int) int {
 	n := count()
-	for i := 0; i < 1200 && n > base; i++ { // wait for at most a minute
+	for i := 0; i < 1200 && n > base; i++ { // at most a minute
 		time.Sleep(50 * time.Millisecond)
 		n = count()
 	}

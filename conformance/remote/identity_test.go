@@ -74,10 +74,10 @@ func TestCacheIdentity(t *testing.T) { // not parallel, because it sets environm
 			t.Setenv("AWS_PROFILE", "two")
 		}
 		if n := read(tc.fragment, tc.options, tc.who, tc.env); n != 1 {
-			t.Errorf("%s: %d requests at first, want 1", tc.name, n)
+			t.Errorf("%s: want 1 request at first, got %d", tc.name, n)
 		}
 		if n := read(tc.fragment, tc.options, tc.who, tc.env); n != 0 {
-			t.Errorf("%s: %d requests again, want 0", tc.name, n)
+			t.Errorf("%s: want no request the second time, got %d", tc.name, n)
 		}
 	}
 }

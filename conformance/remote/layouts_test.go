@@ -121,7 +121,7 @@ func third(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	equal(t, ds, "w", []float64{0.1})
 	v := must[*nczarr.Var](t)(ds.Root().Var("g/v"))
 	if a := must[nczarr.Attr](t)(v.Attr("units")); a.Value != "degC" {
-		t.Errorf("units are %v", a.Value)
+		t.Errorf("units: want degC, got %v", a.Value)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestServerWithoutRanges(t *testing.T) {
 				}
 			}
 			if n := reads.Load(); n > most {
-				t.Errorf("max_skip %d: got %d requests for the chunk, want at most %d", skip, n, most)
+				t.Errorf("max_skip %d: want at most %d requests for the chunk, got %d", skip, most, n)
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), place, &o))
 	ok(t, ds.Close(t.Context()))
 	if kinds, depth := r.take(); kinds["list"] != 1 || depth != 2 {
-		t.Errorf("opening an empty dataset takes %v in %d round trips", kinds, depth)
+		t.Errorf("open an empty dataset: want one list request and 2 round trips, got %v, %d", kinds, depth)
 	}
 }
 

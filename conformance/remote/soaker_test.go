@@ -96,7 +96,7 @@ func (w *soaker) stat(ctx context.Context, key string) (driver.Info, error) {
 		return driver.Info{}, err
 	}
 	if info.Size != int64(len(want)) {
-		return info, fmt.Errorf("stat %s: %d bytes, want %d", key, info.Size, len(want))
+		return info, fmt.Errorf("stat %s: want %d bytes, got %d", key, len(want), info.Size)
 	}
 	return info, nil
 }
@@ -132,7 +132,7 @@ func checkRead(op, key string, there bool, want, got []byte, err error) error {
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("%s %s: WRONG VALUE: %d bytes, want %d", op, key, len(got), len(want))
+		return fmt.Errorf("%s %s: WRONG VALUE: want %d bytes, got %d", op, key, len(want), len(got))
 	}
 	return nil
 }

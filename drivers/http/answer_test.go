@@ -550,7 +550,7 @@ func TestReadableNetrc(t *testing.T) {
 		}
 		_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: c.endpoint, Path: "/d", Options: []byte(c.options)})
 		if !errors.Is(err, c.want) || err != nil && strings.Contains(err.Error(), "hush") {
-			t.Errorf("mode %o, %s %s: %v, want %v", c.mode, c.endpoint, c.options, err, c.want)
+			t.Errorf("mode %o, %s %s: want %v, got %v", c.mode, c.endpoint, c.options, c.want, err)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestNamesOutsideXML(t *testing.T) {
 		t.Fatalf("want one batch and three single deletions, got %q", deleted)
 	}
 	if want := []string{"/bucket/p/a\x0bb", "/bucket/p/\ufffe", "/bucket/p/\xff"}; !slices.Equal(deleted[1:], want) {
-		t.Errorf("deleted %q, want %q", deleted[1:], want)
+		t.Errorf("want %q deleted, got %q", want, deleted[1:])
 	}
 }
 

@@ -119,7 +119,7 @@ func TestRemoteRequests(t *testing.T) {
 	get(t, m, "a")
 	get(t, m, "b")
 	if d.reads != 3 {
-		t.Errorf("opening and reading two objects took %d requests, want 3", d.reads)
+		t.Errorf("open and read two objects: want 3 requests, got %d", d.reads)
 	}
 	put(t, d.Map, "z", string(stdZip(t, "", entry{name: "a", content: "other"})))
 	_, _, err = m.Get(t.Context(), "a", &driver.GetOptions{}, driver.Heap)
@@ -323,7 +323,7 @@ func TestUnsafeNames(t *testing.T) {
 		t.Helper()
 		skipped := m.Skipped()
 		if len(skipped) != len(bad) {
-			t.Errorf("%d members are reported, want %d", len(skipped), len(bad))
+			t.Errorf("want %d reported members, got %d", len(bad), len(skipped))
 		}
 		for _, s := range skipped {
 			if word := bad[s.Name]; word == "" || !strings.Contains(s.Reason, word) {
@@ -414,7 +414,7 @@ func TestUnreadableMemberIsNotMissing(t *testing.T) {
 					listed = append(listed, e.Key)
 				}
 				if want := slices.Compact([]string{".zgroup", cmp.Or(key, ".zgroup")}); !slices.Equal(listed, want) {
-					t.Errorf("listed %q, want %q", listed, want)
+					t.Errorf("listing: want %q, got %q", want, listed)
 				}
 				if key == "" {
 					wantKind(t, "stat", err, ncerr.ErrNotFound)
