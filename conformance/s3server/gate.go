@@ -16,7 +16,7 @@ type Gate struct {
 	// Endpoint replaces the endpoint of the server.
 	Endpoint string
 
-	work sync.RWMutex // read lock for requests
+	work sync.RWMutex // held for reading during requests
 
 	mu   sync.Mutex
 	seen int
