@@ -30,7 +30,7 @@ func TestPrintable(t *testing.T) {
 			for rest := []byte(c.in); len(rest) > 0; {
 				n := min(step, len(rest))
 				if k, err := p.Write(rest[:n]); k != n || err != nil {
-					t.Fatalf("%s: Write = %d, %v, want %d", c.name, k, err, n)
+					t.Fatalf("%s: write: want %d, got %d, %v", c.name, n, k, err)
 				}
 				rest = rest[n:]
 			}

@@ -202,7 +202,7 @@ func createRace(t conformance.T, e *Env) {
 			}
 		}
 		if winners != 1 {
-			t.Errorf("round %d: %d of %d opens created the store, want 1", round, winners, racers)
+			t.Errorf("round %d: want 1 of %d opens to create the store, got %d", round, racers, winners)
 			return
 		}
 		s := e.mustOpen(t, driver.Read)

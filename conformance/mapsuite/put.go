@@ -355,7 +355,7 @@ func ifAbsentRace(t conformance.T, e *Env) {
 		}
 		winners := r.together(t, s, round, key, contents, driver.PutOptions{IfAbsent: true}, ncerr.ErrObjectExists)
 		if len(winners) != 1 {
-			t.Errorf("round %d: %d puts succeeded, want 1", round, len(winners))
+			t.Errorf("round %d: want 1 successful put, got %d", round, len(winners))
 			continue
 		}
 		s.want(key, contents[winners[0]])

@@ -29,7 +29,7 @@ func stores(t *testing.T, latency driver.Latency) int {
 			t.Fatal(err)
 		}
 		if got := m.Capabilities().Latency; got != latency {
-			t.Errorf("latency %v, want %v", got, latency)
+			t.Errorf("latency: want %v, got %v", latency, got)
 		}
 		if _, err := m.Put(t.Context(), "k", driver.Bytes(path), &driver.PutOptions{}); err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 	for store, want := range map[string]int{"": 7, "mem": 7, "disk": 2} {
 		t.Setenv("NCZARR_TEST_STORE", store)
 		if got := teststore.Run(tests(func() int { return stores(t, driver.Local) })); got != want {
-			t.Errorf("%q: exit code %d, want %d", store, got, want)
+			t.Errorf("%q: want exit code %d, got %d", store, want, got)
 		}
 	}
 	t.Setenv("NCZARR_TEST_STORE", "s3")

@@ -81,7 +81,7 @@ func TestConcurrentProcesses(t *testing.T) { //nolint:paralleltest // the test s
 	}
 	wg.Wait()
 	if got, err := get(t, m, "a/n"); err != nil || got != fmt.Sprint(processes*each) {
-		t.Errorf("got %s, want %d, %v", got, processes*each, err)
+		t.Errorf("want %d, got %s, %v", processes*each, got, err)
 	}
 	if left := names(t, filepath.Join(store, "a")); len(left) != 1 {
 		t.Errorf("want only the object in the directory, got %q", left)

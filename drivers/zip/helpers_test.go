@@ -108,14 +108,14 @@ func unread(t testing.TB, m driver.Map, e driver.Entry) bool {
 func wantContent(t testing.TB, m driver.Map, want map[string]string) {
 	t.Helper()
 	if got := content(t, m); !maps.Equal(got, want) {
-		t.Errorf("the content differs:\n got %.2000q\nwant %.2000q", got, want)
+		t.Errorf("content: want\n%.2000q\ngot\n%.2000q", want, got)
 	}
 }
 
 func wantKind(t testing.TB, what string, err error, want ncerr.Kind) {
 	t.Helper()
 	if got := ncerr.KindOf(err); err == nil || got != want {
-		t.Errorf("%s: got %v (%v), want %v", what, err, got.Name(), want.Name())
+		t.Errorf("%s: want %v, got %v (%v)", what, want.Name(), got.Name(), err)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestStaleFilesAreRemoved(t *testing.T) {
 	m := opened(t, path, driver.Update, "")
 	for name, stays := range files {
 		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != stays {
-			t.Errorf("%s: lstat returns %v, want the file to remain: %t", name, err, stays)
+			t.Errorf("%s: want the file to remain: %t, got %v", name, stays, err)
 		}
 	}
 	put(t, m, "b", "2")

@@ -63,7 +63,7 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 	}
 	want := []string{".zattrs", ".zgroup", "!a/.zgroup", "g/.zattrs", "g/zarr.json", "g/v/.zarray", "g-x/.zarray", "été", "g/a/0", "g/v/0.0", "g/v/0.1"}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("the order differs:\n got %q\nwant %q", got, want)
+		t.Errorf("order of the members: want\n%q\ngot\n%q", want, got)
 	}
 }
 
@@ -413,7 +413,7 @@ func TestPropertyAgainstOracle(t *testing.T) {
 			}
 		}
 		if got := content(t, m); !maps.Equal(got, live) {
-			r.Fatalf("content %q, want %q", got, live)
+			r.Fatalf("content: want %q, got %q", live, got)
 		}
 		if err := m.Close(t.Context()); err != nil {
 			r.Fatal(err)
@@ -421,7 +421,7 @@ func TestPropertyAgainstOracle(t *testing.T) {
 		if exists(path) {
 			m = open(driver.Read)
 			if got := content(t, m); !maps.Equal(got, saved) {
-				r.Fatalf("on disk %q, want %q", got, saved)
+				r.Fatalf("on disk: want %q, got %q", saved, got)
 			}
 			if err := m.Close(t.Context()); err != nil {
 				r.Fatal(err)
@@ -441,7 +441,7 @@ func stepPut(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, key
 	_, err := m.Put(t.Context(), key, driver.Bytes(content), &driver.PutOptions{})
 	switch {
 	case refused && ncerr.KindOf(err) != ncerr.ErrObjectExists:
-		r.Fatalf("put %q: %v, want a refusal", key, err)
+		r.Fatalf("put %q: want ErrObjectExists, got %v", key, err)
 	case !refused && err != nil:
 		r.Fatalf("put %q: %v", key, err)
 	case !refused:
@@ -483,7 +483,7 @@ func stepList(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, ke
 		got = append(got, e.Key)
 	}
 	if fmt.Sprint(got) != fmt.Sprint(sortedKeys(want)) {
-		r.Fatalf("list %q after %q: %q, want %q", prefix, after, got, sortedKeys(want))
+		r.Fatalf("list %q after %q: want %q, got %q", prefix, after, sortedKeys(want), got)
 	}
 }
 
