@@ -47,7 +47,7 @@ say "show how the URL is interpreted"
 say "write the dataset into the bucket"
 "$nczctl" gen --stats --consolidated -o s3://ocean-bucket/ocean.zarr ocean.cdl
 
-say "summarise the dataset, with one request because its metadata is consolidated"
+say "summarize the dataset, with one request because its metadata is consolidated"
 "$nczctl" info --stats s3://ocean-bucket/ocean.zarr
 
 say "print its header and coordinates"

@@ -27,7 +27,7 @@ say "copy the archive to a tree, with other chunks and another codec"
 "$nczctl" copy --stats -c time/4,lat/72,lon/144 --codec shuffle,zstd:level=7 ocean.zip rechunked.zarr
 echo "rechunked.zarr: $(size rechunked.zarr) KiB, $("$nczctl" ls -R rechunked.zarr | wc -l) objects"
 
-say "summarise the dataset"
+say "summarize the dataset"
 "$nczctl" info rechunked.zarr
 
 say "print it as CDL: header and coordinates"
