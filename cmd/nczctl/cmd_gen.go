@@ -58,7 +58,7 @@ them. Replacing a dataset always needs --overwrite.`,
 		},
 	}
 	c.Flags().StringVarP(&f.output, "output", "o", "", "`URL` of the dataset to create (required)")
-	c.Flags().BoolVar(&f.cut, "cut-strings", false, "cut strings longer than _MaxStrLen, as netcdf-c does, instead of failing")
+	c.Flags().BoolVar(&f.cut, "cut-strings", false, "truncate strings longer than _nczarr_maxstrlen, as netcdf-c does, instead of failing")
 	c.Flags().BoolVar(&f.mapTypes, "map-types", false, "store enum variables as the base type of the enum, with the attributes flag_values and flag_meanings")
 	f.add(c)
 	return c

@@ -22,8 +22,8 @@ func codecs() string {
 	var page strings.Builder
 	page.WriteString("# Codecs\n\n" + note)
 	page.WriteString("This page lists the built-in filters by their numcodecs id (Zarr v2). `nczctl plugin info ID` shows\nthe same information, also for filters of plugins. " +
-		"A lossy codec returns values that differ from\nthose written. Values that the stored type cannot represent are an error in both directions.\n\n" +
-		"| id | Zarr v3 | HDF5 | input and output | read | write | loses | description |\n|---|---|---|---|---|---|---|---|\n")
+		"If a codec is lossy, the values that are\nread can differ from those written. Values that the stored type cannot represent are an error, both\nwhen read and when written.\n\n" +
+		"| id | Zarr v3 | HDF5 | input and output | read | write | lossy | description |\n|---|---|---|---|---|---|---|---|\n")
 	list := builtin.Provider().Describe()
 	for i := range list {
 		d := &list[i]
@@ -97,21 +97,22 @@ func yes(b bool) string {
 const zstdPage = `
 ## Levels of zstd
 
-Levels correspond to libzstd's levels. Up to level 9, chunks are about as large as libzstd's, and
-encoding is at least half as fast. Level 10 is the strongest, and slow. Levels 4 to 9, and level 3 for
-small chunks, use an encoder of this project; the other levels use encoders from klauspost/compress.
+Levels correspond to libzstd's levels. Up to level 9, chunks are on average about as large as
+libzstd's, and encoding is on average at least half as fast. Level 10 compresses most, and is slow.
+Levels 4 to 9, and level 3 for small chunks, use an encoder of this project. The other levels use
+the encoders "fastest", "default" and "best" of klauspost/compress.
 
 | level | encoder |
 |---|---|
-| below 0 | fastest; literals are stored uncompressed, as in libzstd |
-| 1 | fastest |
-| 2 | fastest; default for chunks of at most 256 KiB, for which level 2 of libzstd is stronger too |
-| 0, 3 | default; own encoder with 64 Ki positions for chunks of at most 256 KiB |
-| 4 | own encoder: first match, 128 Ki positions |
-| 5 | own encoder: first match, 256 Ki positions |
-| 6, 7 | own encoder: prefers a better match one byte later |
-| 8, 9 | own encoder: the same with 512 Ki positions |
-| 10 to 22 | best |
+| below 0 | "fastest", with literals stored uncompressed, as in libzstd |
+| 1 | "fastest" |
+| 2 | "fastest"; "default" for chunks of at most 256 KiB, for which level 2 of libzstd is stronger too |
+| 0, 3 | "default"; for chunks of at most 256 KiB, this project's encoder with 64 Ki positions |
+| 4 | this project's encoder: first match, 128 Ki positions |
+| 5 | this project's encoder: first match, 256 Ki positions |
+| 6, 7 | this project's encoder: prefers a better match one byte later |
+| 8, 9 | this project's encoder: prefers a better match one byte later, 512 Ki positions |
+| 10 to 22 | "best" |
 
 zstd inside blosc uses the same table: ` + "`clevel`" + ` 1 to 9 are the levels 1, 3, 5, 7, 9, 11, 13, 20 and
 22, as in c-blosc. [Performance](../explanation/performance.md#zstd-compared-with-libzstd) compares
@@ -131,16 +132,16 @@ fletcher32 is read in either byte order.
 ` + hdf5Rows(list) + `
 ## Values of variable length
 
-Between codecs, strings and byte strings of variable length consist of four-byte offsets and data, in
-the layout of ` + "`Values`" + ` in core/codec/driver. The object codecs (vlen-utf8, vlen-bytes, vlen-array,
-json2, msgpack2, categorize) convert them to the stored bytes. In Python, lists of json2 and msgpack2
-can contain any values; in nczarr a null, a number or an object in a list of strings causes an error
-that names the element. After delta, fixedscaleoffset and categorize, which do not preserve the
-shape, the list of a chunk has one dimension, as numcodecs writes it.
+Between codecs, strings and byte strings of variable length consist of four-byte offsets and data,
+in the layout of ` + "`Values`" + ` in core/codec/driver. The object codecs (vlen-utf8, vlen-bytes,
+vlen-array, json2, msgpack2, categorize) convert them to the stored bytes. In Python, lists of json2
+and msgpack2 can contain any values; in nczarr a null, a number or an object in a list of strings
+causes an error that names the element. After delta, fixedscaleoffset and categorize, which do not
+preserve the shape, the list of a chunk has one dimension, as numcodecs writes it.
 
 ## Element types
 
-packbits accepts bool, and one-byte integers that are 0 or 1; any other value is an error. bitround
+packbits accepts bool, and one-byte integers that are 0 or 1; other values are errors. bitround
 does not change integers. If a copy has a different element type than its source (NCZarr has neither
 half floats nor bool), it leaves out the codecs that state the old type (delta, fixedscaleoffset,
 quantize, astype), with a warning.

@@ -135,7 +135,7 @@ func (t *tool) checks() (string, error) {
 	var page strings.Builder
 	page.WriteString("# Conformance checks\n\n" + note)
 	page.WriteString("Ids are stable. A check that needs a capability runs only if the driver or filter declares it. A\ncheck with an effort runs at that effort and above. " +
-		"See [run-conformance](../howto/run-conformance.md)\nfor how to run the checks.\n\n| check | level | effort | needs | rule |\n|---|---|---|---|---|\n")
+		"[Run the conformance\nchecks](../howto/run-conformance.md) describes how to run them.\n\n| check | level | effort | needs | rule |\n|---|---|---|---|---|\n")
 	for _, c := range list {
 		if c.Level == "" {
 			c.Level = "core"
