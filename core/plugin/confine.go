@@ -13,15 +13,15 @@ import (
 )
 
 // confine applies the sandbox policy from the environment and returns it. It returns
-// nil if the host requested no sandbox, and exits the process if the policy cannot be
-// applied.
+// nil if the host did not request a sandbox. If the policy cannot be applied, confine
+// exits the process.
 func confine() *sandbox.Policy {
 	text := os.Getenv(handshake.EnvSandbox)
 	if text == "" {
 		return nil
 	}
 	if os.Getenv(handshake.EnvExec) != "" {
-		runtime.LockOSThread() // until execute
+		runtime.LockOSThread() // execute must run on the thread that applied the sandbox
 	}
 	p, err := sandbox.Apply(text)
 	if err != nil {
@@ -31,7 +31,7 @@ func confine() *sandbox.Policy {
 	return p
 }
 
-// seal removes the rights that only startup needed.
+// seal removes the rights that the process needs only to start.
 func seal(p *sandbox.Policy) {
 	if err := p.Seal(); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot seal the sandbox:", err)
@@ -47,6 +47,6 @@ func execute(path string) {
 		return name == handshake.EnvSandbox || name == handshake.EnvExec
 	})
 	err := syscall.Exec(path, os.Args, env)
-	fmt.Fprintln(os.Stderr, "the plugin cannot be executed:", err)
+	fmt.Fprintln(os.Stderr, "cannot execute the plugin:", err)
 	os.Exit(handshake.ExitSandbox)
 }

@@ -14,11 +14,11 @@
 // Standard output is reserved for the handshake. Serve redirects what a driver prints
 // there, but nothing may be printed before Serve is called. Logs go to standard error,
 // preferably through [Logger]. A driver must not rely on being closed, because the
-// process may be killed at any time. Calls are cancelled through their context. A panic
-// in a codec fails one chunk. A panic in a driver ends the process, and the host
-// reports it.
+// process may be killed at any time. Calls are canceled through their context. If a codec
+// panics, only the chunk being processed fails. If a driver panics, the process exits and
+// the host reports the panic.
 //
-// # Programs that serve themselves
+// # Programs with built-in plugins
 //
 // A program that runs its built-in drivers and filters in separate processes calls
 // [Main] first in main (or in TestMain) and passes the result to core/plugin/host,
@@ -26,6 +26,6 @@
 // program, so a program that embeds this module cannot start itself by accident.
 //
 // Authors implement the interfaces in core/zmap/driver and core/codec/driver. Package
-// core/plugin/host is the other side of the protocol. The protocol definition is in
-// proto/nczplugin/v1, for authors in other languages.
+// core/plugin/host implements the host side of the protocol. The protocol definition in
+// proto/nczplugin/v1 is for authors in other languages.
 package plugin

@@ -9,22 +9,22 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
 )
 
-// Self is the right to execute the running program as a plugin. Only [Main] returns a
-// usable value; the zero Self is refused everywhere.
+// Self permits a host to execute the running program as a plugin. Only [Main] returns a
+// valid Self; the zero Self is invalid.
 type Self struct {
 	builtin Builtin
 	buildID string
 }
 
-// Main lets a program serve its built-in drivers and filters from processes of its own.
+// Main lets a program serve its built-in drivers and filters from separate processes.
 // It must be the first call of main or TestMain.
 //
 // A host starts such a process by executing the running program with environment
 // variables that select what to serve; command-line arguments are not used. In that
 // process Main serves the selected part of b and exits. A host also starts the running
 // program as a launcher for third-party plugins: Main then applies the sandbox and
-// executes the plugin in place of the process. In any other process Main returns at
-// once, with the value that core/plugin/host needs to start processes. Code that runs
+// replaces the process with the plugin. In any other process Main immediately returns
+// the value that core/plugin/host needs to start processes. Code that runs
 // before Main runs in all of these processes.
 func Main(b Builtin) Self {
 	if !startedByHost() {
@@ -68,8 +68,8 @@ func roleConfig(b Builtin, role string) (server.Config, error) {
 	return server.Config{}, fmt.Errorf("unknown role %q", role)
 }
 
-// Valid reports whether s comes from [Main] and this process may execute itself. A
-// process that was itself started by a host may not.
+// Valid reports whether [Main] returned s and this process may execute itself. A process
+// that a host started must not execute itself.
 func (s Self) Valid() bool { return s.buildID != "" && os.Getenv(handshake.EnvDepth) == "" }
 
 // Builtin returns the argument of [Main].

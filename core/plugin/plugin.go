@@ -29,13 +29,12 @@ const (
 // Option configures [Serve].
 type Option func(*server.Config)
 
-// Driver returns an Option that serves a storage driver. It may be used several times.
+// Driver returns an Option that adds a storage driver to the plugin.
 func Driver(o driver.Opener) Option {
 	return func(c *server.Config) { c.Drivers = append(c.Drivers, o) }
 }
 
-// Filter returns an Option that serves the codecs of a provider. It may be used several
-// times.
+// Filter returns an Option that adds the codecs of a provider to the plugin.
 func Filter(p codecdriver.Provider) Option {
 	return func(c *server.Config) { c.Filters = append(c.Filters, p) }
 }
@@ -71,14 +70,15 @@ func config(opts []Option) server.Config {
 	return c
 }
 
-// Builtin holds the drivers and filters compiled into the program. It is a registry
-// whose methods return them for use in process.
+// Builtin is a registry of the drivers and filters compiled into the program. They run
+// in the calling process.
 type Builtin struct {
 	Openers   []driver.Opener
 	Providers []codecdriver.Provider
 }
 
-// Driver returns the driver of that name, or ncerr.ErrUnsupported if none is built in.
+// Driver returns the built-in driver with the given name. It fails with
+// ncerr.ErrUnsupported if no such driver exists.
 func (b Builtin) Driver(name string) (driver.Opener, error) {
 	for _, o := range b.Openers {
 		if o.Describe().Name == name {
@@ -88,8 +88,8 @@ func (b Builtin) Driver(name string) (driver.Opener, error) {
 	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "no such driver is built in")
 }
 
-// Filter returns the provider of the codec that has id among its names, or
-// ncerr.ErrNoFilter.
+// Filter returns the provider of the built-in codec with the name id. It fails with
+// ncerr.ErrNoFilter if no such codec exists.
 func (b Builtin) Filter(id string) (codecdriver.Provider, error) {
 	for _, p := range b.Providers {
 		for _, d := range p.Describe() {

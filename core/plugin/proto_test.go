@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin"
 )
 
-// TestVersion compares the published protocol with the constants.
+// TestVersion checks that plugin.proto states the version and the limits of the constants.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("proto", "nczplugin", "v1", "plugin.proto"))
@@ -20,16 +20,16 @@ func TestVersion(t *testing.T) {
 	}
 	want := fmt.Sprintf("// nczarr plugin protocol, version %d.%d\n", plugin.ProtocolMajor, plugin.ProtocolMinor)
 	if !strings.HasPrefix(string(text), want) {
-		t.Errorf("want the header %q", want)
+		t.Errorf("plugin.proto does not start with %q", want)
 	}
 	if pkg := fmt.Sprintf("package nczplugin.v%d;", plugin.ProtocolMajor); !strings.Contains(string(text), pkg) {
-		t.Errorf("want %q", pkg)
+		t.Errorf("plugin.proto does not contain %q", pkg)
 	}
 	if part := fmt.Sprintf("at most %d MiB", plugin.MaxPart>>20); !strings.Contains(string(text), part) {
-		t.Errorf("want %q", part)
+		t.Errorf("plugin.proto does not contain %q", part)
 	}
 	if all := fmt.Sprintf("longer than %d MiB", plugin.MaxMessage>>20); !strings.Contains(string(text), all) {
-		t.Errorf("want %q", all)
+		t.Errorf("plugin.proto does not contain %q", all)
 	}
 }
 

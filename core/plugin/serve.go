@@ -19,11 +19,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// closeTime limits how long closing open stores may take after the host is gone.
+// closeTime limits the time for closing open stores after the host has exited.
 const closeTime = 2 * time.Second
 
 // Serve serves the drivers and filters in opts to the host that started this process,
-// and exits when the host is done or gone. It does not return. If no host started the
+// and exits when the host no longer needs them or has exited. It does not return. If no host started the
 // process, Serve prints a message and exits with status 64. If $NCZARR_PLUGIN_DEBUG is
 // set in such a process, Serve instead runs until it is interrupted, and prints the
 // setting with which a host attaches to it.
@@ -60,7 +60,7 @@ func serve(cfg server.Config) {
 		if started != nil {
 			started()
 		}
-		// go-plugin has replaced these files with pipes that it forwards through the
+		// go-plugin replaced these files with pipes whose output it sends over the
 		// connection. Restore standard error, or the output of a crash would be lost.
 		os.Stderr, os.Stdout = stderr, stderr // restore rather than close
 	}
@@ -110,8 +110,7 @@ type ending struct {
 	once sync.Once
 }
 
-// after waits for the end of file of lifeline and then exits. It runs as long as the
-// process.
+// after reads lifeline to its end of file and then exits the process.
 func (e *ending) after(lifeline *os.File) {
 	_, _ = io.Copy(io.Discard, lifeline)
 	e.exit()
@@ -124,7 +123,7 @@ func (e *ending) exit() {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = e.srv.Close(ctx) // the host is gone, so the error cannot be reported
+			_ = e.srv.Close(ctx) // the host has exited, so the error cannot be reported
 		}()
 		select {
 		case <-done:
@@ -148,8 +147,8 @@ func (s *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient implements goplugin.GRPCPlugin. It always fails, because a plugin is never
-// a client.
+// GRPCClient implements goplugin.GRPCPlugin. It always fails, because core/plugin/host
+// implements the client.
 func (s *services) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("a plugin cannot be a client; core/plugin/host is the client")
 }

@@ -56,7 +56,7 @@ func TestUnasked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "x"}); err == nil || !strings.Contains(err.Error(), "no licence found") || h.Plugins()[0].Described {
+	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "x"}); err == nil || !strings.Contains(err.Error(), "no license found") || h.Plugins()[0].Described {
 		t.Errorf("want its last output, got %v", err)
 	}
 	if err := h.Start(t.Context(), "good"); err == nil {

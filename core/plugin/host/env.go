@@ -8,7 +8,7 @@ import (
 
 const envPath = handshake.EnvPath
 
-// Kinds of what plugins serve.
+// Values of the kind of a plugin.
 const (
 	kindDriver = "driver"
 	kindFilter = "filter"
@@ -16,13 +16,13 @@ const (
 
 // passedEnv lists the variables that every plugin process receives from the host's
 // environment: time zone and language, limits of the Go runtime, locations of
-// certificates, and what Windows needs to open a socket. None of them holds a secret.
+// certificates, and the variable that Windows needs to open a socket. They contain no secrets.
 var passedEnv = [...]string{
 	"TZ", "LANG", "LC_ALL", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "SSL_CERT_FILE", "SSL_CERT_DIR", "SYSTEMROOT",
 }
 
-// environment returns the environment of a plugin process except for what go-plugin
-// adds: the allowed variables and a private temporary directory.
+// environment returns the environment of a plugin process: the permitted variables, the
+// private temporary directory dir, and extra. go-plugin adds its own variables.
 func (h *Host) environment(dir string, set *grantSet, extra ...string) []string {
 	names := append(passedEnv[:len(passedEnv):len(passedEnv)], h.opts.PassEnv...)
 	names = append(names, set.env...)

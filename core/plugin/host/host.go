@@ -41,11 +41,11 @@ type Host struct {
 	supervisors map[string]*supervisor
 	providers   map[*program]*provider
 	warned      []string    // texts of warnings already logged
-	alerted     bool        // unconfined third-party plugins were logged
+	alerted     bool        // a record of LevelAlert was logged
 	noNotify    atomic.Bool // processes cannot hand over seccomp notifications
 	noInspect   atomic.Bool // the host cannot inspect the notified calls
 
-	closing sync.Mutex // acquired last: it is locked to start a process while a supervisor is locked
+	closing sync.Mutex // acquired after mu and the locks of supervisors
 	closed  bool
 	wg      sync.WaitGroup // starts in progress and running processes
 
@@ -108,7 +108,7 @@ func (h *Host) dir() (string, error) {
 		if runtime.GOOS != "windows" && len(parent) > maxParent {
 			parent = "/tmp"
 		}
-		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // what cannot be removed is left to the next host
+		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // the next host tries again to remove the others
 		var err error
 		if h.private, err = place.NewTemp(parent, dirPrefix, ""); err != nil {
 			return "", pluginErrorf("cannot create a private directory: %w", err)
@@ -133,8 +133,9 @@ func (h *Host) processDir() (string, error) {
 	return dir, nil
 }
 
-// maxParent is the longest path of the parent of the private directory. The path of a
-// Unix socket is limited to 104 bytes on some systems, of which up to 43 follow the parent.
+// maxParent is the maximum length of the path of the private directory's parent. Some
+// systems limit the path of a Unix socket to 104 bytes, of which up to 43 follow the
+// parent.
 const maxParent = 60
 
 // dirPrefix is the prefix of the names of private directories.
@@ -158,8 +159,8 @@ func (h *Host) supervisor(p *program, set *grantSet) *supervisor {
 	return h.supervisorLocked(p, set)
 }
 
-// hold returns the supervisor of a process for a store, and keeps the process running
-// until its leave.
+// hold is like supervisor, and keeps the process running until the caller calls leave on
+// the supervisor.
 func (h *Host) hold(p *program, set *grantSet) *supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,9 +182,9 @@ func (h *Host) supervisorLocked(p *program, set *grantSet) *supervisor {
 	return s
 }
 
-// Driver returns the storage driver of that name, built in or from a plugin. It starts
-// a process only if it must ask a plugin what it serves. An unknown name is
-// ncerr.ErrUnsupported.
+// Driver returns the built-in or third-party storage driver with the given name. It
+// starts a plugin only if the plugin must describe itself first. It fails with
+// ncerr.ErrUnsupported if the name is unknown.
 func (h *Host) Driver(name string) (driver.Opener, error) {
 	if o, err := h.opts.Builtin.Driver(name); err == nil {
 		if h.opts.builtinsInProcess() {
@@ -201,9 +202,9 @@ func (h *Host) Driver(name string) (driver.Opener, error) {
 	return &opener{h: h, program: p, desc: p.driver(name)}, nil
 }
 
-// Filter returns the provider of the codec with that name. All codecs of one plugin
-// have the same provider. An unknown id is ncerr.ErrNoFilter, with a message that names
-// the plugin that would supply it.
+// Filter returns the provider of the codec with the name id. All codecs of one plugin
+// have the same provider. If the name is unknown, Filter fails with ncerr.ErrNoFilter,
+// and the message contains the file name of a plugin that would serve it.
 func (h *Host) Filter(id string) (codecdriver.Provider, error) {
 	if p, err := h.opts.Builtin.Filter(id); err == nil {
 		if h.opts.builtinsInProcess() {
@@ -227,7 +228,7 @@ func (h *Host) provider(p *program) *provider {
 	return h.providers[p]
 }
 
-// ownerOf returns the plugin that serves a name, as far as is known. A plugin with the
+// ownerOf returns the plugin known to serve a name, or nil. A plugin with the
 // name in its file name takes precedence over a plugin with the name in the lock file.
 // Only the owner of a name receives the user's grants for it.
 func (h *Host) ownerOf(kind, name string) *program {
@@ -241,7 +242,7 @@ func (h *Host) ownerOf(kind, name string) *program {
 }
 
 // granted returns what the user grants to a plugin under a name. It returns nothing if
-// another plugin owns the name, or if only the plugin itself claims it.
+// another plugin owns the name, or if only the plugin's own description contains it.
 func (h *Host) granted(p *program, kind, name string) []string {
 	if !p.builtin {
 		p.mu.Lock()
@@ -257,8 +258,8 @@ func (h *Host) granted(p *program, kind, name string) []string {
 	return h.opts.FilterGrants[name]
 }
 
-// find returns the plugin that serves a name. It starts and asks attached plugins, and
-// the only plugin of a host with Options.Only.
+// find returns the plugin that serves a name. It starts attached plugins, and the plugin
+// of Options.OnlyPlugin, so that they describe themselves.
 func (h *Host) find(kind, name string) (*program, error) {
 	if p := h.ownerOf(kind, name); p != nil {
 		return p, nil
@@ -278,8 +279,8 @@ func (h *Host) find(kind, name string) (*program, error) {
 }
 
 // ask starts the plugin so that it describes itself. The process has the configured
-// grants, without which an interpreter may fail to start, because it may go on to serve
-// what the plugin describes.
+// grants, because an interpreter may fail to start without them, and because the same
+// process may then serve calls.
 func (h *Host) ask(ctx context.Context, p *program) error {
 	set, err := h.askSet(p)
 	if err != nil {
@@ -327,9 +328,8 @@ func (h *Host) notFound(kind, name string, failed error) error {
 	return ncerr.Errorf(k, "find "+kind, name, "%s", text)
 }
 
-// Drivers describes all drivers that Driver returns, sorted by name. The description of
-// a plugin that has not been started contains only the name. Discover starts all
-// plugins.
+// Drivers describes all drivers that Driver provides, sorted by name. The description of
+// a plugin that has not been started contains only the name; see Discover.
 func (h *Host) Drivers() []driver.Description {
 	out := h.opts.Builtin.Drivers()
 	seen := map[string]bool{}
@@ -349,12 +349,13 @@ func (h *Host) Drivers() []driver.Description {
 	return out
 }
 
-// Filters describes all codecs, sorted by id, in the manner of Drivers. Built-in codecs
-// and earlier plugins take precedence: a later plugin loses names and HDF5 numbers that
-// are already in use.
+// Filters describes all codecs that Filter provides, sorted by id. The description of a
+// plugin that has not been started contains only the name. Built-in codecs and earlier
+// plugins take precedence: names and HDF5 numbers that they use are removed from the
+// descriptions of later plugins.
 func (h *Host) Filters() []codecdriver.Description {
 	out := h.opts.Builtin.Filters()
-	if len(h.programs) > 0 { // called for each variable
+	if len(h.programs) > 0 { // Filters is called for each variable, so avoid the maps if possible
 		out = h.withPlugins(out)
 	}
 	slices.SortFunc(out, func(a, b codecdriver.Description) int { return strings.Compare(a.ID, b.ID) })
@@ -393,8 +394,8 @@ func (h *Host) withPlugins(out []codecdriver.Description) []codecdriver.Descript
 	return out
 }
 
-// Discover starts every permitted plugin that has not described itself yet, several at
-// once. The error joins the errors of the plugins that failed.
+// Discover concurrently starts all permitted plugins, so that they describe themselves.
+// The error joins the errors of the plugins that failed.
 func (h *Host) Discover(ctx context.Context) error {
 	errs := make([]error, len(h.programs))
 	var wg sync.WaitGroup
@@ -405,9 +406,9 @@ func (h *Host) Discover(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close stops all processes, gently at first, and removes their files. It returns when
-// that is done, or at most ten seconds after ctx ends. Calls in progress fail. Close may
-// be called again, and then waits again.
+// Close stops all processes and removes their files. It kills the processes when ctx
+// ends, and returns at most ten seconds later. Calls in progress fail. Close may be
+// called again, and then waits again.
 func (h *Host) Close(ctx context.Context) error {
 	h.closing.Lock()
 	h.closed = true
@@ -432,7 +433,7 @@ func (h *Host) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		for _, s := range supervisors { // out of time: kill the processes
+		for _, s := range supervisors { // kill the processes
 			if p := s.current(); p != nil {
 				p.stop(true)
 			}
@@ -446,7 +447,7 @@ func (h *Host) Close(ctx context.Context) error {
 	return h.cleanup()
 }
 
-// cleanup releases what outlives the processes.
+// cleanup releases the resources that all processes share.
 func (h *Host) cleanup() error {
 	h.spawner.close()
 	for _, p := range h.programs {

@@ -14,7 +14,7 @@ const imageMax = 512 << 20
 // openExecutable opens the file at path. The file must be executable and must not be
 // writable by everybody.
 func openExecutable(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: opening a named pipe must not block
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK, because opening a named pipe could block
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrPlugin, "open plugin", path, err)
 	}
@@ -22,12 +22,12 @@ func openExecutable(path string) (*os.File, error) {
 	switch {
 	case err != nil:
 	case !st.Mode().IsRegular():
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "not a regular file")
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "the file is not a regular file")
 	case runtime.GOOS == "windows":
 	case st.Mode()&0o111 == 0:
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "not executable")
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "the file is not executable")
 	case st.Mode()&0o002 != 0:
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "writable by everybody; remove that permission (chmod o-w)")
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "the file is writable by everybody; remove that permission (chmod o-w)")
 	}
 	if err != nil {
 		_ = f.Close()

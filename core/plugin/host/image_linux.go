@@ -24,7 +24,7 @@ const imagePath = "/proc/self/fd/10"
 const selfImage = "/proc/self/exe"
 
 // readImage copies the executable at path into sealed memory and computes its checksum.
-// The sealed copy is what is executed, so later changes to the file have no effect.
+// The host executes the sealed copy, so later changes to the file have no effect.
 func readImage(path string) (img image, sum string, err error) {
 	src, err := openExecutable(path)
 	if err != nil {
@@ -32,7 +32,7 @@ func readImage(path string) (img image, sum string, err error) {
 	}
 	defer func() { _ = src.Close() }()
 	fd, err := unix.MemfdCreate("nczarr-plugin", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // kernels older than MFD_EXEC
+	if errors.Is(err, unix.EINVAL) { // the kernel is older than MFD_EXEC
 		fd, err = unix.MemfdCreate("nczarr-plugin", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {

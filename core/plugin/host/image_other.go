@@ -12,9 +12,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// readImage computes the checksum of the executable at path. On this platform the file
-// is later executed by path, so anyone who can replace it meanwhile defeats the check.
-// Plugin directories must belong to the user.
+// readImage computes the checksum of the executable at path. On this platform the host
+// executes the file later by its path, so anyone who can replace the file can bypass the
+// check. Plugin directories must belong to the user.
 func readImage(path string) (img image, sum string, err error) {
 	src, err := openExecutable(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func readImage(path string) (img image, sum string, err error) {
 	return image{path: path, argv0: path}, hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// This platform has no sandbox and so no launcher.
+// The constants are unused, because this platform has no sandbox and no launcher.
 const (
 	imageFD              = 0
 	imagePath, selfImage = "", ""

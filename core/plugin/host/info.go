@@ -26,8 +26,8 @@ type PluginInfo struct {
 	PID int `json:"pid,omitempty"`
 	// Isolation is "process", "inproc" or "loopback".
 	Isolation Isolation `json:"isolation"`
-	// Described reports whether the plugin has described itself. Otherwise all fields but
-	// those of its file are derived from its name.
+	// Described reports whether the plugin has described itself. Otherwise its drivers
+	// and filters are those in its file name and in the lock file.
 	Described bool `json:"asked"`
 	// Level is the data plane level of the last process.
 	Level    int           `json:"level"`
@@ -36,9 +36,10 @@ type PluginInfo struct {
 	Jobs     int64         `json:"jobs"`  // chunks encoded or decoded, objects read or written
 	Bytes    int64         `json:"bytes"` // payload in both directions
 	Restarts int           `json:"restarts"`
-	// Failed is the reason why no process runs: how it died, or why it could not start.
+	// Failed is the reason why no process runs: the last death or failed start.
 	Failed string `json:"failed,omitempty"`
-	// Limits of the process. They are zero in process.
+	// Limits contains the limits of the process. It is zero for plugins that run in
+	// process.
 	Limits Limits `json:"limits"`
 	// Sandbox describes the sandbox of the process.
 	Sandbox SandboxInfo `json:"sandbox"`
@@ -46,8 +47,8 @@ type PluginInfo struct {
 	Filters []string    `json:"filters,omitempty"`
 }
 
-// Limits are the limits of a process. A process that exceeds one is stopped, or its
-// request is refused.
+// Limits contains the limits of a process. The host stops a process that exceeds one, or
+// refuses its request.
 type Limits struct {
 	MaxObject    int64         `json:"max_object"`   // bytes
 	CallTimeout  time.Duration `json:"call_timeout"` // negative: no limit
@@ -57,7 +58,8 @@ type Limits struct {
 }
 
 // Plugins returns information about all processes, running or not, and about the
-// plugins that have never been started. Built-ins that run in process are one entry.
+// plugins that have never been started. One entry describes all built-ins that run in
+// process.
 func (h *Host) Plugins() []PluginInfo {
 	h.mu.Lock()
 	supervisors := make([]*supervisor, 0, len(h.supervisors))
@@ -84,7 +86,7 @@ func (h *Host) Plugins() []PluginInfo {
 		}
 	}
 	if h.opts.builtinsInProcess() {
-		i := PluginInfo{Name: "nczarr", Isolation: InProcess, Pinned: true, Sandbox: SandboxInfo{Missing: []string{"it runs in process"}}}
+		i := PluginInfo{Name: "nczarr", Isolation: InProcess, Pinned: true, Sandbox: SandboxInfo{Missing: []string{"the plugin runs in process"}}}
 		i.list(h.opts.Builtin.Drivers(), h.opts.Builtin.Filters())
 		out = append(out, i)
 	}
@@ -139,7 +141,7 @@ func (s *supervisor) info() PluginInfo {
 // followed by the location grants that its drivers declare, unresolved.
 func (h *Host) configured(p *program) []string {
 	var texts []string
-	if set, err := h.askSet(p); err == nil { // the start reports an error
+	if set, err := h.askSet(p); err == nil { // the start of the plugin reports the error
 		texts = set.texts
 	}
 	ds, _ := p.describe()

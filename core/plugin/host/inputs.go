@@ -6,8 +6,8 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 )
 
-// maxLentInput limits how much of the request segment callers may hold. The rest is
-// reserved for the jobs of callers that hold no memory.
+// maxLentInput limits the total size of lent regions of the request segment. The rest is
+// reserved for jobs whose input is not in lent memory.
 const maxLentInput = segmentSize / 2
 
 var _ codecdriver.InputLender = (*remotePipeline)(nil)
@@ -31,12 +31,12 @@ func (r *remotePipeline) LendInput(n int64) (mem []byte, release func()) {
 	})
 }
 
-// lentInput is a region of the request segment that a caller fills. The region is
-// reused when neither the caller nor a job holds it. An abandoned job keeps it until
-// the plugin has answered.
+// lentInput is a region of the request segment that a caller fills. The region is freed
+// when the caller has released it and no job uses it. An abandoned job uses it until the
+// plugin has answered.
 type lentInput struct {
 	region
-	holders int
+	holders int // the caller and the jobs that use the region
 }
 
 // lendInput allocates a region of n bytes for a caller, or returns nil.
@@ -77,7 +77,7 @@ func (p *plane) populate(r region) bool {
 	}) == nil
 }
 
-// dropInput releases one hold on a region.
+// dropInput removes a holder of a region. It frees the region if none is left.
 func (p *plane) dropInput(in *lentInput) {
 	p.inputMu.Lock()
 	defer p.inputMu.Unlock()
@@ -89,8 +89,8 @@ func (p *plane) dropInput(in *lentInput) {
 	p.request.free(in.region)
 }
 
-// holdInput returns the lent region that src starts at, or nil if src is not in lent
-// memory. The region is held until dropInput.
+// holdInput returns the lent region that starts with src, and adds a holder to it. The
+// caller must call dropInput. It returns nil if src is not in lent memory.
 func (p *plane) holdInput(src []byte) *lentInput {
 	off, inside := p.request.offset(src)
 	if !inside {

@@ -88,12 +88,12 @@ type launch struct {
 	theirs      *os.File       // the child's end of sandbox.ListeningPair
 
 	mu      sync.Mutex
-	expired bool     // its time is up: do not start the process
+	expired bool     // the timeout has passed: do not start the process
 	child   *process // set by go-plugin's goroutine; others read it after run returns
 }
 
-// adopt records the process that go-plugin is about to start. It fails if the time for
-// the start is up.
+// adopt records the process that go-plugin is about to start. It fails if the timeout
+// has passed.
 func (l *launch) adopt(p *process) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +131,7 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.dir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 			env := append(l.h.environment(l.dir, l.s.set, l.s.program.env(l.s)...), cmd.Env...)
-			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last entry counts; go-plugin's own path is longer
+			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // overrides go-plugin's own directory, whose path is longer
 			files, planeEnv := l.plane.planeFiles()
 			if l.theirs != nil {
 				l.confinement.policy.Listening = 3 + len(files)
@@ -145,8 +145,8 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 	}
 }
 
-// maxHeaders limits the headers and trailers of an answer. It is many times the size of
-// an error with its key.
+// maxHeaders limits the headers and trailers of an answer, in bytes. It far exceeds the
+// size of an error, which is sent in a trailer.
 const maxHeaders = 1 << 20
 
 // dialOptions returns the options of every connection to a process.
@@ -162,8 +162,8 @@ func (h *Host) dialOptions(log *slog.Logger) []grpc.DialOption {
 	}, tracing(log)...)
 }
 
-// ownStreams prevents go-plugin from opening its streams for the broker and for
-// standard output. The host uses neither, and the broker keeps everything that it
+// ownStreams prevents go-plugin from opening its own streams for the broker and for
+// standard output. The host does not use them, and the broker stores everything that it
 // receives.
 func ownStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if strings.HasPrefix(method, "/plugin.") {
@@ -172,8 +172,8 @@ func ownStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 	return open(ctx, desc, cc, method, opts...)
 }
 
-// run starts the process and connects to it. Both steps of go-plugin block with time
-// limits of their own, so run kills the process when ctx ends.
+// run starts the process and connects to it. The calls of go-plugin do not accept a
+// context, so run kills the process when ctx ends.
 func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	config := l.config(img)
 	l.client = goplugin.NewClient(config)
@@ -186,7 +186,7 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 		err error
 	}
 	ready := make(chan result, 1)
-	go func() { // ends soon after the process, which is waited for below
+	go func() { // ends soon after the process, for which run waits
 		_, err := l.client.Start()
 		l.handedOver()
 		if err == nil && !l.child.out.certified() {
@@ -210,14 +210,15 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	}
 	rpc, ok := r.rpc.(*goplugin.GRPCClient)
 	if !ok {
-		return nil, pluginErrorf("does not serve gRPC")
+		return nil, pluginErrorf("the plugin does not serve gRPC")
 	}
 	p := newProc(l.s, &processChild{l}, rpc.Conn, l.stderr)
 	p.plane, p.confinement = l.plane, l.confinement
 	return p, nil
 }
 
-// judgeListening starts a supervisor that lets the process listen only once.
+// judgeListening starts a supervisor of system calls that permits the process to listen
+// only once.
 func (l *launch) judgeListening(ctx context.Context) error {
 	if l.confinement.policy == nil || !l.confinement.policy.MayExec || !l.confinement.policy.Kernel.Notify {
 		return nil
@@ -253,7 +254,7 @@ func (l *launch) handedOver() {
 	}
 }
 
-// why explains why the process did not get as far as serving.
+// why returns an error that explains why the process does not serve.
 func (l *launch) why(ctx context.Context, err error) error {
 	if l.child == nil {
 		return pluginErrorf("%w", err)
@@ -270,40 +271,42 @@ func (l *launch) why(ctx context.Context, err error) error {
 	case l.h.opts.Sandbox == SandboxRequire && len(missing) > 0:
 		return missingError(missing)
 	case l.child.pid() == 0:
-		return pluginErrorf("cannot be executed: %w", err)
+		return pluginErrorf("the plugin cannot be executed: %w", err)
 	case l.child.code == handshake.ExitSandbox:
-		return pluginErrorf("could not be started in its sandbox%s", l.stderr.lastOutput())
+		return pluginErrorf("the plugin did not start in its sandbox%s", l.stderr.lastOutput())
 	case line != "":
 		return handshakeError(line, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):
-		return pluginErrorf("did not serve within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.stderr.lastOutput())
+		return pluginErrorf("the plugin did not serve within %v%s; a plugin must start to serve immediately and initialize on the first call", l.h.opts.StartTimeout, l.stderr.lastOutput())
 	case ctx.Err() != nil:
 		return errClosed
 	case l.child.code == handshake.ExitNoCookie || strings.Contains(l.stderr.tail(), "not meant to be executed directly"):
-		return pluginErrorf("does not know this program's handshake cookie: it is a plugin for another program or another major version")
+		return pluginErrorf("the plugin expects another handshake cookie: it is for another program or another major version")
 	}
-	return pluginErrorf("ended before it served (%s)%s", l.child.state, l.stderr.lastOutput())
+	return pluginErrorf("the plugin exited before it served (%s)%s", l.child.state, l.stderr.lastOutput())
 }
 
-// handshakeError explains what is wrong with the first line of standard output.
+// handshakeError returns an error that explains why the first line of standard output is
+// not a valid handshake.
 func handshakeError(line string, err error) error {
 	parts := strings.Split(line, "|")
 	core, e := strconv.Atoi(parts[0])
 	if e != nil || len(parts) < 4 {
-		return pluginErrorf("printed %q instead of the handshake: a plugin must not print to standard output; its log goes to standard error", cut(line, 120))
+		return pluginErrorf("the plugin printed %q instead of the handshake: standard output is reserved for the handshake; log to standard error", cut(line, 120))
 	}
 	version, e := strconv.Atoi(parts[1])
 	switch {
 	case core != goplugin.CoreProtocolVersion:
-		return pluginErrorf("speaks version %d of the handshake, this program version %d: rebuild the plugin with a current go-plugin", core, goplugin.CoreProtocolVersion)
+		return pluginErrorf("the plugin uses version %d of the handshake, but this program uses version %d: rebuild the plugin with a current go-plugin", core, goplugin.CoreProtocolVersion)
 	case e != nil || version != handshake.Major:
-		return pluginErrorf("speaks version %s of the plugin protocol, this program version %d: install a version of the plugin for this program", cut(parts[1], 20), handshake.Major)
+		return pluginErrorf("the plugin uses version %s of the plugin protocol, but this program uses version %d: install a matching version of the plugin", cut(parts[1], 20), handshake.Major)
 	case len(parts) < 5 || parts[4] != string(goplugin.ProtocolGRPC):
-		return pluginErrorf("does not serve gRPC")
+		return pluginErrorf("the plugin does not serve gRPC")
 	}
 	return pluginErrorf("the handshake failed: %w", err)
 }
 
+// cut truncates s to at most n bytes, for error messages.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -320,7 +323,7 @@ func (l *launch) cleanup() error {
 }
 
 // finish ends go-plugin's goroutines and removes the private directory. The process is
-// dead, so go-plugin's Kill should return at once; finish stops waiting for it after
+// dead, so go-plugin's Kill should return immediately; finish waits for it for at most
 // killGrace.
 func (l *launch) finish() error {
 	killed := make(chan struct{})
@@ -331,7 +334,7 @@ func (l *launch) finish() error {
 	select {
 	case <-killed:
 	case <-time.After(killGrace):
-		l.s.log.Error("go-plugin does not stop after the process died")
+		l.s.log.Error("go-plugin did not stop after the process died")
 	}
 	if l.child == nil || l.child.exited() {
 		l.watch.Wait()
@@ -360,8 +363,8 @@ func (c *processChild) exitStatus() string {
 
 func (c *processChild) shutdown(ctx context.Context, conn *grpc.ClientConn) {
 	c.l.child.endLifeline()
-	// This is go-plugin's own method, for plugins that do not watch their lifeline. The
-	// answer may be lost.
+	// Call go-plugin's own method, for plugins that do not watch their lifeline. The
+	// plugin may exit before it answers.
 	_ = conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 }
 
@@ -386,10 +389,10 @@ type clientPlugin struct {
 
 var _ goplugin.GRPCPlugin = clientPlugin{}
 
-// GRPCServer implements goplugin.GRPCPlugin. It always fails, because a host serves
-// nothing.
+// GRPCServer implements goplugin.GRPCPlugin. It always fails, because a host is only a
+// client.
 func (clientPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("a host serves nothing")
+	return errors.New("a host is not a plugin server")
 }
 
 // GRPCClient implements goplugin.GRPCPlugin.
@@ -397,8 +400,7 @@ func (clientPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *
 	return conn, nil
 }
 
-// initialize describes and configures the plugin. It stops a plugin that fails either
-// call.
+// initialize calls Describe and Configure. It stops the plugin if one of the calls fails.
 func (h *Host) initialize(ctx context.Context, p *proc) (*proc, error) {
 	err := h.describe(ctx, p)
 	if err == nil {
@@ -426,7 +428,8 @@ func (p *proc) configuration() *pb.ConfigureRequest {
 	return r
 }
 
-// initError explains a failed Describe or Configure call.
+// initError returns the error for a failed Describe or Configure call, or nil if err is
+// nil.
 func initError(ctx context.Context, p *proc, call string, err error) error {
 	if err == nil {
 		return nil
@@ -434,7 +437,7 @@ func initError(ctx context.Context, p *proc, call string, err error) error {
 	err = wire.FromStatus(ctx, err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return pluginErrorf("sent no answer to %s within %v", call, p.supervisor.host.opts.StartTimeout)
+		return pluginErrorf("the plugin sent no answer to %s within %v", call, p.supervisor.host.opts.StartTimeout)
 	case ncerr.IsContext(err):
 		return errClosed
 	}
@@ -442,14 +445,14 @@ func initError(ctx context.Context, p *proc, call string, err error) error {
 		select {
 		case <-p.child.ended():
 			p.child.awaitOutput()
-			return pluginErrorf("died (%s) in %s%s", p.child.exitStatus(), call, p.stderr.lastOutput())
+			return pluginErrorf("the plugin died (%s) in %s%s", p.child.exitStatus(), call, p.stderr.lastOutput())
 		case <-time.After(time.Second):
 		}
 	}
 	return pluginErrorf("%s failed: %w", call, err)
 }
 
-// describe requests the plugin's description and checks it.
+// describe requests the plugin's description, checks it and stores it in p.
 func (h *Host) describe(ctx context.Context, p *proc) error {
 	r, err := pb.NewPluginClient(p.conn).Describe(ctx, &pb.DescribeRequest{Host: "nczarr", Minor: handshake.Minor})
 	if err := initError(ctx, p, "Describe", err); err != nil {
@@ -459,15 +462,15 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 	p.desc = r
 	switch {
 	case r.GetMajor() != handshake.Major:
-		return pluginErrorf("speaks version %d of the plugin protocol, this program version %d", r.GetMajor(), handshake.Major)
+		return pluginErrorf("the plugin uses version %d of the plugin protocol, but this program uses version %d", r.GetMajor(), handshake.Major)
 	case !slices.Contains(r.GetLevels(), 0):
-		return pluginErrorf("does not support level 0 of the data plane, which is mandatory")
+		return pluginErrorf("the plugin does not support level 0 of the data plane, which is mandatory")
 	case p.supervisor.program.builtin && h.opts.Isolation != Loopback && r.GetBuildId() != h.opts.Self.BuildID():
-		return pluginErrorf("is not the running program: its executable was replaced; restart the program")
+		return pluginErrorf("the executable of the running program was replaced: restart the program")
 	}
 	ignored, err := p.supervisor.program.learn(r)
 	if len(ignored) > 0 {
-		p.log.Warn("ignoring names that neither the plugin's file name nor the lock file contains", "names", ignored)
+		p.log.Warn("ignoring names that are neither in the plugin's file name nor in the lock file", "names", ignored)
 	}
 	return err
 }
@@ -475,7 +478,7 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 // sumError returns the error for a plugin whose checksum is not in the lock file.
 func sumError(path, sum string, pins []Pin) error {
 	if len(pins) == 0 {
-		return pluginErrorf("%s is not in the lock file, so it may not run: pin it (sha256 %s) or allow unpinned plugins", path, sum)
+		return pluginErrorf("%s is not in the lock file: pin it (sha256 %s) or allow unpinned plugins", path, sum)
 	}
 	return pluginErrorf("%s has the checksum %s, which is not in the lock file: it was changed or replaced; pin it again if you changed it", path, sum)
 }

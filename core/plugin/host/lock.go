@@ -26,16 +26,17 @@ type Pin struct {
 	Name    string `toml:"name"`
 	Version string `toml:"version"`
 	// SHA256 is the checksum of the executable in hexadecimal. A plugin for several
-	// platforms has one Pin for each.
+	// platforms has one Pin per platform.
 	SHA256 string `toml:"sha256"`
-	// Drivers and Filters are the names that the plugin serves, so that the host finds
-	// it without starting it.
+	// Drivers and Filters are the names that the plugin serves. The host uses them to
+	// find the plugin without starting it.
 	Drivers []string `toml:"drivers,omitempty"`
 	Filters []string `toml:"filters,omitempty"`
 }
 
-// ParseLock parses a lock file. Errors contain name and the line. An unknown key, an
-// invalid file name or an invalid checksum is ncerr.ErrInvalid.
+// ParseLock parses a lock file. The name is used only in errors. ParseLock fails with
+// ncerr.ErrInvalid for malformed TOML, an unknown key, an invalid file name or an invalid
+// checksum.
 func ParseLock(name string, data []byte) (*Lock, error) {
 	var l Lock
 	meta, err := toml.NewDecoder(bytes.NewReader(data)).Decode(&l)

@@ -38,7 +38,7 @@ func (h *Host) loopback(s *supervisor) *proc {
 	lis := bufconn.Listen(handshake.MaxPart)
 	c.wg.Go(func() {
 		if err := c.grpc.Serve(lis); err != nil {
-			s.log.Error("loopback server", "err", err)
+			s.log.Error("the loopback server failed", "err", err)
 		}
 	})
 	conn, err := grpc.NewClient("passthrough:///loopback",
@@ -47,7 +47,7 @@ func (h *Host) loopback(s *supervisor) *proc {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
 	)
 	if err != nil {
-		panic(err) // only a malformed target fails, and this one is constant
+		panic(err) // unreachable: NewClient fails only for a malformed target
 	}
 	c.conn = conn
 	return newProc(s, c, conn, newLogSink(s.log))
@@ -55,7 +55,7 @@ func (h *Host) loopback(s *supervisor) *proc {
 
 func (c *memoryChild) pid() int               { return os.Getpid() }
 func (c *memoryChild) ended() <-chan struct{} { return c.done }
-func (c *memoryChild) exitStatus() string     { return "loopback server stopped" }
+func (c *memoryChild) exitStatus() string     { return "the loopback server stopped" }
 func (c *memoryChild) awaitOutput()           {}
 func (c *memoryChild) terminate()             { c.kill() }
 
@@ -76,6 +76,6 @@ func (c *memoryChild) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	if err := c.srv.Close(ctx); err != nil {
-		c.log.Warn("closing stores of the loopback", "err", err)
+		c.log.Warn("cannot close the stores of the loopback server", "err", err)
 	}
 }

@@ -20,14 +20,14 @@ type opener struct {
 var _ driver.Opener = (*opener)(nil)
 
 // Describe implements driver.Opener. It starts the plugin if it has not been described
-// yet. If that fails, only the name is set, and Open reports the error.
+// yet. If the start fails, Describe sets only the name, and Open returns the error.
 func (o *opener) Describe() driver.Description {
-	desc, _ := o.describe(o.h.ctx) // Open reports the error
+	desc, _ := o.describe(o.h.ctx) // Open returns the error
 	return desc
 }
 
 // describe returns the driver's description, and starts the plugin if necessary. On
-// error the description has only the name.
+// error it returns a description that contains only the name.
 func (o *opener) describe(ctx context.Context) (driver.Description, error) {
 	if o.program.builtin {
 		return o.desc, nil
@@ -45,8 +45,8 @@ func (p *program) isKnown() bool {
 	return p.known
 }
 
-// supervisor returns the supervisor of the process for a store, which has exactly the
-// grants that the store needs. The caller must call leave on it.
+// supervisor returns the supervisor of the process for a store. The process has only the
+// grants that the store needs. The caller must call leave on the supervisor.
 func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bool) (*supervisor, error) {
 	desc, err := o.describe(ctx)
 	if err == nil {
@@ -66,7 +66,7 @@ func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bo
 // defaults.
 func (o *opener) prepare(op string, spec driver.OpenSpec) (driver.OpenSpec, error) {
 	if spec.Env.Inner != nil {
-		return spec, ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "the driver %s runs in a process of its own and cannot use a store of this process; use isolation inproc", o.desc.Name)
+		return spec, ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "the driver %s runs in a separate process and cannot use a store of this process; use isolation inproc", o.desc.Name)
 	}
 	var err error
 	if spec.Options, err = mergeOptions(o.h.opts.Defaults[o.desc.Name], spec.Options); err != nil {
@@ -120,8 +120,8 @@ func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	}
 }
 
-// Remove implements driver.Opener. It is not repeated, because it is unknown how much
-// was removed when the process died.
+// Remove implements driver.Opener. It does not repeat the call if the process dies,
+// because the store may be partly removed.
 func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	spec, err := o.prepare("remove", spec)
 	if err != nil {
@@ -146,8 +146,8 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return err
 }
 
-// open opens the store in the running process. The process may be dead by the time the
-// session is used.
+// open opens the store in the running process and returns the session. The process may
+// die before the session is used.
 func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error) {
 	p, err := m.supervisor.acquire(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 	w := p.watch(ctx)
 	defer w.end()
 	if mode == driver.Create {
-		w.patient() // it may have many objects to delete
+		w.patient() // the driver may have to delete many objects
 	}
 	req := wire.OpenToWire(m.driver, spec)
 	req.Token = p.tokens.Add(1)
@@ -184,8 +184,8 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 	return m.sess, m.failed
 }
 
-// mayLend reports whether the plugin may send open files. Only built-in drivers may,
-// because reading a file chosen by a third-party plugin may block forever.
+// mayLend reports whether the plugin may lend open files to the host. Only built-in
+// drivers may, because reading a file chosen by a third-party plugin may block forever.
 func (m *remoteMap) mayLend(p *proc) bool {
 	return p.level > 0 && p.supervisor.program.builtin && !m.supervisor.host.opts.NoLending
 }

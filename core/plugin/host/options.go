@@ -25,7 +25,7 @@ const (
 	Process Isolation = "process"
 	// InProcess runs built-ins in process and refuses all other plugins.
 	InProcess Isolation = "inproc"
-	// Loopback runs built-ins in process but behind the whole protocol, over an
+	// Loopback runs built-ins in process, but calls them through the protocol over an
 	// in-memory connection. It is for tests.
 	Loopback Isolation = "loopback"
 )
@@ -41,11 +41,11 @@ func ParseIsolation(s string) (Isolation, error) {
 	return "", ncerr.Errorf(ncerr.ErrInvalid, "read isolation", s, "want auto, process or inproc")
 }
 
-// Options configure a Host. The zero value has no built-ins and finds plugins in the
+// Options configures a Host. The zero value has no built-ins and finds plugins in the
 // standard directories, but runs none of them because no plugin is pinned.
 type Options struct {
-	// Self is the right to execute the running program, from plugin.Main. It also holds
-	// the built-ins.
+	// Self is the result of plugin.Main. It permits the host to execute the running
+	// program, and contains the built-ins.
 	Self plugin.Self
 	// Builtin replaces the built-ins of Self. It is for programs that run them in
 	// process only and do not call plugin.Main.
@@ -66,8 +66,8 @@ type Options struct {
 	// Sandbox defaults to SandboxAuto.
 	Sandbox Sandbox
 	// DriverGrants and FilterGrants list, by driver or filter name, what the user
-	// grants to the process in addition to what a built-in declares. driver.Grant
-	// describes the syntax.
+	// grants to the process in addition to the grants that a built-in declares.
+	// driver.Grant describes the syntax.
 	DriverGrants, FilterGrants map[string][]string
 	// Roots are directories that drivers may access as a whole. All stores in one root
 	// share a process. Stores elsewhere have a process each.
@@ -75,16 +75,16 @@ type Options struct {
 	// MaxMemory limits the private memory of one plugin process, in bytes. The default
 	// is 4 GiB; negative means no limit. The limit requires the sandbox.
 	MaxMemory int64
-	// MaxRestarts limits how often one process is restarted after it died, over the
-	// life of the host. 0 means any number, negative means never. The delay before a
-	// restart grows in any case.
+	// MaxRestarts limits how often the host restarts one process after it died. 0 means
+	// no limit; negative means never. The delay before a restart grows regardless of
+	// MaxRestarts.
 	MaxRestarts int
 	// StopTimeout is how long a process may take to exit on request before it is
 	// killed. The default is 2 s.
 	StopTimeout time.Duration
 	// PassEnv names environment variables that every plugin process receives in
-	// addition to TZ, LANG, LC_ALL, GOMAXPROCS, GOMEMLIMIT, GOTRACEBACK, SSL_CERT_FILE
-	// and SSL_CERT_DIR.
+	// addition to TZ, LANG, LC_ALL, GOMAXPROCS, GOMEMLIMIT, GOTRACEBACK, SSL_CERT_FILE,
+	// SSL_CERT_DIR and SYSTEMROOT.
 	PassEnv []string
 	// Defaults holds options (JSON objects) by driver name. The options of an OpenSpec
 	// override them key by key.
@@ -93,12 +93,13 @@ type Options struct {
 	// records of LevelAlert are logged, to slog's default logger.
 	Logger *slog.Logger
 	// CallTimeout is how long a call may receive no answer before the process counts as
-	// hung. The default is 2 minutes; negative means no limit. Several puts in one
-	// message have this time each. Flush, Remove and Open in mode Create may take time
-	// in proportion to the size of a store, so they continue for as long as the process
-	// still answers other calls.
+	// hung. The default is 2 minutes; negative means no limit. For a message
+	// with several puts, the timeout is multiplied by their number. The time of Flush,
+	// Remove and Open in mode Create depends on the size of the store, so they continue
+	// as long as the process answers other calls.
 	CallTimeout time.Duration
-	// StartTimeout is how long a process may take until it serves. The default is 10 s.
+	// StartTimeout limits the time for starting and configuring a process. The default is
+	// 10 s.
 	StartTimeout time.Duration
 	// MaxObject is the largest object or decoded chunk in bytes. The default and the
 	// maximum are 16 GiB.
@@ -109,22 +110,22 @@ type Options struct {
 	// NoLending makes drivers read their files themselves instead of lending them to
 	// the host. It is for tests and measurements.
 	NoLending bool
-	// Poison overwrites the memory for a plugin's answers before each use, each time
-	// with another byte. An answer that relies on old memory contents then fails. It is
-	// for tests of plugins.
+	// Poison overwrites the memory for a plugin's answers before each use, with a
+	// different byte each time. It is for tests that find plugins that rely on old
+	// memory contents.
 	Poison bool
 	// TempDir is the parent of the host's private directory. The default is os.TempDir.
 	TempDir string
 	// Getenv reads the environment. The default is os.Getenv.
 	Getenv func(string) string
-	// Environ lists the environment in the format of os.Environ, for grants of all
-	// variables with a common prefix. The default is os.Environ.
+	// Environ lists the environment in the format of os.Environ. It is used for grants of
+	// all variables with a common prefix. The default is os.Environ.
 	Environ func() []string
 
 	kernel     func() sandbox.Support // what the kernel supports; tests restrict it
 	checkEvery time.Duration          // interval of the checks of private directories
-	alert      *slog.Logger           // for LevelAlert
-	allowList  bool                   // also for filters in dynamically linked programs; for tests
+	alert      *slog.Logger           // receives records of LevelAlert
+	allowList  bool                   // use the allow list even for dynamically linked programs; for tests
 }
 
 // defaultMemory is the default memory limit of a process, 4 GiB.

@@ -16,8 +16,8 @@ import (
 // memory only where they are used.
 const segmentSize = 256 << 20
 
-// If the response segment is unused for trimAfter and has more than trimAbove bytes of
-// pages, the pages are returned to the system.
+// If the response segment is unused for trimAfter and has at least trimAbove bytes of
+// pages, the host returns the pages to the system.
 const (
 	trimAfter = 10 * time.Second
 	trimAbove = 16 << 20
@@ -30,8 +30,8 @@ type plane struct {
 	request, response segment
 	poison            bool          // see Options.Poison
 	poisons           atomic.Uint32 // number of regions overwritten
-	channel           *os.File      // the host's end
-	files             []*os.File    // for the child, starting at descriptor 3
+	channel           *os.File      // the host's end of the channel
+	files             []*os.File    // inherited by the child, starting at descriptor 3
 
 	mu     sync.Mutex
 	users  int // calls that may access the memory
@@ -41,14 +41,14 @@ type plane struct {
 	inputMu    sync.Mutex
 	inputs     map[int64]*lentInput // by offset in the request segment
 	inputBytes int64                // total size of inputs
-	resident   []bool               // blocks of minRegion bytes of the request segment that have pages
+	resident   []bool               // for each minRegion bytes of the request segment: its pages are allocated
 
 	lentMu sync.Mutex
-	lent   map[uint64]*os.File // received but not yet taken; nil if no descriptor was free
+	lent   map[uint64]*os.File // received files by tag; nil if no descriptor was free
 
-	tag     atomic.Uint64 // of the last file that may be lent
+	tag     atomic.Uint64 // tag of the last read that may be answered with a file
 	lending atomic.Int64  // files that may be in transit
-	lendMax int64
+	lendMax int64         // maximum of lending
 }
 
 // segment is a mapped segment with its allocator.
@@ -66,7 +66,7 @@ func (p *plane) allocResponse(n int64) (region, bool) {
 	if ok && p.poison {
 		mem := p.response.of(r, r.size)
 		fill := byte(p.poisons.Add(1) * 0x35) // odd, so that a value repeats only after 256 calls
-		_ = guardFault(mem, func() {          // a fault is reported when the memory is used
+		_ = guardFault(mem, func() {          // a later access to the memory reports the fault
 			mem[0] = fill
 			for n := 1; n < len(mem); n *= 2 { // faster than a loop over bytes
 				copy(mem[n:], mem[:n])
@@ -118,7 +118,7 @@ func (p *plane) create() error {
 
 // planeFiles returns the files that the child inherits as descriptors 3, 4 and 5, and
 // the environment variable for the channel. It returns nothing for a nil plane. The
-// caller calls sent after the start, whether it succeeded or not.
+// caller must call sent after the start, even if the start failed.
 func (p *plane) planeFiles() (files []*os.File, env []string) {
 	if p == nil {
 		return nil, nil
@@ -148,7 +148,7 @@ const (
 	responseSegment = 2
 )
 
-// enter keeps the memory mapped until leave. It returns false if the process is gone.
+// enter keeps the memory mapped until leave. It returns false if the plane is closed.
 func (p *plane) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +169,8 @@ func (p *plane) leave() {
 	}
 }
 
-// close unmaps the memory once no call accesses it. The process is dead or was never
-// started.
+// close unmaps the memory as soon as no call accesses it. The process must be dead, or
+// must not have been started.
 func (p *plane) close() {
 	if p == nil {
 		return
@@ -211,8 +211,8 @@ func (p *plane) unmap() {
 	}
 }
 
-// freeResponse frees a response region and schedules trim if the segment is unused and
-// large.
+// freeResponse frees a response region. It schedules trim if the segment is unused and has
+// many pages.
 func (p *plane) freeResponse(r region) {
 	if !p.response.free(r) || p.response.peak() < trimAbove {
 		return
@@ -236,6 +236,6 @@ func (p *plane) trim() {
 	}
 	defer p.leave()
 	p.response.trim(func(n int64) {
-		_ = shm.Release(p.response.mem[:n]) // on failure the pages stay, which is harmless
+		_ = shm.Release(p.response.mem[:n]) // after a failure the pages stay allocated, which is harmless
 	})
 }

@@ -4,10 +4,10 @@ package host
 
 import "syscall"
 
-// processAttributes starts a child in a process group of its own. This platform has no
-// parent-death signal; the lifeline serves instead.
+// processAttributes returns attributes that start a child in its own process group. This
+// platform has no parent-death signal, so a child must watch its lifeline.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// awaitExit returns false, because this platform cannot wait without reaping. The rest
-// of the group is killed right after the wait.
+// awaitExit returns false, because this platform cannot wait for a process without
+// reaping it.
 func awaitExit(int) bool { return false }

@@ -18,5 +18,5 @@ func killGroup(int) {}
 // terminate kills the process, because this platform has no termination signal.
 func terminate(p *os.Process) { _ = p.Kill() }
 
-// alive returns true: os.FindProcess already fails for a process that does not exist.
+// alive returns true, because os.FindProcess fails for a process that does not exist.
 func alive(*os.Process) bool { return true }

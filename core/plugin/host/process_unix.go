@@ -8,10 +8,11 @@ import (
 	"syscall"
 )
 
-// killGroup kills the process group led by pid, which must not be reaped yet.
+// killGroup kills the process group led by pid. The process pid must not have been reaped
+// before, because its id could be reused.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-// terminate asks a process to exit.
+// terminate sends SIGTERM to a process.
 func terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
 
 // alive reports whether a process exists, even if it belongs to another user.

@@ -14,15 +14,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// objectRead is one object being read. It outlives the process that delivers the
-// object, so that the caller's alloc is called once.
+// objectRead is the state of one read over all attempts. It ensures that the caller's
+// alloc is called only once.
 type objectRead struct {
 	key   string
 	opts  driver.GetOptions
 	alloc driver.Alloc // nil: parts may be lent, or the host allocates
-	trust int64        // bytes that may be allocated on the plugin's word
+	trust int64        // largest announced size for which memory is allocated immediately
 
-	asked bool
+	asked bool   // alloc was called
 	dst   []byte // result of alloc
 	early []byte // data received before alloc was called
 	lent  []byte // the only part, if alloc is nil
@@ -31,7 +31,7 @@ type objectRead struct {
 	want  int64
 	info  driver.Info
 	done  bool
-	skip  bool // done early: ignore further parts
+	skip  bool // the read failed on the host: ignore its further parts
 }
 
 // restart discards what an attempt received.
@@ -51,9 +51,9 @@ func (l *objectRead) data() []byte {
 	return nil
 }
 
-// A call allocates at most trusted bytes on the word of a plugin. Memory for a larger
-// object is allocated once one part in provenShare has arrived. A plugin thus cannot
-// make its host allocate much more memory than it fills.
+// A call immediately allocates memory for announced sizes of up to trusted bytes in
+// total. For a larger object it allocates memory when 1/provenShare of the data has
+// arrived. A plugin thus cannot make the host allocate much more memory than it fills.
 const (
 	trusted     = 64 << 20
 	provenShare = 4
@@ -65,8 +65,8 @@ type errCaller struct{ error }
 // Unwrap returns alloc's error.
 func (e errCaller) Unwrap() error { return e.error }
 
-// take checks a part and stores it. Its errors are protocol violations, except an
-// errCaller or an ErrConflict.
+// take checks a part and stores it. An error means that the plugin broke the protocol,
+// except for an errCaller or ErrConflict.
 func (l *objectRead) take(head *pb.GetHead, payload *pb.Payload, last bool) error {
 	part, err := wire.Inline(payload, handshake.MaxPart)
 	if err != nil {
@@ -74,14 +74,14 @@ func (l *objectRead) take(head *pb.GetHead, payload *pb.Payload, last bool) erro
 	}
 	if head != nil {
 		if l.head {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an object has two heads")
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received a second header for an object")
 		}
 		if err := l.begin(head, int64(len(part)), last); err != nil {
 			return err
 		}
 	} else if !l.head {
 		if len(part) > 0 {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received data without a head")
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received data without a header")
 		}
 		return nil
 	}
@@ -115,8 +115,8 @@ func (l *objectRead) store(part []byte) error {
 	return nil
 }
 
-// reserve calls alloc unless the announced size is not trusted yet. n is the number of
-// bytes that are about to be added.
+// reserve calls alloc before n more bytes are stored. It waits until enough data has
+// arrived if the announced size exceeds trust.
 func (l *objectRead) reserve(n int64) error {
 	if l.asked || l.want > l.trust && l.n+n < l.want/provenShare {
 		return nil
@@ -137,8 +137,8 @@ func (l *objectRead) reserve(n int64) error {
 	return nil
 }
 
-// begin handles the head that arrives with n bytes. It allocates memory unless those
-// bytes are the whole object and may be lent.
+// begin checks the head of an object, which was received with a part of n bytes. It
+// reserves memory unless that part can be lent to the caller.
 func (l *objectRead) begin(head *pb.GetHead, n int64, last bool) error {
 	info, want, err := wire.HeadFromWire(head, l.opts)
 	if err != nil {
@@ -151,7 +151,7 @@ func (l *objectRead) begin(head *pb.GetHead, n int64, last bool) error {
 		}
 		return l.reserve(n)
 	}
-	if int64(len(l.dst)) != want { // size of an earlier attempt
+	if int64(len(l.dst)) != want { // allocated in an earlier attempt
 		return ncerr.Errorf(ncerr.ErrConflict, "get", l.key, "the object changed from %d to %d bytes while it was read", len(l.dst), want)
 	}
 	return nil
@@ -166,8 +166,8 @@ func (l *objectRead) finish() error {
 	return nil
 }
 
-// fault classifies an error of take: it returns errors of the caller and conflicts, and
-// treats all others as protocol violations.
+// fault converts an error of take or land. It returns the caller's own errors and
+// conflicts unchanged. For any other error it kills the plugin, which broke the protocol.
 func fault(p *proc, err error) error {
 	var own errCaller
 	switch {
@@ -211,7 +211,7 @@ func (m *remoteMap) bounded(opts driver.GetOptions) driver.GetOptions {
 	return opts
 }
 
-// get makes one attempt.
+// get makes one attempt at a read at level 0.
 func get(ctx context.Context, s *session, l *objectRead) error {
 	w := s.p.watch(ctx)
 	defer w.end()
@@ -257,7 +257,7 @@ func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink 
 	return nil
 }
 
-// batchEnd returns the end of the batch that starts at start. A batch holds as many
+// batchEnd returns the end of the batch that begins at start. A batch contains as many
 // reads as fit in one message.
 func batchEnd(all []objectRead, start int) int {
 	size := 0
@@ -270,8 +270,8 @@ func batchEnd(all []objectRead, start int) int {
 	return len(all)
 }
 
-// getBatch makes one attempt at the reads of a batch that are not done: at level 1
-// those that fit, the others at level 0.
+// getBatch makes one attempt at the reads of a batch that are not done. It uses level 1
+// for the reads that fit in the segments, and level 0 for the others.
 func (m *remoteMap) getBatch(ctx context.Context, s *session, all []objectRead, start, end int, sink driver.GetSink) error {
 	open := notDone(all, start, end)
 	if s.p.level > 0 {
@@ -359,7 +359,7 @@ func (m *remoteMap) item(p *proc, l *objectRead, item *pb.GetItem, sink func([]b
 		if err = fault(p, err); ncerr.KindOf(err) == ncerr.ErrPlugin {
 			return err
 		}
-		l.done, l.skip = true, !item.GetLast() // the caller has no memory for it
+		l.done, l.skip = true, !item.GetLast() // the caller's alloc failed, or the object changed
 		sink(l.data(), err)
 		return nil
 	}
@@ -376,7 +376,7 @@ func (m *remoteMap) item(p *proc, l *objectRead, item *pb.GetItem, sink func([]b
 	return nil
 }
 
-// deliver passes the end of a read to sink.
+// deliver updates the counters and passes the result of a read to sink.
 func (m *remoteMap) deliver(l *objectRead, err error, sink func([]byte, error)) {
 	if err == nil {
 		m.supervisor.jobs.Add(1)

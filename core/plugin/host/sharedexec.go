@@ -13,21 +13,22 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// A message of level 1 carries jobs for at least requestBytes of output, and at most
-// requestJobs of them, because sending a message costs more than copying the data. If
-// more calls than cores are active, the minimum is busyBytes. The number of messages in
-// flight over all calls lets each core of the plugin work on one while another waits.
-// More would only evict shared memory from the caches.
+// A message of level 1 contains jobs for at least requestBytes of output, but at most
+// requestJobs jobs, because sending a message takes longer than copying the data. If more
+// calls than cores are active, the minimum is busyBytes.
 const (
 	requestBytes = 1 << 20
 	busyBytes    = 4 << 20
 	requestJobs  = 64
 )
 
+// requestsInFlight returns the number of messages that may be in flight, over all calls:
+// for each core one that the plugin processes and one that waits. More would only evict
+// shared memory from the CPU caches.
 func requestsInFlight() int { return 2 * runtime.GOMAXPROCS(0) }
 
-// turnWait limits how long a call without a message in flight waits for a turn. Calls
-// that hold all turns may be blocked in sinks that wait for this very call.
+// turnWait limits how long a call without a message in flight waits for a turn. The calls
+// that hold the turns may be blocked in sinks that wait for this call.
 const turnWait = 100 * time.Millisecond
 
 // maxPending is the largest number of unanswered jobs of one call.
@@ -43,7 +44,7 @@ type callState struct {
 	p        *proc
 	pending  map[uint64]*pendingJob // unanswered jobs
 	requests int                    // messages with unanswered jobs
-	turns    chan struct{}          // shared by all calls: one element for each such message
+	turns    chan struct{}          // shared by all calls; one element per message in flight
 	turned   int                    // turns that this call holds; always 0 for reads
 }
 
@@ -61,7 +62,7 @@ func (f *callState) answered(id uint64, t *pendingJob) {
 	}
 }
 
-// yield releases the turns that no message uses.
+// yield releases the turns that exceed the number of messages in flight.
 func (f *callState) yield() {
 	for f.turned > f.requests {
 		f.turned--
@@ -69,9 +70,9 @@ func (f *callState) yield() {
 	}
 }
 
-// turn acquires a turn to send a message. It returns false if no turn is free while
-// messages of this call are in flight. A call without messages in flight waits, and
-// proceeds without a turn after turnWait.
+// turn acquires a turn, which is the right to send a message. If no turn is free, it
+// returns false if messages of this call are in flight. Otherwise it waits, and returns
+// true without a turn after turnWait.
 func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	select {
 	case r.turns <- struct{}{}:
@@ -82,7 +83,7 @@ func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	if r.requests > 0 {
 		return false, nil
 	}
-	w.pause() // the calls that hold turns watch the plugin
+	w.pause() // the calls that hold turns enforce the time limit
 	defer w.progress()
 	timer := time.NewTimer(turnWait)
 	defer timer.Stop()
@@ -99,7 +100,7 @@ func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	}
 }
 
-// sharedRun is an execution at level 1.
+// sharedRun is an attempt of an execution at level 1.
 type sharedRun struct {
 	callState
 	x    *execution
@@ -108,7 +109,7 @@ type sharedRun struct {
 	open []int // jobs not yet sent
 }
 
-// shared runs the jobs that fit in the segments. The others are left undone.
+// shared runs the jobs that fit in the segments at level 1. It leaves the others undone.
 func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -133,11 +134,11 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	})
 }
 
-// drive sends jobs with fill and passes each answer to take until no job is in flight.
-// Jobs that remain do not fit in the segments.
+// drive calls fill to send jobs and take for each answer, until no job is in flight. Jobs
+// that fill has not sent by then do not fit in the segments.
 func drive[B, R any](ctx context.Context, w *watch, f *callState, l *jobStream[B, R], fill func() error, take func(*R) error) error {
 	for {
-		w.progress() // it may be the plugin that blocks sending
+		w.progress() // fill blocks if the plugin does not read
 		if err := fill(); err != nil {
 			return err
 		}
@@ -155,7 +156,7 @@ func drive[B, R any](ctx context.Context, w *watch, f *callState, l *jobStream[B
 	}
 }
 
-// fill sends messages while there is room.
+// fill sends messages until room returns false or no turn is free.
 func (r *sharedRun) fill(ctx context.Context, w *watch) error {
 	for r.room() && len(r.open) > 0 {
 		ok, err := r.turn(ctx, w)
@@ -178,8 +179,8 @@ func (r *sharedRun) end() {
 	r.l.leave(r.pending)
 }
 
-// send sends one message. It returns false if there is no room for the first job while
-// others are in flight, or if no remaining job fits.
+// send sends one message. It returns false if it sends no job: the next job has to wait
+// for free memory, or all remaining jobs are too large for the segments.
 func (r *sharedRun) send() (bool, error) {
 	batch := &pb.Batch{}
 	count := new(int)
@@ -196,7 +197,7 @@ func (r *sharedRun) send() (bool, error) {
 			if len(r.pending) > 0 {
 				break // wait for free memory
 			}
-			r.open = r.open[1:] // larger than the segments: left to level 0
+			r.open = r.open[1:] // too large for the segments: level 0 runs it
 			continue
 		}
 		r.open = r.open[1:]
@@ -214,7 +215,7 @@ func (r *sharedRun) send() (bool, error) {
 	return true, r.l.stream.Send(batch)
 }
 
-// reserve allocates the regions of a job, or returns nil if memory is short.
+// reserve allocates the regions of a job. It returns nil if the segments have no room.
 func (r *sharedRun) reserve(job *codecdriver.Job) *pendingJob {
 	plane, room := r.p.plane, max(0, job.Limit)
 	if room > maxRegion || len(job.Src) > maxRegion {
@@ -261,7 +262,7 @@ func (r region) message(n int64) *pb.Region {
 	return &pb.Region{Segment: responseSegment, Offset: uint64(r.off), Length: uint64(n), Generation: r.generation}
 }
 
-// offset returns the offset of b in the segment, and whether b lies in it.
+// offset returns the offset of b in the segment, and reports whether b is in it.
 func (s *segment) offset(b []byte) (int64, bool) {
 	if len(b) == 0 || len(s.mem) == 0 {
 		return 0, false
@@ -290,16 +291,16 @@ func (r *sharedRun) take(m *pb.Result) error {
 	if n != m.GetSize() || !m.GetLast() {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes but its region has %d", m.GetSize(), n)
 	}
-	r.answered(m.GetId(), t) // before the sink, which may call the plugin too
+	r.answered(m.GetId(), t) // before the sink, which may also call the plugin
 	defer t.free(r.p.plane)
 	return r.deliver(t, n)
 }
 
-// written checks that an answer names the region of its job and returns the number of
-// bytes in it.
+// written checks that an answer refers to the region of its job, and returns the number
+// of bytes written there.
 func (t *pendingJob) written(m *pb.Region, room int64) (int64, error) {
 	if len(t.out) == 0 {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer to a job without a region has one")
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer refers to a region, but the job has no region")
 	}
 	out := t.out[len(t.out)-1]
 	if m.GetSegment() != responseSegment || m.GetOffset() != uint64(out.off) || m.GetGeneration() != out.generation {
@@ -311,9 +312,9 @@ func (t *pendingJob) written(m *pb.Region, room int64) (int64, error) {
 	return int64(m.GetLength()), nil
 }
 
-// deliver passes the output of a job to the sink. The output is in the caller's Dst if
-// it fits, else in shared memory if the job allows that, else in a private copy,
-// because the plugin can change the segment.
+// deliver passes the output of a job to the sink. It copies the output to the caller's
+// Dst if it fits there, and otherwise to new memory, because the plugin can change the
+// segment. A job with Shared set receives shared memory instead of new memory.
 func (r *sharedRun) deliver(t *pendingJob, n int64) error {
 	job := &r.x.jobs[t.index]
 	shared := r.p.plane.response.of(t.out[0], n)
@@ -329,8 +330,9 @@ func (r *sharedRun) deliver(t *pendingJob, n int64) error {
 	})
 }
 
-// guardFault calls f and turns a memory fault in mem into an error. The system may fail
-// to provide a page of a segment when it is out of memory. Other panics pass.
+// guardFault calls f and returns an error if it faults on an access to mem, which happens
+// if the system has no memory for a page of a segment. It does not recover from other
+// panics.
 func guardFault(mem []byte, f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -343,13 +345,14 @@ func guardFault(mem []byte, f func()) (err error) {
 		if !ok || at.Addr() < base || at.Addr() >= base+uintptr(len(mem)) {
 			panic(r)
 		}
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "its shared memory is not accessible")
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "the shared memory of the plugin is not accessible")
 	}()
 	f()
 	return nil
 }
 
-// acceptLateResults handles results of abandoned jobs.
+// acceptLateResults checks the results of abandoned jobs, and frees the regions of the
+// jobs.
 func (p *proc) acceptLateResults(r *pb.BatchReply, late map[uint64]*pendingJob) error {
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]

@@ -15,8 +15,8 @@ import (
 // maxGuess is the largest region allocated for a read before its size is known.
 const maxGuess = 16 << 20
 
-// lendAbove is the size in bytes from which files are lent. Opening, sending and
-// closing a file costs about as much as copying that many bytes.
+// lendAbove is the size in bytes of the smallest read for which a plugin may lend a file.
+// Opening, sending and closing a file takes about as long as copying that many bytes.
 const lendAbove = 256 << 10
 
 // sharedReads is a set of reads at level 1 over one stream.
@@ -30,9 +30,9 @@ type sharedReads struct {
 	done func(i int, e error) // called at the end of each read
 }
 
-// sharedGet makes one attempt at the reads of all with the indexes in open. It calls
-// done for each read that ended; the results are in all. Reads that do not fit in the
-// segments are left undone.
+// sharedGet makes one attempt at the reads in all whose indexes are in open. It stores the
+// results in all and calls done for each completed read. It leaves reads that do not fit
+// in the segments undone.
 func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, open []int, done func(int, error)) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -57,8 +57,8 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead,
 	})
 }
 
-// fill sends messages while there is room. Reads take no turns, because a slow store
-// needs many of them at once.
+// fill sends messages until room returns false. Reads do not acquire turns, because a slow
+// store needs many concurrent reads.
 func (r *sharedReads) fill(ctx context.Context, w *watch) error {
 	for r.room() && len(r.open) > 0 {
 		if sent, err := r.send(); err != nil || !sent {
@@ -105,8 +105,8 @@ func (r *sharedReads) send() (bool, error) {
 	return true, r.l.stream.Send(batch)
 }
 
-// reserve allocates the region for a read of about n bytes, or a tag if the file is to
-// be lent instead.
+// reserve allocates the region for a read of about n bytes, or a tag if the plugin may
+// lend the file instead. It returns nil if the segment has no room.
 func (r *sharedReads) reserve(n int64) *pendingJob {
 	if r.s.lends && n >= lendAbove && r.p.plane.mayLend() {
 		return &pendingJob{lend: r.p.plane.tag.Add(1)}
@@ -119,7 +119,7 @@ func (r *sharedReads) reserve(n int64) *pendingJob {
 }
 
 // expect returns the expected size of a read: the requested length, or the size of the
-// largest object so far if the read has none.
+// largest object so far if the length is not limited.
 func (m *remoteMap) expect(o *driver.GetOptions) int64 {
 	if o.Range != nil && o.Range.Length >= 0 {
 		return o.Range.Length
@@ -127,7 +127,7 @@ func (m *remoteMap) expect(o *driver.GetOptions) int64 {
 	return max(minRegion, m.guess.Load())
 }
 
-// learn records the size of an object that was read.
+// learn updates the size of the largest object so far, rounded up to a power of two.
 func (m *remoteMap) learn(n int64) {
 	for n = min(n, maxGuess); ; {
 		old := m.guess.Load()
@@ -157,12 +157,12 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 	defer r.answered(m.GetId(), t)
 	if t.inline {
 		r.p.plane.dropLent(m, t)
-		return nil // repeated at level 0
+		return nil // the read is repeated at level 0
 	}
 	err := r.land(ctx, l, m, t)
 	if errors.Is(err, errNoDescriptor) {
 		l.restart()
-		return nil // repeated at level 0
+		return nil // the read is repeated at level 0
 	}
 	if err != nil {
 		if err = fault(r.p, err); ncerr.KindOf(err) == ncerr.ErrPlugin {
@@ -194,19 +194,19 @@ func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 	return r.sendControl(&pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out.message(need)}}})
 }
 
-// sendControl sends a message without jobs. It ignores errors: a failure means that the
-// stream has ended, and the receiver reports the cause.
+// sendControl sends a message without jobs. It always returns nil: if sending fails, the
+// stream has ended and the receiver reports the cause.
 func (r *sharedReads) sendControl(b *pb.StoreBatch) error {
 	_ = r.l.stream.Send(b)
 	return nil
 }
 
-// land checks an answer against its read and stores the data. Its errors are protocol
-// violations, except an errCaller and errors of reading a lent file.
+// land checks an answer against its read and stores the data. An error means that the
+// plugin broke the protocol, except for an errCaller, ErrConflict or errNoDescriptor.
 func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if m.GetHead() == nil {
 		if m.GetError() == nil || m.GetLent() != nil {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer to a read has no head")
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer to a read has no header")
 		}
 		return nil
 	}
@@ -233,7 +233,8 @@ func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult
 	return cmp.Or(err, own)
 }
 
-// acceptLateReplies handles answers to abandoned jobs of a store.
+// acceptLateReplies checks the answers to abandoned jobs of a store, and frees the regions
+// of the answered jobs.
 func (p *proc) acceptLateReplies(r *pb.StoreBatchReply, late map[uint64]*pendingJob) error {
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]
@@ -243,7 +244,7 @@ func (p *proc) acceptLateReplies(r *pb.StoreBatchReply, late map[uint64]*pending
 		case m.GetNeed() != 0 && t.asked:
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "job %d requests a larger region twice", m.GetId())
 		case m.GetNeed() != 0:
-			t.asked = true // it is cancelled and will answer soon
+			t.asked = true // the read was canceled, so an answer follows
 		default:
 			p.plane.dropLent(m, t)
 			delete(late, m.GetId())

@@ -23,10 +23,9 @@ type sharedWrites struct {
 	cancelled bool
 }
 
-// shared makes one attempt at the puts with the indexes in open, whose bodies go into
-// the request segment. Puts that do not fit there are left undone. When ctx ends,
-// shared sends no more puts, cancels those that were sent, and still waits for their
-// answers.
+// shared makes one attempt at the puts with the indexes in open. It copies their bodies to
+// the request segment, and leaves puts that do not fit there undone. When ctx ends, it
+// sends no more puts, cancels the puts that it sent, and still waits for their answers.
 func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -43,8 +42,8 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	r := &sharedWrites{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: s, l: l, left: open}
 	defer func() { l.leave(r.pending) }()
 	for {
-		if !r.cancelled { // after cancelling, one time limit covers all answers
-			r.await(w) // it may be the plugin that blocks sending
+		if !r.cancelled { // after the cancellation, one time limit covers all answers
+			r.await(w) // fill blocks if the plugin does not read
 		}
 		if err := r.fill(ctx, w); err != nil {
 			return w.fail(sent, err)
@@ -83,8 +82,8 @@ func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply,
 }
 
 // await restarts the time limit of the next answer. The plugin may answer all puts of a
-// message together, and works on several messages at once. Cancelled puts take no longer
-// than one.
+// message together, so the limit is that of the message with the most puts. Canceled puts
+// have the limit of a single put.
 func (r *sharedWrites) await(w *watch) {
 	puts, bytes := 1, int64(0)
 	for _, t := range r.pending {
@@ -102,7 +101,7 @@ func (r *sharedWrites) room() bool {
 	return r.callState.room() && !(r.x.single && r.requests > 0)
 }
 
-// fill sends messages while there is room.
+// fill sends messages until room returns false or ctx ends.
 func (r *sharedWrites) fill(ctx context.Context, w *watch) error {
 	for r.room() && len(r.left) > 0 && ctx.Err() == nil {
 		if sent, err := r.send(ctx, w); err != nil || !sent {
@@ -134,7 +133,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		}
 		r.left = r.left[1:]
 		if !ok || !r.body(w, i, &in) {
-			continue // left to level 0, or failed
+			continue // level 0 performs the put, or the put has failed
 		}
 		*count++
 		r.l.last++
@@ -147,7 +146,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	}
 	if ctx.Err() != nil || *count == 0 {
 		r.drop(batch)
-		return false, nil //nolint:nilerr // what was sent before is waited for
+		return false, nil //nolint:nilerr // the caller still waits for the puts that were sent
 	}
 	for _, job := range batch.GetJobs() {
 		r.x.sending(r.pending[job.GetId()].index)
@@ -157,8 +156,9 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	return true, r.l.stream.Send(batch)
 }
 
-// body copies the body of a put into its region. If that fails it frees the region and
-// returns false: either the put has failed, or the system has no memory for the region.
+// body copies the body of a put to its region. It frees the region and returns false if
+// the system has no memory for the region, or if the body cannot be read. In the latter
+// case the put has failed.
 func (r *sharedWrites) body(w *watch, i int, in *region) bool {
 	put := &r.x.all[i]
 	mem := r.p.plane.request.of(*in, put.Body.Size())
@@ -184,8 +184,8 @@ func (r *sharedWrites) drop(batch *pb.StoreBatch) {
 	}
 }
 
-// take checks an answer against its put and delivers it. An error means that the plugin
-// broke the protocol. A put that failed after ctx ended is left undone.
+// take checks an answer against its put and delivers it. It leaves a put that failed after
+// ctx ended undone. An error means that the plugin broke the protocol.
 func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil || m.GetNeed() != 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Start starts the process that serves the named driver or filter, so that Plugins has
-// details of it. It does nothing if the name is unknown or served in process. The
-// process of a driver is granted no store location.
+// Start starts the process that serves the named driver or filter, so that Plugins
+// describes the process. It does nothing if the name is unknown or served in process. It
+// does not grant a driver's process access to any store location.
 func (h *Host) Start(ctx context.Context, name string) error {
 	if !h.isBuiltin(name) {
 		for _, kind := range []string{kindDriver, kindFilter} {
@@ -48,9 +48,9 @@ func (h *Host) isBuiltin(name string) bool {
 	return noDriver == nil || noFilter == nil
 }
 
-// Kill kills all processes, as in a crash, and returns when they are gone or ctx has
-// ended. The next call starts them again. Deaths does not report them. Tests of drivers
-// use it.
+// Kill kills all processes, as in a crash, and returns when they are dead or ctx has
+// ended. A later call starts a process again. Deaths does not include killed processes.
+// Kill is for tests of drivers.
 func (h *Host) Kill(ctx context.Context) error {
 	h.mu.Lock()
 	var running []*proc
@@ -73,17 +73,18 @@ func (h *Host) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Deaths returns an error for each process that died or had to be killed although the
-// host had not stopped it.
+// Deaths returns an error for each process that died on its own, or that the host killed
+// because it hung or broke the protocol.
 func (h *Host) Deaths() []error {
 	h.deathMu.Lock()
 	defer h.deathMu.Unlock()
 	return slices.Clone(h.deaths)
 }
 
-// StartFilters starts the process of the built-in filters in the background, if they run in
-// one. Calling it before opening a dataset lets that process start at the same time as
-// the driver's. Errors are reported by the first call that needs the process.
+// StartFilters starts the process of the built-in filters in the background, unless they
+// run in process. A caller that is about to open a dataset uses it to start the processes
+// of driver and filters concurrently. The first call that needs the process reports
+// errors.
 func (h *Host) StartFilters() {
 	if h.opts.builtinsInProcess() {
 		return

@@ -52,7 +52,7 @@ func zoo(kind string) {
 	}
 	switch kind {
 	case "exits":
-		fmt.Fprintln(os.Stderr, "no licence found")
+		fmt.Fprintln(os.Stderr, "no license found")
 		os.Exit(3)
 	case "sleeps":
 		select {}
@@ -425,12 +425,12 @@ func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 func TestZooStart(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string][]string{
-		"exits":           {"ended before it served", "exit status 3", "no licence found"},
+		"exits":           {"exited before it served", "exit status 3", "no license found"},
 		"sleeps":          {"did not serve within 2s"},
-		"garbage":         {`printed "Welcome to the plugin!"`, "log goes to standard error"},
+		"garbage":         {`printed "Welcome to the plugin!"`, "log to standard error"},
 		"endless":         {"printed", "spam"},
 		"cookie":          {"handshake cookie"},
-		"version":         {"speaks version 7", "this program version 1"},
+		"version":         {"uses version 7", "this program uses version 1"},
 		"misnamed":        {`serves no driver named "zoo"`},
 		"describe-hangs":  {"no answer to Describe within"},
 		"describe-dies":   {"died (exit status 5) in Describe"},
