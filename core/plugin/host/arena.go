@@ -11,9 +11,10 @@ const (
 	maxRegion = 64 << 20
 )
 
-// arena allocates regions of one segment. Its state is in the host's private memory.
+// arena allocates regions of one segment. Its state is in memory that the plugin cannot
+// access.
 // Region sizes are powers of two and regions are aligned to their size. The lowest free
-// address is allocated first, which keeps the set of used pages small.
+// address is allocated first, so that few pages are used.
 type arena struct {
 	mu   sync.Mutex
 	tree []uint8 // 1 + order of the largest free block below each node, as a binary heap; 0 if none is free
@@ -23,11 +24,11 @@ type arena struct {
 	last uint32  // generation of the last region
 }
 
-// region is the part of a segment that belongs to one job.
+// region is an allocated part of a segment.
 type region struct {
-	off, size  int64
-	generation uint32
-	node       int
+	off, size  int64  // in bytes
+	generation uint32 // distinguishes it from other regions at the same offset
+	node       int    // index in arena.tree
 }
 
 // newArena returns the arena of a segment. size must be a power of two.
@@ -40,7 +41,8 @@ func newArena(size int64) *arena {
 	return a
 }
 
-// orderOf returns the order of the smallest region that holds n bytes.
+// orderOf returns the order of the smallest region of at least n bytes. A region of order
+// k has minRegion<<k bytes.
 func orderOf(n int64) int {
 	if n <= minRegion {
 		return 0
@@ -48,7 +50,7 @@ func orderOf(n int64) int {
 	return bits.Len64(uint64((n - 1) / minRegion))
 }
 
-// alloc returns a region of at least n bytes. It returns false if none is free.
+// alloc returns a region of at least n bytes. It returns false if no such region is free.
 func (a *arena) alloc(n int64) (region, bool) {
 	want := orderOf(n)
 	a.mu.Lock()
@@ -76,7 +78,7 @@ func (a *arena) alloc(n int64) (region, bool) {
 	return r, true
 }
 
-// free releases a region. It reports whether the arena is now unused.
+// free releases a region. It reports whether no region is in use now.
 func (a *arena) free(r region) (idle bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,9 +97,8 @@ func (a *arena) free(r region) (idle bool) {
 	return a.used == 0
 }
 
-// trim calls f with the number of bytes at the start of the segment that were in use
-// since the last trim. It does nothing if a region is in use. No region is allocated
-// during the call.
+// trim calls f with the end of the part of the segment that was in use since the last
+// trim. It does nothing if a region is in use. It blocks allocations during the call.
 func (a *arena) trim(f func(n int64)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,8 +108,7 @@ func (a *arena) trim(f func(n int64)) {
 	}
 }
 
-// peak returns the number of bytes at the start of the segment that were in use since
-// the last trim.
+// peak returns the end of the part of the segment that was in use since the last trim.
 func (a *arena) peak() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
 
-// attached returns the plugins that their authors run themselves, which text lists.
-// They are neither pinned nor confined, so attached fails if a sandbox is required.
+// attached returns the running plugins that text lists in JSON. Their authors started
+// them, so they are neither pinned nor confined. attached fails if a sandbox is required.
 func attached(text string, mode Sandbox) ([]*program, error) {
 	if text == "" {
 		return nil, nil
@@ -48,10 +48,10 @@ func local(address string) bool {
 	return err == nil && at.Addr().IsLoopback()
 }
 
-// attach connects to a plugin that its author runs. The host never kills that process.
+// attach connects to a plugin that its author started. The host never kills its process.
 func (h *Host) attach(s *supervisor) (*proc, error) {
 	a := s.program.attachment
-	h.opts.alert.Log(h.ctx, LevelAlert, "attaching to a running plugin because of "+handshake.EnvReattach+": it is neither pinned nor confined", "plugin", a.Name, "pid", a.PID, "address", a.Address)
+	h.opts.alert.Log(h.ctx, LevelAlert, "attaching to a running plugin because of "+handshake.EnvReattach+"; the plugin is neither pinned nor confined", "plugin", a.Name, "pid", a.PID, "address", a.Address)
 	target := "passthrough:///" + a.Address
 	if a.Network == "unix" {
 		target = "unix:" + a.Address
@@ -59,7 +59,7 @@ func (h *Host) attach(s *supervisor) (*proc, error) {
 	options := append(h.dialOptions(s.log), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	conn, err := grpc.NewClient(target, options...)
 	if err != nil {
-		return nil, pluginErrorf("cannot be attached to: %w", err)
+		return nil, pluginErrorf("cannot attach to the plugin: %w", err)
 	}
 	c := &attachedChild{process: a.PID, conn: conn, log: s.log, done: make(chan struct{})}
 	c.wg.Go(c.watch)
@@ -76,7 +76,7 @@ type attachedChild struct {
 	wg      sync.WaitGroup
 }
 
-// watch closes done once the process no longer exists.
+// watch closes done when the process no longer exists.
 func (c *attachedChild) watch() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -99,10 +99,10 @@ func (c *attachedChild) awaitOutput()           {}
 func (c *attachedChild) terminate()             { c.kill() }
 func (c *attachedChild) kill()                  { c.once.Do(func() { close(c.done) }) }
 
-// shutdown only detaches from the process, which keeps running.
+// shutdown detaches from the process, which continues to run.
 func (c *attachedChild) shutdown(context.Context, *grpc.ClientConn) { c.kill() }
 
-func (c *attachedChild) dirProblem() string { return "" } // the host made no directory for it
+func (c *attachedChild) dirProblem() string { return "" } // the process has no private directory
 
 func (c *attachedChild) release() {
 	c.wg.Wait()

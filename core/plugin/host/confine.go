@@ -22,8 +22,8 @@ type Sandbox string
 
 // Values of Sandbox.
 const (
-	// SandboxAuto confines processes as far as the system can, and logs a warning once
-	// about what it cannot enforce.
+	// SandboxAuto confines processes as far as the system permits, and logs a warning once
+	// about the restrictions that the system cannot enforce.
 	SandboxAuto Sandbox = "auto"
 	// SandboxRequire refuses to start a process that cannot be confined to its grants.
 	SandboxRequire Sandbox = "require"
@@ -53,10 +53,11 @@ type SandboxInfo struct {
 	AllowList bool `json:"allow_list"`
 	// Memory is the limit on the process's memory in bytes, or 0 without a limit.
 	Memory int64 `json:"memory,omitempty"`
-	// Missing lists what is not enforced, in words. It is empty if the sandbox is
-	// complete.
+	// Missing describes the restrictions that the system cannot enforce. It is empty if
+	// the sandbox is complete.
 	Missing []string `json:"missing,omitempty"`
-	// Open lists what the sandbox permits on every system.
+	// Open describes access without a grant that the sandbox cannot prevent on any
+	// system.
 	Open []string `json:"open,omitempty"`
 }
 
@@ -73,8 +74,8 @@ type confinement struct {
 	info   SandboxInfo
 }
 
-// confine returns the sandbox of a process. It fails if a sandbox is required and the
-// system cannot enforce all of it. dir is the private directory of the process.
+// confine returns the sandbox of a process with the private directory dir. It fails if a
+// sandbox is required and the system cannot enforce all of it.
 func (h *Host) confine(s *supervisor, img image, dir string) (confinement, error) {
 	c := h.plan(s)
 	if len(c.info.Missing) > 0 {
@@ -92,7 +93,7 @@ func (h *Host) confine(s *supervisor, img image, dir string) (confinement, error
 	p.Private, p.MayExec = dir, !s.program.builtin
 	if !s.program.builtin {
 		if p.NoFiles && img.interpreted() {
-			p.NoFiles = false // an interpreter may need to write files there
+			p.NoFiles = false // an interpreter may need to write temporary files
 		}
 		p.Exec = append(p.Exec, img.libraries()...)
 	}
@@ -113,7 +114,7 @@ func (h *Host) plan(s *supervisor) confinement {
 	case h.opts.Sandbox == SandboxOff:
 		return confinement{info: SandboxInfo{Missing: []string{"the sandbox is off"}}}
 	case runtime.GOOS != "linux":
-		return confinement{info: SandboxInfo{Missing: []string{"there is no sandbox on " + runtime.GOOS}}}
+		return confinement{info: SandboxInfo{Missing: []string{runtime.GOOS + " has no sandbox"}}}
 	case !s.program.builtin && !h.opts.Self.Valid():
 		return confinement{info: SandboxInfo{Missing: []string{"the program did not call plugin.Main, which confines plugins"}}}
 	}
@@ -134,9 +135,9 @@ func (s *supervisor) free(c confinement) bool {
 	return !s.program.builtin && (c.policy == nil || !c.policy.Kernel.Seccomp || !c.policy.Confines())
 }
 
-// warnOnce logs a warning once for each text. If free is set, meaning that third-party
-// plugins run unconfined, it logs at LevelAlert, and to slog's default logger if the
-// host has no logger.
+// warnOnce logs a warning once per text. free means that third-party plugins run
+// unconfined; warnOnce then logs at LevelAlert, to slog's default logger if the host has
+// no logger.
 func (h *Host) warnOnce(what string, free bool) {
 	h.mu.Lock()
 	known := slices.Contains(h.warned, what) && (!free || h.alerted)
@@ -155,7 +156,7 @@ func (h *Host) warnOnce(what string, free bool) {
 }
 
 // enter returns the image to start and the environment variables that describe the
-// sandbox, for a process that inherits files descriptors starting at 3.
+// sandbox. files is the number of descriptors, starting at 3, that the process inherits.
 func (c *confinement) enter(img image, files int) (image, []string) {
 	if c.policy == nil {
 		return img, nil
@@ -179,8 +180,8 @@ var systemFiles = [...]string{
 	"/etc/localtime", "/dev/null", "/dev/urandom",
 }
 
-// libraries returns the files that the program needs to run. A static program needs
-// none.
+// libraries returns the files that the program needs to run. It returns nil for a static
+// program.
 func (img *image) libraries() []string {
 	if img.static {
 		return nil
@@ -188,7 +189,7 @@ func (img *image) libraries() []string {
 	out := slices.Clone(systemFiles[:])
 	if line, ok := bytes.CutPrefix(img.head, []byte("#!")); ok {
 		// The kernel splits at blanks and tabs only. Splitting at other characters
-		// would yield another path than the kernel's.
+		// would yield a path that differs from the kernel's.
 		if fields := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' }); len(fields) > 0 && filepath.IsAbs(fields[0]) {
 			out = append(out, fields[0])
 		}
@@ -199,15 +200,16 @@ func (img *image) libraries() []string {
 // interpreted reports whether the program is a script.
 func (img *image) interpreted() bool { return bytes.HasPrefix(img.head, []byte("#!")) }
 
-// isStatic reports whether the plugin is known to need no other file. A built-in plugin
-// needs none by the time that it is confined.
+// isStatic reports whether the plugin is a static program. It returns true for a built-in
+// plugin, which has loaded its libraries before it is confined.
 func (p *program) isStatic() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.builtin || p.img != nil && p.img.static
 }
 
-// examine returns the first line of an executable, and whether it is a static program.
+// examine returns the first line of an executable, truncated to 256 bytes, and reports
+// whether the executable is a static program.
 func examine(img image) (head []byte, static bool) {
 	var r io.ReaderAt = img.file
 	if img.file == nil {

@@ -17,8 +17,8 @@
 //
 // If a process dies, hangs or breaks the protocol, its calls fail with ncerr.ErrPlugin.
 // The error contains the plugin's name, its exit status and the last lines of its
-// standard error. Calls that
-// are safe to repeat are repeated once on a fresh process. A write whose outcome is
+// standard error. The host repeats calls that are safe to
+// repeat once in a new process. A write whose outcome is
 // unknown fails with ncerr.ErrAmbiguous. A store that loses unflushed writes fails
 // permanently. The delay before a restart grows with each death, and after five deaths
 // within a minute the plugin is refused for the rest of that minute. If a call receives

@@ -345,9 +345,9 @@ func TestPlacesOfOthers(t *testing.T) {
 		{"good", filepath.Join(apart, "there"), driver.Update, "refused"},
 		{"roomy", filepath.Join(apart, "there"), driver.Update, "through"}, // not prevented
 		{"roomy", filepath.Join(apart, "there"), driver.Read, "refused"},
-		{"good", filepath.Join(home, "new"), driver.Create, "directory of its own"},
-		{"roomy", apart, driver.Update, "directory of its own"},
-		{"good", home, driver.Update, "directory of its own"},
+		{"good", filepath.Join(home, "new"), driver.Create, "a separate directory"},
+		{"roomy", apart, driver.Update, "a separate directory"},
+		{"good", home, driver.Update, "a separate directory"},
 	} {
 		opts := zooOptions(t, tc.kind, "nczarr-driver-good")
 		zooVar := opts.Getenv

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// grantSet is what one process is granted, with variables and paths resolved. Sets with
-// the same key share a process. A set never changes.
+// grantSet is the set of grants of one process, with variables and paths resolved. Stores
+// whose sets have the same key share a process. A set is immutable.
 type grantSet struct {
 	serves string   // "filters", "driver:NAME", "driver:NAME/read" or "driver:NAME/write"
 	role   string   // role of a built-in; see handshake.EnvRole
@@ -23,19 +23,19 @@ type grantSet struct {
 	places []string // texts with the identities of the files at the paths
 	env    []string // names of environment variables
 	policy sandbox.Policy
-	local  bool // granted for a single location: not worth keeping when idle
-	others bool // for a third-party plugin, which must be confined
+	local  bool // the set depends on a location: the process is stopped when idle
+	others bool // the process runs a third-party plugin in a sandbox
 }
 
 func (g *grantSet) key() string { return g.serves + "\x00" + strings.Join(g.places, "\x00") }
 
-// filterSet returns the grants of a plugin's filters: what the configuration grants to
+// filterSet returns the grants of a plugin's filters, which are the configured grants of
 // the names that the plugin owns.
 func (h *Host) filterSet(p *program) (*grantSet, error) {
 	g := &grantSet{serves: kindFilter + "s", role: kindFilter + "s"}
 	var texts []string
 	if !p.builtin && p.attachment == nil {
-		_, _ = p.open(h) // selects the pin; the start reports the error
+		_, _ = p.open(h) // selects the pin; the start of the plugin reports the error
 		p.mu.Lock()
 		names := p.names(kindFilter)
 		p.mu.Unlock()
@@ -48,7 +48,8 @@ func (h *Host) filterSet(p *program) (*grantSet, error) {
 	return g, err
 }
 
-// driverSet returns the grants of the process for a store. remove is set for Remove.
+// driverSet returns the grants of the process that opens the store of spec, or removes it
+// if remove is set.
 func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
 	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, others: !p.builtin && h.opts.Sandbox != SandboxOff}
 	texts := d.Grants
@@ -57,8 +58,8 @@ func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec,
 			texts = granter.Grants(spec)
 		}
 	} else {
-		// A third-party plugin cannot grant itself anything except the locations that
-		// the user names.
+		// A third-party plugin cannot grant itself anything except access to the
+		// location that the user opens.
 		texts = slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return !placeGrant(t) })
 	}
 	if slices.ContainsFunc(texts, placeGrant) {
@@ -114,7 +115,7 @@ func (h *Host) resolve(g *grantSet, texts []string, spec driver.OpenSpec, remove
 	return nil
 }
 
-// add records a grant once. id distinguishes different files with the same text.
+// add adds a grant unless the set contains it. id distinguishes files with the same path.
 func (g *grantSet) add(text, id string) {
 	if !slices.Contains(g.texts, text) {
 		g.texts = append(g.texts, text)
@@ -122,10 +123,10 @@ func (g *grantSet) add(text, id string) {
 	}
 }
 
-// addPath grants the file or directory that is now at path. A later file at the same
-// path is not granted.
+// addPath grants the file or directory that is now at path. It does not grant a file
+// created later at the same path.
 func (g *grantSet) addPath(path string, write bool) {
-	if _, err := os.Stat(path); err != nil { // the driver will report it
+	if _, err := os.Stat(path); err != nil { // the driver reports the error
 		return
 	}
 	kind, list := driver.GrantRead, &g.policy.Read
@@ -138,7 +139,8 @@ func (g *grantSet) addPath(path string, write bool) {
 	}
 }
 
-// place grants the location of the store, or the directory that contains it.
+// place grants access to the location of the store, or to the directory that contains it,
+// as grant specifies.
 func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remove bool) error {
 	write := spec.Mode.Writable() || remove
 	if spec.Path == "" || write != (grant.Arg == "write") {
@@ -168,10 +170,10 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 			path = real
 		}
 	default:
-		return nil // nothing exists there; the driver will report it
+		return nil // the location does not exist, and the driver reports that
 	}
 	if write && g.others && h.holdsHome(path) {
-		return pluginErrorf("a third-party plugin would be allowed to write to %s, which contains your home directory: put the store into a directory of its own", path)
+		return pluginErrorf("a third-party plugin would be able to write to %s, which contains your home directory: use a separate directory for the store", path)
 	}
 	g.addRoot(h, path, write)
 	return nil
@@ -188,7 +190,7 @@ func (h *Host) holdsHome(path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// addRoot grants path, or the configured root that contains it.
+// addRoot grants access to path, or to the configured root that contains it.
 func (g *grantSet) addRoot(h *Host, path string, write bool) {
 	for _, root := range h.opts.Roots {
 		if real, err := filepath.EvalSymlinks(root); err == nil {
@@ -201,7 +203,8 @@ func (g *grantSet) addRoot(h *Host, path string, write bool) {
 	g.addPath(path, write)
 }
 
-// lookUp returns the path that a grant names, or "" if it does not exist.
+// lookUp returns the resolved path of a grant, which may start with "~/" or a variable. It
+// returns "" if the path does not exist.
 func (h *Host) lookUp(text string) string {
 	if rest, ok := strings.CutPrefix(text, "~/"); ok {
 		home := h.opts.Getenv("HOME")
@@ -219,7 +222,7 @@ func (h *Host) lookUp(text string) string {
 		text = filepath.Join(value, rest)
 	}
 	if !filepath.IsAbs(text) {
-		abs, err := filepath.Abs(text) // relative value of a variable, resolved as a program would
+		abs, err := filepath.Abs(text) // the variable has a relative path
 		if err != nil {
 			return ""
 		}
@@ -231,7 +234,8 @@ func (h *Host) lookUp(text string) string {
 	return ""
 }
 
-// port grants a TCP port.
+// port grants connections to a TCP port: a number, the port of the endpoint, or the port
+// of the URL in a variable.
 func (h *Host) port(g *grantSet, arg string, spec driver.OpenSpec) error {
 	g.policy.Network = true
 	text := arg
@@ -239,7 +243,7 @@ func (h *Host) port(g *grantSet, arg string, spec driver.OpenSpec) error {
 		if text = h.opts.Getenv(name); text == "" {
 			return nil
 		}
-		if !strings.Contains(text, "://") { // a proxy may be given without a scheme
+		if !strings.Contains(text, "://") { // the URL of a proxy may lack a scheme
 			text = "http://" + text
 		}
 	} else if arg == "endpoint" {
@@ -259,11 +263,11 @@ func (h *Host) port(g *grantSet, arg string, spec driver.OpenSpec) error {
 	return nil
 }
 
-// portOf returns the port of a URL.
+// portOf returns the port of a URL, or the default port of its scheme.
 func portOf(text string) (uint64, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return 0, fmt.Errorf("not a URL with a port") // the text may contain a password
+		return 0, fmt.Errorf("the value is not a valid URL") // omit the text, which may contain a password
 	}
 	switch port := u.Port(); {
 	case port != "":
@@ -276,8 +280,8 @@ func portOf(text string) (uint64, error) {
 	return 443, nil
 }
 
-// variables grants the environment variables that match pattern, which is a name or a
-// prefix followed by "*".
+// variables grants access to the environment variables that match pattern, which is a
+// name or a prefix followed by "*".
 func (g *grantSet) variables(pattern string, environ []string) {
 	prefix, many := strings.CutSuffix(pattern, "*")
 	for _, line := range environ {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// inline sends jobs over a stream of their own and receives their results, which may
-// arrive in any order.
+// inline makes one attempt at the jobs with the indexes in open, at level 0 over a new
+// stream. Results may arrive in any order.
 func (x *execution) inline(ctx context.Context, s *session, open []int) error {
 	w := s.p.watch(ctx)
 	stream, err := s.p.codec.Exec(w.ctx)
@@ -50,16 +50,16 @@ func (x *execution) inline(ctx context.Context, s *session, open []int) error {
 		return w.fail(ctx, err)
 	}
 	if left := len(x.undone(open)); left > 0 {
-		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of %d jobs were not answered", left, len(open)))
+		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d jobs", left, len(open)))
 	}
 	return nil
 }
 
-// jobCost is the approximate size that a job adds to a message besides its payload.
+// jobCost is the approximate encoded size of a job without its payload, in bytes.
 const jobCost = 64
 
-// send sends jobs in batches of at most MaxPart. It ignores errors: a failure ends the
-// stream, and the receiver reports the cause.
+// send sends jobs in messages of at most MaxPart bytes. It ignores errors: if sending
+// fails, the stream has ended and the receiver reports the cause.
 func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) {
 	var batch pb.Batch
 	size := 0
@@ -112,7 +112,7 @@ func (x *execution) take(r *pb.Result) error {
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes; the limit is %d", size, job.Limit)
 		}
 		if r.GetLast() && int64(len(part)) == size && size > int64(len(job.Dst)) {
-			x.finish(i, part, nil) // the memory of the message is passed on without a copy
+			x.finish(i, part, nil) // the sink receives the memory of the message without a copy
 			return nil
 		}
 		out.begun, out.size = true, size
@@ -134,8 +134,9 @@ func (x *execution) take(r *pb.Result) error {
 	return nil
 }
 
-// add appends a part of the output. It allocates the whole output at once if that is at
-// most trust bytes, and otherwise only after one part in provenShare has arrived.
+// add appends a part of the output. It allocates memory for the whole output immediately
+// if the output has at most trust bytes, and otherwise when 1/provenShare of it has
+// arrived.
 func (o *output) add(part []byte, trust int64) {
 	have := int64(o.n + len(part))
 	if int64(len(o.buf)) < o.size && (o.size <= trust || have >= o.size/provenShare) {

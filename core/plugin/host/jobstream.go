@@ -14,12 +14,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
 
-// maxQueue is the number of messages that may wait in a stream: one answer and one
-// request for a larger region for each job of a call.
+// maxQueue limits the number of received messages that a call has not read yet: for each
+// job one answer and one request for a larger region.
 const maxQueue = 2 * maxPending
 
-// maxQueued is the size in bytes of the messages that may wait in a stream. They
-// contain regions and errors, never data.
+// maxQueued limits the total size of these messages in bytes. They contain regions and
+// errors, but no data.
 const maxQueued = 2 * handshake.MaxMessage
 
 // streamPool holds the long-lived streams of one service to one process.
@@ -28,42 +28,43 @@ type streamPool[B, R any] struct {
 	open func(ctx context.Context) (grpc.BidiStreamingClient[B, R], error)
 	// cancel returns the message that cancels jobs.
 	cancel func(ids []uint64) *B
-	// acceptLate handles a late answer: it frees the regions of the answered jobs and
-	// deletes the jobs from late. An error means that the plugin broke the protocol.
+	// acceptLate handles an answer to abandoned jobs: it frees the regions of the
+	// answered jobs and deletes the jobs from late. An error means that the plugin broke
+	// the protocol.
 	acceptLate func(r *R, late map[uint64]*pendingJob) error
 
 	mu   sync.Mutex
 	idle []*jobStream[B, R]
 }
 
-// jobStream is one stream. One call uses it at a time. Abandoned jobs keep their
-// regions, and the stream, until the plugin has answered them.
+// jobStream is one stream, used by one call at a time. After the call, the stream and the
+// regions of abandoned jobs are not reused until the plugin has answered the jobs.
 type jobStream[B, R any] struct {
 	of     *streamPool[B, R]
 	stream grpc.BidiStreamingClient[B, R]
 	last   uint64 // id of the last job; owned by the current user
 
 	mu      sync.Mutex
-	queue   []*R
-	queued  int // bytes in queue
-	wake    chan struct{}
+	queue   []*R                   // received messages that the call has not read
+	queued  int                    // bytes in queue
+	wake    chan struct{}          // receives a value after each message and at the end
 	err     error                  // set when the stream has ended
 	late    map[uint64]*pendingJob // abandoned jobs; nil while the stream is in use or idle
 	cancels bool                   // a cancel message is being sent
-	timer   *time.Timer            // ends the plugin if the abandoned jobs are not answered
+	timer   *time.Timer            // kills a plugin that does not answer abandoned jobs
 }
 
-// pendingJob is what the host knows about a job that was sent. None of it comes from
-// the plugin.
+// pendingJob is the host's record of a job that was sent. The host checks answers against
+// it, so it contains no data from the plugin.
 type pendingJob struct {
-	index   int        // of the job in its call
-	request *int       // unanswered jobs of the same message
-	in      *region    // in the request segment
-	held    *lentInput // or the caller's own region there
-	out     []region   // in the response segment; the last one counts
+	index   int        // index of the job in its call
+	request *int       // number of unanswered jobs of the same message
+	in      *region    // input in the request segment, or nil
+	held    *lentInput // lent region that contains the input, or nil
+	out     []region   // output in the response segment; the last region is in use
 	room    int64      // largest output in bytes
-	lend    uint64     // tag of the file that may be lent
-	inline  bool       // to be repeated at level 0
+	lend    uint64     // tag of the file that may be lent, or 0
+	inline  bool       // the job must be repeated at level 0
 	asked   bool       // the job has requested a larger region
 }
 
@@ -84,7 +85,7 @@ func (t *pendingJob) free(p *plane) {
 	t.in, t.held, t.out, t.lend = nil, nil, nil, 0
 }
 
-// take returns an idle stream, or opens one.
+// take returns an idle stream, or opens a new one. The caller must call leave on it.
 func (s *streamPool[B, R]) take() (*jobStream[B, R], error) {
 	s.mu.Lock()
 	if n := len(s.idle); n > 0 {
@@ -105,13 +106,14 @@ func (s *streamPool[B, R]) take() (*jobStream[B, R], error) {
 	return l, nil
 }
 
-// put makes the stream idle. All of its jobs must be answered.
+// put makes the stream idle. All of its jobs must be answered. put kills a plugin that has
+// sent further answers.
 func (s *streamPool[B, R]) put(l *jobStream[B, R]) {
 	l.mu.Lock()
 	extra := len(l.queue)
 	l.mu.Unlock()
 	if extra > 0 {
-		s.p.markBroken("it sent more answers than requested")
+		s.p.markBroken("the plugin sent more answers than requested")
 		return
 	}
 	s.mu.Lock()
@@ -119,7 +121,8 @@ func (s *streamPool[B, R]) put(l *jobStream[B, R]) {
 	s.idle = append(s.idle, l)
 }
 
-// receive receives all messages of the stream. The process owns its goroutine.
+// receive receives all messages of the stream. It runs in a goroutine that proc.finish
+// waits for.
 func (l *jobStream[B, R]) receive() {
 	for {
 		r, err := l.stream.Recv()
@@ -166,11 +169,11 @@ func sizeOf(m any) int {
 	return 0
 }
 
-// acceptLate handles a late answer. The caller holds mu.
+// acceptLate handles an answer to abandoned jobs. The caller holds mu.
 func (l *jobStream[B, R]) acceptLate(r *R) error { return l.of.acceptLate(r, l.late) }
 
-// drained reports whether all abandoned jobs are answered, and if so forgets them. The
-// caller holds mu.
+// drained reports whether the stream can be reused after abandoned jobs, because all of
+// them are answered. The caller holds mu.
 func (l *jobStream[B, R]) drained() bool {
 	if l.late == nil || len(l.late) > 0 || l.cancels || l.err != nil {
 		return false
@@ -187,8 +190,7 @@ func (l *jobStream[B, R]) stopTimer() {
 	}
 }
 
-// next waits for the next message. It returns the error of the stream or of the watch's
-// context.
+// next waits for the next message. It fails if the stream or the watch's context ends.
 func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	for {
 		l.mu.Lock()
@@ -215,8 +217,8 @@ func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	}
 }
 
-// untilAnswered waits for the next message. If ctx ends first, it cancels the jobs that
-// ids returns and continues to wait. The watch must use a different context.
+// untilAnswered waits for the next message. If ctx ends first, it cancels the jobs whose
+// ids are returned by ids, and continues to wait. w must not end with ctx.
 func (l *jobStream[B, R]) untilAnswered(ctx context.Context, w *watch, ids func() []uint64) (*R, error) {
 	cancelled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -225,14 +227,14 @@ func (l *jobStream[B, R]) untilAnswered(ctx context.Context, w *watch, ids func(
 	})
 	r, err := l.next(w)
 	if !stop() {
-		<-cancelled // only one goroutine may send; the watch ends a plugin that does not read
+		<-cancelled // only one goroutine may send; the watch kills a plugin that does not read
 	}
 	return r, err
 }
 
-// leave ends the use of the stream. Unanswered jobs are abandoned: they are cancelled,
-// and their regions are reused only after the plugin has answered. A plugin that does
-// not answer in time is killed.
+// leave ends the use of the stream by a call. It cancels unanswered jobs, whose regions
+// are freed only after the plugin has answered. It kills a plugin that does not answer in
+// time.
 func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	if len(unanswered) == 0 {
 		l.mu.Lock()
@@ -244,7 +246,7 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 		return
 	}
 	p := l.of.p
-	ids := slices.Collect(maps.Keys(unanswered)) // copied before the receiver owns unanswered
+	ids := slices.Collect(maps.Keys(unanswered)) // copied here, because the receiver then owns unanswered
 	l.mu.Lock()
 	if l.err != nil {
 		l.mu.Unlock()
@@ -253,7 +255,7 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	}
 	l.late, l.cancels = unanswered, true
 	if idle := p.supervisor.host.opts.CallTimeout; idle > 0 {
-		l.timer = time.AfterFunc(idle, func() { p.markBroken("it does not answer cancelled jobs") })
+		l.timer = time.AfterFunc(idle, func() { p.markBroken("the plugin did not answer canceled jobs") })
 	}
 	var violation error
 	for _, r := range l.queue {
@@ -270,8 +272,9 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	p.goOwned(func() { l.sendCancel(ids) })
 }
 
-// abandoned kills a process that ended a stream with unanswered jobs, whose regions
-// cannot be reused while it runs. Usually the stream ended because the process died.
+// abandoned kills a process that ended a stream with unanswered jobs, because it may still
+// write to their regions. It waits a second first, because a stream usually ends when its
+// process dies.
 func (p *proc) abandoned() {
 	p.goOwned(func() {
 		timer := time.NewTimer(time.Second)
@@ -279,12 +282,13 @@ func (p *proc) abandoned() {
 		select {
 		case <-p.child.ended():
 		case <-timer.C:
-			p.markBroken("it ended a stream with unanswered jobs")
+			p.markBroken("the plugin ended a stream with unanswered jobs")
 		}
 	})
 }
 
-// sendCancel cancels abandoned jobs.
+// sendCancel cancels abandoned jobs. It makes the stream idle if they are already
+// answered.
 func (l *jobStream[B, R]) sendCancel(ids []uint64) {
 	_ = l.stream.Send(l.of.cancel(ids)) // the receiver reports the error
 	l.mu.Lock()

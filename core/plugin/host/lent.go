@@ -12,19 +12,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// maxLent limits the number of lent files in transit. It is lower if the process may
-// have few descriptors. All of them fit in the channel. A plugin that had to wait for
-// room in the channel could deadlock: the host takes files out only when an answer
-// announces one, and the plugin may not send answers before it has lent further files.
+// maxLent limits the number of lent files in transit, so that all of them fit in the
+// channel. A plugin that had to wait for room in the channel could deadlock: the host
+// receives files only after the answers that announce them, and the plugin may send an
+// answer only after further files.
 const maxLent = 128
 
 // lentLimit returns the number of files that may be in transit: maxLent, but at most a
 // quarter of the descriptor limit.
 func lentLimit() int64 { return min(maxLent, shm.MaxFiles()/4) }
 
-// mayLend reserves the right to one more lent file in transit. It returns false if
-// there are too many, and the data then goes through the segment. Freeing the
-// pendingJob ends the reservation.
+// mayLend reserves room for one more lent file in transit. It returns false if the limit
+// is reached; the read then uses the segment. Freeing the pendingJob ends the reservation.
 func (p *plane) mayLend() bool {
 	if p.lending.Add(1) <= p.lendMax {
 		return true
@@ -33,15 +32,16 @@ func (p *plane) mayLend() bool {
 	return false
 }
 
-// errNoDescriptor is the error when the system had no descriptor for a lent file. The
-// plugin is not at fault, and the read is repeated at level 0.
-var errNoDescriptor = errors.New("no descriptor for a lent file")
+// errNoDescriptor is returned if the host had no free descriptor for a lent file. The read
+// is then repeated at level 0.
+var errNoDescriptor = errors.New("no free descriptor for a lent file")
 
-// maxRead limits the size of one system call, so that the end of a context is noticed.
+// maxRead limits the bytes read in one system call, so that a read soon ends after its
+// context.
 const maxRead = 16 << 20
 
-// takeLent returns the file that was sent with a tag. The file was sent before the
-// answer that announced it, so takeLent does not block.
+// takeLent returns the file that was sent with a tag. It does not block, because a plugin
+// sends the file before the answer that announces it.
 func (p *plane) takeLent(tag uint64) (*os.File, error) {
 	p.lentMu.Lock()
 	defer p.lentMu.Unlock()
@@ -67,7 +67,7 @@ func (p *plane) takeLent(tag uint64) (*os.File, error) {
 	}
 }
 
-// dropLent closes the lent file of an answer that is no longer needed.
+// dropLent closes the lent file of an answer that the host does not use.
 func (p *plane) dropLent(m *pb.StoreResult, t *pendingJob) {
 	if m.GetLent() == nil || t.lend == 0 {
 		return
@@ -77,11 +77,11 @@ func (p *plane) dropLent(m *pb.StoreResult, t *pendingJob) {
 	}
 }
 
-// readLent reads the requested bytes from a lent file. It reads rather than maps the
-// file, because others may truncate it.
+// readLent reads the requested bytes from a lent file. It does not map the file, because
+// another process may truncate it.
 func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if t.lend == 0 || m.GetOutput() != nil || m.GetError() != nil {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a file was lent that was not requested")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin lent a file that was not requested")
 	}
 	f, err := p.takeLent(t.lend)
 	if err != nil {
@@ -98,11 +98,11 @@ func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, 
 	return l.fill(ctx, f, m.GetLent().GetOffset())
 }
 
-// fill reads all of the object from a file, starting at off. A file can appear larger
-// than its data, so memory for a large object is allocated as for one that is sent.
+// fill reads the object from a file, starting at off. The size of a file can exceed its
+// data, so fill calls reserve like a read whose data is sent.
 func (l *objectRead) fill(ctx context.Context, f io.ReaderAt, off int64) error {
 	for !l.asked {
-		step := min(l.want/provenShare-l.n, maxRead) // read no more than must arrive
+		step := min(l.want/provenShare-l.n, maxRead) // read only the share that reserve requires
 		l.early = slices.Grow(l.early, int(step))
 		n, err := readFull(ctx, f, l.early[l.n:l.n+step], off+l.n)
 		l.n += int64(n)

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// localOpener is a driver in this process with configured default options.
+// localOpener adds configured default options to a driver in this process.
 type localOpener struct {
 	driver.Opener
 	defaults json.RawMessage

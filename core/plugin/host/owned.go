@@ -6,8 +6,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// goOwned runs f in a goroutine that the end of the process waits for. It returns false
-// after the process has ended.
+// goOwned runs f in a goroutine that finish waits for. It returns false, without running
+// f, if finish was called.
 func (p *proc) goOwned(f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -18,7 +18,8 @@ func (p *proc) goOwned(f func()) bool {
 	return true
 }
 
-// finish releases the host's resources for the process, which is dead.
+// finish waits for the goroutines of the process and releases its resources. The process
+// must be dead.
 func (p *proc) finish() {
 	p.mu.Lock()
 	p.ended = true
@@ -28,8 +29,8 @@ func (p *proc) finish() {
 	p.child.release()
 }
 
-// discard records a pipeline that is no longer used, by its handle or by the token of
-// the call that may have opened it.
+// discard records an unused pipeline, so that the plugin closes it later. If token is not
+// 0, it identifies the pipeline; otherwise handle does.
 func (p *proc) discard(handle, token uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,8 +44,8 @@ func (p *proc) discard(handle, token uint64) {
 	}
 }
 
-// discarded removes and returns the recorded pipelines. It returns nil if no pipeline
-// was recorded.
+// discarded returns and removes the pipelines recorded by discard. It returns nil if no
+// pipeline is recorded.
 func (p *proc) discarded() *pb.ClosePipelineRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,14 +54,14 @@ func (p *proc) discarded() *pb.ClosePipelineRequest {
 	return out
 }
 
-// closeToken closes the store of a cancelled Open, because the plugin may have opened
-// it anyway.
+// closeToken closes the store of a canceled Open in the background, because the plugin
+// may have opened the store anyway.
 func (p *proc) closeToken(token uint64) {
 	p.goOwned(func() {
 		ctx, cancel := context.WithTimeout(p.ctx, p.supervisor.host.opts.StartTimeout)
 		defer cancel()
 		if _, err := p.driver.Close(ctx, &pb.CloseRequest{Token: token}); err != nil {
-			p.log.Debug("closing a store whose opening was cancelled", "err", err)
+			p.log.Debug("cannot close the store of a canceled Open", "err", err)
 		}
 	})
 }

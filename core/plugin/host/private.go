@@ -7,25 +7,24 @@ import (
 	"strings"
 )
 
-// Limits of the private directory of a process. Its size is limited separately, like
-// the memory.
+// Limits of the private directory of a process. Options.MaxMemory limits its size.
 const (
 	privateEntries = 1_000
 	privateDepth   = 32
 )
 
-// dirProblem returns what is wrong with a private directory: it holds too much or
-// cannot be read. It returns "" if nothing is wrong. A maxBytes of 0 means no size
-// limit.
+// dirProblem returns the reason why a private directory is not acceptable: it exceeds a
+// limit or cannot be read. It returns "" for an acceptable directory. A maxBytes of 0
+// means no size limit.
 func dirProblem(dir string, maxBytes int64) (why string) {
 	var size int64
 	entries := 0
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // it was removed in the meantime
+			return nil // the entry was removed during the walk
 		case err != nil:
-			why = "its private directory cannot be read"
+			why = "cannot read the private directory"
 			return fs.SkipAll
 		}
 		entries++
@@ -34,18 +33,18 @@ func dirProblem(dir string, maxBytes int64) (why string) {
 		}
 		switch {
 		case entries > privateEntries:
-			why = "its private directory has too many entries"
+			why = "the private directory has too many entries"
 		case maxBytes > 0 && size > maxBytes:
-			why = "its private directory is larger than plugins.max_memory"
+			why = "the private directory is larger than plugins.max_memory"
 		case strings.Count(path[len(dir):], string(filepath.Separator)) > privateDepth:
-			why = "its private directory tree is too deep"
+			why = "the private directory tree is too deep"
 		default:
 			return nil
 		}
 		return fs.SkipAll
 	})
 	if err != nil && why == "" {
-		why = "its private directory cannot be read"
+		why = "cannot read the private directory"
 	}
 	return why
 }

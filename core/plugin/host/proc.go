@@ -25,16 +25,16 @@ const (
 	killGrace      = 5 * time.Second
 )
 
-// child is what runs a plugin: a process, or a server in memory.
+// child is the process of a plugin, or a server in memory.
 type child interface {
 	pid() int
 	ended() <-chan struct{}
-	exitStatus() string                         // how it ended
+	exitStatus() string                         // how the process ended
 	awaitOutput()                               // after the end: waits briefly for the last output
-	shutdown(context.Context, *grpc.ClientConn) // requests the end, and returns when ctx ends
+	shutdown(context.Context, *grpc.ClientConn) // asks the process to exit
 	terminate()
 	kill()
-	dirProblem() string // what is wrong with its private directory, or ""
+	dirProblem() string // why the private directory is not acceptable, or ""
 	release()           // after the end: releases all resources
 }
 
@@ -54,21 +54,21 @@ type proc struct {
 	ctx          context.Context //nolint:containedctx // ends with the process
 	cancel       context.CancelFunc
 	wg           sync.WaitGroup // goroutines of the process
-	ended        bool           // accepts no more goroutines; guarded by mu
+	ended        bool           // finish was called; guarded by mu
 	codecStreams *streamPool[pb.Batch, pb.BatchReply]
 	storeStreams *streamPool[pb.StoreBatch, pb.StoreBatchReply]
 
 	driver pb.DriverClient
 	codec  pb.CodecClient
 
-	broken   atomic.Bool            // hung or misbehaving: no new calls
-	why      atomic.Pointer[string] // why it is broken
-	stopping atomic.Bool            // the host stopped it
-	hard     chan struct{}          // closed to stop it immediately
-	soft     chan struct{}          // closed to stop it gently
+	broken   atomic.Bool            // the plugin hung or broke the protocol: no new calls
+	why      atomic.Pointer[string] // reason for broken
+	stopping atomic.Bool            // the host is stopping the process
+	hard     chan struct{}          // closed to kill the process immediately
+	soft     chan struct{}          // closed to ask the process to exit
 	once     [2]sync.Once
-	counted  bool          // its death was counted; guarded by supervisor.mu
-	done     chan struct{} // closed when it is dead and its resources are released
+	counted  bool          // the death was counted; guarded by supervisor.mu
+	done     chan struct{} // closed when the process is dead and its resources are released
 
 	tokens           atomic.Uint64 // token of the last Open or OpenPipeline
 	turns            chan struct{} // one element for each message in flight with jobs for filters
@@ -110,8 +110,8 @@ func (p *proc) alive() bool {
 	}
 }
 
-// stop starts to stop the process: at once if hard is set, otherwise with time to close
-// its stores. It does not wait.
+// stop makes supervise stop the process. It does not wait. If hard is set, the process is
+// killed immediately; otherwise it has time to close its stores.
 func (p *proc) stop(hard bool) {
 	p.stopping.Store(true)
 	if hard {
@@ -120,7 +120,7 @@ func (p *proc) stop(hard bool) {
 	p.once[0].Do(func() { close(p.soft) })
 }
 
-// markBroken refuses new calls and kills the process. why is the reason.
+// markBroken refuses new calls and kills the process for the reason why.
 func (p *proc) markBroken(why string) {
 	p.why.CompareAndSwap(nil, &why)
 	if p.broken.CompareAndSwap(false, true) {
@@ -129,7 +129,7 @@ func (p *proc) markBroken(why string) {
 	p.stop(true)
 }
 
-// supervise waits for the end of the process, stops it on request, and releases its
+// supervise waits until the process ends or must be stopped, and then releases its
 // resources. Its goroutine owns the process.
 func (p *proc) supervise() {
 	defer close(p.done)
@@ -144,8 +144,8 @@ func (p *proc) supervise() {
 	p.finish()
 }
 
-// awaitEnd waits for the end of the process, or stops it on request. Meanwhile it
-// periodically checks the private directory of the process.
+// awaitEnd waits until the process ends, or stops it if stop was called. It periodically
+// checks the private directory of the process.
 func (p *proc) awaitEnd() {
 	tick := time.NewTicker(p.supervisor.host.opts.checkEvery)
 	defer tick.Stop()
@@ -164,8 +164,8 @@ func (p *proc) awaitEnd() {
 	}
 }
 
-// escalate stops the process with increasing force: shutdown call and lifeline, SIGTERM,
-// SIGKILL, each with a time limit.
+// escalate stops the process: with the lifeline and a shutdown call, then with SIGTERM,
+// then with SIGKILL, each with a time limit.
 func (p *proc) escalate() {
 	if p.waitEnd(0) {
 		return
@@ -200,7 +200,7 @@ func (p *proc) waitEnd(d time.Duration) bool {
 	defer timer.Stop()
 	hard := p.hard
 	select {
-	case <-p.hard: // already requested: only the time counts
+	case <-p.hard: // already closed, so only the timer can end the wait early
 		hard = nil
 	default:
 	}
@@ -218,27 +218,27 @@ func (p *proc) waitEnd(d time.Duration) bool {
 	}
 }
 
-// errHung is the cause of a context that the watchdog ended.
+// errHung is the cause of a context that a watch ended after its time limit.
 var errHung = errors.New("no answer")
 
-// watch guards one call. Its context ends if the plugin sends nothing for too long
-// while the host waits for it.
+// watch enforces the time limit of one call. Its context ends if the plugin sends nothing
+// for too long while the host waits for an answer.
 type watch struct {
-	ctx    context.Context //nolint:containedctx // that of the call, as long as the watch
+	ctx    context.Context //nolint:containedctx // the context has the lifetime of the call
 	cancel context.CancelCauseFunc
 	p      *proc
 	timer  *time.Timer
 	idle   atomic.Int64 // time limit of the next answer, as a time.Duration
 	empty  int          // consecutive messages without content
-	slow   atomic.Bool  // wait as long as the process answers other calls
+	slow   atomic.Bool  // see patient
 }
 
-// maxEmpty limits the number of consecutive messages without content, which would
-// otherwise keep a call alive forever.
+// maxEmpty limits the number of consecutive messages without content. Each message
+// restarts the time limit, so a call could otherwise last forever.
 const maxEmpty = 1000
 
-// patient lets the call take as long as the process still answers other calls. It is
-// for calls whose time depends on the size of a store.
+// patient lets the call continue as long as the process answers other calls. It is for
+// calls whose time depends on the size of a store.
 func (w *watch) patient() *watch {
 	w.slow.Store(true)
 	return w
@@ -257,7 +257,8 @@ func (w *watch) got(content bool) error {
 	return nil
 }
 
-// expired is called when the plugin has sent nothing for too long.
+// expired runs when the time limit has passed. It kills the plugin, unless the call is
+// patient and the plugin answers other calls.
 func (w *watch) expired() {
 	for w.slow.Load() && w.p.answers(w.ctx) {
 		select {
@@ -281,7 +282,7 @@ func (p *proc) answers(ctx context.Context) bool {
 	return err == nil
 }
 
-// watch starts the watchdog of a call made with ctx.
+// watch returns the watch of a new call made with ctx, and starts its time limit.
 func (p *proc) watch(ctx context.Context) *watch {
 	w := &watch{p: p}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
@@ -297,15 +298,15 @@ func (p *proc) watch(ctx context.Context) *watch {
 func (w *watch) limit() time.Duration { return time.Duration(w.idle.Load()) }
 
 // expect sets the time limit of the next answer to that of several puts with n bytes in
-// total, and restarts it. The host cannot see the progress of the plugin before it answers.
+// total, and restarts it. The host sees no progress before the plugin answers.
 func (w *watch) expect(puts int, n int64) {
 	each := min(w.p.supervisor.host.opts.CallTimeout, maxCallTimeout)
 	w.idle.Store(int64(each*time.Duration(puts) + driver.TransferTime(n)))
 	w.progress()
 }
 
-// maxCallTimeout is the longest time that the limit of several puts has for each. The limit
-// thus remains below the maximum of a time.Duration.
+// maxCallTimeout is the maximum time per put in the limit of several puts. It prevents an
+// overflow of time.Duration.
 const maxCallTimeout = 365 * 24 * time.Hour
 
 // progress restarts the time limit.
@@ -315,33 +316,33 @@ func (w *watch) progress() {
 	}
 }
 
-// pause stops the timer while the caller's code runs.
+// pause stops the time limit while the host does not wait for the plugin.
 func (w *watch) pause() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
 }
 
-// end releases the call.
+// end stops the time limit and cancels the context.
 func (w *watch) end() {
 	w.pause()
 	w.cancel(nil)
 }
 
-// errLost is in the chain of errors that mean that the process is gone.
+// errLost is in the chain of errors that mean that the process has died or hung.
 var errLost = errors.New("plugin process lost")
 
 // lostError is the cause of an ErrPlugin if the process died or hung.
 type lostError struct {
 	text string
-	hung bool
+	hung bool // the call must not be repeated
 }
 
 func (e *lostError) Error() string        { return e.text }
 func (e *lostError) Is(target error) bool { return target == errLost }
 
-// isLost reports whether err means that the process is gone. again reports whether the
-// call may be repeated on a fresh process.
+// isLost reports whether err means that the process has died or hung. again reports
+// whether the call may be repeated in a new process.
 func isLost(err error) (lost, again bool) {
 	var e *lostError
 	if !errors.As(err, &e) {
@@ -350,7 +351,8 @@ func isLost(err error) (lost, again bool) {
 	return true, !e.hung
 }
 
-// fail converts an error of a gRPC call. ctx is the caller's context.
+// fail converts an error of a gRPC call. It returns the error of ctx, the caller's
+// context, if ctx has ended.
 func (w *watch) fail(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -402,12 +404,13 @@ func (p *proc) gone(ctx context.Context, err error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		p.markBroken("its connection was lost")
+		p.markBroken("the connection was lost")
 		return p.lost(err.Error(), false)
 	}
 }
 
-// lost returns the error for a dead or hung process.
+// lost returns the error for a dead or hung process. what continues the sentence that
+// begins with the process.
 func (p *proc) lost(what string, hung bool) error {
 	text := fmt.Sprintf("process %d %s%s", p.child.pid(), what, p.stderr.lastOutput())
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), &lostError{text, hung})

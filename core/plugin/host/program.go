@@ -13,38 +13,38 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// program is what plugin processes run: a plugin executable, the running program
-// itself, or a plugin that its author runs.
+// program is the program of plugin processes: a plugin executable, the running program
+// itself, or a plugin that its author started.
 type program struct {
 	name     string
 	path     string // empty for built-ins
 	builtin  bool
-	kind     string // from the file name: kindDriver or kindFilter,
-	promised string // and the driver or filter name
+	kind     string // kindDriver or kindFilter, from the file name
+	promised string // the driver or filter name, from the file name
 	pins     []Pin
-	all      bool // accept all names that the plugin claims, because it is the only plugin
+	all      bool // accept all names that the plugin claims; see Options.OnlyPlugin
 
-	attachment *handshake.Attachment // set if the author runs the plugin
+	attachment *handshake.Attachment // set if the author started the plugin
 
 	mu      sync.Mutex
-	img     *image // read once; this checked copy is executed from then on
+	img     *image // checked copy of the executable, read once
 	sum     string
 	pin     Pin
-	known   bool // the fields below come from the plugin itself
+	known   bool // the plugin has described itself, which set the fields below
 	version string
-	level   int // data plane level of its last process
+	level   int // data plane level of the last process
 	drivers []driver.Description
 	codecs  []codecdriver.Description
 }
 
-// newProgram returns the program of an executable.
+// newProgram returns the program of the plugin executable at path.
 func newProgram(path string, lock *Lock) *program {
 	base := filepath.Base(path)
 	kind, name, _ := parseFileName(base)
 	return &program{name: base, path: path, kind: kind, promised: name, pins: lock.pins(base)}
 }
 
-// open checks the program and returns the image to execute.
+// open checks that the program may run and returns the image to execute.
 func (p *program) open(h *Host) (image, error) {
 	if p.builtin {
 		if !h.opts.Self.Valid() {
@@ -75,7 +75,7 @@ func (p *program) open(h *Host) (image, error) {
 	return img, nil
 }
 
-// close closes the copy of the executable.
+// close releases the copy of the executable.
 func (p *program) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +85,8 @@ func (p *program) close() {
 	p.img = nil
 }
 
-// env returns the environment variables that control self-execution. Plugins must not
-// start plugins.
+// env returns the environment variables that select what a built-in plugin serves and
+// prevent plugins from starting plugins.
 func (p *program) env(s *supervisor) []string {
 	env := []string{handshake.EnvDepth + "=1"}
 	if p.builtin {
@@ -96,14 +96,14 @@ func (p *program) env(s *supervisor) []string {
 }
 
 // learn stores the plugin's description of itself after checking it against the file
-// name and the pin. It returns the names that the plugin claims but that neither the
-// file name nor the pin contains; those names are ignored.
+// name and the pin. It ignores claimed names that are neither in the file name
+// nor in the pin, and returns them.
 func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	if p.builtin {
 		return nil, nil
 	}
 	if n := len(r.GetDrivers()) + len(r.GetCodecs()); n > handshake.MaxBatch {
-		return nil, pluginErrorf("serves %d drivers and filters; the limit is %d", n, handshake.MaxBatch)
+		return nil, pluginErrorf("the plugin serves %d drivers and filters; the limit is %d", n, handshake.MaxBatch)
 	}
 	var ds []driver.Description
 	for _, d := range r.GetDrivers() {
@@ -121,22 +121,22 @@ func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	defer p.mu.Unlock()
 	switch {
 	case p.pin.Name != "" && p.pin.Name != r.GetName():
-		return nil, pluginErrorf("is named %q; the lock file requires %q", r.GetName(), p.pin.Name)
+		return nil, pluginErrorf("the plugin is named %q; the lock file requires %q", r.GetName(), p.pin.Name)
 	case p.pin.Version != "" && p.pin.Version != r.GetVersion():
-		return nil, pluginErrorf("has version %q; the lock file requires %q", r.GetVersion(), p.pin.Version)
+		return nil, pluginErrorf("the plugin has version %q; the lock file requires %q", r.GetVersion(), p.pin.Version)
 	case p.kind == kindDriver && !hasDriver(ds, p.promised):
-		return nil, pluginErrorf("serves no driver named %q, contrary to its file name", p.promised)
+		return nil, pluginErrorf("the plugin serves no driver named %q, contrary to its file name", p.promised)
 	case p.kind == kindFilter && !hasCodec(cs, p.promised):
-		return nil, pluginErrorf("serves no filter named %q, contrary to its file name", p.promised)
+		return nil, pluginErrorf("the plugin serves no filter named %q, contrary to its file name", p.promised)
 	}
 	for _, n := range p.pin.Drivers {
 		if !hasDriver(ds, n) {
-			return nil, pluginErrorf("serves no driver named %q, contrary to the lock file", n)
+			return nil, pluginErrorf("the plugin serves no driver named %q, contrary to the lock file", n)
 		}
 	}
 	for _, n := range p.pin.Filters {
 		if !hasCodec(cs, n) {
-			return nil, pluginErrorf("serves no filter named %q, contrary to the lock file", n)
+			return nil, pluginErrorf("the plugin serves no filter named %q, contrary to the lock file", n)
 		}
 	}
 	if !p.all && p.attachment == nil {
@@ -146,8 +146,9 @@ func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	return ignored, nil
 }
 
-// ownedNames splits a plugin's description: it returns the drivers and codecs whose names its
-// file name or its pin contains, and the other names. The caller holds mu.
+// ownedNames returns the drivers and codecs whose names are in the plugin's file name or
+// pin, and the names of the others. It removes the other names of codecs. The caller holds
+// mu.
 func (p *program) ownedNames(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
 	names := p.names(kindDriver)
 	for _, d := range ds {
@@ -176,8 +177,8 @@ func (p *program) ownedNames(ds []driver.Description, cs []codecdriver.Descripti
 	return drivers, codecs, ignored
 }
 
-// names returns what the plugin serves according to its file name and its pins. Once
-// the executable has been read, only the matching pin counts. The caller holds mu.
+// names returns the names of the given kind in the plugin's file name and pins. Once the
+// executable has been read, names uses only the pin that matches it. The caller holds mu.
 func (p *program) names(kind string) []string {
 	var out []string
 	if p.kind == kind {
@@ -212,8 +213,8 @@ func hasCodec(cs []codecdriver.Description, id string) bool {
 	return slices.ContainsFunc(cs, func(d codecdriver.Description) bool { return d.Has(id) })
 }
 
-// serves reports whether the plugin has that driver or filter, as far as is known
-// without starting it. sure is false if starting the plugin might change the answer.
+// serves reports whether the plugin is known to serve a driver or filter. It does not
+// start the plugin. sure is false if the plugin's own description may change the result.
 func (p *program) serves(kind, name string) (yes, sure bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,10 +228,11 @@ func (p *program) serves(kind, name string) (yes, sure bool) {
 	return yes, yes || !p.all && p.attachment == nil
 }
 
-// promises reports whether the plugin's file name contains that driver or filter.
+// promises reports whether the plugin's file name is that of the given driver or filter.
 func (p *program) promises(kind, name string) bool { return p.kind == kind && p.promised == name }
 
-// describe returns what the plugin serves, as far as is known.
+// describe returns the drivers and codecs that the plugin is known to serve. Before the
+// plugin has described itself, it returns the names in the file name and the pins.
 func (p *program) describe() ([]driver.Description, []codecdriver.Description) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,18 +250,19 @@ func (p *program) describe() ([]driver.Description, []codecdriver.Description) {
 	return ds, cs
 }
 
+// uniq sorts in and removes duplicates.
 func uniq(in []string) []string {
 	slices.Sort(in)
 	return slices.Compact(in)
 }
 
-// pathGrants reports whether the driver works on paths of this machine.
+// pathGrants reports whether the driver needs access to the path of its store.
 func pathGrants(d driver.Description) bool {
 	return slices.ContainsFunc(d.Grants, func(g string) bool { return strings.HasPrefix(g, "path:") })
 }
 
-// driver returns the description of one of the plugin's drivers. It contains only the
-// name until the plugin has been started.
+// driver returns the description of one of the plugin's drivers. The description has no
+// details until the plugin has described itself.
 func (p *program) driver(name string) driver.Description {
 	ds, _ := p.describe()
 	for _, d := range ds {

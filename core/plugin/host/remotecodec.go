@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// provider opens the codecs of one plugin, all in one process.
+// provider implements driver.Provider for the codecs of one plugin. They share a process.
 type provider struct {
 	h       *Host
 	program *program
@@ -33,13 +33,14 @@ func (p *provider) supervisor() (*supervisor, error) {
 }
 
 // Describe implements driver.Provider. It starts the plugin if it has not been
-// described yet. If that fails, only names are set, and Open reports the error.
+// described yet. If the start fails, the descriptions contain only names, and Open
+// returns the error.
 func (p *provider) Describe() []codecdriver.Description {
 	if p.program.builtin {
 		return p.h.opts.Builtin.Filters()
 	}
 	if !p.program.isKnown() {
-		_ = p.h.ask(p.h.ctx, p.program) // Open reports the error
+		_ = p.h.ask(p.h.ctx, p.program) // Open returns the error
 	}
 	_, cs := p.program.describe()
 	return cs
@@ -82,14 +83,14 @@ func (p *provider) open(ctx context.Context, steps []codecdriver.Step, in codecd
 	}
 }
 
-// remotePipeline is a pipeline in a plugin process. It can be reopened in a fresh
-// process at any time.
+// remotePipeline is a pipeline in a plugin process. If the process dies, the pipeline is
+// reopened in a new process.
 type remotePipeline struct {
 	supervisor *supervisor
 	steps      []codecdriver.Step
 	in         codecdriver.Spec
 
-	opening gate               // held while the pipeline is opened
+	opening gate               // locked while the pipeline is opened
 	specs   []codecdriver.Spec // set when the pipeline is first opened
 
 	mu   sync.Mutex
@@ -98,7 +99,8 @@ type remotePipeline struct {
 
 var _ codecdriver.Pipeline = (*remotePipeline)(nil)
 
-// session returns the handle in a running process.
+// session returns the session in a running process. It opens the pipeline if no such
+// session exists.
 func (r *remotePipeline) session(ctx context.Context) (*session, error) {
 	if s := r.current(); s != nil {
 		return s, nil
@@ -120,7 +122,7 @@ func (r *remotePipeline) session(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// current returns the handle if its process is alive, or nil.
+// current returns the session if its process is alive, or nil.
 func (r *remotePipeline) current() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +149,7 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 	reply, err := p.codec.OpenPipeline(w.ctx, &pb.OpenPipelineRequest{Steps: wire.StepsToWire(r.steps), Input: wire.SpecToWire(r.in), Token: token})
 	if err := w.fail(ctx, err); err != nil {
 		if ncerr.IsContext(err) {
-			p.discard(0, token) // the plugin may have opened it anyway
+			p.discard(0, token) // the plugin may have opened the pipeline anyway
 		}
 		return nil, err
 	}
@@ -165,12 +167,12 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 	return &session{p: p, handle: reply.GetHandle()}, nil
 }
 
-// freeOutput is the largest chunk size that a third-party plugin may declare for a step
-// regardless of the input. A larger size may be at most twice the size of the input.
+// freeOutput is the largest output of a step, in bytes, that a third-party plugin may
+// declare for any input. A larger output may be at most twice as large as the input.
 const freeOutput = 1 << 30
 
-// bounded checks the sizes of a plugin's outputs, because the host allocates memory for
-// them.
+// bounded checks the output sizes that a plugin declares, because the host allocates
+// memory of these sizes.
 func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
 	for i, s := range specs {
 		if s.MaxBytes > max(2*r.in.MaxBytes, freeOutput) {
@@ -180,7 +182,7 @@ func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
 	return nil
 }
 
-// forget discards the handle. The next OpenPipeline closes it in the plugin.
+// forget discards the session. The plugin closes its handle before the next OpenPipeline.
 func (r *remotePipeline) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,8 +208,8 @@ func (r *remotePipeline) EncodeMany(ctx context.Context, jobs []codecdriver.Job,
 	return r.exec(ctx, pb.Op_OP_ENCODE, jobs, sink)
 }
 
-// exec runs the jobs. Jobs that a dying process did not finish are repeated one by one
-// on a fresh process, so that only a job that kills the process fails.
+// exec runs the jobs. If the process dies, exec repeats the unfinished jobs one by one in a
+// new process, so that only a job that kills the process fails.
 func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.Job, sink codecdriver.Sink) error {
 	x := &execution{r: r, op: op, jobs: jobs, sink: sink, out: make([]output, len(jobs))}
 	for i := range jobs {
@@ -231,12 +233,12 @@ func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.
 	return nil
 }
 
-// maxSoloTries limits how often a job is tried by itself while other calls, which may be
-// to blame for a crash, use the process.
+// maxSoloTries limits the attempts at a single job while other calls, which may also cause
+// a crash, use the process.
 const maxSoloTries = 3
 
-// runAlone runs one job by itself. If the job kills the process, it fails and the sink
-// receives the error.
+// runAlone runs a single job. If the job kills the process, runAlone passes the error to
+// the sink.
 func (x *execution) runAlone(ctx context.Context, i int) error {
 	for try := 1; ; try++ {
 		alone, err := x.try(ctx, []int{i})
@@ -250,8 +252,8 @@ func (x *execution) runAlone(ctx context.Context, i int) error {
 	}
 }
 
-// try makes one attempt at the jobs with the indexes in open. alone reports whether no
-// other call used the process in the meantime.
+// try makes one attempt at the jobs with the indexes in open. alone is true if no other
+// call used the process at the same time.
 func (x *execution) try(ctx context.Context, open []int) (alone bool, err error) {
 	s, err := x.r.session(ctx)
 	if err != nil {
@@ -272,13 +274,13 @@ type execution struct {
 	out  []output
 }
 
-// output is what has been received for one job.
+// output is the part of one job's output that has been received.
 type output struct {
-	done  bool
-	sent  bool // at level 0, in this attempt
-	begun bool
+	done  bool   // the sink was called
+	sent  bool   // the job was sent at level 0 in this attempt
+	begun bool   // the first part was received
 	size  int64  // announced size
-	buf   []byte // of that size, or what was received while size is not yet trusted
+	buf   []byte // has size bytes, or only the received bytes until size is trusted
 	n     int    // bytes received
 }
 
@@ -292,8 +294,8 @@ func (x *execution) finish(i int, out []byte, err error) {
 	x.sink(i, out, err)
 }
 
-// attempt runs the jobs with the indexes in open: at level 1 those that fit, the others
-// at level 0.
+// attempt runs the jobs with the indexes in open. It uses level 1 for the jobs that fit in
+// the segments, and level 0 for the others.
 func (x *execution) attempt(ctx context.Context, s *session, open []int) error {
 	if s.p.level > 0 {
 		if err := x.shared(ctx, s, open); err != nil {
@@ -306,8 +308,8 @@ func (x *execution) attempt(ctx context.Context, s *session, open []int) error {
 	return x.inline(ctx, s, open)
 }
 
-// undone returns the indexes in open whose jobs have no result. A nil open means all
-// jobs.
+// undone resets the jobs with the indexes in open that have no result, and returns their
+// indexes. If open is nil, it considers all jobs.
 func (x *execution) undone(open []int) []int {
 	var left []int
 	take := func(i int) {
@@ -345,7 +347,7 @@ func (c *remoteCodec) Decode(ctx context.Context, dst, src []byte) (int, error) 
 func (c *remoteCodec) one(ctx context.Context, op pb.Op, dst, src []byte) (n int, err error) {
 	jobs := []codecdriver.Job{{Src: src, Dst: dst, Limit: int64(len(dst))}}
 	call := c.r.exec(ctx, op, jobs, func(_ int, out []byte, e error) {
-		n, err = copy(dst, out), e // a no-op if out is dst
+		n, err = copy(dst, out), e // copies nothing if out is dst
 	})
 	runtime.KeepAlive(c)
 	if call != nil {

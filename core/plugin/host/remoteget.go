@@ -239,8 +239,8 @@ func get(ctx context.Context, s *session, l *objectRead) error {
 	return w.fail(ctx, err)
 }
 
-// GetMany implements driver.GetManyer. Reads that a dying process did not finish are
-// repeated once on a fresh process.
+// GetMany implements driver.GetManyer. If the process dies, GetMany repeats the
+// unfinished reads once in a new process.
 func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 	all := make([]objectRead, len(reqs))
 	for i, r := range reqs {
@@ -340,7 +340,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 	}
 	if errors.Is(err, io.EOF) {
 		if left > 0 {
-			return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of %d reads were not answered", left, len(open)))
+			return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d reads", left, len(open)))
 		}
 		return nil
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteMap is a store that is open in a plugin process. If the process dies, the store
-// is reopened in a fresh process unless writes were lost.
+// remoteMap is a store that is open in a plugin process. If the process dies, the store is
+// reopened in a new process unless writes were lost.
 type remoteMap struct {
 	supervisor *supervisor
 	driver     string
@@ -24,14 +24,14 @@ type remoteMap struct {
 
 	guess atomic.Int64 // size of the largest object read so far; see expect
 
-	opening gate // held while the store is reopened
+	opening gate // locked while the store is reopened
 
 	mu      sync.Mutex
 	opened  bool
 	caps    driver.Capabilities
 	sess    *session
-	written int64 // writes that become durable only with a Flush
-	flushed int64 // how many of them were flushed
+	written int64 // number of writes that become durable only with a Flush
+	flushed int64 // number of these writes that were flushed
 	failed  error // set when the store has failed permanently
 }
 
@@ -39,8 +39,8 @@ type remoteMap struct {
 type session struct {
 	p      *proc
 	handle uint64
-	// For a store: the plugin may send open files, and accepts several puts in one
-	// message.
+	// For stores: the plugin may lend open files, and the plugin accepts several puts in
+	// one message.
 	lends, putsMany bool
 }
 
@@ -53,8 +53,8 @@ var (
 // Capabilities implements driver.Map.
 func (m *remoteMap) Capabilities() driver.Capabilities { return m.caps }
 
-// session returns the handle in a running process. It reopens the store if its process
-// is gone.
+// session returns the session in a running process. It reopens the store if its process
+// has died.
 func (m *remoteMap) session(ctx context.Context) (*session, error) {
 	if s, err := m.current(); s != nil || err != nil {
 		return s, err
@@ -68,13 +68,13 @@ func (m *remoteMap) session(ctx context.Context) (*session, error) {
 	}
 	mode := m.spec.Mode
 	if mode.Writable() {
-		mode = driver.Update // it was created already: do not empty it again
+		mode = driver.Update // the store exists already and must not be emptied
 	}
 	return m.open(ctx, mode)
 }
 
-// current returns the session if its process is alive, nil if it is not, or the error
-// of a store that has failed permanently.
+// current returns the session if its process is alive, and nil otherwise. It fails if the
+// store has failed permanently.
 func (m *remoteMap) current() (*session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,8 +97,8 @@ func (m *remoteMap) lostWrites(p *proc) error {
 		&lostError{"writes that were not flushed are lost and the store can no longer be used: reopen it and repeat the writes (" + cause.Error() + ")", true})
 }
 
-// again calls f with a session, and once more with a fresh one if the process died
-// during the call. f must be safe to repeat.
+// again calls f with a session. If the process dies during the call, again calls f once
+// more with a session in a new process. f must be safe to repeat.
 func (m *remoteMap) again(ctx context.Context, f func(*session) error) error {
 	for attempt := 0; ; attempt++ {
 		s, err := m.session(ctx)
@@ -108,7 +108,7 @@ func (m *remoteMap) again(ctx context.Context, f func(*session) error) error {
 		if _, again := isLost(err); !again || attempt > 0 {
 			return err
 		}
-		m.supervisor.log.Info("repeating a call on a fresh process", "err", err)
+		m.supervisor.log.Info("repeating a call in a new process", "err", err)
 	}
 }
 
@@ -129,7 +129,8 @@ func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err
 	return info, err
 }
 
-// Delete implements driver.Map. Like a put, it waits for the answer once it was sent.
+// Delete implements driver.Map. Once the request is sent, Delete waits for the answer even
+// if ctx ends.
 func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
 	var used *session
 	err := m.again(ctx, func(s *session) error {
@@ -146,8 +147,8 @@ func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOpti
 	return m.wrote("delete", key, used, err)
 }
 
-// wrote counts a write in the session used, and returns its error. If the process is
-// gone, the outcome is unknown.
+// wrote counts a successful write made in the session used, and returns the error of the
+// write. If the process died, the error is ErrAmbiguous.
 func (m *remoteMap) wrote(op, key string, used *session, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,8 +201,8 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 	return err
 }
 
-// Close implements driver.Map. It does nothing if the process is gone. It closes the
-// store even if ctx has ended, because the handle would stay open otherwise.
+// Close implements driver.Map. It closes the store even if ctx has ended, because the
+// handle would stay open otherwise. It returns nil if the process has died.
 func (m *remoteMap) Close(ctx context.Context) error {
 	defer m.supervisor.leave()
 	if ctx.Err() != nil {
@@ -225,8 +226,9 @@ func (m *remoteMap) Close(ctx context.Context) error {
 	return err
 }
 
-// List implements driver.Map. If the process dies, List continues after the last entry
-// if the listing is ordered, or starts again if no entry was received.
+// List implements driver.Map. If the process dies, List restarts the listing once in a new
+// process: after the last entry if the listing is ordered, and at the beginning if it has
+// yielded no entry.
 func (m *remoteMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		l := &lister{m: m, prefix: prefix, opts: *opts, yield: yield}
@@ -248,16 +250,16 @@ func (m *remoteMap) List(ctx context.Context, prefix string, opts *driver.ListOp
 	}
 }
 
-// lister is one listing.
+// lister is the state of one listing.
 type lister struct {
 	m      *remoteMap
 	prefix string
 	opts   driver.ListOptions
 	yield  func(driver.Entry, error) bool
-	count  int
+	count  int // entries yielded
 }
 
-// run reads pages until the listing ends or the caller stops.
+// run yields entries until the listing ends or the caller stops it.
 func (l *lister) run(ctx context.Context, s *session) error {
 	w := s.p.watch(ctx)
 	defer w.end()
@@ -300,11 +302,11 @@ func (l *lister) check(msg *pb.Entry) (driver.Entry, error) {
 	switch {
 	case err != nil:
 	case !strings.HasPrefix(e.Key, l.prefix) || e.Key == l.prefix:
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing of %q has the entry %q", l.prefix, e.Key)
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing with the prefix %q contains the key %q", l.prefix, e.Key)
 	case l.opts.StartAfter != "" && e.Key <= l.opts.StartAfter:
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has the entry %q after %q", e.Key, l.opts.StartAfter)
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing contains the key %q after the key %q", e.Key, l.opts.StartAfter)
 	case e.Prefix != strings.HasSuffix(e.Key, "/"):
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has the entry %q with prefix %t", e.Key, e.Prefix)
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing contains the key %q with prefix=%t", e.Key, e.Prefix)
 	}
 	return e, err
 }

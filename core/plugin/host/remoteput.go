@@ -22,10 +22,10 @@ func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts 
 	return info, err
 }
 
-// PutMany implements driver.PutManyer. If the process dies, a plain put is repeated
-// once. A conditional put is not repeated, because the first attempt may have
-// succeeded. After the first death each message has one put, so that a put that kills
-// each process affects no other.
+// PutMany implements driver.PutManyer. If the process dies, PutMany repeats an
+// unconditional put once. It does not repeat a conditional put, because the first attempt
+// may have succeeded. After the first death each message contains one put, so that a put
+// that kills each process does not affect the others.
 func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	x := &writing{m: m, sink: sink, all: make([]write, len(reqs))}
 	for i := range reqs {
@@ -33,7 +33,7 @@ func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 		w.PutRequest = &reqs[i]
 		if n := w.cost(); n > handshake.MaxPart {
 			w.done = true
-			sink(i, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "put", "", "key and version take %d bytes in a message to the plugin; the limit is %d", n, handshake.MaxPart))
+			sink(i, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "put", "", "key and version have %d bytes in a message to the plugin; the limit is %d", n, handshake.MaxPart))
 		}
 	}
 	for attempt := 0; ; attempt++ {
@@ -55,7 +55,7 @@ func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 			return err
 		}
 		x.single = true
-		m.supervisor.log.Info("repeating puts on a fresh process", "err", err)
+		m.supervisor.log.Info("repeating puts in a new process", "err", err)
 	}
 }
 
@@ -64,30 +64,30 @@ type writing struct {
 	m      *remoteMap
 	sink   driver.PutSink
 	all    []write
-	sent   int  // puts sent in all attempts
-	single bool // send one put at a time
+	sent   int  // number of puts sent in all attempts
+	single bool // send one put per message
 }
 
 // write is one put of a PutMany.
 type write struct {
 	*driver.PutRequest
-	sent int  // number of attempts in which the plugin may have performed it
+	sent int  // number of attempts in which the put was sent
 	done bool // the sink was called
 }
 
-// putCost is the largest encoded size of a put besides its key, version and body, at
+// putCost is the largest encoded size of a put without its key, version and body, at
 // either level.
 const putCost = 128
 
 // cost returns the largest encoded size of the put without its body.
 func (w *write) cost() int { return len(w.Key) + len(w.Opts.IfMatch) + putCost }
 
-// head returns the wire form of the put without its body.
+// head returns the message for the put without its body.
 func (w *write) head(s *session) *pb.PutHead {
 	return &pb.PutHead{Handle: s.handle, Key: []byte(w.Key), Size: w.Body.Size(), IfAbsent: w.Opts.IfAbsent, IfMatch: []byte(w.Opts.IfMatch)}
 }
 
-// sending records that the put with index i is sent next.
+// sending records that the put with index i is about to be sent.
 func (x *writing) sending(i int) {
 	x.sent++
 	if x.all[i].sent++; x.all[i].sent == 1 {
@@ -106,7 +106,7 @@ func (x *writing) open() []int {
 	return open
 }
 
-// finish passes the result of a put that was sent in s to the sink.
+// finish passes the result of a put sent in the session s to the sink.
 func (x *writing) finish(i int, s *session, info driver.Info, err error) {
 	w := &x.all[i]
 	w.done = true
@@ -134,8 +134,8 @@ func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail
 	return err
 }
 
-// lose fails the puts that were sent but not answered in an attempt that failed with
-// err. If again is set, it leaves the puts that are safe to repeat for another attempt.
+// lose fails the puts that were sent but not answered, after an attempt that failed with
+// err. If again is set, it leaves puts that are safe to repeat for the next attempt.
 func (x *writing) lose(s *session, err error, again bool) {
 	for _, i := range x.open() {
 		w := &x.all[i]
@@ -144,15 +144,16 @@ func (x *writing) lose(s *session, err error, again bool) {
 		}
 		own := err
 		if lost, _ := isLost(err); !lost && (errors.Is(err, ncerr.ErrPlugin) || errors.Is(err, ncerr.ErrInternal)) {
-			own = ncerr.New(ncerr.ErrAmbiguous, "put", w.Key, err) // the plugin failed, not this put
+			own = ncerr.New(ncerr.ErrAmbiguous, "put", w.Key, err) // the error does not concern this put, which may have succeeded
 		}
 		x.finish(i, s, driver.Info{}, own)
 	}
 }
 
-// attempt performs the puts that are not done: at level 1 those that fit, the others at
-// level 0. Once a put is sent, the call waits until the plugin has answered or is dead,
-// even if ctx ends. Otherwise a late put could overwrite the result of a later call.
+// attempt performs the puts that are not done. It uses level 1 for the puts that fit in
+// the segment, and level 0 for the others. Once a put is sent, attempt waits until the
+// plugin has answered or is dead, even if ctx ends. Otherwise a late put could overwrite
+// the result of a later call.
 func (x *writing) attempt(ctx context.Context, s *session) error {
 	if s.p.level > 0 {
 		if err := x.shared(ctx, s, x.open()); err != nil {
@@ -230,7 +231,7 @@ func (x *writing) inlineMany(ctx context.Context, s *session, open []int) error 
 	return nil
 }
 
-// contentOf returns the whole body.
+// contentOf returns the whole body. It does not copy a body in memory.
 func contentOf(body driver.Body) ([]byte, error) {
 	if mem, ok := body.(driver.Bytes); ok {
 		return mem, nil
@@ -252,7 +253,7 @@ func fillBody(dst []byte, body driver.Body) error {
 }
 
 // inlineOne makes one attempt at a put whose body is sent in parts. It returns an error
-// only if the process is gone or the context has ended.
+// only if the plugin failed or the context has ended.
 func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 	x.sending(i)
 	m, unread, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)
@@ -273,8 +274,8 @@ func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 	return nil
 }
 
-// inlinePut sends one put and returns the answer. unread is the error of reading body,
-// after which nothing is stored.
+// inlinePut sends one put and returns the answer. If reading body fails, it returns the
+// error as unread, and the plugin stores nothing.
 func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (answer *pb.Info, unread, err error) {
 	sent, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -286,7 +287,7 @@ func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 		return nil, nil, w.fail(ctx, err)
 	}
 	unread = sendBody(w, stream, head, body)
-	if !keep() { // an incomplete body is not stored
+	if !keep() { // the plugin does not store an incomplete body
 		return nil, nil, ctx.Err()
 	}
 	if unread != nil {
@@ -297,8 +298,8 @@ func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 	return r.GetInfo(), nil, w.fail(sent, err)
 }
 
-// sendBody sends all parts. It returns only errors of reading the body; the plugin's
-// error comes with the answer.
+// sendBody sends all parts of a put. It returns only errors of reading the body. The
+// answer contains the plugin's error.
 func sendBody(w *watch, stream pb.Driver_PutClient, head *pb.PutHead, body driver.Body) error {
 	inMemory, _ := body.(driver.Bytes)
 	var buf []byte
@@ -316,7 +317,7 @@ func sendBody(w *watch, stream pb.Driver_PutClient, head *pb.PutHead, body drive
 		}
 		w.progress()
 		if err := stream.Send(&pb.PutRequest{Head: head, Payload: wire.Bytes(part)}); err != nil {
-			return nil //nolint:nilerr // the answer has the reason
+			return nil //nolint:nilerr // the answer contains the error
 		}
 		head, off = nil, off+n
 	}

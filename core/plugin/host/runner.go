@@ -18,8 +18,8 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 )
 
-// pipeGrace is how long the output pipes may stay open after the process has died. The
-// process's own children may still hold them.
+// pipeGrace is how long the host reads from the output pipes after the process has died.
+// Children of the process may keep the pipes open.
 const pipeGrace = 300 * time.Millisecond
 
 // image is an executable to start.
@@ -30,12 +30,12 @@ type image struct {
 	// sandbox is in force.
 	launcher string
 	head     []byte   // first line of the file, possibly truncated
-	static   bool     // the program needs no other file
+	static   bool     // the program is statically linked
 	file     *os.File // sealed copy that is executed instead of path, or nil
 }
 
-// process is one child process. It implements go-plugin's Runner, so the host itself
-// handles starting, signals, process groups, pipes and reaping.
+// process is one child process. It implements go-plugin's Runner, so that the host
+// controls starting, signals, process groups, pipes and reaping.
 type process struct {
 	spawner *spawner
 	cmd     *exec.Cmd
@@ -43,12 +43,12 @@ type process struct {
 	errPipe *os.File
 	drained chan struct{} // closed when all of standard error has been read
 	life    *os.File      // write end of standard input, the lifeline
-	dir     string        // private directory, where it may listen
+	dir     string        // private directory, in which the process may listen
 	lifeMu  sync.Once
 
 	mu     sync.Mutex // held during the start
 	killed bool       // killed before it was started
-	reaped bool       // the process and group ids may belong to others
+	reaped bool       // the process and group ids may have been reused
 
 	done  chan struct{} // closed when the process is reaped
 	state string        // exit status in words; valid after done
@@ -58,8 +58,8 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-// newProcess prepares a process that runs img with the environment env. files become
-// its descriptors starting at 3; dir is its private directory.
+// newProcess returns a process that runs img with the environment env. The process
+// inherits files as descriptors starting at 3. dir is its private directory.
 func newProcess(s *spawner, img image, env []string, files []*os.File, dir string) *process {
 	cmd := &exec.Cmd{Path: img.path, Args: []string{img.argv0}, Env: env, ExtraFiles: files, SysProcAttr: processAttributes()}
 	if img.file != nil {
@@ -101,7 +101,7 @@ func (p *process) Start(context.Context) error {
 	return nil
 }
 
-// spawn starts the process unless it was killed before.
+// spawn starts the process. It fails with os.ErrProcessDone if Kill was called before.
 func (p *process) spawn() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,12 +113,12 @@ func (p *process) spawn() error {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		_ = f.Close() // nothing can be lost when closing a pipe
+		_ = f.Close() // closing a pipe cannot lose data
 	}
 }
 
-// reap waits for the process to exit and kills the rest of its group before the group
-// id can be reused. It sets a short deadline for the readers of its pipes.
+// reap waits for the process to exit, and kills the rest of its group before the group id
+// can be reused if the platform permits. It then sets the deadline for reading its pipes.
 func (p *process) reap() {
 	pid := p.cmd.Process.Pid
 	var err error
@@ -149,7 +149,7 @@ func exitText(st *os.ProcessState, err error) string {
 	return st.String() // such as "exit status 2" or "signal: killed"
 }
 
-// endLifeline tells the plugin that the host no longer needs it.
+// endLifeline closes the lifeline, so that the plugin exits.
 func (p *process) endLifeline() {
 	p.lifeMu.Do(func() {
 		if p.life != nil {
@@ -194,8 +194,8 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
-// Kill implements runner.Runner. It kills the whole process group at once. A process
-// not yet started will not be started.
+// Kill implements runner.Runner. It kills the whole process group. It prevents the start
+// of a process that has not started yet.
 func (p *process) Kill(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,18 +255,18 @@ func (p *process) pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Diagnose implements runner.Runner. It returns nothing, because the host's own errors
-// are more precise.
+// Diagnose implements runner.Runner. It returns "", because the host's own errors are more
+// precise.
 func (p *process) Diagnose(context.Context) string { return "" }
 
-// PluginToHost implements runner.Runner. Addresses are the same on both sides. It
-// accepts only sockets in the process's own directory. Otherwise a plugin without
-// network access could name another server, which would then receive all data.
+// PluginToHost implements runner.Runner. It returns the address unchanged. It accepts only
+// sockets in the private directory of the process. Otherwise a plugin without network
+// access could make the host send all data to another server.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	if own := network == "unix" && inDir(p.dir, addr); own || network == "tcp" && runtime.GOOS == "windows" && local(addr) {
 		return network, addr, nil
 	}
-	return "", "", fmt.Errorf("it serves at %q (%s), which is not a socket in its private directory", cut(addr, 120), cut(network, 20))
+	return "", "", fmt.Errorf("the plugin serves at %q (%s), which is not a socket in its private directory", cut(addr, 120), cut(network, 20))
 }
 
 // inDir reports whether path is a socket directly in dir.
@@ -280,12 +280,13 @@ func inDir(dir, path string) bool {
 	return err == nil && e == nil && want == got
 }
 
-// HostToPlugin implements runner.Runner.
+// HostToPlugin implements runner.Runner. It returns the address unchanged.
 func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// handshakeMax is the longest handshake line, including a certificate.
+// handshakeMax is the maximum length of a handshake line, which may contain a
+// certificate.
 const handshakeMax = 8 << 10
 
 // firstLine passes the first line of standard output to go-plugin, keeps a copy of its
@@ -314,7 +315,8 @@ func (f *firstLine) Read(p []byte) (int, error) {
 	}
 }
 
-// take returns how many bytes of p belong to the first line.
+// take returns the number of bytes of p that belong to the first line, and records the
+// start of the line. It ends a line that is too long.
 func (f *firstLine) take(p []byte) int {
 	if f.done {
 		return 0
@@ -331,7 +333,7 @@ func (f *firstLine) take(p []byte) int {
 	return keep
 }
 
-// text returns the start of the first line.
+// text returns the first line, truncated to 512 bytes.
 func (f *firstLine) text() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -339,8 +341,8 @@ func (f *firstLine) text() string {
 	return string(bytes.TrimSpace(line))
 }
 
-// certified reports whether the first line contains a certificate. A plugin without one
-// serves without TLS; plugins in languages that lack such certificates do so.
+// certified reports whether the first line contains a certificate. A plugin that sends no
+// certificate serves without TLS, because some languages cannot create the certificate.
 func (f *firstLine) certified() bool {
 	parts := strings.Split(f.text(), "|")
 	return len(parts) > 5 && parts[5] != ""

@@ -40,7 +40,8 @@ func (s *spawner) loop() {
 	}
 }
 
-// close ends the thread. No start may be in progress, and all children must be dead.
+// close ends the thread. No call of start may be in progress, and all children must be
+// dead, because the kernel kills them when the thread ends.
 func (s *spawner) close() {
 	s.once.Do(func() {})
 	s.end.Do(func() {

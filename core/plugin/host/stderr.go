@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	ringSize  = 64 << 10 // size of the standard error kept for diagnosis; holds the text of a panic
+	ringSize  = 64 << 10 // size of the output kept for diagnosis; sufficient for most panics
 	lineMax   = 8 << 10  // longer lines are truncated
 	tailLines = 6        // lines shown in an error
 	tailBytes = 2 << 10
-	logBurst  = 1000 // lines logged in a burst,
-	logRate   = 200  // and per second after that
+	logBurst  = 1000 // maximum number of lines logged in a burst
+	logRate   = 200  // maximum number of lines logged per second after a burst
 )
 
 // Names of the log attributes that identify the source of a record.
@@ -29,8 +29,8 @@ const (
 	logServes = "serves"
 )
 
-// logSink receives a process's standard error. It keeps the end of it and passes the
-// lines to the host's log.
+// logSink receives the standard error of a process. It writes the lines to the host's log
+// and keeps the last ones for errors.
 type logSink struct {
 	log       *slog.Logger
 	mu        sync.Mutex
@@ -67,7 +67,7 @@ func (s *logSink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// emit processes the completed line.
+// emit logs the completed line unless the plugin logs too much. The caller holds mu.
 func (s *logSink) emit() {
 	line := strings.ToValidUTF8(string(s.line), "\uFFFD")
 	s.line = s.line[:0]
@@ -89,15 +89,15 @@ func (s *logSink) emit() {
 	}
 	s.tokens--
 	if s.dropped > 0 {
-		s.log.Warn("plugin log lines dropped", "count", s.dropped)
+		s.log.Warn("dropped lines of the plugin's log", "count", s.dropped)
 		s.dropped = 0
 	}
 	s.record(line)
 }
 
-// record logs a line. If the line is an hclog JSON record, its level and attributes are
-// used. The message and the attribute names are sanitized to one line, and an attribute
-// cannot replace one of the host's own.
+// record logs a line. For an hclog record in JSON it uses the level and the attributes of
+// the record. It removes control characters from the message and from attribute names,
+// and renames attributes that would replace those of the host.
 func (s *logSink) record(line string) {
 	var fields map[string]any
 	if line[0] != '{' || json.Unmarshal([]byte(line), &fields) != nil {
@@ -135,7 +135,7 @@ func slogLevel(name string) slog.Level {
 	}
 }
 
-// tail returns the last lines joined into one line, or "".
+// tail returns the last lines of output, joined into one line.
 func (s *logSink) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,9 +151,9 @@ func (s *logSink) tail() string {
 	return out
 }
 
-// lastOutput returns the part of an error message that quotes standard error: the first line
-// of a Go panic or fatal error, whose stack traces may exceed the ring, or else the
-// last lines. It returns "" if there was no output.
+// lastOutput returns the end of an error message, which quotes standard error: the first
+// line of a Go panic or fatal error if there was one, and the last lines otherwise. It
+// returns "" if there was no output.
 func (s *logSink) lastOutput() string {
 	s.mu.Lock()
 	panicLine := s.panicLine

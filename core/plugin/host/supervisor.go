@@ -14,9 +14,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// A restart after a death within deathWindow waits backoffMin, doubled with each
-// further death up to backoffMax. After deathLimit deaths within the window the plugin
-// is refused.
+// The delay of a restart is backoffMin after the first death within deathWindow, and
+// doubles with each further death up to backoffMax. After deathLimit deaths within
+// deathWindow the plugin is refused.
 const (
 	deathWindow = time.Minute
 	deathLimit  = 5
@@ -24,8 +24,8 @@ const (
 	backoffMax  = 30 * time.Second
 )
 
-// supervisor manages the process of one program and grant set. It starts the process on
-// demand and replaces it when it dies.
+// supervisor manages the process of one program with one set of grants. It starts the
+// process on demand, and starts a new one after a death.
 type supervisor struct {
 	host    *Host
 	program *program
@@ -35,13 +35,13 @@ type supervisor struct {
 	calls, jobs, bytes atomic.Int64
 
 	mu      sync.Mutex
-	cur     *proc
-	attempt *attempt
-	starts  int
-	deaths  []time.Time
-	crashes int   // deaths since the host was created
-	last    error // cause of the last failed start or death
-	users   int   // stores that are open or being opened
+	cur     *proc       // the running process, or nil
+	attempt *attempt    // the start in progress, or nil
+	starts  int         // number of successful starts
+	deaths  []time.Time // within deathWindow
+	crashes int         // deaths since the host was created
+	last    error       // cause of the last failed start or death
+	users   int         // stores that are open or being opened
 	idle    *time.Timer
 }
 
@@ -57,8 +57,8 @@ func (s *supervisor) title() string {
 	return s.program.name + " (" + s.set.serves + ")"
 }
 
-// linger is how long the process for a single location keeps running after its last
-// store is closed.
+// linger is how long the process for a single location runs after its last store is
+// closed.
 const linger = 10 * time.Second
 
 // enter keeps the process running until leave. It is called when a store is opened.
@@ -95,7 +95,7 @@ func (s *supervisor) retire() {
 	switch {
 	case s.users > 0:
 		return
-	case s.attempt != nil: // the process being started must be stopped, too
+	case s.attempt != nil: // retry when the process has started, because it must be stopped too
 		s.idle.Reset(linger)
 		return
 	case s.cur != nil:
@@ -116,7 +116,7 @@ func (s *supervisor) acquire(ctx context.Context) (*proc, error) {
 		return s.cur, nil
 	}
 	if s.cur != nil {
-		s.count(s.cur) // p.supervise may run later
+		s.count(s.cur) // p.supervise may not have counted the death yet
 		s.cur = nil
 	}
 	a := s.attempt
@@ -148,11 +148,11 @@ func (s *supervisor) mayStart(now time.Time) (time.Duration, error) {
 		s.deaths = s.deaths[1:]
 	}
 	if limit := s.host.opts.MaxRestarts; limit != 0 && s.crashes > max(0, limit) {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times; the limit is %d restarts (plugins.max_restarts): %w", s.crashes, max(0, limit), s.last)
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "the plugin failed %d times; the limit is %d restarts (plugins.max_restarts): %w", s.crashes, max(0, limit), s.last)
 	}
 	n := len(s.deaths)
 	if n >= deathLimit {
-		e := ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times within %v and is refused for the rest of that time: %w", n, deathWindow, s.last)
+		e := ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "the plugin failed %d times within %v and is refused for the rest of that time: %w", n, deathWindow, s.last)
 		e.Retryable, e.RetryAfter = true, deathWindow-now.Sub(s.deaths[0])
 		return 0, e
 	}
@@ -164,7 +164,8 @@ func (s *supervisor) mayStart(now time.Time) (time.Duration, error) {
 	return max(0, delay-now.Sub(s.deaths[n-1])), nil
 }
 
-// start makes one attempt. The host owns its goroutine.
+// start makes one attempt to start the process after delay, and then supervises the
+// process. It runs in a goroutine that Host.Close waits for.
 func (s *supervisor) start(a *attempt, delay time.Duration) {
 	ctx := s.host.ctx
 	var err error
@@ -202,8 +203,8 @@ func (s *supervisor) start(a *attempt, delay time.Duration) {
 	p.supervise()
 }
 
-// unwrapPlugin returns the cause of an ErrPlugin without an operation, so that the kind
-// is not named twice.
+// unwrapPlugin returns the cause of an ErrPlugin without an operation, so that a message
+// does not repeat the text of the kind.
 func unwrapPlugin(err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Kind == ncerr.ErrPlugin && e.Op == "" && e.Err != nil {
@@ -212,7 +213,7 @@ func unwrapPlugin(err error) error {
 	return err
 }
 
-// died records the end of p.
+// died removes p and counts its death.
 func (s *supervisor) died(p *proc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

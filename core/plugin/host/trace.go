@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// tracing returns the dial options that log each call with its duration at level debug.
-// It returns nil if that level is disabled.
+// tracing returns the dial options that log each call and its duration at level debug. It
+// returns nil if log does not log that level.
 func tracing(log *slog.Logger) []grpc.DialOption {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return nil
@@ -62,7 +62,7 @@ func (t tracer) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clie
 // tracedStream logs the call when the stream ends.
 type tracedStream struct {
 	grpc.ClientStream
-	single bool // one answer ends the stream
+	single bool // the stream has only one answer
 	once   sync.Once
 	done   func(error)
 }
@@ -76,16 +76,16 @@ func (s *tracedStream) RecvMsg(m any) error {
 	return err
 }
 
-// tracedJobs logs each message of answers on a long-lived stream, with the time since
-// the last message of jobs.
+// tracedJobs logs each message received on a long-lived stream, with the time since the
+// last message was sent.
 type tracedJobs struct {
 	grpc.ClientStream
 	t      tracer
 	method string
 
 	mu   sync.Mutex
-	what string
-	sent time.Time
+	what string    // operation of the last message sent
+	sent time.Time // when it was sent
 }
 
 // SendMsg implements grpc.ClientStream.
@@ -108,7 +108,8 @@ func (l *tracedJobs) RecvMsg(m any) error {
 	return err
 }
 
-// jobs returns the operation of a message, for the log.
+// jobs returns the operation of the first job in a message, for the log. It returns "" if
+// the message has no such job.
 func jobs(m any) string {
 	b, ok := m.(*pb.StoreBatch)
 	if !ok || len(b.GetJobs()) == 0 {
