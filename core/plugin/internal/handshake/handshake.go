@@ -1,5 +1,5 @@
-// Package handshake defines the versions, environment variables and limits on which host
-// and SDK must agree before the first call. Packages core/plugin and core/plugin/host use
+// Package handshake defines the versions, environment variables and limits that the host
+// and plugins share. Packages core/plugin and core/plugin/host use
 // it.
 package handshake
 
@@ -18,22 +18,22 @@ const (
 	Minor = 3
 )
 
-// Environment variables of a plugin process. The cookie tells a plugin that a host
-// started it. It is not secret and never changes.
+// Environment variables of a plugin process. A plugin uses the cookie to check that
+// a host started it. The cookie is not secret and never changes.
 const (
 	CookieKey   = "NCZARR_PLUGIN"
 	CookieValue = "5c1e64a0b7d94c0f9c9a2f0d3c7a8e51"
 	// EnvRole selects what a process that the host starts from its own executable serves:
 	// "filters" or "driver:NAME".
 	EnvRole = "NCZARR_PLUGIN_ROLE"
-	// EnvDepth is set in a process that the host starts from its own executable. Such a
-	// process must not start plugins.
+	// EnvDepth is set in all processes that a host starts. They must not start plugins
+	// from their own executable.
 	EnvDepth = "NCZARR_PLUGIN_DEPTH"
 	// EnvLifeline names the stream whose end of file means that the host has exited:
 	// "stdin".
 	EnvLifeline = "NCZARR_PLUGIN_LIFELINE"
 	// EnvChannel is the descriptor number of the level 1 channel, if a channel exists.
-	// The end of file of the channel means that the host has exited.
+	// Its end of file means that the host has exited.
 	EnvChannel = "NCZARR_PLUGIN_CHANNEL"
 	// EnvSandbox is the sandbox policy, as JSON. The process applies the policy before
 	// anything else.
@@ -41,23 +41,23 @@ const (
 	// EnvExec is the path of the plugin that the process executes after applying the
 	// sandbox. The process is then a launcher for a third-party plugin.
 	EnvExec = "NCZARR_PLUGIN_EXEC"
-	// EnvDebug makes a plugin that no host started serve until it is interrupted.
-	// EnvReattach tells a host about such plugins: it is a JSON list of [Attachment].
+	// EnvDebug makes a plugin that its author started serve until it is interrupted.
+	// EnvReattach lists such plugins for a host, as a JSON array of [Attachment].
 	EnvDebug    = "NCZARR_PLUGIN_DEBUG"
 	EnvReattach = "NCZARR_PLUGIN_REATTACH"
 	// EnvPath lists directories with third-party plugins.
 	EnvPath = "NCZARR_PLUGIN_PATH"
 )
 
-// Descriptors of level 1 in a plugin process. Plugins in other languages receive the
-// numbers from EnvChannel and Configure.
+// Descriptors of level 1 in a plugin process. A plugin must use the numbers in EnvChannel
+// and Configure instead.
 const (
 	FDRequest  = 3 // segment that the plugin can only read
 	FDChannel  = 4
 	FDResponse = 5 // segment for the plugin's responses
 )
 
-// Attachment is the address of a plugin that its author runs.
+// Attachment describes a running plugin that its author started.
 type Attachment struct {
 	Name    string `json:"name"`
 	PID     int    `json:"pid"`
@@ -65,26 +65,27 @@ type Attachment struct {
 	Address string `json:"address"`
 }
 
-// PluginSetName is the name under which go-plugin dispenses the services.
+// PluginSetName is the name of the services in go-plugin's plugin set.
 const PluginSetName = "nczarr"
 
 // Exit statuses of an SDK process that does not serve.
 const (
-	ExitNoCookie = 64 // the process was not started by a host, or by a host with another cookie
-	ExitBadRole  = 65 // EnvRole names something that this program does not have
+	ExitNoCookie = 64 // no host started the process, or a host with another cookie
+	ExitBadRole  = 65 // the program has no driver for EnvRole
 	ExitServe    = 66 // the server could not start
 	ExitSandbox  = 67 // the sandbox could not be applied
 )
 
 // Limits of the data plane.
 const (
-	// MaxPart is the largest inline payload of one message. Larger messages would not
-	// fit in the CPU caches while gRPC copies them, and would delay the first byte.
+	// MaxPart is the largest inline payload of one message, in bytes. gRPC copies larger
+	// messages more slowly, because they do not fit in the CPU caches, and the first byte
+	// would arrive later.
 	MaxPart = 1 << 20
-	// MaxMessage is the largest message that either side accepts. It is the default of
-	// every gRPC implementation, so plugins in other languages need no setting. It
-	// exceeds a part with its framing, and limits what a malicious peer can make the
-	// other side allocate.
+	// MaxMessage is the largest message that either side accepts, in bytes. It is the
+	// default of every gRPC implementation, so plugins in other languages need no
+	// setting. It limits the memory that a malicious peer can make the other side
+	// allocate.
 	MaxMessage = 4 << 20
 	// MaxBatch is the largest number of items in one message.
 	MaxBatch = 1024

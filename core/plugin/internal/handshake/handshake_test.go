@@ -32,19 +32,19 @@ func buildID(t *testing.T, path string) string {
 	return string(out)
 }
 
-// TestBuildID checks that processes of one executable have the same id, and processes
-// of a changed file another one.
+// TestBuildID checks that processes of one executable have the same id, and that a changed
+// executable has a different id.
 func TestBuildID(t *testing.T) {
 	t.Parallel()
 	own := handshake.BuildID()
 	if len(own) != 32 || strings.Trim(own, "0123456789abcdef") != "" {
-		t.Errorf("got %q", own)
+		t.Errorf("want 32 hexadecimal digits, got %q", own)
 	}
 	image, err := handshake.Image()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.HasPrefix(image, "/proc/") { // a name that the child sees too
+	if strings.HasPrefix(image, "/proc/") { // use a path that refers to the same file in the child
 		if image, err = os.Executable(); err != nil {
 			t.Fatal(err)
 		}
@@ -65,8 +65,8 @@ func TestBuildID(t *testing.T) {
 	}
 }
 
-// TestCeilings checks that a part with its framing, and a batch, fit in a message that
-// every gRPC implementation accepts.
+// TestCeilings checks that a part with its framing, and the other fields of a batch, fit in
+// a message that every gRPC implementation accepts.
 func TestCeilings(t *testing.T) {
 	t.Parallel()
 	if handshake.MaxMessage > 4<<20 || handshake.MaxPart*2 > handshake.MaxMessage || handshake.MaxBatch*256 > handshake.MaxPart {

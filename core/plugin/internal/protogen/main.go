@@ -33,7 +33,7 @@ func main() {
 		log.Fatal(err)
 	}
 	dir := out
-	if len(os.Args) > 1 { // the test of the generated files passes another directory
+	if len(os.Args) > 1 { // TestGenerated passes another directory
 		dir = os.Args[1]
 	}
 	req, err := compile()
@@ -47,8 +47,8 @@ func main() {
 	}
 }
 
-// root returns the directory of tools.mod, searching upwards from the current
-// directory.
+// root returns the directory of tools.mod: the current directory or its nearest parent
+// with that file.
 func root() string {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -60,7 +60,7 @@ func root() string {
 		}
 		dir = filepath.Dir(dir)
 	}
-	log.Fatal("tools.mod not found")
+	log.Fatal("tools.mod is neither in the current directory nor in a parent")
 	return ""
 }
 

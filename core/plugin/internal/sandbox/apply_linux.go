@@ -25,8 +25,8 @@ func Probe() Support {
 	return s
 }
 
-// mayLook reports whether this process is permitted to duplicate descriptors of other
-// processes.
+// mayLook reports whether this process may duplicate descriptors of other processes. It
+// tests this with its own descriptors.
 func mayLook() bool {
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -41,12 +41,12 @@ func mayLook() bool {
 	return true
 }
 
-// erratumScope is the bit of the fix that always lets threads of one process signal
-// each other.
+// erratumScope is the bit of the Landlock erratum whose fix permits threads of one process
+// to signal each other.
 const erratumScope = 1 << 1
 
-// landlockCall returns the version or the errata of Landlock, or 0 if it is not
-// supported.
+// landlockCall returns the version or the errata of Landlock, as selected by flag. It
+// returns 0 if the kernel does not support Landlock or the flag.
 func landlockCall(flag uintptr) int {
 	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, flag)
 	if errno != 0 {
@@ -56,8 +56,8 @@ func landlockCall(flag uintptr) int {
 }
 
 // Apply permanently applies the encoded policy to all threads. A caller that then
-// executes a program must do so from the thread that called Apply, and must stay locked
-// to that thread. After an error the process is partly restricted and must exit.
+// executes a program must stay locked to one thread during both calls. After an error the
+// process may be partly restricted and must exit.
 func Apply(text string) (*Policy, error) {
 	var p Policy
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -84,8 +84,8 @@ func Apply(text string) (*Policy, error) {
 	return &p, nil
 }
 
-// closeOthers closes inherited descriptors that are not in p.Keep. Descriptors opened
-// by Go are close-on-exec; inherited ones are not.
+// closeOthers closes inherited descriptors that are not in p.KeepFDs. Inherited descriptors
+// are those without the close-on-exec flag, which Go sets for all files that it opens.
 func closeOthers(p *Policy) error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -108,18 +108,18 @@ func closeOthers(p *Policy) error {
 const (
 	maxFiles   = 4096
 	maxStack   = 64 << 20
-	maxThreads = 4096 // threads of a process, in addition to the tasks of the machine at the start
-	// maxReserved is the address space that a process may use in addition to its
-	// memory. A runtime reserves more than it uses, but page tables, which no limit
-	// counts, can take one byte in 512.
+	maxThreads = 4096 // threads of a process, in addition to all tasks that run when it starts
+	// maxReserved is the address space in bytes that a process may reserve in addition to
+	// its memory. A runtime reserves more than it uses. The limit is necessary because
+	// page tables, which no other limit counts, can use 1/512 of the address space.
 	maxReserved = 128 << 30
 )
 
-// taskLimit returns the value of RLIMIT_NPROC. The kernel counts all processes and
-// threads of the user, so taskLimit adds the number of all tasks that run now, of any
-// user. The kernel does not limit the superuser.
+// taskLimit returns the value of RLIMIT_NPROC. The kernel compares the limit with the
+// number of all processes and threads of the user, so taskLimit adds the number of tasks
+// that run now, of all users. The kernel does not limit the superuser.
 func taskLimit() uint64 {
-	text, _ := os.ReadFile("/proc/loadavg") // if reading fails, nothing is added
+	text, _ := os.ReadFile("/proc/loadavg") // if reading fails, taskLimit adds nothing
 	fields := strings.Fields(string(text))
 	if len(fields) < 4 {
 		return maxThreads
@@ -144,7 +144,7 @@ func setLimits(p *Policy) error {
 	if p.Memory > 0 {
 		limits = append(limits, limit{unix.RLIMIT_DATA, uint64(p.Memory)})
 	}
-	if p.Memory > 0 && !p.MayExec { // third-party runtimes may reserve any amount
+	if p.Memory > 0 && !p.MayExec { // runtimes of third-party plugins may reserve more
 		limits = append(limits, limit{unix.RLIMIT_AS, uint64(p.Memory) + maxReserved})
 	}
 	if p.NoFiles {
@@ -159,23 +159,23 @@ func setLimits(p *Policy) error {
 		if l.what == unix.RLIMIT_NOFILE {
 			r.Cur = r.Max
 		}
-		if err := syscall.Setrlimit(l.what, &r); err != nil { // exec would undo the limit set by x/sys
+		if err := syscall.Setrlimit(l.what, &r); err != nil { // syscall.Exec restores RLIMIT_NOFILE unless this package has set it
 			return fmt.Errorf("limit %d: %w", l.what, err)
 		}
 	}
 	return nil
 }
 
-// Capabilities that the superuser keeps: to read files of other users if a driver is
-// granted a path, and to change them if it may write there. A driver in process could
-// do the same.
+// Capabilities that a driver of the superuser keeps: to read files of other users if the
+// driver may read a path, and to change them if it may write to a path. A driver in
+// process has the same access.
 const (
 	readingCapabilities = 1 << unix.CAP_DAC_READ_SEARCH
 	writingCapabilities = readingCapabilities | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER
 )
 
-// dropCapabilities drops the superuser's capabilities. With no_new_privs, executing a
-// program cannot restore them.
+// dropCapabilities drops the capabilities that the grants do not require. Because of
+// no_new_privs, executing a program cannot restore them.
 func dropCapabilities(p *Policy) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -199,8 +199,8 @@ func dropCapabilities(p *Policy) error {
 	return failure(errno)
 }
 
-// dieWithParent sets the parent-death signal on all threads. The signal is set per
-// thread: only the first thread has it from the start, and any thread may execute the
+// dieWithParent sets the parent-death signal of all threads. The signal belongs to a
+// thread, the host sets it only for the first thread, and any thread may execute the
 // program.
 func dieWithParent(p *Policy) error {
 	if !p.MayExec {

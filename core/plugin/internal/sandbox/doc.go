@@ -1,7 +1,7 @@
 // Package sandbox restricts the running process to what a plugin was granted. Landlock
 // restricts files and ports, a seccomp filter restricts system calls, and resource
-// limits restrict memory, files and descriptors. The process gets no new privileges and
-// loses its capabilities. [Support.Missing] lists everything that this kernel cannot
+// limits restrict memory, files and descriptors. The process cannot gain privileges and
+// loses the capabilities that its grants do not require. [Support.Missing] lists everything that this kernel cannot
 // enforce.
 //
 // core/plugin/host creates the [Policy], and core/plugin calls [Apply] in each process

@@ -40,15 +40,15 @@ func TestOpenPath(t *testing.T) {
 	}
 	got, err := os.Stat("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 	if err != nil || !os.SameFile(want, got) {
-		t.Errorf("the opened file has changed: %v", err)
+		t.Errorf("the descriptor refers to another file: %v", err)
 	}
 	if g, err := openResolved(store); err == nil {
 		_ = g.Close()
-		t.Error("a new link in the path was followed")
+		t.Error("openResolved followed a new link in the path")
 	}
 	g, err := openPath(store)
 	if err != nil {
-		t.Fatalf("the link is dangling, so the test proves nothing: %v", err)
+		t.Fatalf("the link is broken, so the test proves nothing: %v", err)
 	}
 	_ = g.Close()
 }

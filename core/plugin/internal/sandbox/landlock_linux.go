@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Access rights of a file, and rights that apply to directories only.
+// Access rights for files and directories.
 const (
 	readFile  = ll.AccessFSReadFile
 	writeFile = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate
@@ -68,17 +68,17 @@ func confineFiles(p *Policy) error {
 	return config.Restrict(rules...)
 }
 
-// openPath opens the object of a rule. The type check and the rule use the same
-// descriptor.
+// openPath opens the file or directory of a rule. The descriptor serves both to find the
+// type and to create the rule, so path cannot be replaced in between.
 func openPath(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_PATH, 0)
 }
 
-// openResolved opens a path whose symbolic links the host has resolved. A link found in
-// it was created later by another process, and is not followed.
+// openResolved opens a path whose symbolic links the host has resolved. It fails
+// if the path contains a link, which another process must have created later.
 func openResolved(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an enclosing filter does not know the call
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an enclosing seccomp filter refuses the call
 		return openPath(path)
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func handled(p *Policy) (landlock.AccessFSSet, landlock.AccessNetSet, landlock.S
 	var scoped landlock.ScopedSet
 	if abi >= abiScope {
 		scoped = ll.ScopeAbstractUnixSocket
-		if p.Kernel.Scoped || p.MayExec { // after execve a single thread remains, which need not signal others
+		if p.Kernel.Scoped || p.MayExec { // execve leaves one thread, which need not signal others
 			scoped |= ll.ScopeSignal
 		}
 	}

@@ -14,11 +14,10 @@ import (
 )
 
 // handOverCalls lets the host decide about the listen and execve calls of this thread and
-// of the program that it executes. A filter cannot count calls, and sees neither what a
-// descriptor is nor which thread calls. The notification descriptor is sent through
-// p.Listening; the host may receive it later. The kernel permits only one such
-// descriptor. If another supervisor already has it, handOverCalls sends a message without
-// a descriptor.
+// of the program that it executes. A filter alone cannot decide, because it cannot count
+// calls, examine descriptors or identify the calling thread. handOverCalls sends the
+// notification descriptor through p.Listening. The kernel permits only one supervisor. If
+// another one exists, handOverCalls sends a message without a descriptor.
 func handOverCalls(p *Policy) error {
 	if p.Listening == 0 {
 		return nil
@@ -43,8 +42,8 @@ func handOverCalls(p *Policy) error {
 	return errors.Join(err, unix.Close(p.Listening))
 }
 
-// ListeningPair returns a pair of connected sockets. A new process hands over supervision
-// of its calls through the second socket, theirs.
+// ListeningPair returns a pair of connected sockets. A new process inherits theirs and
+// sends the notification descriptor for its calls through it.
 func ListeningPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -55,19 +54,19 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 
 // Errors of Supervise that are caused by the system rather than the process.
 var (
-	// ErrNotHandedOver is returned if a process did not hand over supervision of its
-	// calls.
+	// ErrNotHandedOver is returned if a process did not send a notification descriptor.
 	ErrNotHandedOver = errors.New("the process did not hand over supervision of its calls")
-	// ErrNotInspected is returned if a process listens on a socket that could not be
-	// inspected.
+	// ErrNotInspected is returned if a process listens on a socket that the host could
+	// not inspect.
 	ErrNotInspected = errors.New("the sockets of the process cannot be inspected")
 )
 
-// Supervise decides about the calls that a process hands over. Until it listens, the
+// Supervise decides about the listen and execve calls of a process. Until it listens, the
 // process may execute programs from its first thread only, because other threads have
 // no parent-death signal. The process may listen once, on a Unix socket with a path,
-// which Landlock restricts to its private directory. Without look any socket is
-// accepted. All later calls fail. Supervise returns when the process listens or has exited.
+// which Landlock restricts to its private directory. If look is false, Supervise does
+// not inspect the socket. Supervise returns when the process listens or has exited, after
+// which all supervised calls fail.
 func Supervise(ours *os.File, look bool) error {
 	pid, notices, err := takeOver(ours)
 	if err != nil {
@@ -76,7 +75,7 @@ func Supervise(ours *os.File, look bool) error {
 	j := judge{notices: notices, pid: pid, process: -1, look: look}
 	defer j.close() // closing the descriptor makes all later calls fail
 	for !j.over {
-		if err := j.next(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, which is repeated
+		if err := j.next(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, and the process repeats it
 			return err
 		}
 	}
@@ -86,7 +85,8 @@ func Supervise(ours *os.File, look bool) error {
 	return nil
 }
 
-// takeOver receives the id of a process and the notification descriptor for its calls.
+// takeOver receives the id of a process and the notification descriptor for its calls. The
+// caller must close the descriptor.
 func takeOver(ours *os.File) (pid, notices int, err error) {
 	buf, oob := make([]byte, 4), make([]byte, unix.CmsgSpace(4))
 	var n, oobn int
@@ -127,14 +127,14 @@ type response struct {
 	flags uint32
 }
 
-// judge decides about the calls of one process.
+// judge decides about the supervised calls of one process.
 type judge struct {
 	notices int  // notification descriptor
 	pid     int  // id of the process and of its first thread
 	process int  // pidfd, or -1
 	look    bool // inspect the sockets
 	began   bool // the launcher has executed the plugin
-	over    bool // the process listens
+	over    bool // the process has listened
 }
 
 func (j *judge) close() {
@@ -144,7 +144,7 @@ func (j *judge) close() {
 	}
 }
 
-// next waits for the next call and decides about it.
+// next waits for the next supervised call and decides about it.
 func (j *judge) next() error {
 	poll := []unix.PollFd{{Fd: int32(j.notices), Events: unix.POLLIN}}
 	if _, err := unix.Poll(poll, -1); err != nil {
@@ -159,7 +159,7 @@ func (j *judge) next() error {
 	}
 	answer := response{id: call.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	switch {
-	case !j.began: // the launcher, which is trusted
+	case !j.began: // the launcher executes the plugin
 		j.openProcess()
 	case call.number == unix.SYS_EXECVE && int(call.pid) != j.pid:
 		answer = response{id: call.id, errno: -int32(unix.EPERM)}
@@ -173,8 +173,8 @@ func (j *judge) next() error {
 	return nil
 }
 
-// openProcess opens a pidfd for inspecting the sockets of the process. It tests the
-// permission while the process still runs the trusted launcher.
+// openProcess opens a pidfd for inspecting the sockets of the process. It clears j.look if
+// the host may not inspect them. The process still runs the trusted launcher.
 func (j *judge) openProcess() {
 	if !j.look || j.process >= 0 {
 		return
@@ -189,8 +189,8 @@ func (j *judge) openProcess() {
 	j.look = err == nil
 }
 
-// listen performs the listen call on behalf of the process, which could otherwise
-// replace the socket after its inspection.
+// listen inspects a socket and performs the listen call on behalf of the process. The
+// process could otherwise replace the socket after the inspection.
 func (j *judge) listen(fd, backlog int) unix.Errno {
 	socket, err := unix.PidfdGetfd(j.process, fd, 0)
 	if err == nil {

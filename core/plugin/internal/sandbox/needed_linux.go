@@ -4,8 +4,8 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// needed returns the allow list of p, which is the calls that a filter may make. The
-// rules of program still check the arguments of calls that could reach other resources.
+// needed returns the numbers of the system calls that a filter may make. The rules of
+// program also check the arguments of some of these calls.
 func needed(p *Policy) []uint32 {
 	list := append(base[:len(base):len(base)], legacyNeeded[:]...)
 	if p.MayExec {
@@ -40,17 +40,16 @@ var base = [...]uint32{
 	unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_FCNTL, unix.SYS_IOCTL, unix.SYS_FSTAT, unix.SYS_PIPE2, unix.SYS_EVENTFD2,
 	unix.SYS_FSYNC, unix.SYS_FDATASYNC,
 	unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2,
-	// Files, as far as Landlock permits: the private directory and granted files.
+	// Files in the private directory and granted files, which Landlock restricts.
 	unix.SYS_OPENAT, unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT, unix.SYS_GETDENTS64, unix.SYS_FADVISE64,
 	unix.SYS_UNLINKAT, unix.SYS_MKDIRAT,
-	// Sockets: one listener, and what the network rules permit.
+	// Sockets, which socketRules restricts.
 	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_CONNECT, unix.SYS_SHUTDOWN,
 	unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT,
 	unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG,
 }
 
-// changing lists the additional calls that a filter needs if it may write to granted
-// files.
+// changing lists the additional calls of a filter that may write to granted files.
 var changing = [...]uint32{
 	unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FLOCK, unix.SYS_COPY_FILE_RANGE, unix.SYS_SENDFILE,
 	unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_UTIMENSAT, unix.SYS_FCHMOD,

@@ -10,7 +10,7 @@ import (
 // Probe returns the zero Support, because this platform has no sandbox.
 func Probe() Support { return Support{} }
 
-// Apply fails. No host calls for a sandbox on this platform.
+// Apply fails, because this platform has no sandbox.
 func Apply(string) (*Policy, error) { return nil, errors.New("this platform has no sandbox") }
 
 // ErrNotHandedOver and ErrNotInspected are never returned on this platform.
@@ -19,12 +19,12 @@ var (
 	ErrNotInspected  = errors.New("the sockets of the process cannot be inspected")
 )
 
-// ListeningPair fails. No host uses it on this platform.
+// ListeningPair fails, because this platform has no sandbox.
 func ListeningPair() (ours, theirs *os.File, err error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
-// Supervise fails. No host uses it on this platform.
+// Supervise fails, because this platform has no sandbox.
 func Supervise(*os.File, bool) error { return errors.ErrUnsupported }
 
 // Seal does nothing on this platform.

@@ -2,29 +2,29 @@ package sandbox
 
 import "encoding/json"
 
-// Policy is what a plugin process may do in addition to computing, using its open
+// Policy describes what a plugin process may do in addition to computing, using its open
 // descriptors, and listening on Unix sockets in its private directory. The zero value
-// grants nothing and sets no limits. The host sends it to the process as JSON.
+// grants nothing and sets no limits. The host sends the policy to the process as JSON.
 type Policy struct {
 	// Private is the process's private directory, for its socket and temporary files.
 	Private string `json:"private,omitempty"`
-	// Read and Write are files, or directories with everything below them. Paths that
-	// do not exist are ignored.
+	// Read and Write list files and directory trees that the process may read, or read
+	// and write. Paths that do not exist are ignored.
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	// Exec lists files and directories of programs and libraries, for reading and
 	// executing.
 	Exec []string `json:"exec,omitempty"`
-	// Network permits TCP connections and datagrams. If Ports is not empty, only those
-	// ports may be connected to.
+	// Network permits TCP connections and datagrams. If Ports is not empty, it lists the
+	// TCP ports to which the process may connect.
 	Network bool     `json:"network,omitempty"`
 	Ports   []uint16 `json:"ports,omitempty"`
 	// Memory limits private writable memory in bytes. 0 means no limit.
 	Memory int64 `json:"memory,omitempty"`
-	// NoFiles forbids the process to write to files, even in its private directory. It
-	// can still create empty files there.
+	// NoFiles prevents the process from writing to files, even in its private directory.
+	// The process can still create empty files there.
 	NoFiles bool `json:"no_files,omitempty"`
-	// KeepFDs lists descriptors to keep open in addition to the first three.
+	// KeepFDs lists inherited descriptors that stay open, in addition to the first three.
 	KeepFDs []int `json:"keep,omitempty"`
 	// Listening is a descriptor through which the process hands over supervision of its
 	// listen and execve calls to the host, or 0. It requires MayExec.
@@ -32,11 +32,9 @@ type Policy struct {
 	// MayExec is set for a process that executes its program after the policy is
 	// applied.
 	MayExec bool `json:"may_exec,omitempty"`
-	// AllowList makes all system calls fail except those that a filter in a static
-	// program needs.
+	// AllowList permits only the system calls that filters in static programs need.
 	AllowList bool `json:"allow_list,omitempty"`
-	// Kernel is the support of the kernel that the host detected. The process uses
-	// exactly these features.
+	// Kernel describes the kernel features that the process uses.
 	Kernel Support `json:"kernel"`
 }
 
@@ -49,7 +47,7 @@ func (p *Policy) Encode() string {
 	return string(text)
 }
 
-// Support is what the kernel supports.
+// Support describes what the kernel supports.
 type Support struct {
 	// Landlock is the ABI version of Landlock, or 0 without Landlock.
 	Landlock int `json:"landlock"`
@@ -58,8 +56,8 @@ type Support struct {
 	Scoped bool `json:"scoped"`
 	// Seccomp reports whether system calls can be filtered.
 	Seccomp bool `json:"seccomp"`
-	// Notify reports whether another process can supervise system calls. Look reports
-	// whether the supervisor can also inspect their descriptors.
+	// Notify reports whether another process can supervise system calls. Inspect reports
+	// whether the supervisor can also inspect the descriptors of the calls.
 	Notify  bool `json:"notify"`
 	Inspect bool `json:"look"`
 }
@@ -76,8 +74,8 @@ const (
 	abiNewest   = 11
 )
 
-// usable reports whether Landlock can enforce p. Version 1 forbids all moves between
-// directories, which drivers that write need.
+// usable reports whether Landlock can enforce p. Version 1 forbids moving files between
+// directories, which drivers that write must do.
 func (s Support) usable(p *Policy) bool {
 	return s.Landlock >= abiRefer || s.Landlock >= abiFiles && len(p.Write) == 0
 }
@@ -85,9 +83,9 @@ func (s Support) usable(p *Policy) bool {
 // Confines reports whether Landlock confines files under this policy.
 func (p *Policy) Confines() bool { return p.Kernel.usable(p) }
 
-// Missing lists what a process with this policy could do on this kernel without a
-// grant. selfContained is set for processes of this program, which give up creating
-// Unix sockets once they listen.
+// Missing describes what a process with this policy can do without a grant because this
+// kernel lacks features. selfContained is set for processes of this program, which can no
+// longer create Unix sockets once they listen.
 func (s Support) Missing(p *Policy, selfContained bool) []string {
 	var out []string
 	add := func(missing bool, text string) {
@@ -108,8 +106,8 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 	return out
 }
 
-// Open lists what a process with this policy can do on every kernel without a grant.
-// The tests of core/plugin/host contain a successful attack for each entry.
+// Open describes what a process with this policy can do without a grant on every kernel.
+// The tests of core/plugin/host demonstrate each entry.
 func (s Support) Open(p *Policy, selfContained bool) []string {
 	out := []string{"the process can stat files whose path is known, but not read them"}
 	if p.Network && s.Landlock < abiUDP {

@@ -24,7 +24,7 @@ func TestProgram(t *testing.T) {
 	} {
 		f := program(&p, 1)
 		if len(f) > 4096 { // BPF_MAXINSNS
-			t.Errorf("%+v: %d instructions", p, len(f))
+			t.Errorf("%+v: the filter has %d instructions, more than 4096", p, len(f))
 		}
 		for i, op := range f {
 			if last := len(f) - 1; op.Code&0x07 == unix.BPF_JMP && (i+1+int(op.Jt) > last || i+1+int(op.Jf) > last) {
@@ -33,15 +33,15 @@ func TestProgram(t *testing.T) {
 		}
 		list := needed(&p)
 		if len(list) > 255 {
-			t.Errorf("%+v: %d calls do not fit in a jump", p, len(list))
+			t.Errorf("%+v: the allow list has %d calls, more than a jump can skip", p, len(list))
 		}
 		slices.Sort(list)
 		for i, nr := range list {
 			if i > 0 && list[i-1] == nr {
-				t.Errorf("%+v: call %d is on the list twice", p, nr)
+				t.Errorf("%+v: call %d is on the allow list twice", p, nr)
 			}
 			if slices.Contains(forbidden[:], nr) || slices.Contains(legacy[:], nr) {
-				t.Errorf("%+v: call %d is on the list and refused", p, nr)
+				t.Errorf("%+v: call %d is on the allow list, but other rules refuse it", p, nr)
 			}
 		}
 	}

@@ -4,10 +4,10 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// program returns the seccomp filter of the process with that id. It refuses calls that
-// affect other processes or the configuration of the machine, access files beyond
-// Landlock's control, or use memory that no limit counts. With p.AllowList it also
-// refuses every call that a filter does not need.
+// program returns the seccomp filter of the process pid. It refuses calls that affect
+// other processes or the configuration of the machine, access files in ways that Landlock
+// does not restrict, or use memory that no limit counts. If p.AllowList is set, it also
+// refuses every call that filters do not need.
 func program(p *Policy, pid int) filter {
 	var f filter
 	f.prologue()
@@ -39,7 +39,7 @@ var forbidden = [...]uint32{
 	// Namespaces, mounts, roots.
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT,
 	unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
-	// Ways around the filter and the rules.
+	// Calls that could bypass the filter and Landlock.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
 	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 	// Memory outside processes, and communication without files.
@@ -62,17 +62,16 @@ const (
 	sharedAnon   = unix.MAP_SHARED | unix.MAP_ANONYMOUS
 )
 
-// special is the set of the setuid, setgid and sticky mode bits. A process cannot create
-// a file with them either, because some kernels keep the bits when the file grows.
+// special is the set of the setuid, setgid and sticky mode bits. A process must not create
+// a file with these bits, because some kernels keep them when the file is written.
 const special = unix.S_ISUID | unix.S_ISGID | unix.S_ISVTX
 
-// fileRules refuses file operations that Landlock does not restrict. Opening a file
-// with access mode 3, neither for reading nor for writing, needs no Landlock right but
-// suffices to change the file's attributes. A process that may write can change the
-// mode and times of files that it opened, so it cannot use access mode 3. It also
-// cannot use openat2, whose flags are in memory that a filter cannot read. Built-in
-// drivers that only read may use openat2, which is faster, because they cannot change
-// anything through a descriptor.
+// fileRules refuses file operations that Landlock does not restrict. A file can be opened
+// without a Landlock right with access mode 3, neither for reading nor for writing, and
+// the descriptor suffices to change the file's attributes. Access mode 3 is therefore
+// refused. A process that may write, or that runs a third-party plugin, cannot use openat2
+// either, because a filter cannot read its flags. Other processes may use openat2, which
+// is faster, because they cannot change attributes through a descriptor.
 func fileRules(f *filter, p *Policy) {
 	f.when(unix.SYS_OPENAT, func(b *block) { b.opening(2) })
 	if legacyOpen != 0 {
@@ -86,7 +85,7 @@ func fileRules(f *filter, p *Policy) {
 		f.refuse(unix.EPERM, unix.SYS_UTIMENSAT, unix.SYS_FCHMOD)
 		return
 	}
-	f.when(unix.SYS_UTIMENSAT, func(b *block) { b.refusePointer(1, unix.EPERM) }) // the call is permitted for open descriptors only
+	f.when(unix.SYS_UTIMENSAT, func(b *block) { b.refusePointer(1, unix.EPERM) }) // the call may only change an open descriptor
 	f.when(unix.SYS_FCHMOD, func(b *block) { b.refuseAny(1, unix.S_ISUID|unix.S_ISGID|unix.S_ISVTX, unix.EPERM) })
 }
 
@@ -97,29 +96,28 @@ func (b *block) opening(flags int) {
 	b.refuseAny(flags+1, special, unix.EPERM)
 }
 
-// requests lists the permitted ioctl requests, on terminals, pipes and sockets. All
-// others, such as those that set file attributes, are refused. A process with network
-// access may also use interfaceRequests.
+// requests lists the permitted ioctl requests. Other requests could change file
+// attributes, for example. A process with network access may also use interfaceRequests.
 var requests = [...]uint32{
 	unix.TCGETS, unix.TCGETS2, unix.TIOCGWINSZ, unix.TIOCGPGRP, unix.TIOCINQ, unix.TIOCOUTQ,
 	0x5421 /* FIONBIO */, 0x5450 /* FIONCLEX */, 0x5451 /* FIOCLEX */, unix.FS_IOC_GETFLAGS, unix.FICLONE, unix.FICLONERANGE,
 }
 
+// interfaceRequests lists the ioctl requests that read network interfaces.
 var interfaceRequests = [...]uint32{
 	unix.SIOCGIFNAME, unix.SIOCGIFCONF, unix.SIOCGIFFLAGS, unix.SIOCGIFADDR, unix.SIOCGIFBRDADDR, unix.SIOCGIFNETMASK, unix.SIOCGIFMTU, unix.SIOCGIFHWADDR, unix.SIOCGIFINDEX,
 }
 
-// commands lists the permitted fcntl commands, on descriptors, locks and seals. Others
-// can send signals, watch a directory, or block processes that open a file (leases),
-// without a Landlock right.
+// commands lists the permitted fcntl commands. Without a Landlock right, other commands
+// could send signals, watch a directory, or block processes that open a file (leases).
 var commands = [...]uint32{
 	unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_DUPFD_QUERY, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETOWN,
 	unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW,
 	unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS,
 }
 
-// processRules confines a process to itself: it may create threads only, send signals
-// only to itself, and not change its parent-death signal.
+// processRules prevents a process from creating other processes, from affecting them with
+// signals, limits, fcntl or ioctl, and from changing its parent-death signal.
 func processRules(f *filter, p *Policy, pid uint32) {
 	f.when(unix.SYS_CLONE, func(b *block) {
 		b.refuseUnless(0, unix.CLONE_THREAD, unix.EPERM, unix.CLONE_THREAD)
@@ -140,14 +138,14 @@ func processRules(f *filter, p *Policy, pid uint32) {
 		}
 		b.refuseUnless(1, ^uint32(0), unix.EPERM, requests[:]...)
 	})
-	f.when(unix.SYS_SECCOMP, func(b *block) { // a process must not replace the supervisor of its listen calls
+	f.when(unix.SYS_SECCOMP, func(b *block) { // a process must not replace the supervisor of its calls
 		b.refuseAny(1, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, unix.EPERM)
 	})
 }
 
-// memoryRules refuses memory that the data limit does not count. Memory that was
-// written and then made read-only is not counted either, but loaders of third-party
-// programs need that. Built-in plugins are already loaded.
+// memoryRules refuses memory that RLIMIT_DATA does not count. The limit does not count
+// memory that was written and then made read-only either. loads permits this, because the
+// loaders of third-party programs do it. Built-in plugins are already loaded.
 func memoryRules(f *filter, loads bool) {
 	if !loads {
 		f.refuse(unix.EPERM, unix.SYS_PKEY_MPROTECT)
@@ -159,12 +157,12 @@ func memoryRules(f *filter, loads bool) {
 	})
 }
 
-// kindOfSocket masks the flags out of a socket type.
+// kindOfSocket is the mask of a socket type without flags.
 const kindOfSocket = 0xf
 
-// socketRules permits stream sockets between Unix sockets and, with network, TCP and
-// datagrams. Without network, a process cannot connect or send to an address; it can
-// only listen on a Unix socket.
+// socketRules permits Unix stream sockets and, with network, TCP and UDP sockets. Without
+// network, a process can listen on a Unix socket, but it cannot connect to an address or
+// send to one.
 func socketRules(f *filter, network bool) {
 	f.when(unix.SYS_SOCKETPAIR, func(b *block) {
 		b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX)

@@ -35,9 +35,9 @@ func filterCalls(p *Policy) error {
 	return install(program(p, os.Getpid()))
 }
 
-// Seal removes the rights that a built-in plugin no longer needs once it listens: to
-// listen, and to create Unix sockets. Otherwise a process with network access could
-// connect to Unix sockets of the user.
+// Seal makes listening and the creation of Unix sockets fail. A built-in plugin calls it
+// once it listens. Otherwise a process with network access could connect to Unix sockets
+// of the user.
 func (p *Policy) Seal() error {
 	if !p.Kernel.Seccomp {
 		return nil
@@ -76,19 +76,19 @@ func (f *filter) ret(k uint32)   { f.op(unix.BPF_RET|unix.BPF_K, k, 0, 0) }
 // refusal returns the filter result that makes a call fail with errno.
 func refusal(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
 
-// prologue kills a process that uses another architecture, and loads the number of the
-// call. Numbers unknown to this package fail with ENOSYS.
+// prologue kills a process that makes a call of another architecture. It loads the number
+// of the call, and makes calls with a number above lastNumber fail with ENOSYS.
 func (f *filter) prologue() {
 	f.load(dataArch)
 	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, arch, 1, 0)
 	f.ret(unix.SECCOMP_RET_KILL_PROCESS)
 	f.load(dataNumber)
-	f.op(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, lastNumber, 0, 1) // the numbers of x32 calls are larger, too
+	f.op(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, lastNumber, 0, 1) // the numbers of x32 calls are also larger
 	f.ret(refusal(unix.ENOSYS))
 }
 
-// only refuses with ENOSYS the calls that are not in numbers, which has at most 255
-// elements. The rules that follow apply to the calls in numbers.
+// only makes calls that are not in numbers fail with ENOSYS. numbers has at most 255
+// elements. Later rules apply to the calls in numbers.
 func (f *filter) only(numbers []uint32) {
 	for i, nr := range numbers {
 		f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, uint8(len(numbers)-i), 0)
@@ -104,8 +104,8 @@ func (f *filter) refuse(errno unix.Errno, numbers ...uint32) {
 	}
 }
 
-// when checks one call by its arguments. A call that no rule of the block refuses is
-// allowed.
+// when adds rules for the arguments of call nr, which judge adds to a block. A call that
+// no rule of the block refuses is permitted.
 func (f *filter) when(nr uint32, judge func(*block)) {
 	var b block
 	judge(&b)
@@ -114,10 +114,10 @@ func (f *filter) when(nr uint32, judge func(*block)) {
 	*f = append(*f, b.filter...)
 }
 
-// block is the part of a filter that checks one call.
+// block is the part of a filter that checks the arguments of one call.
 type block struct{ filter }
 
-// arg loads the lower half of argument n and masks it.
+// arg loads the lower 32 bits of argument n and applies mask.
 func (b *block) arg(n int, mask uint32) {
 	b.load(dataArgs + 8*uint32(n))
 	if mask != ^uint32(0) {
@@ -132,7 +132,7 @@ func (b *block) refuseIf(n int, mask, value uint32, errno unix.Errno) {
 	b.ret(refusal(errno))
 }
 
-// refuseAny refuses the call if the argument has any of the bits.
+// refuseAny refuses the call if any of bits is set in the argument.
 func (b *block) refuseAny(n int, bits uint32, errno unix.Errno) {
 	b.arg(n, ^uint32(0))
 	b.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, bits, 0, 1)
@@ -148,7 +148,7 @@ func (b *block) allow(n int, values ...uint32) {
 	}
 }
 
-// given applies further rules if an argument equals value.
+// given applies the rules that judge adds if argument n equals value.
 func (b *block) given(n int, value uint32, judge func(*block)) {
 	var inner block
 	judge(&inner)

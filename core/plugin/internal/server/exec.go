@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// firstAlloc limits the memory allocated for the announced size of a job's input.
-// Beyond it, memory grows with the data received.
+// firstAlloc limits the memory in bytes that is allocated for the announced size of a
+// job's input. Further memory is allocated as data arrives.
 const firstAlloc = 64 << 20
 
 // job is one chunk whose input is being received.
@@ -30,8 +30,8 @@ type executor struct {
 	ctx    context.Context //nolint:containedctx // the context has the lifetime of the stream
 	stream pb.Codec_ExecServer
 
-	open map[uint64]*job // jobs with incomplete input
-	sem  chan struct{}   // limits the jobs that run
+	open map[uint64]*job // by id; jobs with incomplete input
+	sem  chan struct{}   // limits concurrent jobs and groups
 	wg   sync.WaitGroup
 
 	groupMu sync.Mutex
@@ -62,7 +62,8 @@ func (c *codecService) Exec(stream pb.Codec_ExecServer) error {
 }
 
 // receive reads batches until the host ends the stream, and starts each job when its
-// input is complete. It blocks while all workers are busy, which delays the host.
+// input is complete. It blocks while all workers are busy, so that the host cannot send
+// more data than they process.
 func (e *executor) receive() error {
 	for {
 		b, err := e.stream.Recv()
@@ -87,8 +88,8 @@ func (e *executor) receive() error {
 	}
 }
 
-// batch handles one message, which contains parts of jobs and jobs with regions. The
-// latter form a group.
+// batch handles one message. It adds inline parts to their jobs, and starts all jobs with
+// regions as one group.
 func (e *executor) batch(b *pb.Batch) error {
 	e.drop(b.GetCancel())
 	var together []*pb.Job
@@ -116,7 +117,7 @@ func (e *executor) part(m *pb.Job) error {
 		limit := e.c.s.maxObject.Load()
 		switch {
 		case len(e.open) >= handshake.MaxBatch:
-			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the stream has more than the limit of %d incomplete jobs", handshake.MaxBatch)
+			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the stream has more incomplete jobs than the limit of %d", handshake.MaxBatch)
 		case m.GetSize() < 0 || m.GetSize() > limit || m.GetLimit() < 0:
 			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the job has %d bytes, more than the limit of %d", m.GetSize(), limit)
 		case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
@@ -147,7 +148,7 @@ func (e *executor) part(m *pb.Job) error {
 	return nil
 }
 
-// start runs j in its own goroutine once a worker is free.
+// start runs j in a new goroutine. It blocks until a worker is free.
 func (e *executor) start(j *job) {
 	select {
 	case e.sem <- struct{}{}:

@@ -13,12 +13,12 @@ import (
 // decoding a small chunk.
 type group struct {
 	jobs    []*pb.Job
-	dropped map[uint64]bool // canceled jobs; this and the fields below are guarded by executor.groupMu
-	current uint64
+	dropped map[uint64]bool    // canceled jobs; this and the fields below are guarded by executor.groupMu
+	current uint64             // id of the running job
 	cancel  context.CancelFunc // cancels the current job
 }
 
-// startGroup runs the jobs in one goroutine once a worker is free.
+// startGroup runs the jobs in one new goroutine. It blocks until a worker is free.
 func (e *executor) startGroup(jobs []*pb.Job) {
 	g := &group{jobs: jobs}
 	select {
@@ -69,7 +69,8 @@ func (e *executor) drop(ids []uint64) {
 	}
 }
 
-// begin makes m the current job of g and returns a context for it.
+// begin makes m the current job of g and returns its context. It fails with
+// context.Canceled if the host has canceled the job.
 func (e *executor) begin(g *group, m *pb.Job) (context.Context, context.CancelFunc, error) {
 	e.groupMu.Lock()
 	defer e.groupMu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteAtOnce limits the concurrent calls to a store that takes tens of milliseconds to
-// respond.
+// remoteAtOnce limits the concurrent calls to a store with the latency driver.Remote.
 const remoteAtOnce = 32
 
 // atOnce returns the number of concurrent reads of a GetMany, or writes of a PutMany,
@@ -28,7 +27,8 @@ func (m *openMap) atOnce() int {
 	return max(4, runtime.GOMAXPROCS(0))
 }
 
-// alloc allocates memory up to the maximum object size.
+// alloc allocates n bytes. It fails with ncerr.ErrLimit if n exceeds the maximum object
+// size.
 func (s *Server) alloc(n int64) ([]byte, error) {
 	if limit := s.maxObject.Load(); n < 0 || n > limit {
 		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes, more than the limit of %d", n, limit)
@@ -36,8 +36,8 @@ func (s *Server) alloc(n int64) ([]byte, error) {
 	return make([]byte, n), nil
 }
 
-// read performs one Get. The header head is not nil if data or a successful result must
-// be sent, even if err is not nil.
+// read performs one Get. If head is nil, only err must be sent. Otherwise head and data
+// must be sent, followed by err unless it is nil.
 func (s *Server) read(ctx context.Context, m driver.Map, spec *pb.GetSpec) (data []byte, head *pb.GetHead, err error) {
 	key, opts, err := wire.GetFromWire(spec)
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *driverService) Get(r *pb.GetRequest, stream pb.Driver_GetServer) error 
 	return wire.Status(ctx, err)
 }
 
-// manySender collects the items of a GetMany into messages.
+// manySender combines the items of a GetMany into messages.
 type manySender struct {
 	stream grpc.ServerStreamingServer[pb.GetManyReply]
 	mu     sync.Mutex
@@ -90,11 +90,10 @@ type manySender struct {
 	size   int
 }
 
-// itemCost is the approximate size that an item adds to a message in addition to its
-// data.
+// itemCost is the approximate encoded size of an item without its data, in bytes.
 const itemCost = 256
 
-// add adds the result of one read, and sends full messages.
+// add adds the result of read i to the message, and sends each full message.
 func (s *manySender) add(i int, data []byte, head *pb.GetHead, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +119,8 @@ func (s *manySender) add(i int, data []byte, head *pb.GetHead, err error) error 
 	return nil
 }
 
-// flush sends the collected items. The caller holds mu or has exclusive access.
+// flush sends the items that were added. The caller holds mu, or no other goroutine uses
+// s.
 func (s *manySender) flush() error {
 	if len(s.page.Items) == 0 {
 		return nil
@@ -152,8 +152,8 @@ func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManySe
 	return wire.Status(ctx, err)
 }
 
-// getManyFast uses the driver's own GetMany. Its data is valid only until the sink
-// returns, so each result is sent immediately.
+// getManyFast calls the driver's own GetMany. It sends each result immediately, because the
+// data is valid only until the sink returns.
 func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, specs []*pb.GetSpec, out *manySender) error {
 	reqs := make([]driver.GetRequest, len(specs))
 	asked := make([]int64, len(specs))
@@ -183,7 +183,7 @@ func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, spe
 	return errors.Join(sendErr, err)
 }
 
-// getManyEach performs the reads as individual calls, several of them concurrently.
+// getManyEach performs the reads with concurrent calls of Get.
 func (d *driverService) getManyEach(ctx context.Context, m *openMap, specs []*pb.GetSpec, out *manySender) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

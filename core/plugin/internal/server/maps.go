@@ -16,7 +16,7 @@ import (
 // closeWait is how long Close waits for canceled calls to return.
 const closeWait = 5 * time.Second
 
-// maxMaps limits the number of stores that one plugin has open.
+// maxMaps limits the number of open stores.
 const maxMaps = 1 << 16
 
 // driverService implements the driver service.
@@ -32,13 +32,13 @@ type driverService struct {
 	closed bool
 }
 
-// openMap is one open store with its active calls. Close waits for the calls, because
-// the driver contract promises no call during or after Close.
+// openMap is one open store with its active calls. A store is closed only after its calls
+// have returned, because a driver need not support calls during or after Close.
 type openMap struct {
 	driver.Map
-	lender  driver.FileLender // nil if the store cannot pass its files to the host
-	many    driver.GetManyer  // nil if the driver does not implement the interface
-	puts    driver.PutManyer  // nil if the driver does not implement the interface
+	lender  driver.FileLender // nil if the store does not implement the interface
+	many    driver.GetManyer  // nil if the store does not implement the interface
+	puts    driver.PutManyer  // nil if the store does not implement the interface
 	caps    driver.Capabilities
 	putting chan struct{} // limits the concurrent puts of all batches
 	calls   sync.WaitGroup
@@ -92,8 +92,9 @@ func (d *driverService) opener(r *pb.OpenRequest) (driver.Opener, driver.OpenSpe
 	return o, spec, nil
 }
 
-// add registers a store. It fails if ctx has ended, because the host would not receive
-// the handle. If ctx ends later, the host closes the store by its token.
+// add registers a store and returns its handle. It fails if ctx has ended, because the
+// host would not receive the handle. If ctx ends later, the host closes the store by its
+// token.
 func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +102,7 @@ func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint
 		return 0, err
 	}
 	if d.closed || len(d.maps) >= maxMaps {
-		return 0, ncerr.Errorf(ncerr.ErrLimit, "open", "", "too many open stores (%d)", len(d.maps))
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "open", "", "%d stores are open, and the plugin cannot open another", len(d.maps))
 	}
 	d.last++
 	d.maps[d.last] = m
@@ -109,7 +110,7 @@ func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint
 	return d.last, nil
 }
 
-// use returns the Map of a handle for one call. The caller calls release after the
+// use returns the store of a handle for one call. The caller must call release after the
 // call.
 func (d *driverService) use(handle uint64) (m *openMap, release func(), err error) {
 	d.mu.Lock()
@@ -176,13 +177,13 @@ func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.Clos
 	wait, cancel := context.WithTimeout(ctx, closeWait)
 	defer cancel()
 	err := m.idle(wait)
-	if err != nil { // another Close or the end of the process releases the store
+	if err != nil { // another Close, or the end of the process, closes the store
 		d.mu.Lock()
 		d.maps[handle] = m
 		d.mu.Unlock()
 	}
 	if err != nil && ctx.Err() == nil {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a canceled call did not return"))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a call to the store did not return"))
 	} else if err != nil {
 		return nil, wire.Status(ctx, err)
 	}
@@ -208,7 +209,7 @@ func (d *driverService) closeAll(ctx context.Context) error {
 // idle waits until the store has no active calls, or ctx ends.
 func (m *openMap) idle(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() { // the goroutine ends with the last call
+	go func() { // ends with the last call
 		defer close(done)
 		m.calls.Wait()
 	}()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxPipelines limits the number of pipelines that one plugin has open.
+	// maxPipelines limits the number of open pipelines.
 	maxPipelines = 1 << 16
 	// maxSteps limits the number of steps of one pipeline. It is the number of bits of
 	// Job.skip.
@@ -52,7 +52,7 @@ func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineReque
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.pipelines) >= maxPipelines {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "open pipeline", "", "too many open pipelines (%d)", len(c.pipelines)))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "open pipeline", "", "the plugin has %d open pipelines, which is the limit", len(c.pipelines)))
 	}
 	if ctx.Err() != nil { // the host would not receive the handle
 		return nil, wire.Status(ctx, ctx.Err())
@@ -70,7 +70,7 @@ func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineReque
 func (c *codecService) open(r *pb.OpenPipelineRequest) (*pipeline, error) {
 	steps := wire.StepsFromWire(r.GetSteps())
 	if len(steps) == 0 || len(steps) > maxSteps {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open pipeline", "", "invalid number of steps %d", len(steps))
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open pipeline", "", "the pipeline has %d steps; want 1 to %d", len(steps), maxSteps)
 	}
 	spec, err := wire.SpecFromWire(r.GetInput())
 	if err != nil {
@@ -119,10 +119,10 @@ func (c *codecService) get(handle uint64) (*pipeline, error) {
 	return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "unknown pipeline handle %d", handle)
 }
 
-// scratch holds the outputs of alternate steps of one job.
+// scratch contains two output buffers, which the steps of a job use alternately.
 type scratch [2][]byte
 
-// of returns buffer i with length n.
+// of returns buffer i with length n, and grows the buffer if necessary.
 func (s *scratch) of(i int, n int64) []byte {
 	if int64(cap(s[i])) < n {
 		s[i] = make([]byte, n)
@@ -141,7 +141,8 @@ type call struct {
 
 func exact(s codecdriver.Spec) bool { return s.Kind == codecdriver.Array && s.DType.Fixed() }
 
-// plan returns the steps that are not skipped in the order in which they run.
+// plan returns the calls for op in the order in which they run. Bit i of skip omits step
+// i.
 func (p *pipeline) plan(op pb.Op, skip uint32) []call {
 	var calls []call
 	for i, c := range p.codecs {
@@ -157,8 +158,8 @@ func (p *pipeline) plan(op pb.Op, skip uint32) []call {
 	return calls
 }
 
-// run runs the steps on src. The result is in final if final is not nil. Otherwise it
-// is src itself if every step is skipped, or memory of buf.
+// run runs the steps on src and returns the result. If final is not nil, the result is in
+// final. Otherwise it is in buf, or is src itself if every step is skipped.
 func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []byte, limit int64, buf *scratch) ([]byte, error) {
 	calls := p.plan(op, skip)
 	if final != nil {
@@ -199,11 +200,12 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 	return src, nil
 }
 
-// eager is the output size in bytes up to which memory is allocated in one piece. If the
-// size is only an upper bound, memory above eager grows as needed.
+// eager is the size in bytes up to which an output buffer is allocated immediately. If the
+// output size is only an upper bound, a larger buffer grows as needed.
 const eager = 16 << 20
 
-// into runs a step with buffer i as its output, which may have at most size bytes.
+// into runs a step with buffer i of buf as its output of at most size bytes. It repeats the
+// step with a larger buffer if the codec returns ErrShortBuffer.
 func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scratch) (dst []byte, n int, err error) {
 	room := size
 	if !c.exact {
@@ -219,8 +221,9 @@ func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scra
 	}
 }
 
-// guarded calls run and turns a panic into an error. The stack goes to the log. A
-// memory fault also becomes an error, because the input at level 1 is read-only.
+// guarded calls run. It returns a panic or a memory fault as an error, and logs the stack.
+// A codec that writes to its input causes a fault at level 1, where the input is
+// read-only.
 func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int, error), dst, src []byte) (n int, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -228,14 +231,14 @@ func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int
 			fmt.Fprintf(os.Stderr, "panic in a codec: %v\n%s", r, debug.Stack())
 			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: %v", r)
 			if fault, ok := r.(interface{ Addr() uintptr }); ok && within(fault.Addr(), src) {
-				err = ncerr.Errorf(ncerr.ErrFilter, "", "", "memory fault in the input: the codec wrote to it, but the input is read-only")
+				err = ncerr.Errorf(ncerr.ErrFilter, "", "", "the codec wrote to its input, which is read-only")
 			}
 		}
 	}()
 	return run(ctx, dst, src)
 }
 
-// within reports whether the address at lies in b.
+// within reports whether the address at is in b.
 func within(at uintptr, b []byte) bool {
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return at >= base && at-base < uintptr(len(b))

@@ -16,9 +16,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// spoolMemory is how much of one Put is kept in memory. The rest goes to a temporary
-// file. On Unix the file is unlinked immediately. On other systems it is in the private
-// directory, which the host removes.
+// spoolMemory limits the bytes of one Put that are stored in memory. The rest is stored
+// in a temporary file. On Unix the file is unlinked immediately. On other systems it is in
+// the private directory, which the host removes.
 const spoolMemory = 64 << 20
 
 func (d *driverService) Put(stream pb.Driver_PutServer) error {
@@ -84,7 +84,8 @@ func (d *driverService) PutMany(ctx context.Context, r *pb.PutManyRequest) (*pb.
 	return reply, nil
 }
 
-// putAnswer returns the wire form of the result of a put. It fits in a message.
+// putAnswer returns the messages for the result of a put, which have at most MaxPart
+// bytes.
 func putAnswer(info driver.Info, err error) (*pb.Info, *pb.ErrorDetail) {
 	if err != nil {
 		return shorten(nil, wire.ToDetail(err), handshake.MaxPart)
@@ -92,11 +93,11 @@ func putAnswer(info driver.Info, err error) (*pb.Info, *pb.ErrorDetail) {
 	return shorten(wire.InfoToWire(info), nil, handshake.MaxPart)
 }
 
-// shorten returns an answer to a put that has at most room bytes. An error loses its key.
-// A version that is too long cannot be replaced: the outcome is then unknown to the host.
+// shorten shortens an answer to a put that has more than room bytes. It removes the key of
+// an error. It replaces an info whose version is too long with ErrAmbiguous.
 func shorten(info *pb.Info, failed *pb.ErrorDetail, room int) (*pb.Info, *pb.ErrorDetail) {
 	if proto.Size(info) > room {
-		err := ncerr.Errorf(ncerr.ErrAmbiguous, "put", "", "the version has %d bytes, the answer has room for %d", len(info.GetVersion()), room)
+		err := ncerr.Errorf(ncerr.ErrAmbiguous, "put", "", "the version has %d bytes, but the answer has room for only %d", len(info.GetVersion()), room)
 		return nil, wire.ToDetail(err)
 	}
 	if proto.Size(failed) > room {
@@ -105,9 +106,9 @@ func shorten(info *pb.Info, failed *pb.ErrorDetail, room int) (*pb.Info, *pb.Err
 	return info, failed
 }
 
-// putMany performs all puts and calls answer once for each, from one goroutine at a
-// time. It uses the driver's PutMany if implemented, and otherwise performs several
-// puts concurrently.
+// putMany performs all puts. It calls answer once for each put, never concurrently. It
+// uses the driver's PutMany if the driver implements it, and concurrent calls of Put
+// otherwise.
 func (m *openMap) putMany(ctx context.Context, reqs []driver.PutRequest, answer driver.PutSink) {
 	var mu sync.Mutex
 	done := make([]bool, len(reqs))
@@ -133,8 +134,8 @@ func (m *openMap) putMany(ctx context.Context, reqs []driver.PutRequest, answer 
 	}
 }
 
-// putEach performs the puts individually. The number of concurrent puts is limited over
-// all batches, because each put may have an open file.
+// putEach performs the puts with concurrent calls of Put. The limit on their number
+// applies to all batches together, because each put may open a file.
 func (m *openMap) putEach(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) {
 	var wg sync.WaitGroup
 	for i := range reqs {
@@ -148,7 +149,8 @@ func (m *openMap) putEach(ctx context.Context, reqs []driver.PutRequest, sink dr
 	wg.Wait()
 }
 
-// receive reads the whole body. It fails unless the body has the announced size.
+// receive reads all messages of a put into body and returns the head. It fails if the
+// body does not have the announced size.
 func (d *driverService) receive(stream pb.Driver_PutServer, body *spool) (*pb.PutHead, error) {
 	var head *pb.PutHead
 	for {
@@ -185,7 +187,7 @@ func (d *driverService) receive(stream pb.Driver_PutServer, body *spool) (*pb.Pu
 	return head, nil
 }
 
-// spool holds the body of a Put: first in memory, then in a file.
+// spool stores the body of a Put: up to spoolMemory bytes in memory, the rest in a file.
 type spool struct {
 	size  int64
 	parts [][]byte // all but the last have MaxPart bytes
@@ -237,7 +239,7 @@ func (s *spool) close() {
 	}
 }
 
-// body returns the received data. A single part is returned without a copy.
+// body returns the received data. It does not copy the data.
 func (s *spool) body() driver.Body {
 	switch {
 	case len(s.parts) == 0:

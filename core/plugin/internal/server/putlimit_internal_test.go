@@ -17,7 +17,7 @@ import (
 // slowMap blocks all puts until gate is closed.
 type slowMap struct {
 	driver.Map
-	atWork atomic.Int64
+	atWork atomic.Int64 // number of puts that have begun
 	gate   chan struct{}
 }
 
@@ -50,12 +50,12 @@ func TestConcurrentPutLimit(t *testing.T) {
 		close(slow.gate)
 		wg.Wait()
 		if n := answers.Load(); n != 3*64 {
-			t.Errorf("%d answers", n)
+			t.Errorf("got %d answers, want %d", n, 3*64)
 		}
 	})
 }
 
-// timedMap takes the time in the key for a put.
+// timedMap has a Put that takes as long as its key specifies.
 type timedMap struct{ driver.Map }
 
 func (timedMap) Capabilities() driver.Capabilities { return driver.Capabilities{} }
@@ -96,8 +96,8 @@ func (s *replies) Send(r *pb.StoreBatchReply) error {
 	return nil
 }
 
-// TestEarlyAnswers checks that the results of slow puts are sent before the whole message
-// is done, and that fast puts share an answer.
+// TestEarlyAnswers checks that the results of slow puts are sent before all puts of a
+// message have ended, and that the results of fast puts are sent together.
 func TestEarlyAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// give records a region that a request passes to the plugin, if it lies in the segment.
+// give records a region to which a request permits the plugin to write. It ignores regions
+// outside the response segment.
 func (f *fuzzed) give(r *pb.Region) {
 	off, n := r.GetOffset(), r.GetLength()
 	if r.GetSegment() == 2 && off <= segmentBytes && n <= segmentBytes-off {
@@ -19,7 +20,7 @@ func (f *fuzzed) give(r *pb.Region) {
 	}
 }
 
-// strange returns a region of two bytes that is mostly valid.
+// strange decodes two bytes into a region, which may be invalid.
 func strange(segment uint32, how, by byte) *pb.Region {
 	m := region(segment, uint64(by)<<12, 16)
 	switch how % 12 {
@@ -41,16 +42,16 @@ func strange(segment uint32, how, by byte) *pb.Region {
 	return m
 }
 
-// untouched fills the response segment.
+// untouched is the value of all bytes of the response segment before the test.
 const untouched = 0xC5
 
-// fuzzed is a plugin that receives level 1 requests.
+// fuzzed records the requests to a plugin at level 1 and its answers.
 type fuzzed struct {
 	t                 *testing.T
 	request, response []byte
 	given             [][]byte       // memory that may be written
 	sent              map[uint64]int // how often each id was sent
-	answered          map[uint64]int
+	answered          map[uint64]int // how often each id was answered
 }
 
 func fuzzing(t *testing.T) (*fuzzed, peer, context.Context) {
@@ -67,7 +68,7 @@ func fuzzing(t *testing.T) (*fuzzed, peer, context.Context) {
 func (f *fuzzed) check(ctx context.Context) {
 	f.t.Helper()
 	if ctx.Err() != nil {
-		f.t.Error("the plugin does not end the stream")
+		f.t.Error("the plugin did not end the stream")
 	}
 	for id, n := range f.answered {
 		if n > f.sent[id] {
@@ -78,10 +79,10 @@ func (f *fuzzed) check(ctx context.Context) {
 		copy(mem, bytes.Repeat([]byte{untouched}, len(mem)))
 	}
 	if n := bytes.Count(f.response, []byte{untouched}); n != segmentBytes {
-		f.t.Errorf("%d bytes outside all requested regions were written", segmentBytes-n)
+		f.t.Errorf("the plugin wrote %d bytes outside all requested regions", segmentBytes-n)
 	}
 	if !bytes.Equal(f.request[:16], []byte("0123456789abcdef")) {
-		f.t.Error("the request segment was written")
+		f.t.Error("the plugin wrote to the request segment")
 	}
 }
 
@@ -103,7 +104,7 @@ func FuzzStoreRequests(f *testing.F) {
 		}
 		for ; len(data) >= 6 && len(x.sent) < 32; data = data[6:] {
 			if stream.Send(x.store(data[:6], open.GetHandle())) != nil {
-				break // refused; the stream is about to end
+				break // the plugin refused a request and ends the stream
 			}
 		}
 		last := &pb.StoreBatch{}

@@ -1,10 +1,10 @@
 // Package server implements the plugin's side of the protocol. It serves drivers and
 // filters that implement the interfaces of this module. core/plugin runs it in a
-// process, and core/plugin/host over an in-memory connection for tests. It uses
+// plugin process. For tests, core/plugin/host runs it over an in-memory connection. It uses
 // core/plugin/internal/wire.
 //
-// A panic in a codec fails only its job. A panic in a driver ends the process, because
-// the state of its store is unknown.
+// If a codec panics, only its job fails. If a driver panics, the process exits, because
+// the state of the store is unknown.
 package server
 
 import (
@@ -33,7 +33,7 @@ type Config struct {
 	Filters []codecdriver.Provider
 	// OnDescribe, if not nil, is called at the first Describe.
 	OnDescribe func()
-	// Reconfigurable permits several hosts to configure the process, one after the other.
+	// Reconfigurable permits several hosts to use the process, one after the other.
 	Reconfigurable bool
 	// Channel is the inherited channel of level 1. If it is nil, the server offers only
 	// level 0.
@@ -80,7 +80,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterCodecServer(r, &s.codecs)
 }
 
-// Close closes the Maps that are still open. Unflushed writes are lost.
+// Close closes the open stores without flushing them.
 func (s *Server) Close(ctx context.Context) error { return s.drivers.closeAll(ctx) }
 
 // Options returns the options of a gRPC server for the protocol.

@@ -37,7 +37,7 @@ type store struct {
 func (s *store) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	if s.opening != nil {
 		s.opening <- struct{}{}
-		<-ctx.Done() // and continues anyway
+		<-ctx.Done() // Open succeeds although ctx has ended
 	}
 	m, err := s.Opener.Open(context.WithoutCancel(ctx), spec)
 	return &held{m, s}, err
@@ -61,7 +61,7 @@ func (m *held) Close(ctx context.Context) error {
 	return m.Map.Close(ctx)
 }
 
-// filter is a codec that copies, and panics on an input that demands it.
+// filter is a codec that copies its input. It panics if the input is "panic".
 type filter struct{}
 
 func (filter) Describe() []codecdriver.Description {
@@ -78,7 +78,7 @@ func (f filter) Encode(ctx context.Context, dst, src []byte) (int, error) {
 
 func (filter) Decode(_ context.Context, dst, src []byte) (int, error) {
 	if string(src) == "panic" {
-		panic("as told")
+		panic("the input is \"panic\"")
 	}
 	if len(dst) < len(src) {
 		return 0, codecdriver.ShortBuffer("copy", len(dst))
@@ -86,7 +86,7 @@ func (filter) Decode(_ context.Context, dst, src []byte) (int, error) {
 	return copy(dst, src), nil
 }
 
-// peer is a bare client of the protocol.
+// peer is a client that makes single calls of the protocol.
 type peer struct {
 	plugin pb.PluginClient
 	driver pb.DriverClient
@@ -99,7 +99,7 @@ func dial(t *testing.T, s *store) peer {
 	return dialWith(t, s, nil)
 }
 
-// dialWith is like dial, with the plugin's end of a channel.
+// dialWith is like dial. channel is the plugin's end of a level 1 channel, or nil.
 func dialWith(t *testing.T, s *store, channel *os.File) peer {
 	t.Helper()
 	if s.Opener == nil {
@@ -176,17 +176,18 @@ func TestConfigure(t *testing.T) {
 	head := func(n int64) *pb.PutRequest {
 		return &pb.PutRequest{Head: &pb.PutHead{Handle: h, Key: []byte("k"), Size: n}, Payload: wire.Bytes(make([]byte, n))}
 	}
-	wantKind(t, "an object above the ceiling", p.put(t, head(11)), ncerr.ErrLimit)
+	wantKind(t, "an object above the limit", p.put(t, head(11)), ncerr.ErrLimit)
 	if err := p.put(t, head(10)); err != nil {
 		t.Error(err)
 	}
 	_, err = p.codec.OpenPipeline(t.Context(), &pb.OpenPipelineRequest{
 		Steps: wire.StepsToWire([]codecdriver.Step{{ID: "copy"}}), Input: wire.SpecToWire(codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 11}),
 	})
-	wantKind(t, "a chunk above the ceiling", wire.FromStatus(t.Context(), err), ncerr.ErrLimit)
+	wantKind(t, "a chunk above the limit", wire.FromStatus(t.Context(), err), ncerr.ErrLimit)
 }
 
-// TestBrokenPut checks that a body that differs from its announcement changes nothing.
+// TestBrokenPut checks that a put stores nothing if its body does not have the announced
+// size, or if the put breaks the protocol.
 func TestBrokenPut(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})
@@ -223,8 +224,8 @@ func TestBrokenPut(t *testing.T) {
 	wantKind(t, "after broken puts", wire.FromStatus(t.Context(), err), ncerr.ErrNotFound)
 }
 
-// TestAbandonedOpen checks that a store is closed if the call that opened it has ended,
-// because the host does not know the handle.
+// TestAbandonedOpen checks that the plugin closes a store if the call that opened it was
+// canceled, because the host does not know the handle.
 func TestAbandonedOpen(t *testing.T) {
 	t.Parallel()
 	s := &store{opening: make(chan struct{})}
@@ -239,12 +240,12 @@ func TestAbandonedOpen(t *testing.T) {
 	}
 	for end := time.Now().Add(2 * time.Minute); s.closed.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the store stays open")
+			t.Fatal("the plugin did not close the store")
 		}
 	}
 }
 
-// TestCloseWaits checks that a store has no calls while it is closed or afterwards.
+// TestCloseWaits checks that Close waits for active calls and that later calls fail.
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
 	s := &store{}
@@ -264,18 +265,18 @@ func TestCloseWaits(t *testing.T) {
 	}()
 	<-s.getting
 
-	// A Close that times out leaves the store to the next Close.
+	// After a Close that times out, another Close can close the store.
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Second) // much longer than it takes to reach the plugin
 	defer cancel()
 	if _, err := p.driver.Close(short, &pb.CloseRequest{Handle: h}); err == nil || s.closed.Load() != 0 {
-		t.Errorf("closed during a read: %v", err)
+		t.Errorf("the store was closed during a read: %v", err)
 	}
 	_, err := p.driver.Stat(t.Context(), &pb.StatRequest{Handle: h, Key: []byte("k")})
 	wantKind(t, "a call after Close", wire.FromStatus(t.Context(), err), ncerr.ErrInvalid)
 
 	closed := make(chan error, 1)
 	go func() {
-		for { // the first Close returns the store shortly after its timeout
+		for { // the store can be closed again shortly after the first Close times out
 			_, err := p.driver.Close(t.Context(), &pb.CloseRequest{Handle: h})
 			if err == nil || t.Context().Err() != nil {
 				closed <- err
@@ -288,7 +289,7 @@ func TestCloseWaits(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-closed; err != nil || s.closed.Load() != 1 {
-		t.Errorf("%v, closed %d times", err, s.closed.Load())
+		t.Errorf("want one close, got %d, %v", s.closed.Load(), err)
 	}
 }
 
@@ -339,7 +340,7 @@ func TestGetMany(t *testing.T) {
 	}
 	for i, k := range keys {
 		if last[i] != 1 || !bytes.Equal(got[i], stored[k]) {
-			t.Errorf("%s: %d ends, %d bytes", k, last[i], len(got[i]))
+			t.Errorf("%s: want one end and %d bytes, got %d and %d", k, len(stored[k]), last[i], len(got[i]))
 		}
 	}
 	req.Specs = make([]*pb.GetSpec, handshake.MaxBatch+1)
@@ -394,7 +395,7 @@ func TestExec(t *testing.T) {
 		}
 	}
 	if !errors.Is(err, io.EOF) || n != 6 {
-		t.Errorf("%d results, %v", n, err)
+		t.Errorf("want 6 results, got %d, %v", n, err)
 	}
 }
 

@@ -19,7 +19,7 @@ type segment struct {
 	writable bool
 }
 
-// openShared maps the segments passed by the host.
+// openShared maps the segments that the host passed to the process.
 func openShared(list []*pb.Segment, channel *os.File) (*shared, error) {
 	s := &shared{segments: map[uint32]segment{}, channel: channel}
 	for _, m := range list {
@@ -35,8 +35,8 @@ func openShared(list []*pb.Segment, channel *os.File) (*shared, error) {
 	return s, nil
 }
 
-// region returns the memory of r, or nil if r is nil. With write, the memory must be
-// writable.
+// region returns the memory of r, or nil if r is nil. It fails if r is not in a segment, or
+// if write is set and the segment is read-only.
 func (s *shared) region(r *pb.Region, write bool) ([]byte, error) {
 	if r == nil {
 		return nil, nil

@@ -19,7 +19,7 @@ import (
 
 const segmentBytes = 1 << 20
 
-// dup returns a duplicate descriptor for the server, which closes it.
+// dup returns a duplicate of f's descriptor. The server closes the duplicate.
 func dup(t *testing.T, f *os.File) uint32 {
 	t.Helper()
 	fd, err := shm.Dup(f)
@@ -29,7 +29,7 @@ func dup(t *testing.T, f *os.File) uint32 {
 	return uint32(fd)
 }
 
-// sharedPeer is a client at level 1 with the two segments.
+// sharedPeer returns a client at level 1 and the memory of the two segments.
 func sharedPeer(t *testing.T, s *store) (p peer, request, response []byte) {
 	t.Helper()
 	ours, theirs, err := shm.Pair()
@@ -109,11 +109,11 @@ func TestCanaries(t *testing.T) {
 		}
 	}
 	if string(response[4096:4109]) != "hello, region" || string(response[segmentBytes-13:]) != "hello, region" {
-		t.Error("the outputs are not in their regions")
+		t.Error("an output is not in its region")
 	}
 	for i, b := range response {
 		if b != 0xC5 && (i < 4096 || i >= 4109) && i < segmentBytes-13 {
-			t.Fatalf("byte %d outside the regions was written", i)
+			t.Fatalf("the plugin wrote byte %d, which is outside the regions", i)
 		}
 	}
 }
@@ -172,8 +172,8 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// TestTokens checks that a token closes a store, or a pipeline, opened for a host that
-// has stopped waiting.
+// TestTokens checks that a host can close a store or a pipeline by the token of the call
+// that opened it.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := &store{}
@@ -187,7 +187,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	if n := s.closed.Load(); n != 1 {
-		t.Errorf("want the store closed once, got %d", n)
+		t.Errorf("the store was closed %d times, want 1", n)
 	}
 	open, err := p.codec.OpenPipeline(t.Context(), &pb.OpenPipelineRequest{Steps: []*pb.Step{{Id: "copy"}}, Input: &pb.Spec{Kind: 1, MaxBytes: 10}, Token: 9})
 	if err != nil {

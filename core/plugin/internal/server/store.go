@@ -26,7 +26,7 @@ type storeExec struct {
 	sem    chan struct{} // limits concurrent reads of a remote store
 
 	mu   sync.Mutex
-	jobs map[uint64]*storeJob // jobs without a response
+	jobs map[uint64]*storeJob // by id; jobs without a response
 
 	sendMu sync.Mutex
 	fail   context.CancelCauseFunc
@@ -37,7 +37,7 @@ type storeJob struct {
 	m      *pb.StoreJob
 	ctx    context.Context //nolint:containedctx // the context has the lifetime of the job
 	cancel context.CancelFunc
-	asked  bool           // a larger region was requested; guarded by storeExec.mu
+	asked  bool           // the job waits for a larger region; guarded by storeExec.mu
 	grant  chan *pb.Grant // the larger region
 }
 
@@ -112,10 +112,11 @@ func (x *storeExec) give(grants []*pb.Grant) error {
 	return nil
 }
 
-// start registers the jobs of one message and starts them. Reads of a local store run
-// one after the other and share an answer, because waking the host costs more than a
-// read. Reads of a remote store run concurrently. Writes also run concurrently, because
-// some wait for a disk; those that end soon after each other share an answer.
+// start registers the jobs of one message and starts them. It runs reads of a local store
+// in sequence and sends their results in one message, because waking the host takes longer
+// than a read. It runs reads of a remote store concurrently. It also runs writes
+// concurrently, because some wait for a disk, and combines the results of writes that end
+// within answerDelay.
 func (x *storeExec) start(ms []*pb.StoreJob) error {
 	if len(ms) == 0 {
 		return nil
@@ -125,7 +126,7 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 	defer x.mu.Unlock()
 	for i, m := range ms {
 		if x.jobs[m.GetId()] != nil || len(x.jobs) >= handshake.MaxBatch {
-			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d already exists, or too many jobs (%d) are active", m.GetId(), len(x.jobs))
+			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d already exists, or the limit of active jobs is reached (%d)", m.GetId(), len(x.jobs))
 		}
 		j := &storeJob{m: m, grant: make(chan *pb.Grant, 1)}
 		j.ctx, j.cancel = context.WithCancel(x.ctx)
@@ -163,17 +164,18 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 	return nil
 }
 
-// all reports whether all jobs are of one kind and use the same store.
+// all reports whether kind returns true for all jobs and all jobs use the same store.
 func all(ms []*pb.StoreJob, kind func(*pb.StoreJob) bool) bool {
 	return !slices.ContainsFunc(ms, func(m *pb.StoreJob) bool { return m.GetHandle() != ms[0].GetHandle() || !kind(m) })
 }
 
-// intoMemory reports whether a job is a read that does not request the file itself.
+// intoMemory reports whether a job is a read that does not accept a lent file.
 func intoMemory(m *pb.StoreJob) bool { return m.GetGet() != nil && m.GetLend() == 0 }
 
 func isPut(m *pb.StoreJob) bool { return m.GetPut() != nil }
 
-// send sends answers, in as many messages as they need, and ends their jobs.
+// send sends results in one or more messages. It removes the jobs of the results, except
+// for requests for a larger region.
 func (x *storeExec) send(results ...*pb.StoreResult) {
 	x.mu.Lock()
 	for _, r := range results {
@@ -206,7 +208,7 @@ func fitting(results []*pb.StoreResult) int {
 	return len(results)
 }
 
-// do performs one job and returns its answer.
+// do performs one job and returns its result.
 func (x *storeExec) do(j *storeJob) *pb.StoreResult {
 	r := &pb.StoreResult{Id: j.m.GetId()}
 	m, release, err := x.d.use(j.m.GetHandle())
@@ -227,7 +229,8 @@ func (x *storeExec) do(j *storeJob) *pb.StoreResult {
 	return r
 }
 
-// read performs one read. It passes the file to the host, or reads into the region.
+// read performs one read. It lends the file to the host if possible, and reads into the
+// region otherwise.
 func (x *storeExec) read(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	if j.m.GetLend() != 0 && m.lender != nil {
 		err := x.lend(j, m, r)

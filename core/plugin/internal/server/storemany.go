@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// getMany performs reads with the driver's GetMany.
+// getMany performs the reads of one message with the driver's GetMany.
 func (x *storeExec) getMany(jobs []*storeJob) {
 	m, release, err := x.d.use(jobs[0].m.GetHandle())
 	if err != nil {
@@ -47,7 +47,7 @@ func (x *storeExec) getMany(jobs []*storeJob) {
 	x.failAll(left, err)
 }
 
-// putMany performs writes.
+// putMany performs the writes of one message.
 func (x *storeExec) putMany(jobs []*storeJob) {
 	m, release, err := x.d.use(jobs[0].m.GetHandle())
 	if err != nil {
@@ -79,17 +79,17 @@ func (x *storeExec) putMany(jobs []*storeJob) {
 	})
 }
 
-// answerDelay is how long the answer to a put waits for those to others of its message.
-// Waking the host costs more than a fast put, but the host must see the progress of slow
-// ones.
+// answerDelay is how long the result of a put is held back, so that it can be sent with
+// other results of the same message. Waking the host takes longer than a fast put, but the
+// host must see the progress of slow puts.
 const answerDelay = 100 * time.Millisecond
 
-// answers sends the answers to one message of puts.
+// answers collects and sends the results of one message of puts.
 type answers struct {
 	x     *storeExec
 	mu    sync.Mutex
-	ready []*pb.StoreResult // not sent
-	timer *time.Timer       // sends them
+	ready []*pb.StoreResult // results not yet sent
+	timer *time.Timer       // calls flush
 }
 
 // add sends r within answerDelay.
@@ -101,7 +101,7 @@ func (a *answers) add(r *pb.StoreResult) {
 	}
 }
 
-// flush sends the answers that are ready. After the last one nothing is sent anymore.
+// flush sends the results that are ready.
 func (a *answers) flush() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,8 +112,8 @@ func (a *answers) flush() {
 	}
 }
 
-// requests returns the requests for the driver. A request with an invalid range fails
-// in its Alloc.
+// requests returns the driver's requests for jobs. The Alloc of a request with an invalid
+// range fails.
 func (x *storeExec) requests(jobs []*storeJob) ([]driver.GetRequest, []*destination) {
 	reqs := make([]driver.GetRequest, len(jobs))
 	dsts := make([]*destination, len(jobs))

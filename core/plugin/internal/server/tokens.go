@@ -1,7 +1,7 @@
 package server
 
-// tokens maps tokens chosen by the host to handles, so that the host can close a store or
-// pipeline even if the response with its handle was lost. The owner must synchronize
+// tokens maps tokens chosen by the host to handles. With a token the host can close a
+// store or pipeline even if it did not receive the handle. The owner must synchronize
 // access.
 type tokens struct {
 	byToken  map[uint64]uint64 // token to handle
@@ -18,7 +18,7 @@ func (t *tokens) add(token, handle uint64) {
 	}
 }
 
-// forget removes a closed handle.
+// forget removes a closed handle and its token.
 func (t *tokens) forget(handle uint64) {
 	if token, ok := t.byHandle[handle]; ok {
 		delete(t.byHandle, handle)

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tagSize is the length of the message that carries a descriptor. The message is its
-// tag.
+// tagSize is the size in bytes of the message sent with a descriptor. The message is the
+// tag of the descriptor.
 const tagSize = 8
 
-// Pair returns the two ends of a new channel.
+// Pair returns the two ends of a new channel. The caller must close both.
 func Pair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	// The users of the files set blocking mode. Receive never blocks.
+	// The descriptors are in blocking mode, but Receive never blocks.
 	return os.NewFile(uintptr(fds[0]), "channel"), os.NewFile(uintptr(fds[1]), "channel"), nil
 }
 
-// Inherit returns a file for the inherited end of a channel, or for any other pollable
-// descriptor. It keeps children of this process from inheriting the descriptor.
+// Inherit returns a file for the inherited end of a channel, or for another pollable
+// descriptor. It prevents children of this process from inheriting the descriptor.
 func Inherit(fd int) (*os.File, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
@@ -68,8 +68,8 @@ func Send(channel *os.File, tag uint64, f *os.File) error {
 // Receive receives the next descriptor sent by [Send] and its tag. It does not block: it
 // fails with os.ErrDeadlineExceeded if the channel is empty, and with io.EOF if the other
 // end is closed. If this process has no free descriptor, it returns the tag and
-// ErrNoDescriptor. A message not sent by [Send] is os.ErrInvalid, and its descriptors are
-// closed.
+// ErrNoDescriptor. If the message was not sent by [Send], it closes the message's descriptors
+// and fails with os.ErrInvalid.
 func Receive(channel *os.File) (tag uint64, f *os.File, err error) {
 	conn, err := channel.SyscallConn()
 	if err != nil {

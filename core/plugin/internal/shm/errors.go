@@ -2,6 +2,6 @@ package shm
 
 import "errors"
 
-// ErrNoDescriptor is returned if this process has no free descriptor, and a received
-// descriptor is therefore lost.
+// ErrNoDescriptor is returned by Receive if a received descriptor is lost because this
+// process has no free descriptor.
 var ErrNoDescriptor = errors.New("no free descriptor")

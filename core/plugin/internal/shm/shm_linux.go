@@ -11,8 +11,8 @@ import (
 const Available = true
 
 // Create creates a sparse segment of size bytes and maps it for reading and writing. The
-// size is sealed. With readOnly, the returned mapping is the only way to write to the
-// segment. The file is passed to the plugin and may be closed afterwards.
+// size is sealed. If readOnly is set, only the returned mapping can be used to write to
+// the segment. The plugin inherits the file, which may be closed afterwards.
 func Create(name string, size int64, readOnly bool) (mem []byte, f *os.File, err error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // the kernel is older than MFD_NOEXEC_SEAL
@@ -38,7 +38,7 @@ func create(fd int, size int64, readOnly bool) ([]byte, error) {
 		return nil, os.NewSyscallError("mmap", err)
 	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	if readOnly { // the seal follows the mapping, which stays writable
+	if readOnly { // the mapping was created before the seal and stays writable
 		seals |= unix.F_SEAL_FUTURE_WRITE
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
@@ -49,7 +49,7 @@ func create(fd int, size int64, readOnly bool) ([]byte, error) {
 }
 
 // Map maps the segment in descriptor fd, which must have exactly size bytes, and closes
-// fd. Without writable, a write to the memory faults.
+// fd. If writable is false, writing to the memory causes a fault.
 func Map(fd int, size int64, writable bool) ([]byte, error) {
 	f := os.NewFile(uintptr(fd), "segment")
 	if f == nil {
@@ -75,7 +75,7 @@ func Map(fd int, size int64, writable bool) ([]byte, error) {
 func Unmap(mem []byte) error { return os.NewSyscallError("munmap", unix.Munmap(mem)) }
 
 // Release returns the pages of mem, which must start at a page boundary, to the system.
-// The memory is then read as zeros. Release fails for a segment created with readOnly.
+// The memory then reads as zeros. Release fails for a segment created with readOnly.
 func Release(mem []byte) error {
 	return os.NewSyscallError("madvise", unix.Madvise(mem, unix.MADV_REMOVE))
 }

@@ -42,7 +42,7 @@ func DriverFromWire(m *pb.DriverDescription) driver.Description {
 }
 
 // OpenToWire returns the request to open or remove the store of spec with the named
-// driver. spec.Env is not sent.
+// driver. The request does not contain spec.Env.
 func OpenToWire(name string, spec driver.OpenSpec) *pb.OpenRequest {
 	m := &pb.OpenRequest{
 		Driver: Text(name), Path: []byte(spec.Path), Endpoint: Text(spec.Endpoint),
@@ -54,7 +54,8 @@ func OpenToWire(name string, spec driver.OpenSpec) *pb.OpenRequest {
 	return m
 }
 
-// OpenFromWire is the inverse of OpenToWire. An unknown mode is ncerr.ErrUnsupported.
+// OpenFromWire is the inverse of OpenToWire. It fails with ncerr.ErrUnsupported if the
+// mode is unknown.
 func OpenFromWire(m *pb.OpenRequest) (name string, spec driver.OpenSpec, err error) {
 	if m.GetMode() < 0 || m.GetMode() > pb.Mode(driver.CreateExclusive) {
 		return "", spec, ncerr.Errorf(ncerr.ErrUnsupported, "open", string(m.GetPath()), "unknown mode %d", m.GetMode())
@@ -105,15 +106,15 @@ func InfoToWire(i driver.Info) *pb.Info {
 	return m
 }
 
-// InfoFromWire is the inverse of InfoToWire. The size must be known unless unknownSize
-// is set, which also permits -1.
+// InfoFromWire is the inverse of InfoToWire. It fails with ncerr.ErrPlugin if the size is
+// negative, except that unknownSize permits -1.
 func InfoFromWire(m *pb.Info, unknownSize bool) (driver.Info, error) {
 	if m == nil {
 		return driver.Info{}, protocolErrorf("the info of an object is missing")
 	}
 	i := driver.Info{Size: m.GetSize(), Version: string(m.GetVersion()), NoRanges: m.GetNoRanges()}
 	if i.Size < 0 && !(unknownSize && i.Size == -1) {
-		return driver.Info{}, protocolErrorf("an object has the size %d", i.Size)
+		return driver.Info{}, protocolErrorf("the size of an object is %d", i.Size)
 	}
 	if m.GetHasModTime() {
 		i.ModTime = time.Unix(0, m.GetModTimeNanos()).UTC()
@@ -130,7 +131,8 @@ func GetToWire(key string, o driver.GetOptions) *pb.GetSpec {
 	return m
 }
 
-// GetFromWire is the inverse of GetToWire. An invalid range is ncerr.ErrRange.
+// GetFromWire is the inverse of GetToWire. It fails with ncerr.ErrRange if the range is
+// invalid.
 func GetFromWire(m *pb.GetSpec) (key string, o driver.GetOptions, err error) {
 	key = string(m.GetKey())
 	o = driver.GetOptions{IfMatch: string(m.GetIfMatch()), Limit: max(0, m.GetLimit())}
@@ -143,9 +145,9 @@ func GetFromWire(m *pb.GetSpec) (key string, o driver.GetOptions, err error) {
 	return key, o, nil
 }
 
-// HeadFromWire returns the info of an object and the length of a read. It checks them
-// against the request: the length must be the length of the range in an object of that
-// size, and must not exceed the limit.
+// HeadFromWire returns the info of an object and the length of a read. It fails with
+// ncerr.ErrPlugin if the length is not that of the requested range, or exceeds the
+// requested limit.
 func HeadFromWire(m *pb.GetHead, o driver.GetOptions) (driver.Info, int64, error) {
 	if m == nil {
 		return driver.Info{}, 0, protocolErrorf("received data without a header")
@@ -178,7 +180,7 @@ func EntryToWire(e driver.Entry) *pb.Entry {
 func EntryFromWire(m *pb.Entry) (driver.Entry, error) {
 	e := driver.Entry{Key: string(m.GetKey()), Prefix: m.GetPrefix(), Info: driver.Info{Size: -1}}
 	if e.Key == "" {
-		return e, protocolErrorf("a listing has an entry without a key")
+		return e, protocolErrorf("a listing contains an entry without a key")
 	}
 	if m.GetInfo() == nil {
 		return e, nil
@@ -188,8 +190,8 @@ func EntryFromWire(m *pb.Entry) (driver.Entry, error) {
 	return e, err
 }
 
-// Inline returns the bytes of a level 0 payload, or nil for a nil payload. A region or
-// more than limit bytes is a protocol violation.
+// Inline returns the bytes of a level 0 payload, or nil for a nil payload. It fails with
+// ncerr.ErrPlugin if the payload is a region or has more than limit bytes.
 func Inline(p *pb.Payload, limit int) ([]byte, error) {
 	if p == nil {
 		return nil, nil
@@ -203,7 +205,7 @@ func Inline(p *pb.Payload, limit int) ([]byte, error) {
 	return p.GetInline(), nil
 }
 
-// Bytes returns a level 0 payload that shares b.
+// Bytes returns a level 0 payload that contains b without a copy.
 func Bytes(b []byte) *pb.Payload {
 	return &pb.Payload{Content: &pb.Payload_Inline{Inline: b}}
 }

@@ -2,8 +2,8 @@
 // protocol in package pb. Both sides of the protocol use it:
 // core/plugin/internal/server and core/plugin/host.
 //
-// Received messages are untrusted. The From functions check what they convert, and fail
-// with ncerr.ErrPlugin.
+// Received messages are untrusted. The FromWire functions check the values that they
+// convert.
 package wire
 
 import (
@@ -27,8 +27,8 @@ const deadlineSlack = 250 * time.Millisecond
 // maxText is the maximum length of a string in a message, in bytes.
 const maxText = 8 << 10
 
-// ErrTransport marks errors that mean that the connection is lost or the process has
-// exited. errors.Is finds it in an ncerr.ErrPlugin.
+// ErrTransport is in the chain of an ncerr.ErrPlugin if the connection is lost or the
+// process has exited.
 var ErrTransport = errors.New("connection to the plugin lost")
 
 // ToDetail returns the detail for err, which must not be nil. A context error becomes
@@ -53,8 +53,8 @@ func ToDetail(err error) *pb.ErrorDetail {
 	return d
 }
 
-// FromDetail returns the error for d. An unknown kind becomes ncerr.ErrOther. A nil
-// detail is ncerr.ErrPlugin.
+// FromDetail returns the error for d. An unknown kind becomes ncerr.ErrOther. For a nil d
+// it returns ncerr.ErrPlugin.
 func FromDetail(d *pb.ErrorDetail) error {
 	if d == nil {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin reported an error without details")
@@ -75,9 +75,9 @@ func FromDetail(d *pb.ErrorDetail) error {
 	return e
 }
 
-// Status returns the gRPC error for err in a handler with the context ctx. The caller's
-// own cancellation and deadline have no detail. A context error while ctx is alive is a
-// timeout within the driver and becomes ncerr.ErrIO.
+// Status returns the gRPC error for err in a handler with the context ctx. If ctx has
+// ended, a context error becomes a status without a detail. Otherwise it is a timeout of
+// the driver's own and becomes ncerr.ErrIO.
 func Status(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -94,8 +94,8 @@ func Status(ctx context.Context, err error) error {
 }
 
 // FromStatus converts the error from a gRPC call made with ctx. If ctx has ended, it
-// returns ctx's error. A status without a detail is ncerr.ErrPlugin. If the connection is
-// gone, the error also matches [ErrTransport].
+// returns ctx's error. A status without a detail becomes ncerr.ErrPlugin, which also matches
+// [ErrTransport] if the connection is lost.
 func FromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -134,7 +134,7 @@ func bareStatus(ctx context.Context, st *status.Status) error {
 	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin returned %s without details: %s", st.Code(), message)
 }
 
-// transportError is ErrTransport with gRPC's message.
+// transportError matches ErrTransport and contains gRPC's message.
 type transportError struct{ message string }
 
 func (e *transportError) Error() string        { return ErrTransport.Error() + ": " + e.message }

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// cross sends an error over the wire like a call with ctx does.
+// cross converts an error to a gRPC status and back, as a call with ctx does.
 func cross(ctx context.Context, err error) error { return wire.FromStatus(ctx, wire.Status(ctx, err)) }
 
 func TestKinds(t *testing.T) {
@@ -35,7 +35,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: want %q, got %q", row.Name, in, got)
 		}
 		if retry, after := ncerr.Retry(got); !retry || after != time.Second {
-			t.Errorf("%s: want the retry fields, got %t, %v", row.Name, retry, after)
+			t.Errorf("%s: want a retry after 1s, got %t, %v", row.Name, retry, after)
 		}
 		if got := cross(t.Context(), row.Kind); ncerr.KindOf(got) != row.Kind || got.Error() != row.Kind.Error() {
 			t.Errorf("%s bare: want %q, got %q", row.Name, row.Kind, got)
@@ -116,8 +116,7 @@ func FuzzWireError(f *testing.F) {
 		if ncerr.KindOf(again) != e.Kind || string(key) != e.Key {
 			t.Errorf("want %v, got %v", got, again)
 		}
-		// Messages that are not valid UTF-8, such as the errors from a driver in Go, must
-		// be accepted too.
+		// The message of an error in Go need not be valid UTF-8.
 		in := &ncerr.Error{Kind: ncerr.ErrIO, Op: op, Key: string(key), Err: errors.New(message)}
 		if out := cross(context.Background(), in); ncerr.KindOf(out) != ncerr.ErrIO {
 			t.Errorf("want ErrIO, got %v", out)
