@@ -413,7 +413,7 @@ func (x *Step) GetParams() []byte {
 type OpenPipelineReply struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Handle uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
-	// Output of each step when encoding, one for each step.
+	// Output of each step when encoding.
 	Outputs       []*Spec `protobuf:"bytes,2,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -722,9 +722,9 @@ func (x *ElementType) GetUnit() []byte {
 type Batch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Jobs  []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	// Since 1.1, level 1: jobs of this stream whose result is no longer wanted.
-	// They are still answered, as soon as their regions are no longer accessed.
-	// Unknown ids are ignored, because the jobs may have been answered.
+	// Since 1.1, at level 1: jobs of this stream to cancel. The plugin still answers
+	// each of them, as soon as it no longer accesses their regions. It ignores
+	// unknown ids, because the jobs may have been answered.
 	Cancel        []uint64 `protobuf:"varint,2,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -786,7 +786,7 @@ type Job struct {
 	Pipeline uint64 `protobuf:"varint,3,opt,name=pipeline,proto3" json:"pipeline,omitempty"`
 	// Size of the whole input in bytes.
 	Size int64 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`
-	// Largest output in bytes; a larger output is ErrShortBuffer.
+	// Largest output in bytes. A job with a larger output fails with ErrShortBuffer.
 	Limit int64 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Bit i: step i of the pipeline was not applied to this chunk.
 	Skip    uint32   `protobuf:"varint,6,opt,name=skip,proto3" json:"skip,omitempty"`
@@ -942,11 +942,11 @@ type Result struct {
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Size of the whole output in bytes, in the first part.
 	Size int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
-	// The job's output region with the length of what was written there, if the job
-	// had one; otherwise inline.
+	// The job's output region, with the number of bytes written as its length, if the
+	// job has a region; otherwise inline.
 	Payload *Payload `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
 	Last    bool     `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
-	// With last: the job failed and has no output.
+	// In the last part only: the job failed and has no output.
 	Error         *ErrorDetail `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,7 +30,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Codec is served by plugins whose DescribeReply lists codecs. The Go package
+// Codec is implemented by plugins whose DescribeReply lists codecs. The Go package
 // core/codec/driver specifies what a codec must do.
 type CodecClient interface {
 	// OpenPipeline opens a sequence of steps, in encode order. One call then
@@ -89,7 +89,7 @@ type Codec_ExecClient = grpc.BidiStreamingClient[Batch, BatchReply]
 // All implementations must embed UnimplementedCodecServer
 // for forward compatibility.
 //
-// Codec is served by plugins whose DescribeReply lists codecs. The Go package
+// Codec is implemented by plugins whose DescribeReply lists codecs. The Go package
 // core/codec/driver specifies what a codec must do.
 type CodecServer interface {
 	// OpenPipeline opens a sequence of steps, in encode order. One call then

@@ -373,7 +373,7 @@ func (*RemoveReply) Descriptor() ([]byte, []int) {
 	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{2}
 }
 
-// Capabilities are facts about an open store. Each states an ability.
+// Capabilities describes what an open store supports.
 type Capabilities struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Ranges          bool                   `protobuf:"varint,1,opt,name=ranges,proto3" json:"ranges,omitempty"`
@@ -516,8 +516,8 @@ func (x *Capabilities) GetMaxObject() int64 {
 	return 0
 }
 
-// Range is a part of an object. A length of -1 means to the end. A negative
-// offset counts from the end.
+// Range is a part of an object. A length of -1 means up to the end. A negative
+// offset is relative to the end.
 type Range struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -574,14 +574,14 @@ type Info struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Size of the whole object in bytes; -1 only in listings.
 	Size int64 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
-	// Opaque bytes that change whenever the content does; empty if the store has no
-	// versions.
+	// Opaque bytes that change whenever the content changes; empty if the store has
+	// no versions.
 	Version []byte `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// Nanoseconds since 1970 UTC; valid if has_mod_time is set.
 	ModTimeNanos int64 `protobuf:"varint,3,opt,name=mod_time_nanos,json=modTimeNanos,proto3" json:"mod_time_nanos,omitempty"`
 	HasModTime   bool  `protobuf:"varint,4,opt,name=has_mod_time,json=hasModTime,proto3" json:"has_mod_time,omitempty"`
-	// Reading a range of the object costs as much as reading all of it, or all that
-	// precedes the range.
+	// Reading a range of the object takes as long as reading the whole object, or
+	// all of it up to the end of the range.
 	NoRanges      bool `protobuf:"varint,5,opt,name=no_ranges,json=noRanges,proto3" json:"no_ranges,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -995,9 +995,9 @@ type GetItem struct {
 	// In the first part only; absent if the read failed before it.
 	Head    *GetHead `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"`
 	Payload *Payload `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	// This is the item's last part.
+	// Set in the item's last part.
 	Last bool `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
-	// With last: the read failed, and no more data follows.
+	// In the last part only: the read failed.
 	Error         *ErrorDetail `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1981,9 +1981,9 @@ func (*CloseReply) Descriptor() ([]byte, []int) {
 type StoreBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Jobs  []*StoreJob            `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	// Jobs of this stream whose result is no longer wanted. They are still
-	// answered, as soon as their regions are no longer accessed. Unknown ids are
-	// ignored, because the jobs may have been answered.
+	// Jobs of this stream to cancel. The plugin still answers each of them, as soon
+	// as it no longer accesses their regions. It ignores unknown ids, because the
+	// jobs may have been answered.
 	Cancel []uint64 `protobuf:"varint,2,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
 	// Regions for jobs that requested a larger one.
 	Grants        []*Grant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
@@ -2270,14 +2270,14 @@ type StoreResult struct {
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// For a read; absent if it failed before its length was known.
 	Head *GetHead `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"`
-	// For a read: the output region with the length of what was written there.
+	// For a read: the output region, with the number of bytes written as its length.
 	Output *Region `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`
 	// For a write.
 	Info *Info `protobuf:"bytes,4,opt,name=info,proto3" json:"info,omitempty"`
-	// The job failed. The data named by `output` is valid.
+	// The job failed. The data in `output` is valid.
 	Error *ErrorDetail `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	// Not 0: the read has that many bytes, more than its region, and waits for a
-	// Grant. Sent at most once for a job.
+	// Grant. A plugin sends it at most once per job.
 	Need int64 `protobuf:"varint,6,opt,name=need,proto3" json:"need,omitempty"`
 	// The bytes are in the file that was sent.
 	Lent          *Lent `protobuf:"bytes,7,opt,name=lent,proto3" json:"lent,omitempty"`

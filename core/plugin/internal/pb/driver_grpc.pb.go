@@ -39,11 +39,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Driver is served by plugins whose DescribeReply lists drivers. Keys are UTF-8
-// without a leading slash and without empty, "." or ".." segments. The Go package
-// core/zmap/driver specifies what each call must do.
+// Driver is implemented by plugins whose DescribeReply lists drivers. Keys are
+// UTF-8 without a leading slash and without empty, "." or ".." segments. The Go
+// package core/zmap/driver specifies what each call must do.
 type DriverClient interface {
-	// Open opens or creates a store and returns a handle for the other calls.
+	// Open opens or creates a store and returns its handle.
 	Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (*OpenReply, error)
 	// Remove deletes a whole store.
 	Remove(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (*RemoveReply, error)
@@ -239,11 +239,11 @@ type Driver_TransferClient = grpc.BidiStreamingClient[StoreBatch, StoreBatchRepl
 // All implementations must embed UnimplementedDriverServer
 // for forward compatibility.
 //
-// Driver is served by plugins whose DescribeReply lists drivers. Keys are UTF-8
-// without a leading slash and without empty, "." or ".." segments. The Go package
-// core/zmap/driver specifies what each call must do.
+// Driver is implemented by plugins whose DescribeReply lists drivers. Keys are
+// UTF-8 without a leading slash and without empty, "." or ".." segments. The Go
+// package core/zmap/driver specifies what each call must do.
 type DriverServer interface {
-	// Open opens or creates a store and returns a handle for the other calls.
+	// Open opens or creates a store and returns its handle.
 	Open(context.Context, *OpenRequest) (*OpenReply, error)
 	// Remove deletes a whole store.
 	Remove(context.Context, *OpenRequest) (*RemoveReply, error)
