@@ -24,7 +24,7 @@ func TestArena(t *testing.T) {
 				idle := a.free(held[i])
 				held = append(held[:i], held[i+1:]...)
 				if idle != (len(held) == 0) {
-					t.Fatalf("idle is %t with %d regions held", idle, len(held))
+					t.Fatalf("free returned %t with %d regions allocated", idle, len(held))
 				}
 				continue
 			}
@@ -32,12 +32,12 @@ func TestArena(t *testing.T) {
 			r, ok := a.alloc(n)
 			if !ok {
 				if len(held) == 0 && n <= size {
-					t.Fatalf("no region of %d bytes in an empty arena", n)
+					t.Fatalf("alloc(%d) failed in an empty arena", n)
 				}
 				continue
 			}
 			if r.size < n || r.off < 0 || r.off+r.size > size || r.off%r.size != 0 || r.generation <= last {
-				t.Fatalf("region %+v for %d bytes after generation %d", r, n, last)
+				t.Fatalf("alloc(%d) returned the invalid region %+v after generation %d", n, r, last)
 			}
 			last = r.generation
 			for _, h := range held {
@@ -51,7 +51,7 @@ func TestArena(t *testing.T) {
 			a.free(r)
 		}
 		if r, ok := a.alloc(size); !ok || r.off != 0 || r.size != size {
-			t.Fatalf("the arena is not free at the end: %+v, %t", r, ok)
+			t.Fatalf("the arena is not empty at the end: got %+v, %t", r, ok)
 		}
 	})
 }
@@ -61,7 +61,7 @@ func TestArenaLimits(t *testing.T) {
 	t.Parallel()
 	a := newArena(segmentSize)
 	if _, ok := a.alloc(maxRegion + 1); ok {
-		t.Error("a region above the limit was allocated")
+		t.Error("alloc returned a region above the limit")
 	}
 	r, ok := a.alloc(maxRegion)
 	if !ok || r.size != maxRegion {
@@ -72,11 +72,11 @@ func TestArenaLimits(t *testing.T) {
 	a.free(r)
 	a.trim(func(n int64) {
 		if calls++; n != maxRegion {
-			t.Errorf("want %d bytes trimmed, got %d", maxRegion, n)
+			t.Errorf("want a trim of %d bytes, got %d", maxRegion, n)
 		}
 	})
 	a.trim(func(int64) { calls++ })
 	if calls != 1 {
-		t.Errorf("want one trim, got %d", calls)
+		t.Errorf("want one call of the trim function, got %d", calls)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestAskedWithGrants checks that a driver has its configured grants, without which it
-// cannot start, when it is started to describe itself.
+// TestAskedWithGrants checks that a plugin has its configured grants when the host starts
+// it only to describe itself. The plugin of the test cannot start without them.
 func TestAskedWithGrants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -45,8 +45,8 @@ func TestAskedWithGrants(t *testing.T) {
 	}
 }
 
-// TestUnasked checks that opening a store fails with the error that occurred when the
-// driver was started to describe itself.
+// TestUnasked checks that opening a store reports the error of a plugin that failed to
+// start to describe itself.
 func TestUnasked(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "exits", "nczarr-driver-good")
@@ -57,15 +57,15 @@ func TestUnasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "x"}); err == nil || !strings.Contains(err.Error(), "no license found") || h.Plugins()[0].Described {
-		t.Errorf("want its last output, got %v", err)
+		t.Errorf("want an error with the last output of the plugin, got %v", err)
 	}
 	if err := h.Start(t.Context(), "good"); err == nil {
-		t.Error("Wake succeeded for a plugin that cannot start")
+		t.Error("Start succeeded for a plugin that cannot start")
 	}
 }
 
-// TestEscapeAsked checks that a plugin started only to describe itself is confined like
-// any other, and that the same process then serves.
+// TestEscapeAsked checks that a plugin is also confined when the host starts it only to
+// describe itself, and that the same process then serves.
 func TestEscapeAsked(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

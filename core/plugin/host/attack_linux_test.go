@@ -15,7 +15,8 @@ func mapSegment(fd, size int, writable bool) ([]byte, error) {
 	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED)
 }
 
-// wantAttacks is the expected result of the attacks.
+// wantAttacks is the expected result of attack. Only punching a hole in the writable
+// segment succeeds.
 const wantAttacks = `truncate 3: operation not permitted
 grow 3: operation not permitted
 seal 3: operation not permitted
@@ -30,7 +31,8 @@ protect request: permission denied
 reopen request: operation not permitted
 `
 
-// attack tries what a plugin must not be able to do, and reports the results.
+// attack tries operations on shared memory that a plugin must not be able to perform, and
+// returns the results, one per line.
 func attack(request []byte) string {
 	var b strings.Builder
 	say := func(what string, err error) { fmt.Fprintf(&b, "%s: %v\n", what, err) }

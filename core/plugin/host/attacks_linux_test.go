@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attacks are what a malicious plugin might try. Each takes an argument and returns nil
-// if it succeeded.
+// attacks contains operations of a malicious plugin, by name. Each returns nil if it
+// succeeds. arg is the target, such as a path, an address or a process id.
 var attacks = map[string]func(arg string) error{
 	"read a file":        func(path string) error { _, err := os.ReadFile(path); return err },
 	"make a file":        func(path string) error { return os.WriteFile(path+".made", nil, 0o600) },
@@ -186,7 +186,7 @@ var attacks = map[string]func(arg string) error{
 		if err := call(unix.SYS_LISTMOUNT, 0, 0, 0, 0); !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.EINVAL) {
 			return err
 		}
-		return nil // created with an invalid program
+		return nil // the arguments are invalid, but the call was permitted
 	},
 	"listen under an abstract name": func(string) error {
 		l, err := net.Listen("unix", "@nczarr-attack-"+strconv.Itoa(os.Getpid()))
@@ -221,7 +221,7 @@ var attacks = map[string]func(arg string) error{
 	},
 }
 
-// openHoles are attacks that the sandbox does not prevent; see
+// openHoles contains attacks that the sandbox does not always prevent; see
 // docs/explanation/security.md.
 var openHoles = map[string]func(arg string) error{
 	"look at a file": func(path string) error { _, err := os.Stat(path); return err },
@@ -235,7 +235,7 @@ var openHoles = map[string]func(arg string) error{
 		if err != nil {
 			return err
 		}
-		_, written := f.WriteString("it takes room, and nobody finds it")
+		_, written := f.WriteString("this uses disk space without a name")
 		return errors.Join(os.Remove(f.Name()), written, f.Close())
 	},
 	"receive datagrams": func(string) error {
@@ -248,8 +248,8 @@ var openHoles = map[string]func(arg string) error{
 	},
 }
 
-// missing treats the answer that an attribute does not exist as success, because the
-// call was permitted.
+// missing returns nil if err means that an attribute does not exist, because the call was
+// then permitted.
 func missing(err error) error {
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
@@ -257,7 +257,7 @@ func missing(err error) error {
 	return err
 }
 
-// hasPower reports whether the process has any of the given capabilities.
+// hasPower returns nil if the process has any of the given capabilities.
 func hasPower(powers uint32) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -267,7 +267,7 @@ func hasPower(powers uint32) error {
 	return unless((data[0].Permitted|data[0].Effective)&powers != 0)
 }
 
-// withoutRight calls f with a descriptor of path opened for neither reading nor
+// withoutRight calls f with a descriptor of path that is open neither for reading nor for
 // writing.
 func withoutRight(path string, f func(fd int) error) error {
 	fd, err := unix.Open(path, unix.O_ACCMODE|unix.O_CLOEXEC, 0)
@@ -277,7 +277,7 @@ func withoutRight(path string, f func(fd int) error) error {
 	return errors.Join(f(fd), closeFD(fd))
 }
 
-// changeOpened calls f with a descriptor of path opened for reading.
+// changeOpened calls f with a descriptor of path that is open for reading.
 func changeOpened(path string, f func(fd int) error) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -323,21 +323,20 @@ func fastOpen(addr string, f func(fd int, to unix.Sockaddr) error) error {
 	})
 }
 
-// decideCalls installs a filter of system calls supervised by this process. With it, a
-// process could permit itself the calls for which an older filter asks another
-// supervisor.
+// decideCalls makes this process the supervisor of its own system calls. It could then
+// permit calls that another supervisor would refuse.
 func decideCalls() error {
 	fd, err := superviseCalls()
 	return errors.Join(err, closeFD(fd))
 }
 
-// supervised becomes a host whose system calls another process supervises. The kernel
-// permits one supervisor.
+// supervised replaces this process with a host whose system calls have a supervisor. The
+// kernel permits only one supervisor.
 func supervised() {
 	runtime.LockOSThread()
 	fd, err := superviseCalls()
 	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0) // the supervisor stays alive
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0) // keep the notification descriptor open in the host
 	}
 	if err == nil {
 		err = errors.Join(os.Setenv(zooEnv, "host"), unix.Exec("/proc/self/exe", os.Args, os.Environ()))
@@ -359,9 +358,9 @@ func superviseCalls() (int, error) {
 	return int(fd), nil
 }
 
-// child starts a process, leaves it running and returns its id.
+// child starts a process that continues to run, and returns its id or an error message.
 func child() string {
-	cmd := exec.Command("/bin/sleep", "600") // longer than TestChildren waits for it to end
+	cmd := exec.Command("/bin/sleep", "600") // longer than TestChildren waits
 	if err := cmd.Start(); err != nil {
 		return err.Error()
 	}
@@ -395,8 +394,8 @@ func dial(network, addr string) error {
 	return errors.Join(err, closed(c))
 }
 
-// closed closes c unless it is nil. It returns nil, so that only the attack's own error
-// counts.
+// closed closes c unless it is nil. It always returns nil, so that attacks return only
+// their own errors.
 func closed(c any) error {
 	switch c := c.(type) {
 	case net.Listener:
@@ -426,6 +425,7 @@ func pair(kind int) error {
 	return errors.Join(err, closeFD(fds[0]), closeFD(fds[1]))
 }
 
+// unless returns nil if through is set, and fs.ErrPermission otherwise.
 func unless(through bool) error {
 	if through {
 		return nil
@@ -447,7 +447,7 @@ func call(nr uintptr, args ...uintptr) error {
 	return nil
 }
 
-// fork creates a process that exits at once.
+// fork creates a process that exits immediately.
 func fork(flags uintptr) error {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
@@ -468,7 +468,7 @@ func readMemory(pid string) error {
 	buf := make([]byte, 1)
 	local := []unix.Iovec{{Base: &buf[0], Len: 1}}
 	_, err := unix.ProcessVMReadv(int(number(pid)), local, []unix.RemoteIovec{{Base: 1, Len: 1}}, 0)
-	if errors.Is(err, unix.EFAULT) { // nothing is there, but the call was permitted
+	if errors.Is(err, unix.EFAULT) { // the address is not mapped, but the call was permitted
 		return nil
 	}
 	return err
@@ -482,7 +482,7 @@ func signalByDescriptor(pid string) error {
 	return errors.Join(unix.PidfdSendSignal(fd, 0, nil, 0), closeFD(fd))
 }
 
-// onThread calls f on a thread that is not reused.
+// onThread calls f on a thread that no other goroutine uses later.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -492,18 +492,18 @@ func onThread(f func() error) error {
 	return <-done
 }
 
-// besideMain calls f on a thread other than the first of the process.
+// besideMain calls f on a thread that is not the first thread of the process.
 func besideMain(f func() error) error {
 	return onThread(func() error {
-		if unix.Gettid() == os.Getpid() { // keep this thread busy meanwhile
+		if unix.Gettid() == os.Getpid() { // keep this thread locked while trying another one
 			return besideMain(f)
 		}
 		return f()
 	})
 }
 
-// sought treats the answer that a program does not exist as success, because the search
-// was permitted.
+// sought returns nil if err means that a program does not exist, because executing it was
+// then permitted.
 func sought(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -536,7 +536,7 @@ func mapMemory(flags int) error {
 	return unix.Munmap(mem)
 }
 
-// allocateUnseen makes written memory read-only, so that no limit counts it.
+// allocateUnseen makes written memory read-only, so that RLIMIT_DATA does not count it.
 func allocateUnseen() error {
 	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

@@ -2,11 +2,11 @@
 
 package host_test
 
-// attempt is for Linux. Other systems have no sandbox.
-func attempt(string, string) string { return "no attacks here" }
+// attempt has attacks only on Linux, because other systems have no sandbox.
+func attempt(string, string) string { return "no attacks on this system" }
 
 func supervised() {}
 
-func child() string { return "no attacks here" }
+func child() string { return "no attacks on this system" }
 
-func allocate(int) string { return "no attacks here" }
+func allocate(int) string { return "no attacks on this system" }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestSpill puts an object larger than the memory reserved for a Put.
+// TestSpill puts an object that is larger than the plugin stores in memory.
 func TestSpill(t *testing.T) {
 	t.Parallel()
 	const size = 66<<20 + 5
@@ -27,7 +27,7 @@ func TestSpill(t *testing.T) {
 		got, info, err := m.Get(t.Context(), "big", &driver.GetOptions{Range: &r}, driver.Heap)
 		start, n, _ := r.Resolve(size)
 		if err != nil || info.Size != size || !bytes.Equal(got, data[start:start+n]) {
-			t.Errorf("range %v: %d bytes of %d, %v", r, len(got), info.Size, err)
+			t.Errorf("range %v: got %d bytes of an object of %d bytes, %v", r, len(got), info.Size, err)
 		}
 	}
 }

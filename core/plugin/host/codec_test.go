@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// pipeline opens steps in the plugins of h.
+// pipeline opens a pipeline of steps in the plugin that serves the first one.
 func pipeline(t *testing.T, h *host.Host, in int64, steps ...codecdriver.Step) (codecdriver.Pipeline, []codecdriver.Spec) {
 	t.Helper()
 	p, err := h.Filter(steps[0].ID)
@@ -84,11 +84,11 @@ func TestPipeline(t *testing.T) {
 				t.Errorf("%s: job %d: got %d bytes, %v", isolation, i, len(out), err)
 			}
 			if dst := coded[i].Dst; dst != nil && string(dst[len(dst):len(dst)+8]) != "________" {
-				t.Errorf("%s: job %d: written past the destination", isolation, i)
+				t.Errorf("%s: job %d: the host wrote past the destination", isolation, i)
 			}
 		})
 		if err != nil || seen != len(jobs) {
-			t.Errorf("%s: %d of %d jobs, %v", isolation, seen, len(jobs), err)
+			t.Errorf("%s: got results of %d of %d jobs, %v", isolation, seen, len(jobs), err)
 		}
 		if i := h.Plugins()[0]; i.Jobs != int64(2*len(jobs)) || i.Bytes == 0 {
 			t.Errorf("%s: want %d jobs counted, got %+v", isolation, 2*len(jobs), i)
@@ -146,13 +146,13 @@ func TestCodecErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.Decode(ctx, make([]byte, 10), []byte("X")); err != context.DeadlineExceeded { //nolint:errorlint // unchanged is the promise
+	if _, err := c.Decode(ctx, make([]byte, 10), []byte("X")); err != context.DeadlineExceeded { //nolint:errorlint // the host must return it unchanged
 		t.Errorf("want the caller's deadline, got %v", err)
 	}
 }
 
-// TestPoison has chunks that kill the plugin: once, so that all jobs succeed in the
-// end, or always, so that only they fail.
+// TestPoison decodes a chunk that kills the plugin. If it does so only once, all jobs must
+// succeed. If it does so each time, only its own job may fail.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for n := range 4 {

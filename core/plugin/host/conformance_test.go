@@ -65,17 +65,17 @@ func TestConformance(t *testing.T) {
 			for _, p := range h.Plugins() {
 				jobs += p.Jobs
 				if p.PID != 0 && p.Level != levelOf(tc.isolation) {
-					t.Errorf("want level %d, got %+v", levelOf(tc.isolation), p)
+					t.Errorf("want a process at level %d, got %+v", levelOf(tc.isolation), p)
 				}
 			}
 			if jobs == 0 {
-				t.Error("no job was served by a process")
+				t.Error("no process has served a job")
 			}
 		})
 	}
 }
 
-// needed holds parameters for the codecs that require some.
+// needed contains parameters for the codecs that require parameters.
 var needed = map[string]any{
 	"bitround":         map[string]any{"keepbits": 9},
 	"categorize":       map[string]any{"labels": codecsuite.Words()},
@@ -85,7 +85,7 @@ var needed = map[string]any{
 	"vlen-array":       map[string]any{"dtype": "|u1"},
 }
 
-// typeOf returns a type that a codec accepts.
+// typeOf returns an element type that a codec accepts.
 func typeOf(id string) dtype.Type {
 	switch id {
 	case "packbits":

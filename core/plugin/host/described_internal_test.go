@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// A plugin's description is refused if it exceeds the limits or contradicts itself. A
-// plugin that describes nothing is accepted.
+// TestHostileDescription checks that a plugin is refused if its description exceeds the
+// limits or contradicts itself. Optional parts of a description may be missing.
 func TestHostileDescription(t *testing.T) {
 	t.Parallel()
 	many := make([]*pb.ParamDescription, 1000)
@@ -40,8 +40,8 @@ func TestHostileDescription(t *testing.T) {
 	}
 }
 
-// A plugin cannot take names and HDF5 numbers of others, nor names that neither its
-// file name nor its pin contains.
+// TestClaims checks that a plugin cannot claim the names and HDF5 numbers of other plugins,
+// or names that are neither in its file name nor in its pin.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	h := &Host{
@@ -65,7 +65,7 @@ func TestClaims(t *testing.T) {
 	}
 	p := &program{kind: kindFilter, promised: "mine"}
 	if _, err := p.learn(&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "mine", Aliases: []string{"zstd"}}}}); err != nil || len(p.codecs) != 1 || p.codecs[0].Has("zstd") {
-		t.Errorf("an alias that the plugin does not own: got %+v, %v", p.codecs, err)
+		t.Errorf("a plugin with an alias that it does not own: got %+v, %v", p.codecs, err)
 	}
 }
 

@@ -30,11 +30,12 @@ import (
 func needSandbox(t *testing.T) {
 	t.Helper()
 	if k := sandbox.Probe(); !k.Seccomp || k.Landlock < 6 {
-		t.Skipf("the kernel has Landlock %d, seccomp %t", k.Landlock, k.Seccomp)
+		t.Skipf("the kernel lacks required features: it has Landlock version %d, seccomp %t", k.Landlock, k.Seccomp)
 	}
 }
 
-// surroundings creates the targets of attacks: a file, servers, a process.
+// surroundings creates targets of attacks: files, servers, an inherited descriptor and a
+// process. It returns their paths, addresses and numbers by kind.
 func surroundings(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +62,7 @@ func surroundings(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	// A number that nothing else in the child uses.
+	// Use a descriptor number that the child does not use otherwise.
 	const inherited = 77
 	if err := unix.Dup2(fd, inherited); err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func surroundings(t *testing.T) map[string]string {
 	return aim
 }
 
-// target returns the target of an attack.
+// target returns the kind of target of an attack, as in surroundings.
 func target(attack string) string {
 	for part, aim := range map[string]string{
 		"TCP": "tcp", "datagram": "tcp", "Unix": "unix", "abstract": "abstract", "inherited": "fd", "environment": "variable",
@@ -98,14 +99,14 @@ func target(attack string) string {
 	return "secret"
 }
 
-// prisoner returns a host whose plugins are attackers, and a function that makes them
-// attack.
+// prisoner returns a function that makes a plugin attempt an attack and returns the
+// result.
 func prisoner(t *testing.T, of origin, mode host.Sandbox) func(attack, arg string) string {
 	t.Helper()
 	return prisonerOn(t, of, mode, sandbox.Probe())
 }
 
-// origin says how an attacker runs.
+// origin is the kind of an attacking plugin.
 type origin string
 
 const (
@@ -114,19 +115,19 @@ const (
 	interpreted origin = "of others, interpreted"
 )
 
-// interpret replaces a plugin with a script that the plugin interprets.
+// interpret replaces the plugin at path with a script whose interpreter is the plugin.
 func interpret(t *testing.T, path string) {
 	t.Helper()
 	exe, err := filepath.EvalSymlinks(path)
 	if err == nil {
-		err = errors.Join(os.Remove(path), os.WriteFile(path, []byte("#!"+exe+"\n"), 0o755)) // it is executed
+		err = errors.Join(os.Remove(path), os.WriteFile(path, []byte("#!"+exe+"\n"), 0o755)) // the file must be executable
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// prisonerOn is prisoner on a kernel with fewer features.
+// prisonerOn is like prisoner, but the host uses only the given features of the kernel.
 func prisonerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Support) func(attack, arg string) string {
 	t.Helper()
 	opts := host.Options{}
@@ -172,31 +173,31 @@ func prisonerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Suppo
 	}
 }
 
-// TestEscape makes filters try all attacks. Confined, all attacks must fail.
-// Unconfined, they must succeed, or the test would prove nothing.
-func TestEscape(t *testing.T) { // the test has a descriptor that all children inherit
+// TestEscape makes filters attempt all attacks. They must fail in a confined process, and
+// succeed in an unconfined one, or the test would prove nothing.
+func TestEscape(t *testing.T) { // all children of the test inherit a descriptor
 	needSandbox(t)
 	t.Setenv("ESCAPE_SECRET", "open")
 	names := slices.Collect(maps.Keys(openHoles))
 	for name := range attacks {
 		if name != "follow a link out" && name != "crowd its directory" && // for drivers only
-			(name != "take tables of pages" || !raceEnabled) { // the race detector needs much address space
+			(name != "take tables of pages" || !raceEnabled) { // the race detector reserves address space
 			names = append(names, name)
 		}
 	}
-	// The sandbox permits these; see docs/explanation/security.md.
+	// The sandbox permits these attacks; see docs/explanation/security.md.
 	left := map[string][]origin{
 		"look at a file":        {builtIn, static, interpreted},
 		"read a link":           {builtIn, static, interpreted},
 		"read an attribute":     {interpreted},
 		"take an abstract name": {static, interpreted},
-		"allocate unseen":       {static, interpreted}, // loaders need this
+		"allocate unseen":       {static, interpreted}, // the loaders of programs make memory read-only
 		"take tables of pages":  {static, interpreted},
 		"write its own file":    {interpreted},
 		"keep a removed file":   {interpreted},
 	}
 	slices.Sort(names)
-	for _, tc := range []struct { //nolint:paralleltest // one after the other in one process
+	for _, tc := range []struct { //nolint:paralleltest // the attacks run in sequence
 		name string
 		of   origin
 		mode host.Sandbox
@@ -225,7 +226,7 @@ func TestEscape(t *testing.T) { // the test has a descriptor that all children i
 
 // TestSignalsWithoutLandlock checks that the filter of system calls confines signals
 // without Landlock.
-func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // surroundings
+func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
 	aim := surroundings(t)
 	attack := prisonerOn(t, builtIn, host.SandboxAuto, sandbox.Support{Landlock: 5, Seccomp: true})
@@ -234,9 +235,9 @@ func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // surroun
 	}
 }
 
-// TestWithoutSeccomp checks what protects a system without a system call filter:
-// Landlock, limits, and no capabilities.
-func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // surroundings
+// TestWithoutSeccomp checks that Landlock, limits and the lack of capabilities prevent
+// attacks on a kernel without seccomp.
+func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
 	aim := surroundings(t)
 	attack := prisonerOn(t, builtIn, host.SandboxAuto, sandbox.Support{Landlock: 6, Scoped: sandbox.Probe().Scoped})
@@ -251,8 +252,8 @@ func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // surroundings
 	}
 }
 
-// TestDriverGrants checks that drivers of paths can access what they are opened for,
-// and nothing else.
+// TestDriverGrants checks that a driver of paths can access its store according to the mode
+// of the store, and no other files.
 func TestDriverGrants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -285,7 +286,7 @@ func TestDriverGrants(t *testing.T) {
 		{driver.Update, host.SandboxAuto, "open the rights", outside, "refused"},
 		{driver.Update, host.SandboxAuto, "make a link", inside, "refused"},
 		{driver.Read, host.SandboxAuto, "open without a right", outside, "refused"},
-		{driver.Read, host.SandboxAuto, "open without a right by openat2", outside, "through"}, // harmless: it cannot change anything
+		{driver.Read, host.SandboxAuto, "open without a right by openat2", outside, "through"}, // harmless, because the driver cannot change the file
 		{driver.Read, host.SandboxAuto, "change what it opened", inside, "refused"},
 		{driver.Read, host.SandboxAuto, "set times of what it opened", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "give away what it opened", inside, "refused"},
@@ -326,8 +327,8 @@ func TestDriverGrants(t *testing.T) {
 	}
 }
 
-// TestPlacesOfOthers checks that a third-party driver that creates a store may write
-// beside it, but not where the user's own files are.
+// TestPlacesOfOthers checks where a third-party driver may write. A driver that creates a
+// store may write to the directory that contains it, except in the home directory.
 func TestPlacesOfOthers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -394,8 +395,8 @@ func TestSuperuser(t *testing.T) {
 	}
 }
 
-// TestCrowdedDirectory has a driver fill its private directory. The driver is killed
-// and nothing is left behind, as newHost checks.
+// TestCrowdedDirectory checks that the host kills a driver that fills its private
+// directory. newHost checks that the directory is removed.
 func TestCrowdedDirectory(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -407,17 +408,17 @@ func TestCrowdedDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = get(t.Context(), m, "attack:crowd its directory=") // it may be killed before it has created all files
+	_, _ = get(t.Context(), m, "attack:crowd its directory=") // the driver may be killed during the attack
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if pid, err := get(t.Context(), m, "pid"); err != nil || pid != first {
 			return
 		}
 	}
-	t.Error("its process still runs")
+	t.Error("the host did not kill the driver")
 }
 
-// TestRemoveByLinks removes a store by a path with links. The last link is removed with
-// the store.
+// TestRemoveByLinks checks that removing a store by a path with links removes the store and
+// the last link.
 func TestRemoveByLinks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -440,7 +441,7 @@ func TestRemoveByLinks(t *testing.T) {
 	}
 	for _, path := range []string{store, link} {
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", path, err)
+			t.Errorf("%s was not removed: %v", path, err)
 		}
 	}
 }
@@ -465,19 +466,19 @@ func TestTaskLimit(t *testing.T) {
 		_, rest, _ := strings.Cut(string(text), "Max processes")
 		fields := strings.Fields(rest)
 		if len(fields) < 2 {
-			t.Fatalf("no limit in %s", text)
+			t.Fatalf("no limit of processes in %s", text)
 		}
 		for _, limit := range fields[:2] { // soft and hard
 			if n, err := strconv.Atoi(limit); err != nil || n < 1 || n > 1<<16 {
-				t.Errorf("%s: want a limit of processes and threads, got %q", name, limit)
+				t.Errorf("%s: want at most 65536 processes and threads, got the limit %q", name, limit)
 			}
 		}
 	}
 }
 
-// TestNetworkGrants checks that a driver can connect to its port only, and to no socket
-// of the user.
-func TestNetworkGrants(t *testing.T) { // uses surroundings
+// TestNetworkGrants checks that a driver with network access can connect only to the
+// granted port, and cannot connect to Unix sockets.
+func TestNetworkGrants(t *testing.T) { // all children of the test inherit a descriptor
 	needSandbox(t)
 	t.Setenv("ESCAPE_KEY", "mine")
 	t.Setenv("OTHER_KEY", "not mine")
@@ -495,8 +496,8 @@ func TestNetworkGrants(t *testing.T) { // uses surroundings
 		{"listen on TCP", "", "refused"},
 		{"connect to a Unix socket", aim["unix"], "refused"},
 		{"connect to an abstract socket", aim["abstract"], "refused"},
-		{"send a datagram", aim["tcp"], "through"}, // for resolving names
-		{"receive datagrams", "", "through"},       // for the answers
+		{"send a datagram", aim["tcp"], "through"}, // required to resolve names
+		{"receive datagrams", "", "through"},       // required to resolve names
 		{"see network interfaces", "", "through"},
 		{"connect by TCP with a datagram's call", other.Addr().String(), "refused"},
 		{"connect by TCP with a message", other.Addr().String(), "refused"},
@@ -512,9 +513,9 @@ func TestNetworkGrants(t *testing.T) { // uses surroundings
 	}
 }
 
-// TestNetworkOfOthers is TestNetworkGrants for a third-party driver, with the
-// differences in the rules.
-func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // surroundings
+// TestNetworkOfOthers is like TestNetworkGrants, but for a third-party driver, to which
+// other rules apply.
+func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
 	aim := surroundings(t)
 	other, err := net.Listen("tcp", "127.0.0.1:0")
@@ -554,19 +555,19 @@ func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // surroundings
 	}
 }
 
-// TestBeforeServing checks that a plugin cannot misuse what it may do once while it
-// starts. A thread that it creates has no parent-death signal, and anybody could
-// connect to a socket with an abstract name.
+// TestBeforeServing checks the calls that a plugin may make only while it starts. It must
+// not execute a program from another thread, which has no parent-death signal, or listen
+// on a socket to which other users could connect.
 func TestBeforeServing(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	if k := sandbox.Probe(); !k.Notify || !k.Inspect {
-		t.Skipf("the kernel has seccomp notification %t, pidfd_getfd %t", k.Notify, k.Inspect)
+		t.Skipf("the kernel lacks required features: it has seccomp notification %t, pidfd_getfd %t", k.Notify, k.Inspect)
 	}
 	for _, tc := range []struct{ attack, confined, free string }{
 		{"listen under an abstract name", "refused", "through"},
 		{"listen on TCP without a port", "refused", "through"},
-		{"listen on another Unix socket", "through", "through"}, // the first one counts
+		{"listen on another Unix socket", "through", "through"}, // permitted, because it is the first
 		{"replace itself from a thread", "refused", "through"},
 	} {
 		for mode, want := range map[host.Sandbox]string{host.SandboxAuto: tc.confined, host.SandboxOff: tc.free} {
@@ -580,17 +581,17 @@ func TestBeforeServing(t *testing.T) {
 	opts := zooOptions(t, "", "nczarr-driver-good")
 	path := filepath.Join(opts.Dirs[0], "nczarr-driver-good")
 	script := "#!/bin/sh\nexec /bin/sh -c 'echo second >&2'\n"
-	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte(script), 0o755)); err != nil { // it is executed
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte(script), 0o755)); err != nil { // the file must be executable
 		t.Fatal(err)
 	}
 	opts.Sandbox, opts.MaxRestarts = host.SandboxAuto, -1
 	if err := newHost(t, opts).Discover(t.Context()); err == nil || !strings.Contains(err.Error(), "second") {
-		t.Errorf("a script cannot execute its program: %v", err)
+		t.Errorf("want a script that executes a program, got %v", err)
 	}
 }
 
-// TestOtherGrants checks that the grants of a process never grow: a store elsewhere
-// uses another process, and a store at the same location shares the process.
+// TestOtherGrants checks that the grants of a process never grow: stores at different
+// locations have separate processes, and stores at the same location share one.
 func TestOtherGrants(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -610,17 +611,17 @@ func TestOtherGrants(t *testing.T) {
 	if a != again || a == b {
 		t.Errorf("want one process for a and another for b, got %s, %s, %s", a, b, again)
 	}
-	// A new directory with the same name is another location, even with the same inode
-	// number.
+	// A new directory with the same name is a different location, even if it has the same
+	// inode number.
 	if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "gone")); err != nil {
 		t.Fatal(err)
 	}
 	if pid("a") == a {
-		t.Error("the replacement of a store is served by the store's process")
+		t.Error("the process of a store also serves the directory that replaced the store")
 	}
 }
 
-// TestMemoryCeiling has a filter allocate more memory than the limit.
+// TestMemoryCeiling checks that a filter cannot allocate more memory than the limit.
 func TestMemoryCeiling(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -643,7 +644,7 @@ func TestMemoryCeiling(t *testing.T) {
 	}
 }
 
-// TestHoles checks the reports about what the kernel cannot enforce.
+// TestHoles checks that a host reports the restrictions that the kernel cannot enforce.
 func TestHoles(t *testing.T) {
 	t.Parallel()
 	bare := host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir(), Sandbox: host.SandboxRequire}
@@ -659,11 +660,11 @@ func TestHoles(t *testing.T) {
 	}
 	_, err = o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir()})
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no Landlock") || !strings.Contains(err.Error(), "no seccomp") {
-		t.Errorf("want a refusal that says what is missing, got %v", err)
+		t.Errorf("want an error that lists the missing features, got %v", err)
 	}
 	for _, kernel := range []sandbox.Support{{}, {Landlock: 1}, {Landlock: 3, Seccomp: true}, {Landlock: 5, Seccomp: true}} {
 		if k := sandbox.Probe(); kernel.Landlock > k.Landlock || kernel.Seccomp && !k.Seccomp {
-			t.Skipf("the kernel has Landlock %d, seccomp %t", k.Landlock, k.Seccomp)
+			t.Skipf("the kernel lacks required features: it has Landlock version %d, seccomp %t", k.Landlock, k.Seccomp)
 		}
 		log := &locked{}
 		opts := host.Options{Logger: textLog(log)}
@@ -716,8 +717,8 @@ func TestAlert(t *testing.T) {
 }
 
 // TestSupervised runs a host under a supervisor of system calls, as some containers do.
-// Such a host cannot supervise the calls of plugins. It must report that or refuse to
-// start them.
+// Such a host cannot supervise the calls of plugins. It must start them without
+// supervision, or refuse to start them if the sandbox is required.
 func TestSupervised(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

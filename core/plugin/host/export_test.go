@@ -6,7 +6,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
 )
 
-// SetKernel makes a host believe that the kernel supports k.
+// SetKernel makes a host use k as the features of the kernel.
 func SetKernel(o *Options, k sandbox.Support) { o.kernel = func() sandbox.Support { return k } }
 
 // SetAllowList makes all filters run under the allow list, even in dynamically linked
@@ -16,8 +16,7 @@ func SetAllowList(o *Options) { o.allowList = true }
 // SetCheckEvery sets the interval of a host's checks of private directories.
 func SetCheckEvery(o *Options, d time.Duration) { o.checkEvery = d }
 
-// SetCallTimeout sets the time that later calls may go without an answer. No call may
-// be in progress.
+// SetCallTimeout sets the CallTimeout of later calls. No call may be in progress.
 func SetCallTimeout(h *Host, d time.Duration) { h.opts.CallTimeout = d }
 
 // BreakAll makes a host kill all its processes as if they had broken the protocol.
@@ -26,7 +25,7 @@ func BreakAll(h *Host) {
 	defer h.mu.Unlock()
 	for _, s := range h.supervisors {
 		if p := s.current(); p != nil {
-			p.markBroken("a test says so")
+			p.markBroken("requested by a test")
 		}
 	}
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestRequestFault checks that a page of the request segment that the system cannot
-// provide only disables level 1 for the job.
+// TestRequestFault checks that jobs use level 0 if the system has no memory for pages of
+// the request segment.
 func TestRequestFault(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
 	m := open(t, h, "file", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 	pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "zlib"})
 	if n, err := host.FaultRequests(h); n != 2 || err != nil {
-		t.Fatalf("%d segments, %v", n, err)
+		t.Fatalf("want 2 segments, got %d, %v", n, err)
 	}
 	if mem, _ := pl.(codecdriver.InputLender).LendInput(100); mem != nil {
-		t.Error("memory was lent that cannot be written to")
+		t.Error("LendInput returned memory that cannot be written")
 	}
 	path := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(path, []byte("from a file"), 0o600); err != nil {
@@ -59,7 +59,7 @@ func TestRequestFault(t *testing.T) {
 	}
 }
 
-// fileBody is a body that the system reads.
+// fileBody is a body in a file.
 type fileBody struct {
 	*os.File
 	size int64
@@ -67,7 +67,7 @@ type fileBody struct {
 
 func (b fileBody) Size() int64 { return b.size }
 
-// TestFewDescriptors reads large files in a process without free descriptors.
+// TestFewDescriptors runs TestNoDescriptor in a new process.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -82,10 +82,11 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// aloneVar is set in a test that runs in its own process.
+// aloneVar is set in a process that runs only TestNoDescriptor.
 const aloneVar = "NCZARR_TEST_ALONE"
 
-// largeFiles creates a store with files that are lent, and reads them all.
+// largeFiles creates a store with files that the driver lends, and returns a function that
+// reads all files.
 func largeFiles(t *testing.T, h *host.Host) func() error {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +99,7 @@ func largeFiles(t *testing.T, h *host.Host) func() error {
 		}
 	}
 	m := open(t, h, "file", driver.OpenSpec{Path: dir})
-	if _, err := get(t.Context(), m, "k"); err != nil { // the next objects are expected to be as large
+	if _, err := get(t.Context(), m, "k"); err != nil { // so that the host expects large objects
 		t.Fatal(err)
 	}
 	return func() error {
@@ -113,7 +114,7 @@ func largeFiles(t *testing.T, h *host.Host) func() error {
 	}
 }
 
-// TestLendingLimit reads more files than may be lent at once.
+// TestLendingLimit reads more files than may be in transit.
 func TestLendingLimit(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -121,13 +122,13 @@ func TestLendingLimit(t *testing.T) {
 	for _, n := range []int64{3, 0} {
 		host.LimitLending(h, n)
 		if err := read(); err != nil {
-			t.Errorf("%d at once: %v", n, err)
+			t.Errorf("limit %d: %v", n, err)
 		}
 	}
 }
 
-// TestManyLenders makes many concurrent calls with lent files. They must not fill the
-// channel with files that none of them can take yet.
+// TestManyLenders checks that many concurrent calls with lent files do not deadlock because
+// the channel is full.
 func TestManyLenders(t *testing.T) {
 	t.Parallel()
 	read := largeFiles(t, newHost(t, host.Options{CallTimeout: 2 * time.Minute}))
@@ -142,10 +143,9 @@ func TestManyLenders(t *testing.T) {
 	}
 }
 
-// TestNoDescriptor uses up all descriptors while files are lent. The files are read at
-// level 0, and the plugin is not blamed. TestFewDescriptors runs it in a process of its
-// own.
-func TestNoDescriptor(t *testing.T) { //nolint:paralleltest // it takes what the whole process has
+// TestNoDescriptor checks that files are read at level 0 if the host has no free
+// descriptors for lent files, and that the host does not kill the plugin.
+func TestNoDescriptor(t *testing.T) { //nolint:paralleltest // the test limits the descriptors of the process
 	if os.Getenv(aloneVar) == "" {
 		return
 	}
@@ -168,6 +168,6 @@ func TestNoDescriptor(t *testing.T) { //nolint:paralleltest // it takes what the
 		t.Errorf("%v, %v", err, e)
 	}
 	if i := h.Plugins()[0]; i.Restarts != 0 {
-		t.Errorf("the plugin was killed: %+v", i)
+		t.Errorf("the host killed the plugin: %+v", i)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestElsewhere checks that the work is done in other processes.
+// TestElsewhere checks that drivers and filters run in separate processes.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -84,7 +84,8 @@ func TestGrantSets(t *testing.T) {
 	for _, i := range h.Plugins() {
 		got = append(got, i.Serves+" "+strings.Join(i.Grants, " "))
 	}
-	// Both stores are in one directory; each is read by its own process.
+	// Both stores are created in one directory, but each one is read by a separate
+	// process.
 	want := []string{"driver:file/read read:" + dir + "/a", "driver:file/read read:" + dir + "/b", "driver:file/write write:" + dir}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("want processes %q, got %q", want, got)
@@ -95,7 +96,7 @@ func TestIsolation(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		isolation host.Isolation
-		same      bool // want the built-in opener
+		same      bool // whether Driver returns the built-in opener
 	}{{host.Process, false}, {host.Loopback, false}, {host.InProcess, true}} {
 		h := newHost(t, host.Options{Isolation: tc.isolation})
 		o, err := h.Driver("trouble")
@@ -103,7 +104,7 @@ func TestIsolation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, same := o.(trouble); same != tc.same {
-			t.Errorf("%s: want the built-in opener %t, got %t", tc.isolation, tc.same, same)
+			t.Errorf("%s: Driver returned the built-in opener: %t, want %t", tc.isolation, same, tc.same)
 		}
 		if _, err := h.Driver("floppy"); !errors.Is(err, ncerr.ErrUnsupported) {
 			t.Errorf("%s: want ErrUnsupported, got %v", tc.isolation, err)
@@ -117,7 +118,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// TestNoMain checks that a program that did not call plugin.Main is never executed.
+// TestNoMain checks that a host does not execute a program that did not call plugin.Main.
 func TestNoMain(t *testing.T) {
 	t.Parallel()
 	h, err := host.New(&host.Options{Builtin: builtins(), Isolation: host.Process, TempDir: t.TempDir()})
@@ -168,11 +169,11 @@ func TestErrorsCross(t *testing.T) {
 			t.Errorf("%s: want alloc's error, got %v", isolation, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, err = get(ctx, m, "wait"); err != context.DeadlineExceeded { //nolint:errorlint // unchanged is the promise
+		if _, err = get(ctx, m, "wait"); err != context.DeadlineExceeded { //nolint:errorlint // the host must return it unchanged
 			t.Errorf("%s: want the caller's deadline, got %v", isolation, err)
 		}
 		cancel()
-		if isolation == host.Loopback { // a goroutine that hangs here could not be stopped
+		if isolation == host.Loopback { // a hanging goroutine in this process could not be stopped
 			continue
 		}
 		o, _ := h.Driver("trouble")
@@ -184,17 +185,18 @@ func TestErrorsCross(t *testing.T) {
 			t.Errorf("%s: want the caller's cancellation, got %v", isolation, err)
 		}
 		if _, err = get(t.Context(), m, "pid"); err != nil {
-			t.Errorf("%s: after a plugin that ignores a cancellation: %v", isolation, err)
+			t.Errorf("%s: a call after the plugin ignored a cancellation: %v", isolation, err)
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if err := hung.Close(ctx); err != context.DeadlineExceeded { //nolint:errorlint // as above
-			t.Errorf("%s: close of a store whose call does not end: %v", isolation, err)
+			t.Errorf("%s: want the caller's deadline from Close during a call that hangs, got %v", isolation, err)
 		}
 		cancel()
 	}
 }
 
-// TestCrash checks the errors after a crash, and which calls are repeated.
+// TestCrash checks that calls are repeated after a crash, and the errors if they crash
+// again.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -203,20 +205,20 @@ func TestCrash(t *testing.T) {
 
 	data, err := get(t.Context(), m, "die-once")
 	if err != nil || data != "\x01" {
-		t.Fatalf("want the repeated read to work, got %q, %v", data, err)
+		t.Fatalf("want the repeated read to succeed, got %q, %v", data, err)
 	}
 	after, _ := get(t.Context(), m, "pid")
 	if before == after || after == "" {
-		t.Errorf("want a fresh process, got %s and %s", before, after)
+		t.Errorf("want a new process, got %s and %s", before, after)
 	}
 	if _, err := m.Put(t.Context(), "panic-once", driver.Bytes("body"), &driver.PutOptions{}); err != nil {
-		t.Errorf("want the repeated put to work, got %v", err)
+		t.Errorf("want the repeated put to succeed, got %v", err)
 	}
 	if got := h.Plugins()[0].Restarts; got != 2 {
 		t.Errorf("want 2 restarts, got %d", got)
 	}
 	if deaths := fmt.Sprint(h.Deaths()); !strings.Contains(deaths, "it reported: panic: out of cheese") {
-		t.Errorf("want the panic in the deaths, got %s", deaths)
+		t.Errorf("want Deaths to report the panic, got %s", deaths)
 	}
 	_, err = get(t.Context(), m, "die")
 	if !errors.Is(err, ncerr.ErrPlugin) {
@@ -229,7 +231,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestRest checks that a plugin that keeps dying is refused.
+// TestRest checks that the host refuses a plugin that dies repeatedly.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -246,7 +248,7 @@ func TestRest(t *testing.T) {
 	before := h.Plugins()[0].Restarts
 	_, err = o.Open(t.Context(), driver.OpenSpec{Path: filepath.Join(dir, "another"), Mode: driver.Create})
 	if retry, after := ncerr.Retry(err); !retry || after <= 0 || after > time.Minute || h.Plugins()[0].Restarts != before {
-		t.Errorf("want a refusal with a time and no start, got %v after %d starts", err, h.Plugins()[0].Restarts-before)
+		t.Errorf("want a retryable error without a start, got %v after %d starts", err, h.Plugins()[0].Restarts-before)
 	}
 }
 
@@ -284,7 +286,7 @@ func TestUnflushed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data, err := get(ctx, m, "die-once"); err != nil || data != "\x01" {
-		t.Fatalf("all was flushed: want the read to be repeated, got %q, %v", data, err)
+		t.Fatalf("a read after a flush: want the repeated read to succeed, got %q, %v", data, err)
 	}
 	if err := put("b"); err != nil {
 		t.Fatal(err)
@@ -310,34 +312,34 @@ func TestUnflushed(t *testing.T) {
 		}
 	}
 	if err := m2.Flush(ctx); !errors.Is(err, ncerr.ErrAmbiguous) {
-		t.Errorf("flush that dies: want ErrAmbiguous, got %v", err)
+		t.Errorf("flush of a process that dies: want ErrAmbiguous, got %v", err)
 	}
 }
 
-// TestHang checks the watchdog: a plugin that does not answer is killed, reported and
-// replaced. A call that makes progress is not killed.
+// TestHang checks that the host kills and replaces a plugin that does not answer, and that
+// a slow caller does not count as a plugin that hangs.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
 	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // without a watchdog nothing would end it
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // ends the test if the host does not kill the plugin
 	defer cancel()
 	const short, long = 300 * time.Millisecond, 2 * time.Minute // long is for calls that must succeed on a busy machine
 	host.SetCallTimeout(h, short)
 	_, err := get(ctx, m, "hang")
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 300ms") {
-		t.Fatalf("want ErrPlugin before the time is up, got %v", err)
+		t.Fatalf("want ErrPlugin after the call timeout, got %v", err)
 	}
 	host.SetCallTimeout(h, long)
 	if _, err := get(t.Context(), m, "pid"); err != nil {
-		t.Errorf("want a fresh process, got %v", err)
+		t.Errorf("want a new process, got %v", err)
 	}
 	host.SetCallTimeout(h, short)
 	if _, err := m.Put(t.Context(), "hang", driver.Bytes("x"), &driver.PutOptions{}); !errors.Is(err, ncerr.ErrAmbiguous) {
 		t.Errorf("put: want ErrAmbiguous, got %v", err)
 	}
 	host.SetCallTimeout(h, long)
-	for i := range 20 { // a slow reader of a listing must not be killed
+	for i := range 20 { // objects for the slow reader of a listing below
 		if _, err := m.Put(t.Context(), fmt.Sprint("k", i), driver.Bytes("x"), &driver.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -358,8 +360,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestSlowPut checks that a put may take time in proportion to its size, at both
-// levels.
+// TestSlowPut checks that the time limit of a put increases with its size, at both levels.
 func TestSlowPut(t *testing.T) {
 	t.Parallel()
 	for _, inline := range []bool{true, false} {
@@ -373,7 +374,7 @@ func TestSlowPut(t *testing.T) {
 	}
 }
 
-// TestFlood checks that a plugin with much output neither blocks nor exhausts memory.
+// TestFlood checks that a plugin that writes much output is not blocked.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -383,7 +384,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestBig transfers objects around the sizes of parts, and many at once.
+// TestBig transfers objects with about the size of a part, singly and with GetMany.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -424,7 +425,7 @@ func TestBig(t *testing.T) {
 		case absent:
 		case reqs[i].Alloc != nil && errors.Is(err, ncerr.ErrShortBuffer):
 		case err != nil || !bytes.Equal(data, want[n]) || info.Size != int64(len(want[n])):
-			t.Errorf("%s: %d bytes, %v, %v", reqs[i].Key, len(data), info, err)
+			t.Errorf("%s: got %d bytes, %v, %v", reqs[i].Key, len(data), info, err)
 		}
 	})
 	if err != nil || slices.Contains(seen, false) {
@@ -451,11 +452,11 @@ func TestManyReads(t *testing.T) {
 		}
 	})
 	if err != nil || count != len(reqs) {
-		t.Errorf("want %d, got %d, %v", len(reqs), count, err)
+		t.Errorf("want %d successful reads, got %d, %v", len(reqs), count, err)
 	}
 }
 
-// TestOneStart checks that concurrent callers share one start.
+// TestOneStart checks that concurrent calls start only one process.
 func TestOneStart(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})

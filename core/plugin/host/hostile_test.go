@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// hostile is a plugin with further tricks besides those of liar.
+// hostile is a plugin like liar with further kinds of misbehavior.
 type hostile struct{ *liar }
 
 func (l hostile) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
@@ -65,14 +65,13 @@ func (l hostile) List(_ *pb.ListRequest, s pb.Driver_ListServer) error {
 	return err
 }
 
-// Flush takes a second, or hangs forever with the whole process.
+// Flush takes a second.
 func (l hostile) Flush(context.Context, *pb.FlushRequest) (*pb.FlushReply, error) {
 	time.Sleep(time.Second)
 	return &pb.FlushReply{}, nil
 }
 
-// TestHollowMessages checks that a plugin that keeps sending empty messages does not
-// hang the host.
+// TestHollowMessages checks that calls fail if a plugin sends endless empty messages.
 func TestHollowMessages(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "hostile-drip", "nczarr-driver-zoo"))
@@ -91,7 +90,7 @@ func TestHollowMessages(t *testing.T) {
 			return nil
 		},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // rather than forever
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends the test if the call does not fail
 		m := open(t, h, "zoo", driver.OpenSpec{Path: "x"})
 		if err := call(ctx, m); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "without content") {
 			t.Errorf("%s: want ErrPlugin, got %v", what, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// TestPipeForPlugin uses a named pipe as a plugin. Opening it must not block.
+// TestPipeForPlugin checks that opening a named pipe as a plugin fails without blocking.
 func TestPipeForPlugin(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "nczarr-filter-x")
@@ -24,8 +24,8 @@ func TestPipeForPlugin(t *testing.T) {
 	}
 }
 
-// TestInterpreterOfScript checks that a script may read, besides system files, only the
-// interpreter that the kernel would execute.
+// TestInterpreterOfScript checks that libraries finds the same interpreter of a script as
+// the kernel.
 func TestInterpreterOfScript(t *testing.T) {
 	t.Parallel()
 	for head, want := range map[string]string{

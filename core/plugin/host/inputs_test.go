@@ -13,20 +13,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// lend returns memory of the pipeline that contains src.
+// lend returns memory lent by the pipeline, with a copy of src.
 func lend(t *testing.T, pl codecdriver.Pipeline, src []byte) (mem []byte, release func()) {
 	t.Helper()
 	mem, release = pl.(codecdriver.InputLender).LendInput(int64(len(src)))
 	if mem == nil {
-		t.Fatal("nothing was lent")
+		t.Fatal("LendInput returned no memory")
 	}
 	copy(mem, src)
 	return mem, release
 }
 
-// TestPlaneInput encodes chunks in memory of the pipeline, whole or in part,
-// repeatedly, and with a fresh process after the lending process is gone. Released
-// memory is lent again.
+// TestPlaneInput encodes lent memory and parts of it, also after the process that lent the
+// memory has died. It checks that memory is not lent twice.
 func TestPlaneInput(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, levelOptions(host.Process))
@@ -36,30 +35,30 @@ func TestPlaneInput(t *testing.T) {
 	mem, release := lend(t, pl, src)
 	for i, part := range [][]byte{mem, mem[:1000], mem, mem[4:1004], mem[:0]} {
 		if got := encodeOne(t.Context(), t, pl, part); !bytes.Equal(got, encodeOne(t.Context(), t, pl, bytes.Clone(part))) {
-			t.Errorf("part %d comes back changed", i)
+			t.Errorf("part %d: lent memory and other memory have different encodings", i)
 		}
 	}
 	other, releaseOther := lend(t, pl, src)
 	if &other[0] == &mem[0] {
-		t.Error("the same memory was lent twice")
+		t.Error("LendInput returned the same memory twice")
 	}
 	releaseOther()
 	if p, err := os.FindProcess(h.Plugins()[0].PID); err != nil || p.Kill() != nil {
 		t.Fatal("the process cannot be killed")
 	}
 	if got := encodeOne(t.Context(), t, pl, mem); !bytes.Equal(got, want) {
-		t.Error("a fresh process returns other data")
+		t.Error("a new process returned different data")
 	}
 	release()
 	release() // harmless
 	again, release := lend(t, pl, src)
 	defer release()
 	if got := encodeOne(t.Context(), t, pl, again); !bytes.Equal(got, want) {
-		t.Error("encoding memory of the fresh process returns other data")
+		t.Error("encoding memory lent by the new process returned different data")
 	}
 }
 
-// TestPlaneInputCeiling checks that callers that hold memory leave room for other jobs.
+// TestPlaneInputCeiling checks that lent memory is limited, so that other jobs have room.
 func TestPlaneInputCeiling(t *testing.T) {
 	t.Parallel()
 	pl, _ := pipeline(t, newHost(t, levelOptions(host.Process)), 1<<20, codecdriver.Step{ID: "xor"})
@@ -71,22 +70,22 @@ func TestPlaneInputCeiling(t *testing.T) {
 		}
 		defer release()
 		if held += 8 << 20; held > 1<<30 {
-			t.Fatal("the lent memory is unlimited")
+			t.Fatal("LendInput returned more than 1 GiB in total")
 		}
 	}
 	if held == 0 {
-		t.Fatal("nothing was lent")
+		t.Fatal("LendInput returned no memory")
 	}
 	if mem, _ := pl.(codecdriver.InputLender).LendInput(1 << 40); mem != nil {
-		t.Error("more memory was lent than exists")
+		t.Error("LendInput(1 << 40) returned memory")
 	}
 	if got := encodeOne(t.Context(), t, pl, []byte("abc")); len(got) != 3 {
 		t.Errorf("a job without lent memory: %q", got)
 	}
 }
 
-// TestPlaneInputQuarantine checks that memory that an abandoned job may still read is
-// not lent again, although its caller has released it.
+// TestPlaneInputQuarantine checks that released memory is not lent again while an abandoned
+// job may still read it.
 func TestPlaneInputQuarantine(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-held")
@@ -94,14 +93,14 @@ func TestPlaneInputQuarantine(t *testing.T) {
 	h := newHost(t, o)
 	pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "zoo"})
 	mem, release := lend(t, pl, []byte("wait"))
-	err := pl.DecodeMany(ctx, []codecdriver.Job{{Src: mem, Limit: 4}}, func(int, []byte, error) { t.Error("the job was answered") })
-	if err != context.Canceled { //nolint:errorlint // unchanged is the promise
+	err := pl.DecodeMany(ctx, []codecdriver.Job{{Src: mem, Limit: 4}}, func(int, []byte, error) { t.Error("the sink was called") })
+	if err != context.Canceled { //nolint:errorlint // the host must return it unchanged
 		t.Fatalf("want the caller's cancellation, got %v", err)
 	}
 	release()
 	other, releaseOther := lend(t, pl, []byte("four"))
 	if &other[0] == &mem[0] {
-		t.Error("the memory was lent while the plugin may read it")
+		t.Error("LendInput returned memory that the plugin may still read")
 	}
 	releaseOther()
 	encodeOne(t.Context(), t, pl, []byte("over"))
@@ -113,5 +112,5 @@ func TestPlaneInputQuarantine(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Error("the memory was never lent again")
+	t.Error("LendInput did not return the memory again")
 }

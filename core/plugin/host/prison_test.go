@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestMaxRestarts counts the restarts of a process.
+// TestMaxRestarts checks that MaxRestarts limits the restarts of a process.
 func TestMaxRestarts(t *testing.T) {
 	t.Parallel()
 	for limit, starts := range map[int]int{-1: 1, 2: 3} {
@@ -35,8 +35,8 @@ func TestMaxRestarts(t *testing.T) {
 	}
 }
 
-// TestDeaths checks that the death of a process is counted with its reason, that a
-// process killed by Kill is not counted, and that another process serves the next call.
+// TestDeaths checks that Deaths reports deaths with their reasons, and omits processes
+// killed by Kill. A new process must serve the next call.
 func TestDeaths(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -55,7 +55,7 @@ func TestDeaths(t *testing.T) {
 		t.Errorf("killed: %v, deaths %v", err, h.Deaths())
 	}
 	if after := running(); len(before) != 1 || len(after) != 0 {
-		t.Errorf("processes %v, then %v", before, after)
+		t.Errorf("want one process before Kill and none after it, got %v and %v", before, after)
 	}
 	m := open(t, h, "trouble", spec)
 	_, _ = get(t.Context(), m, "die")
@@ -68,13 +68,13 @@ func TestDeaths(t *testing.T) {
 		t.Error(err)
 	}
 	list := h.Deaths()
-	if last := list[len(list)-1]; !strings.Contains(last.Error(), "was killed: a test says so") {
-		t.Errorf("want why it was killed, got %v", last)
+	if last := list[len(list)-1]; !strings.Contains(last.Error(), "was killed: requested by a test") {
+		t.Errorf("want the reason for the kill, got %v", last)
 	}
 }
 
-// TestStubborn has a plugin that does not exit on request. newHost checks after Close
-// that it is gone.
+// TestStubborn checks that the host kills a plugin that does not exit on request. newHost
+// checks that no process is left after Close.
 func TestStubborn(t *testing.T) {
 	t.Parallel()
 	log := &locked{}
@@ -82,7 +82,7 @@ func TestStubborn(t *testing.T) {
 	opts.StopTimeout, opts.Logger = 100*time.Millisecond, textLog(log)
 	t.Cleanup(func() { // runs after newHost's cleanup
 		if strings.Contains(log.String(), "cannot be killed") {
-			t.Error("the plugin ended only when its connection was closed")
+			t.Error("the host could not kill the plugin")
 		}
 	})
 	h := newHost(t, opts)
@@ -92,7 +92,7 @@ func TestStubborn(t *testing.T) {
 	}
 }
 
-// TestAttach runs a plugin as its author would, under a debugger.
+// TestAttach checks that hosts can attach to a plugin that its author started.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -167,8 +167,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestNoForkBomb has a program that was itself started as a plugin and tries to start
-// itself again.
+// TestNoForkBomb checks that a program that a host started as a plugin cannot start itself
+// again.
 func TestNoForkBomb(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
