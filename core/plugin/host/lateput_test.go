@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestLatePut has drivers that store data long after the call was cancelled. The call
-// must end only then, so that it cannot undo a later call.
+// TestLatePut uses drivers that store data long after a Put was canceled. The Put must
+// return only then, so that it cannot undo a later one.
 func TestLatePut(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(*testing.T, string) host.Options{
@@ -29,40 +29,40 @@ func TestLatePut(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			opts := options(t, kind)
-			ctx := onCue(t, &opts, "the put has come")
+			ctx := onCue(t, &opts, "received a put")
 			m := open(t, newHost(t, opts), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 			_, err := m.Put(ctx, "k", driver.Bytes("slow"), &driver.PutOptions{})
 			if err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("want nothing or the caller's cancellation, got %v", err)
+				t.Errorf("want no error or the caller's cancellation, got %v", err)
 			}
 			if got, err := get(t.Context(), m, "k"); err != nil || got != "slow" {
-				t.Errorf("after the call: got %q, %v", got, err)
+				t.Errorf("after the canceled put: want %q, got %q, %v", "slow", got, err)
 			}
 			if _, err := m.Put(t.Context(), "k", driver.Bytes("fast"), &driver.PutOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(400 * time.Millisecond) // longer than any delay
 			if got, err := get(t.Context(), m, "k"); err != nil || got != "fast" {
-				t.Errorf("a completed put was undone: got %q, %v", got, err)
+				t.Errorf("a completed put was overwritten: got %q, %v", got, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if _, err := m.Put(ctx, "k", driver.Bytes("none"), &driver.PutOptions{}); err != context.Canceled { //nolint:errorlint // unchanged is the promise
-				t.Errorf("a call with a cancelled context: %v", err)
+			if _, err := m.Put(ctx, "k", driver.Bytes("none"), &driver.PutOptions{}); err != context.Canceled { //nolint:errorlint // the host must return it unchanged
+				t.Errorf("a put with a canceled context: want context.Canceled, got %v", err)
 			}
 			if got, err := get(t.Context(), m, "k"); err != nil || got != "fast" {
-				t.Errorf("a put that was not sent was performed: got %q, %v", got, err)
+				t.Errorf("a put with a canceled context was performed: got %q, %v", got, err)
 			}
 		})
 	}
 }
 
-// TestNeverStored has a driver that does not answer a cancelled put. The driver is
-// killed and the outcome is unknown.
+// TestNeverStored uses a driver that does not answer a canceled put. The host must kill the
+// driver, and the outcome is unknown.
 func TestNeverStored(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-never")
-	ctx := onCue(t, &o, "asked and does not answer")
+	ctx := onCue(t, &o, "received a job and does not answer")
 	h := newHost(t, o)
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 	host.SetCallTimeout(h, 10*time.Second) // much longer than the plugin takes to announce the call
@@ -71,7 +71,7 @@ func TestNeverStored(t *testing.T) {
 	}
 }
 
-// TestEmptyAnswers has a driver that keeps answering a put without a result.
+// TestEmptyAnswers uses a driver that answers a put with endless messages without results.
 func TestEmptyAnswers(t *testing.T) {
 	t.Parallel()
 	m := open(t, newHost(t, planeOptions(t, "store-put-empty")), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
@@ -80,12 +80,12 @@ func TestEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestDrippingAnswers has a driver that answers cancelled puts slowly, one by one. All
-// of them together have the time of one.
+// TestDrippingAnswers uses a driver that answers canceled puts slowly, one by one. All of
+// them together must have the time limit of one put.
 func TestDrippingAnswers(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-drip")
-	ctx := onCue(t, &o, "the puts have come")
+	ctx := onCue(t, &o, "received puts")
 	h := newHost(t, o)
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 	host.SetCallTimeout(h, 2*time.Second) // the driver takes more than 6 s
@@ -96,6 +96,6 @@ func TestDrippingAnswers(t *testing.T) {
 		}
 	})
 	if unknown == 0 {
-		t.Error("the driver delayed the end of the call")
+		t.Error("the host waited for the answers to all canceled puts")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKilledBeforeStart checks that a start that times out while go-plugin still
-// prepares it does not leave a process behind.
+// TestKilledBeforeStart checks that no process is started if the timeout passes while
+// go-plugin prepares the start.
 func TestKilledBeforeStart(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

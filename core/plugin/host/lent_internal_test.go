@@ -29,8 +29,8 @@ func somePlane(t *testing.T) *plane {
 	return p
 }
 
-// TestLentFiles reads from files sent over the channel. It checks that files that are
-// not regular, were not requested or do not arrive are refused.
+// TestLentFiles reads from files sent over the channel. A read must fail if the file is not
+// a regular file, was not requested or was not sent.
 func TestLentFiles(t *testing.T) {
 	t.Parallel()
 	p := somePlane(t)
@@ -81,7 +81,7 @@ func TestLentFiles(t *testing.T) {
 		}
 	}
 	huge := &objectRead{want: 1 << 30, trust: trusted, alloc: func(n int64) ([]byte, error) {
-		t.Errorf("memory for %d bytes is allocated before they are read", n)
+		t.Errorf("%d bytes were allocated before data was read", n)
 		return nil, errors.New("no memory")
 	}}
 	if err := huge.fill(context.Background(), file, 0); ncerr.KindOf(err) != ncerr.ErrIO || huge.n != 10 || huge.data() != nil {
@@ -99,11 +99,11 @@ func TestLentFiles(t *testing.T) {
 		_ = f.Close()
 	}
 	if len(p.lent) != 0 {
-		t.Errorf("%d files are still open", len(p.lent))
+		t.Errorf("%d files are still open, want 0", len(p.lent))
 	}
 }
 
-// TestChannelRoom checks that the channel holds all files that may be in transit, so
+// TestChannelRoom checks that the channel has room for all files that may be in transit, so
 // that lending never blocks.
 func TestChannelRoom(t *testing.T) {
 	t.Parallel()
@@ -122,13 +122,13 @@ func TestChannelRoom(t *testing.T) {
 	}
 	for n := range maxLent {
 		if err := shm.Send(theirs, p.tag.Add(1), theirs); err != nil {
-			t.Fatalf("after %d of %d files: %v", n, maxLent, err)
+			t.Fatalf("send file %d of %d: %v", n+1, maxLent, err)
 		}
 	}
 }
 
-// TestLentUnasked checks that files that are sent but never announced do not exhaust
-// the descriptors.
+// TestLentUnasked checks that a plugin cannot exhaust the host's descriptors with files
+// that no answer announces.
 func TestLentUnasked(t *testing.T) {
 	t.Parallel()
 	p := somePlane(t)
@@ -139,11 +139,11 @@ func TestLentUnasked(t *testing.T) {
 		}
 	}
 	if _, err := p.takeLent(4); ncerr.KindOf(err) != ncerr.ErrPlugin || len(p.lent) > 2 {
-		t.Errorf("%d files are open; 2 may be in transit: %v", len(p.lent), err)
+		t.Errorf("want at most 2 open files, got %d, %v", len(p.lent), err)
 	}
 }
 
-// reads records how much of a file was read.
+// reads records the end of the part of a file that was read.
 type reads struct{ end int64 }
 
 func (r *reads) ReadAt(p []byte, off int64) (int, error) {
@@ -151,19 +151,19 @@ func (r *reads) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// TestFillShare checks that of a large file only the share that proves its size is read
-// into temporary memory.
+// TestFillShare checks that fill reads only 1/provenShare of a large file before it calls
+// alloc.
 func TestFillShare(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20
 	r := &reads{}
 	l := &objectRead{want: size, trust: size - 1, alloc: func(n int64) ([]byte, error) {
 		if r.end != size/provenShare {
-			t.Errorf("%d bytes are read before memory is allocated", r.end)
+			t.Errorf("%d bytes were read before alloc was called, want %d", r.end, size/provenShare)
 		}
 		return make([]byte, n), nil
 	}}
 	if err := l.fill(t.Context(), r, 0); err != nil || l.n != size || r.end != size {
-		t.Errorf("%d bytes of %d, %v", l.n, r.end, err)
+		t.Errorf("want %d bytes, got %d, %v", size, l.n, err)
 	}
 }

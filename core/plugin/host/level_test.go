@@ -19,7 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// levels are hosts that must return the same bytes.
+// levels returns hosts that run plugins in different ways: in process, at level 0, at level
+// 1, and at level 1 without lent files. They must return the same bytes.
 func levels(t *testing.T, root string) []*host.Host {
 	t.Helper()
 	return []*host.Host{
@@ -38,7 +39,7 @@ type outcome struct {
 
 func (o outcome) String() string { return fmt.Sprintf("%d bytes, %v", len(o.data), o.kind) }
 
-// codecParams are parameters for codecs that require some.
+// codecParams returns the parameters of codecs that require parameters.
 func codecParams(id string) json.RawMessage {
 	switch id {
 	case "delta":
@@ -49,9 +50,9 @@ func codecParams(id string) json.RawMessage {
 	return nil
 }
 
-// TestSameCodecs checks that every codec returns the same bytes and kinds of error in
-// process, at level 0 and at level 1, for any input, and that nothing outside the
-// destination is written.
+// TestSameCodecs checks that every codec returns the same bytes and kinds of errors in
+// process, at level 0 and at level 1, for valid and damaged input. The host must not write
+// outside the destination.
 func TestSameCodecs(t *testing.T) {
 	t.Parallel()
 	hosts := levels(t, t.TempDir())[:3]
@@ -65,7 +66,7 @@ func TestSameCodecs(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, _, err := p.Open(d.ID, codecParams(d.ID), in)
-			if err != nil { // a codec for another kind of data
+			if err != nil { // the codec does not accept integers
 				break
 			}
 			opened[d.ID] = append(opened[d.ID], c)
@@ -75,7 +76,7 @@ func TestSameCodecs(t *testing.T) {
 		}
 	}
 	if len(ids) < 8 {
-		t.Fatalf("only %q could be opened", ids)
+		t.Fatalf("want at least 8 codecs that accept integers, got %q", ids)
 	}
 	for i, id := range ids {
 		for k, room := range []int{0, 100, 256 << 10, 300 << 10} {
@@ -88,8 +89,8 @@ func TestSameCodecs(t *testing.T) {
 	}
 }
 
-// same encodes plain with the same codec on several levels, and decodes the results,
-// intact or damaged.
+// same encodes plain with the same codec of several hosts and decodes the results. If
+// broken is set, it damages the encoded data first.
 func same(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, room int, broken bool) {
 	t.Helper()
 	var coded, decoded []outcome
@@ -104,19 +105,20 @@ func same(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, roo
 	}
 	for k := range codecs {
 		if coded[k] != coded[0] || decoded[k] != decoded[0] {
-			t.Fatalf("%s of %x: level %d returns %v and %v, in process %v and %v", id, plain[:40], k, coded[k], decoded[k], coded[0], decoded[0])
+			t.Fatalf("%s of %x: host %d returned %v and %v, want %v and %v as in process", id, plain[:40], k, coded[k], decoded[k], coded[0], decoded[0])
 		}
 	}
 }
 
-// try makes one call with canaries around the destination.
+// try calls a function with a destination of room bytes, and checks that the bytes around
+// it do not change.
 func try(t rapid.TB, call func(context.Context, []byte, []byte) (int, error), room int, src []byte) outcome {
 	const canary = 64
 	mem := bytes.Repeat([]byte{0xC5}, room+2*canary)
 	n, err := call(context.Background(), mem[canary:canary+room:canary+room], src)
 	for i := range canary {
 		if mem[i] != 0xC5 || mem[len(mem)-1-i] != 0xC5 {
-			t.Fatal("data was written outside the destination")
+			t.Fatal("the call wrote outside the destination")
 		}
 	}
 	if err != nil {
@@ -161,7 +163,7 @@ func TestSameStores(t *testing.T) {
 				if i == 0 {
 					want = got
 				} else if got != want {
-					rt.Fatalf("get %s %+v: plane %d returns %v, in process %v", key, opts, i, got, want)
+					rt.Fatalf("get %s %+v: host %d returned %v, want %v as in process", key, opts, i, got, want)
 				}
 				if many, ok := m.(driver.GetManyer); ok {
 					sameMany(rt, many, key, opts, want)
@@ -171,11 +173,10 @@ func TestSameStores(t *testing.T) {
 	}
 }
 
-// sameMany reads an object several times in one call, into memory of the caller and of
-// the Map.
+// sameMany reads an object several times with one GetMany, with and without an Alloc.
 func sameMany(t *rapid.T, m driver.GetManyer, key string, opts driver.GetOptions, want outcome) {
 	if want.kind == ncerr.ErrShortBuffer {
-		return // that call has other limits
+		return // GetMany allocates memory of any size
 	}
 	reqs := make([]driver.GetRequest, 5)
 	for i := range reqs {
@@ -196,6 +197,6 @@ func sameMany(t *rapid.T, m driver.GetManyer, key string, opts driver.GetOptions
 		}
 	})
 	if err != nil || seen != len(reqs) {
-		t.Fatalf("get many: %d of %d, %v", seen, len(reqs), err)
+		t.Fatalf("get many: got %d of %d results, %v", seen, len(reqs), err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestStartWhileHostIsLocked checks that a locked supervisor can start a process while
-// others hold the host's lock and wait for the supervisor.
+// TestStartWhileHostIsLocked checks that goOwned does not acquire Host.mu. A locked
+// supervisor calls it while others may hold Host.mu and wait for the supervisor.
 func TestStartWhileHostIsLocked(t *testing.T) {
 	t.Parallel()
 	h := &Host{}
@@ -21,6 +21,6 @@ func TestStartWhileHostIsLocked(t *testing.T) {
 	select {
 	case <-began:
 	case <-time.After(time.Minute):
-		t.Error("a start waits for the lock of the host")
+		t.Error("goOwned waits for Host.mu")
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestLyingHead has drivers that announce an object of 1 GiB and send a few bytes. The
-// host must not allocate memory for the missing data.
-func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the whole process allocates
+// TestLyingHead uses drivers that announce an object of 1 GiB and send a few bytes. The
+// host must not allocate memory for the whole object.
+func TestLyingHead(t *testing.T) { //nolint:paralleltest // the test measures the allocations of the process
 	one := func(ctx context.Context, m driver.Map) error {
 		data, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
 		if len(data) > 0 {
-			t.Errorf("%d bytes in memory that was not allocated", len(data))
+			t.Errorf("want no data, got %d bytes", len(data))
 		}
 		return err
 	}
@@ -34,7 +34,7 @@ func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the w
 	if sharedLevel() > 0 {
 		kinds["store-huge"], kinds["store-huge-many"], kinds["store-huge-error"] = one, many, one
 	}
-	for kind, call := range kinds { //nolint:paralleltest // one after the other
+	for kind, call := range kinds { //nolint:paralleltest // the subtests run in sequence
 		t.Run(kind, func(t *testing.T) {
 			opts := zooOptions(t, kind, "nczarr-driver-zoo")
 			if strings.HasPrefix(kind, "store-") {
@@ -49,15 +49,15 @@ func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the w
 				t.Errorf("want ErrPlugin, got %v", err)
 			}
 			if took := after.TotalAlloc - before.TotalAlloc; took > 192<<20 {
-				t.Errorf("%d MiB were allocated for a few bytes", took>>20)
+				t.Errorf("the host allocated %d MiB for a few bytes", took>>20)
 			}
 		})
 	}
 }
 
-// TestLargeObjects reads objects whose memory is allocated only after a part has
-// arrived.
-func TestLargeObjects(t *testing.T) { //nolint:paralleltest // others count the memory that the process takes
+// TestLargeObjects reads objects for which the host allocates memory only after a part of
+// the data has arrived.
+func TestLargeObjects(t *testing.T) { //nolint:paralleltest // other tests measure the allocations of the process
 	dir := t.TempDir()
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 70<<16)
 	want[len(want)-1] = '!'
@@ -76,12 +76,12 @@ func TestLargeObjects(t *testing.T) { //nolint:paralleltest // others count the 
 				return make([]byte, n), nil
 			})
 			if err != nil || asked != 1 || !bytes.Equal(got, want) {
-				t.Errorf("%d bytes, %d calls of alloc, %v", len(got), asked, err)
+				t.Errorf("want %d bytes and one call of alloc, got %d and %d, %v", len(want), len(got), asked, err)
 			}
 			reqs := []driver.GetRequest{{Key: "a"}, {Key: "b", Alloc: driver.Into(make([]byte, len(want)))}}
 			err = m.(driver.GetManyer).GetMany(t.Context(), reqs, func(i int, data []byte, _ driver.Info, err error) {
 				if err != nil || !bytes.Equal(data, want) {
-					t.Errorf("read %d: %d bytes, %v", i, len(data), err)
+					t.Errorf("read %d: got %d bytes, %v", i, len(data), err)
 				}
 			})
 			if err != nil {

@@ -25,10 +25,10 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// self is the right to execute this test binary as a plugin.
+// self permits hosts to execute this test binary as a plugin.
 var self plugin.Self
 
-// zooEnv selects a test plugin; see zoo_test.go.
+// zooEnv is the environment variable that selects a test plugin; see zoo.
 const zooEnv = "NCZARR_TEST_ZOO"
 
 func builtins() plugin.Builtin {
@@ -39,14 +39,14 @@ func builtins() plugin.Builtin {
 }
 
 func TestMain(m *testing.M) {
-	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" && os.Getenv(handshake.EnvRole) == "" { // except as the launcher
+	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" && os.Getenv(handshake.EnvRole) == "" { // but not if the process is a launcher
 		zoo(kind)
 	}
 	self = plugin.Main(builtins())
 	os.Exit(m.Run())
 }
 
-// newHost returns a host that is closed at the end of the test. It then checks that no
+// newHost returns a host and closes it at the end of the test. It then checks that no
 // process and no file is left.
 func newHost(t *testing.T, opts host.Options) *host.Host {
 	t.Helper()
@@ -85,16 +85,16 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 			}
 		}
 		if left, _ := filepath.Glob(filepath.Join(opts.TempDir, "*")); len(left) > 0 {
-			t.Errorf("left behind: %q", left)
+			t.Errorf("the host did not remove %q", left)
 		}
 	})
 	return h
 }
 
-// inlineProcess is the isolation of tests in processes at level 0.
+// inlineProcess selects processes at level 0; see levelOptions.
 const inlineProcess host.Isolation = "process level 0"
 
-// levelOptions returns the options of an isolation.
+// levelOptions returns the options for an isolation or inlineProcess.
 func levelOptions(i host.Isolation) host.Options {
 	if i == inlineProcess {
 		return host.Options{Isolation: host.Process, InlineOnly: true}
@@ -102,7 +102,7 @@ func levelOptions(i host.Isolation) host.Options {
 	return host.Options{Isolation: i}
 }
 
-// levelOf returns the data plane level of an isolation.
+// levelOf returns the data plane level of plugins with levelOptions.
 func levelOf(i host.Isolation) int {
 	if i == host.Process {
 		return sharedLevel()
@@ -152,7 +152,7 @@ func get(ctx context.Context, m driver.Map, key string) (string, error) {
 	return string(data), err
 }
 
-// roomy is the trouble driver for stores with files beside them.
+// roomy is the trouble driver with write access to the directory that contains the store.
 type roomy struct{ trouble }
 
 func (r roomy) Describe() driver.Description {
@@ -161,7 +161,7 @@ func (r roomy) Describe() driver.Description {
 	return d
 }
 
-// networked is the trouble driver with a granted port.
+// networked is the trouble driver with access to the port of its endpoint.
 type networked struct{ trouble }
 
 func (n networked) Describe() driver.Description {
@@ -178,7 +178,7 @@ func (networked) Grants(driver.OpenSpec) []string {
 // textLog returns a log that writes to w.
 func textLog(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// locked is a concurrency-safe log buffer.
+// locked is a log buffer that is safe for concurrent use.
 type locked struct {
 	mu  sync.Mutex
 	buf strings.Builder
@@ -196,15 +196,15 @@ func (l *locked) String() string {
 	return l.buf.String()
 }
 
-// stderr is the original standard error. go-plugin replaces os.Stderr when it serves.
-var stderr = os.Stderr // the same as os.Stderr at the start
+// stderr is the original standard error, because go-plugin replaces os.Stderr.
+var stderr = os.Stderr // initialized before go-plugin replaces os.Stderr
 
-// say lets a plugin send the test a message through its log.
+// say sends a message from a plugin to the test, through the plugin's log.
 func say(text string) {
 	fmt.Fprintf(stderr, `{"@level":"info","@message":%q}`+"\n", text)
 }
 
-// cue calls do when a plugin logs text.
+// cue is a log writer that calls do when a record contains text.
 type cue struct {
 	text string
 	do   func()
@@ -217,8 +217,7 @@ func (c cue) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// onCue returns a context that is cancelled when a plugin of the host created with opts
-// logs text.
+// onCue returns a context that is canceled when a plugin logs text. It sets opts.Logger.
 func onCue(t *testing.T, opts *host.Options, text string) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// slowOpen has a driver and a filter whose second Open blocks until go is closed.
+// slowOpen is the state of a driver and a filter whose second Open blocks until goOn is
+// closed.
 type slowOpen struct {
 	driver.Opener
 	filters
@@ -56,8 +57,8 @@ func (o slowFilter) Open(id string, params json.RawMessage, in codecdriver.Spec)
 	return o.filters.Open(id, params, in)
 }
 
-// TestOthersOpening checks that a call whose context has ended does not wait for
-// another call that reopens what both use.
+// TestOthersOpening checks that a call whose context has ended does not wait for another
+// call that reopens the same store or pipeline.
 func TestOthersOpening(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]func(*testing.T, *host.Host) func(context.Context) error{
@@ -100,8 +101,8 @@ func TestOthersOpening(t *testing.T) {
 					t.Errorf("want the caller's context, got %v", err)
 				}
 				close(slow.goOn)
-			case <-time.After(2 * time.Minute): // rather than forever
-				t.Error("a cancelled call waits for another call")
+			case <-time.After(2 * time.Minute):
+				t.Error("a canceled call waits for another call")
 				close(slow.goOn)
 				<-second
 			}
@@ -112,8 +113,8 @@ func TestOthersOpening(t *testing.T) {
 	}
 }
 
-// TestOpenCancelled checks that a call whose context has ended does not wait for a
-// plugin that is started only to describe itself.
+// TestOpenCancelled checks that a call whose context has ended does not wait for the start
+// of a plugin that must describe itself.
 func TestOpenCancelled(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "sleeps", "nczarr-driver-zoo")
@@ -135,12 +136,12 @@ func TestOpenCancelled(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("want the caller's context, got %v", err)
 		}
-	case <-time.After(2 * time.Minute): // rather than an hour
-		t.Error("a cancelled Open waits for the start of the plugin")
+	case <-time.After(2 * time.Minute): // much less than StartTimeout
+		t.Error("a canceled Open waits for the start of the plugin")
 	}
 }
 
-// slowBody takes longer to read than CallTimeout.
+// slowBody is a body whose ReadAt takes longer than CallTimeout.
 type slowBody struct{ driver.Bytes }
 
 func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
@@ -148,8 +149,8 @@ func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
 	return b.Bytes.ReadAt(p, off)
 }
 
-// TestSlowBody checks that reading the caller's body does not count as the plugin's
-// time.
+// TestSlowBody checks that CallTimeout does not include the time for reading the caller's
+// body.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	for _, level := range []host.Isolation{inlineProcess, host.Process} {

@@ -19,7 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// testSum returns the checksum of this program, which also serves as the test plugins.
+// testSum returns the checksum of this program, which is also the executable of the test
+// plugins.
 func testSum(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -46,8 +47,8 @@ func haveSecret(opts *host.Options) {
 	}
 }
 
-// TestClaims checks that names that a plugin claims beyond its file name and its pin
-// are ignored and give it no grants.
+// TestClaims checks that a plugin receives no grants for names that are neither in its file
+// name nor in its pin, and does not serve these names.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -73,7 +74,7 @@ func TestClaims(t *testing.T) {
 				opts.Lock.Plugins = append(opts.Lock.Plugins, other) // a later version may serve more
 			}
 			h := newHost(t, opts)
-			for range 2 { // the second time, the description is known
+			for range 2 { // the second call uses the known description
 				got := "nothing"
 				pl, _ := pipeline(t, h, 4096, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"attack:see the environment"}`)})
 				err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("ESCAPE_SECRET"), Limit: 4096}}, func(_ int, out []byte, _ error) { got = string(out) })
@@ -85,14 +86,14 @@ func TestClaims(t *testing.T) {
 				t.Errorf("want ErrNoFilter, got %v", err)
 			}
 			if _, err := h.Filter("test.xor"); !errors.Is(err, ncerr.ErrNoFilter) {
-				t.Errorf("a name that it only claims: want ErrNoFilter, got %v", err)
+				t.Errorf("a name that the plugin only claims: want ErrNoFilter, got %v", err)
 			}
 		})
 	}
 }
 
-// TestOwners checks that a driver is served by the plugin with its file name, not by a
-// plugin that claims it or is pinned to it.
+// TestOwners checks that the plugin with a driver's file name serves the driver, even if
+// another plugin claims the name or has it in its pin.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	for name, pinned := range map[string][]string{"claimed": nil, "pinned": {"evil", "tape"}} {
@@ -109,15 +110,15 @@ func TestOwners(t *testing.T) {
 			open(t, h, "tape", driver.OpenSpec{Path: t.TempDir()})
 			for _, p := range h.Plugins() {
 				if strings.HasPrefix(p.Serves, "driver:tape") && filepath.Base(p.Path) != "nczarr-driver-tape" {
-					t.Errorf("%s serves another's driver", p.Path)
+					t.Errorf("%s serves the driver tape", p.Path)
 				}
 			}
 		})
 	}
 }
 
-// TestOnly checks that a host for one plugin runs no other, accepts all names that it
-// claims, and has no built-ins, which would take precedence.
+// TestOnly checks that a host with OnlyPlugin runs no other plugin, accepts all names that
+// the plugin claims, and has no built-ins, which would take precedence.
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "greedy", "nczarr-driver-evil", "nczarr-driver-tape", "nczarr-filter-zstd")
@@ -131,7 +132,7 @@ func TestOnly(t *testing.T) {
 	}
 	m := open(t, h, "tape", driver.OpenSpec{Path: t.TempDir()})
 	if got, err := get(t.Context(), m, "attack:see the environment=ESCAPE_SECRET"); err != nil || got != "refused" && runtime.GOOS == "linux" {
-		t.Errorf("a grant to a name that it only claims: got %q, %v", got, err)
+		t.Errorf("a grant for a name that the plugin only claims: want refused, got %q, %v", got, err)
 	}
 	for _, p := range h.Plugins() {
 		if filepath.Base(p.Path) != "nczarr-driver-evil" {
@@ -140,8 +141,8 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// TestThirdParty runs one plugin that serves drivers and filters over mutual TLS. All
-// but one of the names are in its pin.
+// TestThirdParty runs a plugin that serves drivers and filters over mutual TLS. Its filters
+// are in its pin, except for the name test.xor.
 func TestThirdParty(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")
@@ -157,7 +158,7 @@ func TestThirdParty(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(p.Describe()) != 3 {
-		t.Errorf("got %+v", p.Describe())
+		t.Errorf("want 3 filters, got %+v", p.Describe())
 	}
 	if _, _, err := p.Open("twice", nil, codecdriver.Spec{MaxBytes: 1}); err != nil {
 		t.Error(err)
@@ -167,7 +168,7 @@ func TestThirdParty(t *testing.T) {
 		names = append(names, d.Name)
 	}
 	if got := strings.Join(names, " "); got != "file good" {
-		t.Errorf("got drivers %q", got)
+		t.Errorf("want the drivers file and good, got %q", got)
 	}
 	info := h.Plugins()[0]
 	if info.Version != "1.2.3" || !info.Pinned || len(info.SHA256) != 64 || info.Path == "" {
@@ -177,7 +178,8 @@ func TestThirdParty(t *testing.T) {
 	open(t, newHost(t, bare), "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 }
 
-// TestPins checks which plugins may run.
+// TestPins checks that a plugin runs only if it matches its pin, or if it has no pin and
+// unpinned plugins are allowed.
 func TestPins(t *testing.T) {
 	t.Parallel()
 	good := host.Pin{File: "nczarr-driver-good", Name: "good", Version: "1.2.3", SHA256: testSum(t), Drivers: []string{"good"}, Filters: []string{"xor"}}
@@ -220,9 +222,9 @@ func TestPins(t *testing.T) {
 			} else if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want ErrPlugin with %q, got %v", tc.want, err)
 			}
-			if tc.lock != nil { // found without starting the plugin
+			if tc.lock != nil { // the host finds the filter without starting the plugin
 				if _, err := h.Filter("xor"); err != nil {
-					t.Errorf("a filter that only the lock file names: %v", err)
+					t.Errorf("a filter that is only in the lock file: %v", err)
 				}
 			}
 		})
@@ -324,7 +326,7 @@ func FuzzLock(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := host.ParseLock("x", text); err != nil {
-			t.Errorf("encoded lock file is refused: %v\n%s", err, text)
+			t.Errorf("cannot parse the encoded lock file: %v\n%s", err, text)
 		}
 	})
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// planeLiar is a level 1 plugin that breaks the protocol in the way of its kind.
+// planeLiar is a level 1 plugin that breaks the protocol. The kind selects how.
 type planeLiar struct {
 	*liar
 	request, response []byte
-	over              chan struct{} // closed when held jobs must be answered
+	over              chan struct{} // closed when the plugin must answer the jobs that it delays
 }
 
 func (l *planeLiar) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
@@ -64,7 +64,7 @@ func (l *planeLiar) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenReply,
 	return o, err
 }
 
-// Exec answers each job with its input, or with a false answer.
+// Exec answers each job with its input, or incorrectly.
 func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 	for {
 		b, err := s.Recv()
@@ -79,7 +79,7 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 			continue
 		}
 		if len(b.GetCancel()) > 0 && l.kind == "plane-held" {
-			<-l.over // another stream reports it
+			<-l.over // closed by a job on another stream
 			letGo(s, b.GetCancel())
 			continue
 		}
@@ -103,7 +103,7 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 	}
 }
 
-// late answers cancelled jobs after overwriting all regions.
+// late answers canceled jobs after a delay, during which it overwrites all regions.
 func (l *planeLiar) late(s pb.Codec_ExecServer, ids []uint64) {
 	for range 20 {
 		fill(l.response[:1<<20], 0x66)
@@ -112,7 +112,7 @@ func (l *planeLiar) late(s pb.Codec_ExecServer, ids []uint64) {
 	letGo(s, ids)
 }
 
-// letGo answers cancelled jobs.
+// letGo answers canceled jobs.
 func letGo(s pb.Codec_ExecServer, ids []uint64) {
 	for _, id := range ids {
 		_ = s.Send(&pb.BatchReply{Results: []*pb.Result{{Id: id, Last: true, Error: &pb.ErrorDetail{Kind: 1}}}})
@@ -125,7 +125,7 @@ func fill(mem []byte, b byte) {
 	}
 }
 
-// flip keeps changing the answered data.
+// flip continuously changes the data of answers.
 func flip(mem []byte) {
 	for b := byte(0); ; b++ {
 		fill(mem[:4096], b)
@@ -139,7 +139,7 @@ func (l *planeLiar) job(j *pb.Job) []*pb.Result {
 		src = []byte(attack(l.request))
 	}
 	if l.kind == "plane-input" {
-		src[0]++ // kills its own process
+		src[0]++ // causes a fault that kills the process
 	}
 	n := copy(l.response[out.GetOffset():out.GetOffset()+out.GetLength()], src)
 	out.Length = uint64(n)
@@ -170,11 +170,11 @@ func (l *planeLiar) job(j *pb.Job) []*pb.Result {
 	case "plane-twice":
 		return []*pb.Result{r, r}
 	case "plane-never":
-		say("asked and does not answer")
+		say("received a job and does not answer")
 		return nil
 	case "plane-late", "plane-held":
 		if bytes.Equal(src, []byte("wait")) {
-			say("asked and does not answer")
+			say("received a job and does not answer")
 			return nil
 		}
 		if bytes.Equal(src, []byte("over")) {
@@ -184,7 +184,7 @@ func (l *planeLiar) job(j *pb.Job) []*pb.Result {
 	return []*pb.Result{r}
 }
 
-// Transfer answers reads and writes falsely.
+// Transfer answers reads and writes incorrectly.
 func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 	var sent []*pb.StoreJob
 	for {
@@ -194,11 +194,11 @@ func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 		}
 		if l.kind == "store-put-drip" {
 			if len(b.GetJobs()) > 0 {
-				say("the puts have come")
+				say("received puts")
 				sent = append(sent, b.GetJobs()...)
 				continue
 			}
-			for _, j := range sent { // cancelled
+			for _, j := range sent { // the host has canceled the jobs
 				time.Sleep(100 * time.Millisecond)
 				if s.Send(&pb.StoreBatchReply{Results: []*pb.StoreResult{{Id: j.GetId(), Info: &pb.Info{Size: j.GetPut().GetSize()}}}}) != nil {
 					return nil
@@ -263,7 +263,7 @@ func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
 		r.Head = zooHead(8, 9)
 	case "store-huge", "store-huge-many":
 		r.Head = zooHead(1<<30, 1<<30)
-	case "store-huge-error": // it could not continue
+	case "store-huge-error": // the read failed after the header
 		r.Head, r.Error = zooHead(1<<30, 1<<30), &pb.ErrorDetail{Kind: uint32(ncerr.ErrIO), Message: "gone"}
 	case "store-headless":
 		r.Head = nil
@@ -288,7 +288,7 @@ func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
 	case "store-need-twice":
 		return []*pb.StoreResult{{Id: j.GetId(), Need: 1 << 20}, {Id: j.GetId(), Need: 2 << 20}}
 	case "store-put-never":
-		say("asked and does not answer")
+		say("received a job and does not answer")
 		return nil
 	case "store-put":
 		return []*pb.StoreResult{{Id: j.GetId(), Need: 5}}
@@ -298,12 +298,12 @@ func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
 	return []*pb.StoreResult{r}
 }
 
-// planeOptions returns the options of a host with a planeLiar. Its attacks concern
-// memory, which the sandbox does not restrict.
+// planeOptions returns the options of a host with a planeLiar of the given kind. It
+// disables the sandbox, which does not restrict access to shared memory.
 func planeOptions(t *testing.T, kind string) host.Options {
 	t.Helper()
 	if sharedLevel() == 0 {
-		t.Skip("no shared memory on this system")
+		t.Skip("this system has no sealed shared memory")
 	}
 	o := zooOptions(t, kind, "nczarr-filter-zoo", "nczarr-driver-zoo")
 	o.Sandbox = host.SandboxOff
@@ -325,8 +325,8 @@ func zooCodec(t *testing.T, o host.Options) (*host.Host, codecdriver.Codec) {
 	return h, c
 }
 
-// TestPlaneLies checks that false answers about shared memory yield an error that names
-// the plugin, and that nothing outside the destination is written.
+// TestPlaneLies checks that incorrect answers about shared memory fail with an error that
+// contains the plugin's name. The host must not write outside the destination.
 func TestPlaneLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
@@ -338,20 +338,20 @@ func TestPlaneLies(t *testing.T) {
 			_, c := zooCodec(t, planeOptions(t, kind))
 			room := []byte("--------________")
 			n, err := c.Decode(t.Context(), room[:8:8], []byte("12345678"))
-			if kind == "plane-twice" && err == nil { // the next call notices surplus answers
+			if kind == "plane-twice" && err == nil { // the host detects surplus answers in the next call
 				_, err = c.Decode(t.Context(), room[:8:8], []byte("12345678"))
 			}
 			if string(room[8:]) != "________" {
 				t.Error("the host wrote past the destination")
 			}
 			if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "nczarr-filter-zoo") {
-				t.Errorf("want ErrPlugin naming the plugin, got %d, %v", n, err)
+				t.Errorf("want ErrPlugin with the plugin's name, got %d, %v", n, err)
 			}
 		})
 	}
 }
 
-// TestPlaneStoreLies is TestPlaneLies for drivers.
+// TestPlaneStoreLies is like TestPlaneLies, but for drivers.
 func TestPlaneStoreLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
@@ -380,17 +380,17 @@ func TestPlaneStoreLies(t *testing.T) {
 			}
 			want := ncerr.ErrPlugin
 			if strings.HasPrefix(kind, "store-put") {
-				want = ncerr.ErrAmbiguous // it may have stored the object
+				want = ncerr.ErrAmbiguous // the plugin may have stored the object
 			}
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), "nczarr-driver-zoo") {
-				t.Errorf("want %v naming the plugin, got %v", want, err)
+				t.Errorf("want %v with the plugin's name, got %v", want, err)
 			}
 		})
 	}
 }
 
-// TestPlaneAttacks checks that the plugin cannot truncate, grow or seal the segments,
-// nor write to the read-only one. A punched hole reads as zeros.
+// TestPlaneAttacks checks that a plugin cannot truncate, grow or seal the segments, or
+// write to the read-only one.
 func TestPlaneAttacks(t *testing.T) {
 	t.Parallel()
 	_, c := zooCodec(t, planeOptions(t, "plane-attack"))
@@ -404,8 +404,8 @@ func TestPlaneAttacks(t *testing.T) {
 	}
 }
 
-// TestPlaneFlip checks that the output passed to the sink does not change, whatever the
-// plugin does to the segment.
+// TestPlaneFlip checks that the output passed to the sink does not change while the plugin
+// changes the segment.
 func TestPlaneFlip(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, planeOptions(t, "plane-flip"))
@@ -423,7 +423,7 @@ func TestPlaneFlip(t *testing.T) {
 			for range 20 {
 				time.Sleep(time.Millisecond)
 				if err != nil || string(out) != before {
-					t.Error("the output changed while the sink read it", err)
+					t.Errorf("the output changed while the sink read it: %v", err)
 					return
 				}
 			}
@@ -434,15 +434,15 @@ func TestPlaneFlip(t *testing.T) {
 	}
 }
 
-// TestQuarantine checks that a cancelled call returns at once, its region is not reused
-// while the plugin still writes to it, and the plugin keeps running.
+// TestQuarantine checks that a canceled call returns immediately, and that its region is
+// not reused while the plugin still writes to it. The host must not kill the plugin.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-late")
-	ctx := onCue(t, &o, "asked and does not answer")
+	ctx := onCue(t, &o, "received a job and does not answer")
 	h, c := zooCodec(t, o)
 	dst := make([]byte, 4)
-	if _, err := c.Decode(ctx, dst, []byte("wait")); err != context.Canceled { //nolint:errorlint // unchanged is the promise
+	if _, err := c.Decode(ctx, dst, []byte("wait")); err != context.Canceled { //nolint:errorlint // the host must return it unchanged
 		t.Fatalf("want the caller's cancellation, got %v", err)
 	}
 	for i := range 200 {
@@ -457,22 +457,22 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestNeverAnswered checks that a plugin that does not answer a cancelled job is
-// killed.
+// TestNeverAnswered checks that the host kills a plugin that does not answer a canceled
+// job.
 func TestNeverAnswered(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-never")
-	ctx := onCue(t, &o, "asked and does not answer")
+	ctx := onCue(t, &o, "received a job and does not answer")
 	h, c := zooCodec(t, o)
 	host.SetCallTimeout(h, 10*time.Second)                                                 // much longer than the plugin takes to announce the call
-	if _, err := c.Decode(ctx, make([]byte, 4), []byte("wait")); err != context.Canceled { //nolint:errorlint // unchanged is the promise
+	if _, err := c.Decode(ctx, make([]byte, 4), []byte("wait")); err != context.Canceled { //nolint:errorlint // the host must return it unchanged
 		t.Fatalf("want the caller's cancellation, got %v", err)
 	}
 	awaitEnd(t, h)
 }
 
-// TestHangup checks that a plugin that ends a stream with unanswered jobs is killed,
-// because it may still write to their regions.
+// TestHangup checks that the host kills a plugin that ends a stream with unanswered jobs,
+// because the plugin may still write to their regions.
 func TestHangup(t *testing.T) {
 	t.Parallel()
 	h, c := zooCodec(t, planeOptions(t, "plane-hangup"))
@@ -482,7 +482,7 @@ func TestHangup(t *testing.T) {
 	awaitEnd(t, h)
 }
 
-// awaitEnd waits until h has no process.
+// awaitEnd waits until no process of h runs.
 func awaitEnd(t *testing.T, h *host.Host) {
 	t.Helper()
 	for range 6000 {
@@ -495,11 +495,10 @@ func awaitEnd(t *testing.T, h *host.Host) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Error("the process was not killed")
+	t.Error("the host did not kill the process")
 }
 
-// TestDeaf checks that a plugin that stops reading is killed although it still sends
-// answers, while the host tries to send.
+// TestDeaf checks that the host kills a plugin that stops reading while the host sends.
 func TestDeaf(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, planeOptions(t, "store-deaf"))
@@ -512,7 +511,7 @@ func TestDeaf(t *testing.T) {
 		}
 	}
 	host.SetCallTimeout(h, time.Second)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // without a watchdog nothing would end it
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends the test if the host does not kill the plugin
 	defer cancel()
 	err := m.(driver.GetManyer).GetMany(ctx, reqs, func(int, []byte, driver.Info, error) {})
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 1s") {
@@ -536,17 +535,18 @@ func TestFloodedStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("a"), Limit: 100}}, func(int, []byte, error) {
-		for range 6000 { // block while the plugin continues
+		for range 6000 { // block the sink while the plugin sends answers
 			if strings.Contains(log.String(), "bytes of unexpected answers") {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		t.Errorf("the plugin was not stopped: %s", log.String())
+		t.Errorf("the host did not kill the plugin: %s", log.String())
 	})
 }
 
-// TestFallback checks that a plugin without level 1 works at level 0 and reports that.
+// TestFallback checks that a plugin without level 1 works at level 0, and that Plugins
+// reports level 0.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "stat-zero", "nczarr-driver-zoo"))
@@ -559,13 +559,13 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestNoSegmentLeft checks that cancelled calls, a crash and Close leave no shared
-// memory, descriptor or goroutine behind.
-func TestNoSegmentLeft(t *testing.T) { //nolint:paralleltest // it counts what the whole process has
+// TestNoSegmentLeft checks that shared memory, descriptors and goroutines are released
+// after canceled calls, a crash and Close.
+func TestNoSegmentLeft(t *testing.T) { //nolint:paralleltest // the test counts resources of the process
 	maps := func() int {
 		text, err := os.ReadFile("/proc/self/maps")
 		if err != nil {
-			t.Skip("no /proc/self/maps on this system")
+			t.Skip("this system has no /proc/self/maps")
 		}
 		return strings.Count(string(text), "memfd:nczarr-re")
 	}
@@ -617,5 +617,5 @@ func TestNoSegmentLeft(t *testing.T) { //nolint:paralleltest // it counts what t
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Errorf("left: %d mappings, %d descriptors instead of %d, %d goroutines instead of %d", maps(), files(), f, runtime.NumGoroutine(), g)
+	t.Errorf("got %d mappings, want 0; %d descriptors, want %d; %d goroutines, want %d", maps(), files(), f, runtime.NumGoroutine(), g)
 }

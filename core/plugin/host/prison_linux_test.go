@@ -16,15 +16,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestUnpinnedNeverRuns checks that an executable that may not run leaves no trace of
-// running.
+// TestUnpinnedNeverRuns checks that the host does not execute an unpinned plugin unless
+// unpinned plugins are allowed.
 func TestUnpinnedNeverRuns(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
 		dir := t.TempDir()
 		mark := filepath.Join(dir, "mark")
 		for _, name := range []string{"nczarr-driver-evil", "nczarr-filter-evil"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { // it must be executable
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { // the file must be executable
 				t.Fatal(err)
 			}
 		}
@@ -45,12 +45,12 @@ func TestUnpinnedNeverRuns(t *testing.T) {
 		_, _ = h.Driver("unheard")
 		_, _ = h.Filter("unheard")
 		if _, err := os.Stat(mark); (err == nil) != allowed {
-			t.Errorf("allowed %t: it ran: %t", allowed, err == nil)
+			t.Errorf("allowed %t: the plugin was executed: %t", allowed, err == nil)
 		}
 	}
 }
 
-// TestChildren has an unconfined plugin that leaves a child process behind.
+// TestChildren checks that the host kills the child processes of an unconfined plugin.
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{Sandbox: host.SandboxOff})
@@ -61,7 +61,7 @@ func TestChildren(t *testing.T) {
 	}
 	pid, err := strconv.Atoi(text)
 	if err != nil || !running(pid) {
-		t.Fatalf("child %q: %v", text, err)
+		t.Fatalf("want the id of a running child process, got %q, %v", text, err)
 	}
 	if err := h.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -69,30 +69,30 @@ func TestChildren(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Minute); inState(pid, "RSD"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatalf("child %d outlives its plugin", pid)
+			t.Fatalf("the child process %d still runs after its plugin", pid)
 		}
 	}
 }
 
-// inState reports whether a process is in one of the given states of proc(5). An
-// unreaped process is a zombie of its new parent.
+// inState reports whether a process is in one of the given states, which are letters of
+// proc(5). It returns false for a process that does not exist.
 func inState(pid int, states string) bool {
 	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return rest != "" && strings.Contains(states, rest[:1])
 }
 
-// TestOrphanOfAStubbornPlugin has a plugin that ignores its lifeline. The kernel must
-// kill it.
+// TestOrphanOfAStubbornPlugin checks that the kernel kills a plugin that ignores its
+// lifeline when the host dies.
 func TestOrphanOfAStubbornPlugin(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // one after the other
+	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // the subtests run in sequence
 		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "stubborn") })
 	}
 }
 
-// TestReplaced changes the file after it was checked. The checked copy must be
-// executed.
+// TestReplaced replaces the file of a plugin after the host has checked it. The host must
+// execute the checked copy.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")
@@ -103,6 +103,6 @@ func TestReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := get(t.Context(), m, "die-once"); err != nil {
-		t.Errorf("want the restart to execute what was checked, got %v", err)
+		t.Errorf("want a restart with the checked copy, got %v", err)
 	}
 }

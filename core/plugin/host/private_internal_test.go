@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestOverfull checks directories against the limits.
+// TestOverfull checks the limits of private directories.
 func TestOverfull(t *testing.T) {
 	t.Parallel()
 	for want, fill := range map[string]func(dir string) error{

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// plays is a plugin that calls serve with the heads of each message of puts and a function
-// that answers the next n of them.
+// plays is a plugin that calls serve for each message of puts. heads are the heads of the
+// puts, and answer answers the next n of them.
 type plays struct {
 	pb.DriverClient
 	serve   func(ctx context.Context, heads []*pb.PutHead, answer func(n int))
@@ -44,7 +44,7 @@ func (l *plays) PutMany(ctx context.Context, in *pb.PutManyRequest, _ ...grpc.Ca
 	return r, ctx.Err()
 }
 
-// playsStream is a stream to a plays. The plugin answers cancelled puts at once.
+// playsStream is a stream to a plays. The plugin answers canceled puts immediately.
 type playsStream struct {
 	grpc.ClientStream
 	ctx     context.Context
@@ -88,8 +88,8 @@ func (s *playsStream) Recv() (*pb.StoreBatchReply, error) {
 	}
 }
 
-// playsProc returns a process of the given level that performs puts with serve. A call may
-// go 2 s without an answer.
+// playsProc returns a process at the given level that performs puts with serve. Its
+// CallTimeout is 2 s.
 func playsProc(t *testing.T, level int, serve func(ctx context.Context, heads []*pb.PutHead, answer func(n int))) (*proc, *plays) {
 	t.Helper()
 	p := stillProc(t)
@@ -102,7 +102,7 @@ func playsProc(t *testing.T, level int, serve func(ctx context.Context, heads []
 	return p, plugin
 }
 
-// putAll makes one attempt at puts, and returns the number of those that succeeded.
+// putAll makes one attempt at puts and returns the number of results.
 func putAll(t *testing.T, p *proc, reqs []driver.PutRequest) (stored int, err error) {
 	t.Helper()
 	x := &writing{m: &remoteMap{supervisor: p.supervisor}, all: make([]write, len(reqs))}
@@ -127,7 +127,7 @@ func sized(n, size int) []driver.PutRequest {
 	return reqs
 }
 
-// pass lets d pass unless ctx ends.
+// pass sleeps for d, or until ctx ends.
 func pass(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -135,8 +135,8 @@ func pass(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestPutTimeLimit checks that each put of a message has the time of one call, that
-// the limit ends a plugin that hangs, and that it shrinks with each answer.
+// TestPutTimeLimit checks that the time limit of a message is that of one call for each
+// put, that it decreases with each answer, and that the host then kills the plugin.
 func TestPutTimeLimit(t *testing.T) {
 	t.Parallel()
 	slow := func(ctx context.Context, heads []*pb.PutHead, answer func(int)) {
@@ -177,12 +177,12 @@ func TestPutTimeLimit(t *testing.T) {
 				stored, err := putAll(t, p, sized(tc.puts, tc.size))
 				took := time.Since(start)
 				if stored != tc.stored || (err != nil) != (tc.killed > 0) {
-					t.Errorf("stored %d after %v, %v", stored, took, err)
+					t.Errorf("want %d results, got %d after %v, %v", tc.stored, stored, took, err)
 				}
 				if tc.killed > 0 && (took != tc.killed || !strings.Contains(err.Error(), "and was killed")) {
-					t.Errorf("killed after %v, want %v: %v", took, tc.killed, err)
+					t.Errorf("want a kill after %v, got %v after %v", tc.killed, err, took)
 				}
-				synctest.Wait() // late answers free their regions
+				synctest.Wait() // wait until late answers have freed their regions
 			})
 		})
 	}
@@ -200,14 +200,14 @@ func TestPutMessageSize(t *testing.T) {
 		})
 		reqs := sized(2*handshake.MaxPuts, 1)
 		if stored, err := putAll(t, p, reqs); stored != len(reqs) || err != nil || messages.Load() != 2 {
-			t.Errorf("level %d: stored %d in %d messages, %v", level, stored, messages.Load(), err)
+			t.Errorf("level %d: want %d results in 2 messages, got %d in %d, %v", level, len(reqs), stored, messages.Load(), err)
 		}
 		for i := range reqs {
 			reqs[i].Key += strings.Repeat("k", 1<<16-10)
 			reqs[i].Opts = driver.PutOptions{IfAbsent: true, IfMatch: strings.Repeat("v", 1<<10)}
 		}
 		if stored, err := putAll(t, p, reqs); stored != len(reqs) || err != nil || plugin.largest > handshake.MaxPart {
-			t.Errorf("level %d: stored %d in messages of up to %d bytes, %v", level, stored, plugin.largest, err)
+			t.Errorf("level %d: want %d results in messages of at most %d bytes, got %d in messages of up to %d bytes, %v", level, len(reqs), handshake.MaxPart, stored, plugin.largest, err)
 		}
 		w := write{PutRequest: &driver.PutRequest{Key: "k", Body: driver.Bytes{}, Opts: driver.PutOptions{IfAbsent: true, IfMatch: "v"}}}
 		head := w.head(&session{handle: math.MaxUint64})
@@ -218,15 +218,15 @@ func TestPutMessageSize(t *testing.T) {
 		}
 		item := &pb.PutItem{Head: head, Payload: &pb.Payload{Content: &pb.Payload_Inline{Inline: []byte{1}}}}
 		if n := max(proto.Size(job), proto.Size(item)) + 20; n > w.cost() { // the lengths may have 5 bytes instead of 1
-			t.Errorf("a put has up to %d bytes, counted as %d", n, w.cost())
+			t.Errorf("a put has up to %d bytes, but its cost is %d", n, w.cost())
 		}
 	}
 }
 
-// TestPutStart checks that a put starts when its message is sent.
+// TestPutStart checks that OnStart is called when the message of a put is sent.
 func TestPutStart(t *testing.T) {
 	t.Parallel()
-	for level, atOnce := range []int{1, min(requestsInFlight(), maxPending/handshake.MaxPuts)} { // messages
+	for level, atOnce := range []int{1, min(requestsInFlight(), maxPending/handshake.MaxPuts)} { // number of messages in flight
 		synctest.Test(t, func(t *testing.T) {
 			p, _ := playsProc(t, level, func(ctx context.Context, heads []*pb.PutHead, answer func(int)) {
 				pass(ctx, time.Second)
@@ -238,11 +238,11 @@ func TestPutStart(t *testing.T) {
 				reqs[i].OnStart = func() { started[i] += 1 + int(time.Since(begin)/time.Second) }
 			}
 			if stored, err := putAll(t, p, reqs); stored != len(reqs) || err != nil {
-				t.Errorf("level %d: stored %d, %v", level, stored, err)
+				t.Errorf("level %d: want %d results, got %d, %v", level, len(reqs), stored, err)
 			}
 			for i, got := range started {
 				if want := 1 + i/(atOnce*handshake.MaxPuts); got != want {
-					t.Fatalf("level %d: put %d: got %d, want %d", level, i, got, want)
+					t.Fatalf("level %d: put %d started in second %d, want %d", level, i, got, want)
 				}
 			}
 		})

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// putBatch performs puts in one call and compares the error of each with want. nil
-// means success.
+// putBatch performs puts in one call and compares the error of each put with want, where
+// nil means success.
 func putBatch(t *testing.T, m driver.Map, reqs []driver.PutRequest, want ...error) {
 	t.Helper()
 	seen := make([]int, len(reqs))
@@ -37,11 +37,12 @@ func putBatch(t *testing.T, m driver.Map, reqs []driver.PutRequest, want ...erro
 	}
 	for i, n := range seen {
 		if n != 1 {
-			t.Errorf("put %q: %d answers", reqs[i].Key, n)
+			t.Errorf("put %q: got %d results, want 1", reqs[i].Key, n)
 		}
 	}
 }
 
+// numbered returns n puts with different keys and bodies of at least size bytes.
 func numbered(n, size int) []driver.PutRequest {
 	reqs := make([]driver.PutRequest, n)
 	for i := range reqs {
@@ -50,9 +51,9 @@ func numbered(n, size int) []driver.PutRequest {
 	return reqs
 }
 
-// TestPutManyCalls checks the number of calls: one per batch with shared memory, and
-// one per MiB inline, whether or not the driver implements PutMany. All bodies must be
-// stored like single puts, whatever their size.
+// TestPutManyCalls checks the number of calls of a PutMany: one with shared memory, and one
+// per MiB without, even if the driver does not implement PutMany. It checks that bodies of
+// all sizes are stored.
 func TestPutManyCalls(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -85,7 +86,7 @@ func TestPutManyCalls(t *testing.T) {
 			before := calls()
 			putBatch(t, m, reqs, make([]error, len(reqs))...)
 			if n := calls() - before; n > tc.most {
-				t.Errorf("128 puts of 10 KB cost %d calls, want at most %d", n, tc.most)
+				t.Errorf("128 puts of 10 KB made %d calls, want at most %d", n, tc.most)
 			}
 			reqs = append(numbered(20, 300_000), driver.PutRequest{Key: "large", Body: driver.Bytes(bytes.Repeat([]byte("x"), 5<<20))}, driver.PutRequest{Key: "empty", Body: driver.Bytes{}})
 			putBatch(t, m, reqs, make([]error, len(reqs))...)
@@ -99,9 +100,9 @@ func TestPutManyCalls(t *testing.T) {
 	}
 }
 
-// TestPutManyOfADyingPlugin checks that the puts of a dead process are repeated on a
-// fresh one, except conditional puts, whose outcome is unknown. A put that kills each
-// process affects no other.
+// TestPutManyOfADyingPlugin checks that puts are repeated in a new process, except
+// conditional puts, whose outcome is unknown. A put that kills each process must not affect
+// the others.
 func TestPutManyOfADyingPlugin(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -123,8 +124,8 @@ func TestPutManyOfADyingPlugin(t *testing.T) {
 	}
 }
 
-// TestPutManyCancelled cancels a PutMany at level 1. Level 0 cannot cancel puts that
-// were sent.
+// TestPutManyCancelled runs putManyCancelled at level 1, because level 0 cannot cancel puts
+// that were sent.
 func TestPutManyCancelled(t *testing.T) {
 	t.Parallel()
 	if sharedLevel() > 0 {
@@ -147,25 +148,26 @@ func putManyCancelled(t *testing.T) {
 		}
 		stored = append(stored, reqs[i].Key)
 	})
-	if err != context.Canceled { //nolint:errorlint // unchanged is the promise
+	if err != context.Canceled { //nolint:errorlint // the host must return it unchanged
 		t.Errorf("want the caller's cancellation, got %v", err)
 	}
 	if len(stored) == len(reqs) {
-		t.Error("everything was stored")
+		t.Error("the canceled PutMany performed all puts")
 	}
 	for _, key := range stored {
 		if _, err := m.Stat(t.Context(), key); err != nil {
-			t.Errorf("%q was reported as stored: %v", key, err)
+			t.Errorf("stat of the stored object %q: %v", key, err)
 		}
 	}
 	before := list(t, m)
 	putBatch(t, m, numbered(3, 10), nil, nil, nil)
 	time.Sleep(100 * time.Millisecond) // longer than the delay of a late put
 	if after := list(t, m); after < before || after > before+3 {
-		t.Errorf("%d objects after the call, %d later", before, after)
+		t.Errorf("the store has %d objects after the canceled PutMany, and %d after 3 more puts", before, after)
 	}
 }
 
+// list returns the number of entries at the top of a store.
 func list(t *testing.T, m driver.Map) (n int) {
 	t.Helper()
 	for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
@@ -189,8 +191,8 @@ func TestPutManyOfAnOldPlugin(t *testing.T) {
 	}
 }
 
-// TestPutManyLongMessages: as many puts as a message may have, with the longest keys,
-// errors and versions, do not exceed the size of a message.
+// TestPutManyLongMessages checks that messages do not become too large if they contain the
+// maximum number of puts with the longest keys, errors and versions.
 func TestPutManyLongMessages(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -218,7 +220,7 @@ func TestPutManyLongMessages(t *testing.T) {
 			for i := range reqs {
 				reqs[i].Key, want[i] = fmt.Sprint("long-version#", i), nil
 				if levelOf(isolation) == 0 {
-					want[i] = ncerr.ErrAmbiguous // one message has all answers
+					want[i] = ncerr.ErrAmbiguous // the answers in one message are shortened
 				}
 			}
 			putBatch(t, m, reqs, want...)
@@ -236,8 +238,8 @@ func (u unreadable) ReadAt([]byte, int64) (int, error) {
 	return 0, fmt.Errorf("source: %w", context.DeadlineExceeded)
 }
 
-// TestPutManyUnreadable: a body that cannot be read fails its own put only, even with
-// an error that looks like the end of the call.
+// TestPutManyUnreadable checks that a body that cannot be read fails only its own put, even
+// if the error is a context error.
 func TestPutManyUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -251,14 +253,14 @@ func TestPutManyUnreadable(t *testing.T) {
 				{Key: "b", Body: driver.Bytes("b")},
 			}, context.DeadlineExceeded, nil, context.DeadlineExceeded, nil)
 			if n := list(t, m); n != 2 {
-				t.Errorf("%d objects, want 2", n)
+				t.Errorf("the store has %d objects, want 2", n)
 			}
 		})
 	}
 }
 
-// TestPutManyWithoutRestart: a put that was sent to a plugin that died has an unknown
-// outcome, also when the plugin cannot be started again.
+// TestPutManyWithoutRestart checks that the outcome of puts sent to a plugin that died is
+// unknown if the plugin cannot be started again.
 func TestPutManyWithoutRestart(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -276,7 +278,7 @@ func TestPutManyWithoutRestart(t *testing.T) {
 				}
 			})
 			if seen != 2 {
-				t.Errorf("%d results, want 2; %v", seen, err)
+				t.Errorf("want 2 results, got %d, %v", seen, err)
 			}
 		})
 	}

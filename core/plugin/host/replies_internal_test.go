@@ -16,13 +16,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// quiet is a stream without answers.
+// quiet is a stream that sends nothing and has no answers.
 type quiet[B, R any] struct{ grpc.ClientStream }
 
 func (quiet[B, R]) Send(*B) error     { return nil }
 func (quiet[B, R]) Recv() (*R, error) { return nil, io.EOF }
 
-// still is a process that does nothing.
+// still implements child for a process that does nothing.
 type still struct{ end chan struct{} }
 
 func (s still) pid() int                                 { return 1 }
@@ -35,7 +35,8 @@ func (still) shutdown(context.Context, *grpc.ClientConn) {}
 func (still) kill()                                      {}
 func (still) release()                                   {}
 
-// stillProc returns a process at level 1 for tests of replies.
+// stillProc returns a process at level 1 without a plugin. It checks at the end of the test
+// that all regions are free.
 func stillProc(t *testing.T) *proc {
 	t.Helper()
 	h := &Host{opts: (&Options{}).withDefaults()}
@@ -48,7 +49,7 @@ func stillProc(t *testing.T) *proc {
 	}
 	t.Cleanup(func() {
 		if p.plane.response.used != 0 || p.plane.request.used != 0 {
-			t.Errorf("%d and %d regions were not freed", p.plane.response.used, p.plane.request.used)
+			t.Errorf("%d response regions and %d request regions were not freed", p.plane.response.used, p.plane.request.used)
 		}
 		p.cancel()
 		p.plane.sent()
@@ -57,7 +58,7 @@ func stillProc(t *testing.T) *proc {
 	return p
 }
 
-// lie changes one field of the region of an answer.
+// lie returns out with one field changed, or nil. how selects the field and by the change.
 func lie(out *pb.Region, how, by byte) *pb.Region {
 	m := &pb.Region{Segment: out.GetSegment(), Offset: out.GetOffset(), Length: out.GetLength(), Generation: out.GetGeneration()}
 	switch how % 8 {
@@ -104,13 +105,13 @@ func FuzzStoreReplies(f *testing.F) {
 		r := &sharedReads{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, m: &remoteMap{supervisor: p.supervisor}, s: &session{p: p}, l: stream, all: all, open: []int{0, 1, 2}}
 		r.done = func(i int, err error) {
 			if ended[i]++; err == nil && (all[i].n != all[i].want || !bytes.Equal(all[i].data(), bytes.Repeat([]byte("x"), 8))) {
-				t.Errorf("read %d: %q of %d bytes", i, all[i].data(), all[i].want)
+				t.Errorf("read %d: got %q of %d announced bytes", i, all[i].data(), all[i].want)
 			}
 		}
 		if sent, err := r.send(); !sent || err != nil {
 			t.Fatal(err)
 		}
-		for range 64 { // longer inputs test nothing new
+		for range 64 { // longer inputs cover no further cases
 			if len(data) < 4 || r.take(ctx, w, r.answer(data[:4])) != nil {
 				break
 			}
@@ -118,7 +119,7 @@ func FuzzStoreReplies(f *testing.F) {
 		}
 		for i, n := range ended {
 			if n > 1 || string(rooms[i][8:]) != canary {
-				t.Errorf("read %d: ended %d times, %q", i, n, rooms[i])
+				t.Errorf("read %d: got %d results and the memory %q", i, n, rooms[i])
 			}
 		}
 		for _, left := range r.pending {
@@ -159,7 +160,7 @@ func (r *sharedReads) answer(b []byte) *pb.StoreResult {
 	return m
 }
 
-// FuzzCodecReplies is FuzzStoreReplies for codecs.
+// FuzzCodecReplies is like FuzzStoreReplies, but for codecs.
 func FuzzCodecReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 1, 7, 0, 0, 2, 7, 0, 0})
 	f.Add([]byte{0, 2, 8, 0x08, 0, 7, 0, 0})
@@ -191,7 +192,7 @@ func FuzzCodecReplies(f *testing.F) {
 		}
 		for i, n := range ended {
 			if n > 1 || string(rooms[i][8:]) != canary {
-				t.Errorf("job %d: ended %d times, %q", i, n, rooms[i])
+				t.Errorf("job %d: got %d results and the memory %q", i, n, rooms[i])
 			}
 		}
 		for _, left := range r.pending {

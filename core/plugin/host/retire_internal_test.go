@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRetireStarting checks that an unused supervisor is kept while it starts a
-// process, which nobody would stop otherwise.
+// TestRetireStarting checks that retire does not remove a supervisor that starts a process.
+// Close would otherwise not stop the process.
 func TestRetireStarting(t *testing.T) {
 	t.Parallel()
 	h, err := New(&Options{Isolation: Loopback})
@@ -27,14 +27,14 @@ func TestRetireStarting(t *testing.T) {
 	}
 	s.leave()
 	s.idle.Stop()
-	s.retire() // as the timer does when a start takes long
+	s.retire() // the timer calls retire during a slow start
 	if _, err := s.acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	end, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := h.Close(end); err != nil {
-		t.Errorf("a process was left running: %v", err)
+		t.Errorf("Close did not stop the process: %v", err)
 		s.cur.stop(true)
 		_ = h.Close(t.Context())
 	}

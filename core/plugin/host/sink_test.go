@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// TestSinkCalls has a sink that calls the plugin while its own call has the maximum
+// TestSinkCalls checks that a sink can call the plugin while its own call has the maximum
 // number of messages in flight.
 func TestSinkCalls(t *testing.T) {
 	t.Parallel()
@@ -19,9 +19,9 @@ func TestSinkCalls(t *testing.T) {
 		src := bytes.Repeat([]byte("sink"), 100)
 		jobs := make([]codecdriver.Job, 2000)
 		for i := range jobs {
-			jobs[i] = codecdriver.Job{Src: src, Limit: 64 << 10} // 16 in a message
+			jobs[i] = codecdriver.Job{Src: src, Limit: 64 << 10} // one message has 16 jobs
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // rather than forever
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends the test after a deadlock
 		defer cancel()
 		n := 0
 		err := pl.EncodeMany(ctx, jobs, func(i int, out []byte, err error) {
@@ -29,11 +29,11 @@ func TestSinkCalls(t *testing.T) {
 				t.Errorf("job %d: %v", i, err)
 			}
 			if n++; n%500 == 1 && !bytes.Equal(encodeOne(ctx, t, pl, src), out) {
-				t.Errorf("the sink of job %d gets other data from the plugin", i)
+				t.Errorf("job %d: the call in the sink returned different data", i)
 			}
 		})
 		if err != nil || n != len(jobs) {
-			t.Errorf("%s: %d of %d jobs, %v", level, n, len(jobs), err)
+			t.Errorf("%s: got results of %d of %d jobs, %v", level, n, len(jobs), err)
 		}
 	}
 }

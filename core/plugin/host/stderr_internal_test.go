@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestForgedLog checks that each record that a plugin logs takes one line and
-// identifies its plugin.
+// TestForgedLog checks that a plugin cannot log control characters, and cannot replace the
+// attributes that identify the plugin.
 func TestForgedLog(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -21,7 +21,7 @@ func TestForgedLog(t *testing.T) {
 	}
 	for name, value := range got {
 		if text, _ := value.(string); strings.ContainsAny(name+text, "\n\x1b") {
-			t.Errorf("%q has %q", name, value)
+			t.Errorf("the attribute %q has the value %q with control characters", name, value)
 		}
 	}
 	if got[logPlugin] != "evil" || got[logServes] != "filters" || !strings.HasPrefix(got["msg"].(string), "a") {
@@ -29,8 +29,8 @@ func TestForgedLog(t *testing.T) {
 	}
 }
 
-// TestWords checks that the first line of a panic is kept, however long the stacks
-// after it are.
+// TestWords checks that lastOutput returns the first line of a panic even if long stack
+// traces follow it.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	sink := newLogSink(slog.New(slog.DiscardHandler))

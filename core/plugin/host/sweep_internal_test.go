@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// TestSweep checks that a starting host removes the directories of dead hosts, but
-// neither those of living hosts nor anything else with such a name.
+// TestSweep checks that a starting host removes the directories of dead hosts, but not
+// those of running hosts or other directories with the same prefix.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -45,11 +45,11 @@ func TestSweep(t *testing.T) {
 	start(2)
 	for dir, want := range map[string]bool{dirs[0]: true, dirs[1]: false, dirs[2]: true, results: true, filepath.Join(parent, dirPrefix+"ABCDEFGHIJ"): false} {
 		if _, err := os.Stat(dir); (err == nil) != want {
-			t.Errorf("%s: want it to exist: %t; got %v", filepath.Base(dir), want, err)
+			t.Errorf("%s exists: want %t, got %v", filepath.Base(dir), want, err)
 		}
 	}
 	if found, err := place.Find(parent, dirPrefix); err != nil || len(found) != 2 || !found[0].InUse || !found[1].InUse {
-		t.Errorf("found %+v, %v", found, err)
+		t.Errorf("want 2 directories in use, got %+v, %v", found, err)
 	}
 	for _, i := range []int{0, 2} {
 		if err := hosts[i].Close(t.Context()); err != nil {

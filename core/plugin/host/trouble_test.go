@@ -16,8 +16,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// trouble is the file driver with keys that make it misbehave. The key "X-once" does X
-// only while the store has no object "X-done", which it creates first.
+// trouble is the file driver with keys that make it misbehave. The key "X-once" has the
+// effect of the key X only once: it first creates the object "X-done".
 type trouble struct{ name string }
 
 func (o trouble) Describe() driver.Description {
@@ -62,7 +62,7 @@ func (m *troubledMap) Capabilities() driver.Capabilities {
 	return c
 }
 
-// act misbehaves as key demands. It reports whether key was such a demand.
+// act misbehaves as key specifies. It reports whether key has an effect.
 func (m *troubledMap) act(ctx context.Context, key string) (bool, error) {
 	if what, once := strings.CutSuffix(key, "-once"); once {
 		if _, err := m.Map.Stat(ctx, what+"-done"); err == nil {
@@ -148,7 +148,7 @@ func (m *troubledMap) Put(ctx context.Context, key string, body driver.Body, opt
 	switch what, _, _ := strings.Cut(key, "#"); what {
 	case "slow-put":
 		time.Sleep(time.Second)
-	case "long-error": // as long as it can become
+	case "long-error": // with the maximum length of each field
 		return driver.Info{}, &ncerr.Error{Kind: ncerr.ErrAuth, Op: strings.Repeat("\n", 9<<10), Key: strings.Repeat("k", 1<<16-1), Err: errors.New(strings.Repeat("\n", 9<<10))}
 	case "long-version":
 		return driver.Info{Size: body.Size(), Version: strings.Repeat("v", 100<<10)}, nil
@@ -163,7 +163,7 @@ func (m *troubledMap) Flush(ctx context.Context) error {
 	return m.Map.Flush(ctx)
 }
 
-// filters has well-behaved codecs and one that misbehaves.
+// filters provides two correct codecs and one that misbehaves.
 type filters struct{}
 
 func (filters) Describe() []codecdriver.Description {

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// TestWarm starts the filters' process and then requests it: the same process must
-// serve. In process none is started. Close ends a start in progress.
+// TestWarm checks that StartFilters starts the process that later serves filters, and that
+// it starts no process if filters run in process. Close must end a start in progress.
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -29,7 +29,7 @@ func TestWarm(t *testing.T) {
 				}
 			}
 			if got != c.want {
-				t.Errorf("%d processes for filters, want %d: %+v", got, c.want, h.Plugins())
+				t.Errorf("want %d processes for filters, got %d: %+v", c.want, got, h.Plugins())
 			}
 		})
 	}

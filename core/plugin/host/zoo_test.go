@@ -33,13 +33,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// zoo is the main function of a misbehaving plugin. It never returns.
+// zoo is the main function of a test plugin, which usually misbehaves. It never returns.
 func zoo(kind string) {
 	if where, ok := strings.CutPrefix(kind, "elsewhere:"); ok {
 		fmt.Printf("1|%d|%s|grpc\n", handshake.Major, where)
 		time.Sleep(time.Minute)
 	}
-	if path, ok := strings.CutPrefix(kind, "needs:"); ok { // like an interpreter that needs its library
+	if path, ok := strings.CutPrefix(kind, "needs:"); ok { // like an interpreter that cannot start without its library
 		if _, err := os.ReadFile(path); err != nil {
 			fmt.Fprintln(os.Stderr, "no library found")
 			os.Exit(1)
@@ -90,7 +90,7 @@ func zoo(kind string) {
 	os.Exit(0)
 }
 
-// zooHost is a host that waits to be killed and prints its processes.
+// zooHost runs a host, prints the ids of its processes and waits to be killed.
 func zooHost() {
 	h, err := host.New(&host.Options{Self: plugin.Main(builtins()), Sandbox: host.Sandbox(os.Getenv("ZOO_SANDBOX")), Dirs: []string{os.Getenv("ZOO_DIR")}, AllowUnpinned: true, Isolation: host.Process, StartTimeout: 2 * time.Minute, TempDir: os.Getenv("ZOO_TMP"), PassEnv: []string{zooEnv}, Getenv: func(name string) string {
 		if name == zooEnv {
@@ -121,7 +121,7 @@ func zooHost() {
 	time.Sleep(time.Minute)
 }
 
-// serveZoo serves the liar of the given kind.
+// serveZoo serves the misbehaving plugin of the given kind.
 func serveZoo(kind string, config goplugin.HandshakeConfig) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: config,
@@ -133,7 +133,7 @@ func serveZoo(kind string, config goplugin.HandshakeConfig) {
 }
 
 // opened lists the streams that the host has opened to this plugin.
-var opened = struct { // one per process
+var opened = struct { // a plugin process has one host
 	mu    sync.Mutex
 	names []string
 }{}
@@ -155,7 +155,7 @@ func badPlugin(kind string) goplugin.Plugin {
 	return &liar{kind: kind}
 }
 
-// liar is a plugin that breaks the protocol in the way of its kind.
+// liar is a plugin that breaks the protocol. The kind selects how.
 type liar struct {
 	goplugin.NetRPCUnsupportedPlugin
 	pb.UnimplementedPluginServer
@@ -167,11 +167,11 @@ type liar struct {
 	stored []byte // last put, for kinds that store it
 }
 
-// storeLate stores a body that starts with "slow" after a long delay, even if the call
-// is cancelled.
+// storeLate stores a body. If the body starts with "slow", it does so after a delay, even
+// if the call is canceled.
 func (l *liar) storeLate(body []byte) error {
 	if bytes.HasPrefix(body, []byte("slow")) {
-		say("the put has come")
+		say("received a put")
 		time.Sleep(300 * time.Millisecond)
 	}
 	l.mu.Lock()
@@ -389,7 +389,7 @@ func (l *liar) Exec(s pb.Codec_ExecServer) error {
 	return nil // job-missing
 }
 
-// plugins creates a directory with this test binary under the given names.
+// plugins returns a new directory with links to this test binary under the given names.
 func plugins(t *testing.T, names ...string) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -405,8 +405,8 @@ func plugins(t *testing.T, names ...string) string {
 	return dir
 }
 
-// zooOptions returns the options of a host with test plugins of one kind under the
-// given names, all allowed to run.
+// zooOptions returns the options of a host with test plugins of one kind under the given
+// names. The host may run them unpinned.
 func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 	t.Helper()
 	return host.Options{
@@ -421,7 +421,7 @@ func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 	}
 }
 
-// TestZooStart has plugins that fail to serve.
+// TestZooStart checks the errors of plugins that fail to start.
 func TestZooStart(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string][]string{
@@ -440,7 +440,7 @@ func TestZooStart(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			opts := zooOptions(t, kind, "nczarr-driver-zoo")
-			switch kind { // kinds that use all of the timeout
+			switch kind { // these plugins do not start before the timeout
 			case "sleeps":
 				opts.StartTimeout = 2 * time.Second
 			case "describe-hangs":
@@ -459,7 +459,7 @@ func TestZooStart(t *testing.T) {
 	}
 }
 
-// TestDescribedLines checks that a plugin's description of itself takes one line.
+// TestDescribedLines checks that line breaks are removed from a plugin's description.
 func TestDescribedLines(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "describe-lines", "nczarr-driver-zoo"))
@@ -471,7 +471,7 @@ func TestDescribedLines(t *testing.T) {
 	}
 }
 
-// openZoo opens a store of a test plugin that must fail.
+// openZoo returns the error of opening a store of a test plugin that must fail.
 func openZoo(t *testing.T, opts host.Options) error {
 	t.Helper()
 	o, err := newHost(t, opts).Driver("zoo")
@@ -484,8 +484,9 @@ func openZoo(t *testing.T, opts host.Options) error {
 	return err
 }
 
-// TestOwnAddress has a plugin that names an address where another process listens. The
-// plugin may not connect to it, and the host must not either.
+// TestOwnAddress checks that the host does not connect to an address outside the plugin's
+// private directory. Another process could listen there, to which the plugin must not
+// connect.
 func TestOwnAddress(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
@@ -510,14 +511,14 @@ func TestOwnAddress(t *testing.T) {
 		}
 		select {
 		case <-called:
-			t.Errorf("%s: the host connected to it", at[0])
+			t.Errorf("%s: the host connected to the address", at[0])
 		default:
 		}
 		_ = l.Close()
 	}
 }
 
-// TestZooStore has drivers that break the protocol.
+// TestZooStore checks the errors of drivers that break the protocol.
 func TestZooStore(t *testing.T) {
 	t.Parallel()
 	read := func(ctx context.Context, m driver.Map) error {
@@ -569,7 +570,7 @@ func TestZooStore(t *testing.T) {
 		"stat-nothing": stat, "stat-negative": stat, "put-size": put,
 		"puts-few": puts, "puts-more": puts, "puts-size": puts, "puts-nothing": puts,
 	} {
-		if call == nil { // longer than the space before the canaries
+		if call == nil { // the object is larger than the buffer of read
 			call = func(ctx context.Context, m driver.Map) error {
 				_, err := get(ctx, m, "k")
 				return err
@@ -581,16 +582,16 @@ func TestZooStore(t *testing.T) {
 			m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 			want := ncerr.ErrPlugin
 			if strings.HasPrefix(kind, "put") {
-				want = ncerr.ErrAmbiguous // it may have stored the object
+				want = ncerr.ErrAmbiguous // the plugin may have stored the object
 			}
 			if err := call(t.Context(), m); !errors.Is(err, want) || !strings.Contains(err.Error(), "nczarr-driver-zoo") {
-				t.Errorf("want %v naming the plugin, got %v", want, err)
+				t.Errorf("want %v with the plugin's name, got %v", want, err)
 			}
 		})
 	}
 }
 
-// TestZooCodec has filters that break the protocol.
+// TestZooCodec checks the errors of filters that break the protocol.
 func TestZooCodec(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"job-id", "job-twice", "job-limit", "job-negative", "job-long", "job-short", "job-missing", "specs-count", "specs-negative", "specs-endless", "specs-large"} {
@@ -613,28 +614,28 @@ func TestZooCodec(t *testing.T) {
 				}
 			}
 			if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "nczarr-filter-zoo") {
-				t.Errorf("want ErrPlugin naming the plugin, got %v", err)
+				t.Errorf("want ErrPlugin with the plugin's name, got %v", err)
 			}
 		})
 	}
 }
 
-// TestStreams checks that the host opens only the streams of the protocol. The host
-// would keep everything received from go-plugin's broker.
+// TestStreams checks that the host opens only the streams of the protocol, and not those of
+// go-plugin.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "streams", "nczarr-driver-zoo"))
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x"})
-	for range 2 { // go-plugin opens some in goroutines
+	for range 2 { // go-plugin opens its streams in goroutines
 		if got, err := get(t.Context(), m, "k"); err != nil || strings.Contains(got, "/plugin.") || !strings.Contains(got, "Driver/Get") {
 			t.Errorf("got %q, %v", got, err)
 		}
 	}
 }
 
-// TestClaimedOutput checks that memory for an output is not allocated on a plugin's
-// word alone.
-func TestClaimedOutput(t *testing.T) { //nolint:paralleltest // it counts the memory of the process
+// TestClaimedOutput checks that the host does not immediately allocate memory for a large
+// output that a plugin announces.
+func TestClaimedOutput(t *testing.T) { //nolint:paralleltest // the test measures the allocations of the process
 	h := newHost(t, zooOptions(t, "job-large", "nczarr-filter-zoo"))
 	p, err := h.Filter("zoo")
 	if err != nil {
@@ -653,15 +654,15 @@ func TestClaimedOutput(t *testing.T) { //nolint:paralleltest // it counts the me
 		t.Errorf("want ErrPlugin, got %v", err)
 	}
 	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<30 {
-		t.Errorf("%d bytes were allocated", n)
+		t.Errorf("the host allocated %d bytes", n)
 	}
 }
 
-// TestNoOrphan kills a host and checks that its plugin ends, and that the next start
+// TestNoOrphan kills a host and checks that its plugins exit, and that the next host
 // removes its files.
 func TestNoOrphan(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // one after the other
+	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // the subtests run in sequence
 		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "good") })
 	}
 }
@@ -688,19 +689,19 @@ func testNoOrphan(t *testing.T, mode host.Sandbox, kind string) {
 	var pids [2]int
 	if _, err := fmt.Fscan(out, &pids[0], &pids[1]); err != nil || !running(pids[0]) || !running(pids[1]) {
 		_ = cmd.Process.Kill()
-		t.Fatalf("plugin processes %d: %v", pids, err)
+		t.Fatalf("want two running plugin processes, got %d, %v", pids, err)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(10 * time.Minute); running(pids[0]) || running(pids[1]); {
 		if time.Now().After(deadline) {
-			t.Fatalf("one of the processes %d outlives its host", pids)
+			t.Fatalf("one of the processes %d still runs after its host", pids)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	left := func() []string { dirs, _ := filepath.Glob(filepath.Join(tmp, "*")); return dirs }
 	if len(left()) != 1 {
-		t.Fatalf("want the dead host's directory, got %q", left())
+		t.Fatalf("want one directory of the dead host, got %q", left())
 	}
 	h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: tmp, StartTimeout: 2 * time.Minute})
 	if err != nil {
@@ -711,12 +712,12 @@ func testNoOrphan(t *testing.T, mode host.Sandbox, kind string) {
 		t.Fatal(err)
 	}
 	if len(left()) != 0 {
-		t.Errorf("want nothing left, got %q", left())
+		t.Errorf("the next host did not remove %q", left())
 	}
 }
 
-// TestNoLeak checks that hosts leave no goroutine and no descriptor behind.
-func TestNoLeak(t *testing.T) { //nolint:paralleltest // it counts what the whole process has
+// TestNoLeak checks that goroutines and descriptors are released after Close.
+func TestNoLeak(t *testing.T) { //nolint:paralleltest // the test counts resources of the process
 	count := func() (goroutines, files int) {
 		fds, _ := os.ReadDir("/proc/self/fd")
 		return runtime.NumGoroutine(), len(fds)
