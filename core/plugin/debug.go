@@ -16,8 +16,7 @@ import (
 
 // serveDebug serves without a host until the process is interrupted, and prints the
 // setting with which a host attaches to it. It lets authors run their plugin under a
-// debugger. The plugin runs without
-// sandbox, shared memory and encryption.
+// debugger. The plugin runs without sandbox, shared memory and encryption.
 func serveDebug(cfg server.Config) {
 	cfg.Reconfigurable = true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

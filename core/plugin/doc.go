@@ -14,9 +14,9 @@
 // Standard output is reserved for the handshake. Serve redirects what a driver prints
 // there, but nothing may be printed before Serve is called. Logs go to standard error,
 // preferably through [Logger]. A driver must not rely on being closed, because the
-// process may be killed at any time. Calls are canceled through their context. If a codec
-// panics, only the chunk being processed fails. If a driver panics, the process exits and
-// the host reports the panic.
+// process may be killed at any time. Calls are canceled through their context. If a
+// codec panics, only the chunk being processed fails. If a driver panics, the process
+// exits and the host reports the panic.
 //
 // # Programs with built-in plugins
 //

@@ -24,8 +24,8 @@ type Self struct {
 // process Main serves the selected part of b and exits. A host also starts the running
 // program as a launcher for third-party plugins: Main then applies the sandbox and
 // replaces the process with the plugin. In any other process Main immediately returns
-// the value that core/plugin/host needs to start processes. Code that runs
-// before Main runs in all of these processes.
+// the value that core/plugin/host needs to start processes. Code that runs before Main
+// runs in all of these processes.
 func Main(b Builtin) Self {
 	if !startedByHost() {
 		return Self{builtin: b, buildID: handshake.BuildID()}
@@ -68,8 +68,8 @@ func roleConfig(b Builtin, role string) (server.Config, error) {
 	return server.Config{}, fmt.Errorf("unknown role %q", role)
 }
 
-// Valid reports whether [Main] returned s and this process may execute itself. A process
-// that a host started must not execute itself.
+// Valid reports whether [Main] returned s and this process may execute itself. A
+// process that a host started must not execute itself.
 func (s Self) Valid() bool { return s.buildID != "" && os.Getenv(handshake.EnvDepth) == "" }
 
 // Builtin returns the argument of [Main].

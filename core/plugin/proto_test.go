@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin"
 )
 
-// TestVersion checks that plugin.proto states the version and the limits of the constants.
+// TestVersion checks that plugin.proto states the version and the limits of the
+// constants.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("proto", "nczplugin", "v1", "plugin.proto"))

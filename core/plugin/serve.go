@@ -23,10 +23,10 @@ import (
 const closeTime = 2 * time.Second
 
 // Serve serves the drivers and filters in opts to the host that started this process,
-// and exits when the host no longer needs them or has exited. It does not return. If no host started the
-// process, Serve prints a message and exits with status 64. If $NCZARR_PLUGIN_DEBUG is
-// set in such a process, Serve instead runs until it is interrupted, and prints the
-// setting with which a host attaches to it.
+// and exits when the host no longer needs them or has exited. It does not return. If no
+// host started the process, Serve prints a message and exits with status 64. If
+// $NCZARR_PLUGIN_DEBUG is set in such a process, Serve instead runs until it is
+// interrupted, and prints the setting with which a host attaches to it.
 func Serve(opts ...Option) {
 	if !startedByHost() && os.Getenv(handshake.EnvDebug) != "" {
 		serveDebug(config(opts))

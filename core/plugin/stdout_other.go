@@ -2,6 +2,6 @@
 
 package plugin
 
-// protectStdout does nothing, because this platform cannot duplicate descriptors. A plugin
-// must not print to standard output before the handshake.
+// protectStdout does nothing, because this platform cannot duplicate descriptors. A
+// plugin must not print to standard output before the handshake.
 func protectStdout() error { return nil }

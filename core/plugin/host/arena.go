@@ -12,9 +12,8 @@ const (
 )
 
 // arena allocates regions of one segment. Its state is in memory that the plugin cannot
-// access.
-// Region sizes are powers of two and regions are aligned to their size. The lowest free
-// address is allocated first, so that few pages are used.
+// access. Region sizes are powers of two and regions are aligned to their size. The
+// lowest free address is allocated first, so that few pages are used.
 type arena struct {
 	mu   sync.Mutex
 	tree []uint8 // 1 + order of the largest free block below each node, as a binary heap; 0 if none is free
@@ -41,8 +40,8 @@ func newArena(size int64) *arena {
 	return a
 }
 
-// orderOf returns the order of the smallest region of at least n bytes. A region of order
-// k has minRegion<<k bytes.
+// orderOf returns the order of the smallest region of at least n bytes. A region of
+// order k has minRegion<<k bytes.
 func orderOf(n int64) int {
 	if n <= minRegion {
 		return 0
@@ -50,7 +49,8 @@ func orderOf(n int64) int {
 	return bits.Len64(uint64((n - 1) / minRegion))
 }
 
-// alloc returns a region of at least n bytes. It returns false if no such region is free.
+// alloc returns a region of at least n bytes. It returns false if no such region is
+// free.
 func (a *arena) alloc(n int64) (region, bool) {
 	want := orderOf(n)
 	a.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestAskedWithGrants checks that a plugin has its configured grants when the host starts
-// it only to describe itself. The plugin of the test cannot start without them.
+// TestAskedWithGrants checks that a plugin has its configured grants when the host
+// starts it only to describe itself. The plugin of the test cannot start without them.
 func TestAskedWithGrants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

@@ -17,7 +17,8 @@ import (
 )
 
 // attached returns the running plugins that text lists in JSON. Their authors started
-// them, so they are neither pinned nor confined. attached fails if a sandbox is required.
+// them, so they are neither pinned nor confined. attached fails if a sandbox is
+// required.
 func attached(text string, mode Sandbox) ([]*program, error) {
 	if text == "" {
 		return nil, nil
@@ -48,7 +49,8 @@ func local(address string) bool {
 	return err == nil && at.Addr().IsLoopback()
 }
 
-// attach connects to a plugin that its author started. The host never kills its process.
+// attach connects to a plugin that its author started. The host never kills its
+// process.
 func (h *Host) attach(s *supervisor) (*proc, error) {
 	a := s.program.attachment
 	h.opts.alert.Log(h.ctx, LevelAlert, "attaching to a running plugin because of "+handshake.EnvReattach+"; the plugin is neither pinned nor confined", "plugin", a.Name, "pid", a.PID, "address", a.Address)

@@ -31,8 +31,8 @@ protect request: permission denied
 reopen request: operation not permitted
 `
 
-// attack tries operations on shared memory that a plugin must not be able to perform, and
-// returns the results, one per line.
+// attack tries operations on shared memory that a plugin must not be able to perform,
+// and returns the results, one per line.
 func attack(request []byte) string {
 	var b strings.Builder
 	say := func(what string, err error) { fmt.Fprintf(&b, "%s: %v\n", what, err) }

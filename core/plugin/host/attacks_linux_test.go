@@ -248,8 +248,8 @@ var openHoles = map[string]func(arg string) error{
 	},
 }
 
-// missing returns nil if err means that an attribute does not exist, because the call was
-// then permitted.
+// missing returns nil if err means that an attribute does not exist, because the call
+// was then permitted.
 func missing(err error) error {
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
@@ -267,8 +267,8 @@ func hasPower(powers uint32) error {
 	return unless((data[0].Permitted|data[0].Effective)&powers != 0)
 }
 
-// withoutRight calls f with a descriptor of path that is open neither for reading nor for
-// writing.
+// withoutRight calls f with a descriptor of path that is open neither for reading nor
+// for writing.
 func withoutRight(path string, f func(fd int) error) error {
 	fd, err := unix.Open(path, unix.O_ACCMODE|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -330,8 +330,8 @@ func decideCalls() error {
 	return errors.Join(err, closeFD(fd))
 }
 
-// supervised replaces this process with a host whose system calls have a supervisor. The
-// kernel permits only one supervisor.
+// supervised replaces this process with a host whose system calls have a supervisor.
+// The kernel permits only one supervisor.
 func supervised() {
 	runtime.LockOSThread()
 	fd, err := superviseCalls()
@@ -502,8 +502,8 @@ func besideMain(f func() error) error {
 	})
 }
 
-// sought returns nil if err means that a program does not exist, because executing it was
-// then permitted.
+// sought returns nil if err means that a program does not exist, because executing it
+// was then permitted.
 func sought(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return nil

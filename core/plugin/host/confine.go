@@ -22,8 +22,8 @@ type Sandbox string
 
 // Values of Sandbox.
 const (
-	// SandboxAuto confines processes as far as the system permits, and logs a warning once
-	// about the restrictions that the system cannot enforce.
+	// SandboxAuto confines processes as far as the system permits, and logs a warning
+	// once about the restrictions that the system cannot enforce.
 	SandboxAuto Sandbox = "auto"
 	// SandboxRequire refuses to start a process that cannot be confined to its grants.
 	SandboxRequire Sandbox = "require"
@@ -74,8 +74,8 @@ type confinement struct {
 	info   SandboxInfo
 }
 
-// confine returns the sandbox of a process with the private directory dir. It fails if a
-// sandbox is required and the system cannot enforce all of it.
+// confine returns the sandbox of a process with the private directory dir. It fails if
+// a sandbox is required and the system cannot enforce all of it.
 func (h *Host) confine(s *supervisor, img image, dir string) (confinement, error) {
 	c := h.plan(s)
 	if len(c.info.Missing) > 0 {
@@ -136,8 +136,8 @@ func (s *supervisor) free(c confinement) bool {
 }
 
 // warnOnce logs a warning once per text. free means that third-party plugins run
-// unconfined; warnOnce then logs at LevelAlert, to slog's default logger if the host has
-// no logger.
+// unconfined; warnOnce then logs at LevelAlert, to slog's default logger if the host
+// has no logger.
 func (h *Host) warnOnce(what string, free bool) {
 	h.mu.Lock()
 	known := slices.Contains(h.warned, what) && (!free || h.alerted)
@@ -156,7 +156,8 @@ func (h *Host) warnOnce(what string, free bool) {
 }
 
 // enter returns the image to start and the environment variables that describe the
-// sandbox. files is the number of descriptors, starting at 3, that the process inherits.
+// sandbox. files is the number of descriptors, starting at 3, that the process
+// inherits.
 func (c *confinement) enter(img image, files int) (image, []string) {
 	if c.policy == nil {
 		return img, nil
@@ -180,8 +181,8 @@ var systemFiles = [...]string{
 	"/etc/localtime", "/dev/null", "/dev/urandom",
 }
 
-// libraries returns the files that the program needs to run. It returns nil for a static
-// program.
+// libraries returns the files that the program needs to run. It returns nil for a
+// static program.
 func (img *image) libraries() []string {
 	if img.static {
 		return nil
@@ -200,8 +201,8 @@ func (img *image) libraries() []string {
 // interpreted reports whether the program is a script.
 func (img *image) interpreted() bool { return bytes.HasPrefix(img.head, []byte("#!")) }
 
-// isStatic reports whether the plugin is a static program. It returns true for a built-in
-// plugin, which has loaded its libraries before it is confined.
+// isStatic reports whether the plugin is a static program. It returns true for a
+// built-in plugin, which has loaded its libraries before it is confined.
 func (p *program) isStatic() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

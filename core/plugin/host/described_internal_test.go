@@ -40,8 +40,8 @@ func TestHostileDescription(t *testing.T) {
 	}
 }
 
-// TestClaims checks that a plugin cannot claim the names and HDF5 numbers of other plugins,
-// or names that are neither in its file name nor in its pin.
+// TestClaims checks that a plugin cannot claim the names and HDF5 numbers of other
+// plugins, or names that are neither in its file name nor in its pin.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	h := &Host{

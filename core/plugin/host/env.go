@@ -16,7 +16,8 @@ const (
 
 // passedEnv lists the variables that every plugin process receives from the host's
 // environment: time zone and language, limits of the Go runtime, locations of
-// certificates, and the variable that Windows needs to open a socket. They contain no secrets.
+// certificates, and the variable that Windows needs to open a socket. They contain no
+// secrets.
 var passedEnv = [...]string{
 	"TZ", "LANG", "LC_ALL", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "SSL_CERT_FILE", "SSL_CERT_DIR", "SYSTEMROOT",
 }

@@ -34,8 +34,8 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// surroundings creates targets of attacks: files, servers, an inherited descriptor and a
-// process. It returns their paths, addresses and numbers by kind.
+// surroundings creates targets of attacks: files, servers, an inherited descriptor and
+// a process. It returns their paths, addresses and numbers by kind.
 func surroundings(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -173,8 +173,8 @@ func prisonerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Suppo
 	}
 }
 
-// TestEscape makes filters attempt all attacks. They must fail in a confined process, and
-// succeed in an unconfined one, or the test would prove nothing.
+// TestEscape makes filters attempt all attacks. They must fail in a confined process,
+// and succeed in an unconfined one, or the test would prove nothing.
 func TestEscape(t *testing.T) { // all children of the test inherit a descriptor
 	needSandbox(t)
 	t.Setenv("ESCAPE_SECRET", "open")
@@ -252,8 +252,8 @@ func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // all children of
 	}
 }
 
-// TestDriverGrants checks that a driver of paths can access its store according to the mode
-// of the store, and no other files.
+// TestDriverGrants checks that a driver of paths can access its store according to the
+// mode of the store, and no other files.
 func TestDriverGrants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -327,8 +327,8 @@ func TestDriverGrants(t *testing.T) {
 	}
 }
 
-// TestPlacesOfOthers checks where a third-party driver may write. A driver that creates a
-// store may write to the directory that contains it, except in the home directory.
+// TestPlacesOfOthers checks where a third-party driver may write. A driver that creates
+// a store may write to the directory that contains it, except in the home directory.
 func TestPlacesOfOthers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -417,8 +417,8 @@ func TestCrowdedDirectory(t *testing.T) {
 	t.Error("the host did not kill the driver")
 }
 
-// TestRemoveByLinks checks that removing a store by a path with links removes the store and
-// the last link.
+// TestRemoveByLinks checks that removing a store by a path with links removes the store
+// and the last link.
 func TestRemoveByLinks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -555,9 +555,9 @@ func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // all children o
 	}
 }
 
-// TestBeforeServing checks the calls that a plugin may make only while it starts. It must
-// not execute a program from another thread, which has no parent-death signal, or listen
-// on a socket to which other users could connect.
+// TestBeforeServing checks the calls that a plugin may make only while it starts. It
+// must not execute a program from another thread, which has no parent-death signal, or
+// listen on a socket to which other users could connect.
 func TestBeforeServing(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -611,8 +611,8 @@ func TestOtherGrants(t *testing.T) {
 	if a != again || a == b {
 		t.Errorf("want one process for a and another for b, got %s, %s, %s", a, b, again)
 	}
-	// A new directory with the same name is a different location, even if it has the same
-	// inode number.
+	// A new directory with the same name is a different location, even if it has the
+	// same inode number.
 	if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "gone")); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestRequestFault checks that jobs use level 0 if the system has no memory for pages of
-// the request segment.
+// TestRequestFault checks that jobs use level 0 if the system has no memory for pages
+// of the request segment.
 func TestRequestFault(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -85,8 +85,8 @@ func TestFewDescriptors(t *testing.T) {
 // aloneVar is set in a process that runs only TestNoDescriptor.
 const aloneVar = "NCZARR_TEST_ALONE"
 
-// largeFiles creates a store with files that the driver lends, and returns a function that
-// reads all files.
+// largeFiles creates a store with files that the driver lends, and returns a function
+// that reads all files.
 func largeFiles(t *testing.T, h *host.Host) func() error {
 	t.Helper()
 	dir := t.TempDir()
@@ -127,8 +127,8 @@ func TestLendingLimit(t *testing.T) {
 	}
 }
 
-// TestManyLenders checks that many concurrent calls with lent files do not deadlock because
-// the channel is full.
+// TestManyLenders checks that many concurrent calls with lent files do not deadlock
+// because the channel is full.
 func TestManyLenders(t *testing.T) {
 	t.Parallel()
 	read := largeFiles(t, newHost(t, host.Options{CallTimeout: 2 * time.Minute}))

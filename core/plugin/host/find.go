@@ -30,8 +30,8 @@ func parseFileName(base string) (kind, name string, ok bool) {
 	return "", "", false
 }
 
-// searchDirs returns the plugin directories in order of precedence. It ignores $PATH and
-// relative directories in the environment.
+// searchDirs returns the plugin directories in order of precedence. It ignores $PATH
+// and relative directories in the environment.
 func searchDirs(o *Options) []string {
 	dirs := append([]string(nil), o.Dirs...)
 	for _, d := range filepath.SplitList(o.Getenv(envPath)) {
@@ -49,8 +49,9 @@ func searchDirs(o *Options) []string {
 	return dirs
 }
 
-// findExecutables returns the paths of the plugins in dirs. If several directories contain
-// a plugin with the same base name, the first one takes precedence. Missing directories are ignored.
+// findExecutables returns the paths of the plugins in dirs. If several directories
+// contain a plugin with the same base name, the first one takes precedence. Missing
+// directories are ignored.
 func findExecutables(dirs []string) ([]string, error) {
 	var paths []string
 	var errs []error

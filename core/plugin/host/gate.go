@@ -2,8 +2,8 @@ package host
 
 import "context"
 
-// gate is a lock. A context can cancel its acquisition, because the goroutine that holds
-// the lock may wait for a plugin.
+// gate is a lock. A context can cancel its acquisition, because the goroutine that
+// holds the lock may wait for a plugin.
 type gate chan struct{}
 
 func newGate() gate { return make(gate, 1) }

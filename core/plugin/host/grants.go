@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// grantSet is the set of grants of one process, with variables and paths resolved. Stores
-// whose sets have the same key share a process. A set is immutable.
+// grantSet is the set of grants of one process, with variables and paths resolved.
+// Stores whose sets have the same key share a process. A set is immutable.
 type grantSet struct {
 	serves string   // "filters", "driver:NAME", "driver:NAME/read" or "driver:NAME/write"
 	role   string   // role of a built-in; see handshake.EnvRole
@@ -29,8 +29,8 @@ type grantSet struct {
 
 func (g *grantSet) key() string { return g.serves + "\x00" + strings.Join(g.places, "\x00") }
 
-// filterSet returns the grants of a plugin's filters, which are the configured grants of
-// the names that the plugin owns.
+// filterSet returns the grants of a plugin's filters, which are the configured grants
+// of the names that the plugin owns.
 func (h *Host) filterSet(p *program) (*grantSet, error) {
 	g := &grantSet{serves: kindFilter + "s", role: kindFilter + "s"}
 	var texts []string
@@ -48,8 +48,8 @@ func (h *Host) filterSet(p *program) (*grantSet, error) {
 	return g, err
 }
 
-// driverSet returns the grants of the process that opens the store of spec, or removes it
-// if remove is set.
+// driverSet returns the grants of the process that opens the store of spec, or removes
+// it if remove is set.
 func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
 	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, others: !p.builtin && h.opts.Sandbox != SandboxOff}
 	texts := d.Grants
@@ -115,7 +115,8 @@ func (h *Host) resolve(g *grantSet, texts []string, spec driver.OpenSpec, remove
 	return nil
 }
 
-// add adds a grant unless the set contains it. id distinguishes files with the same path.
+// add adds a grant unless the set contains it. id distinguishes files with the same
+// path.
 func (g *grantSet) add(text, id string) {
 	if !slices.Contains(g.texts, text) {
 		g.texts = append(g.texts, text)
@@ -139,8 +140,8 @@ func (g *grantSet) addPath(path string, write bool) {
 	}
 }
 
-// place grants access to the location of the store, or to the directory that contains it,
-// as grant specifies.
+// place grants access to the location of the store, or to the directory that contains
+// it, as grant specifies.
 func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remove bool) error {
 	write := spec.Mode.Writable() || remove
 	if spec.Path == "" || write != (grant.Arg == "write") {
@@ -203,8 +204,8 @@ func (g *grantSet) addRoot(h *Host, path string, write bool) {
 	g.addPath(path, write)
 }
 
-// lookUp returns the resolved path of a grant, which may start with "~/" or a variable. It
-// returns "" if the path does not exist.
+// lookUp returns the resolved path of a grant, which may start with "~/" or a variable.
+// It returns "" if the path does not exist.
 func (h *Host) lookUp(text string) string {
 	if rest, ok := strings.CutPrefix(text, "~/"); ok {
 		home := h.opts.Getenv("HOME")
@@ -234,8 +235,8 @@ func (h *Host) lookUp(text string) string {
 	return ""
 }
 
-// port grants connections to a TCP port: a number, the port of the endpoint, or the port
-// of the URL in a variable.
+// port grants connections to a TCP port: a number, the port of the endpoint, or the
+// port of the URL in a variable.
 func (h *Host) port(g *grantSet, arg string, spec driver.OpenSpec) error {
 	g.policy.Network = true
 	text := arg

@@ -159,8 +159,8 @@ func (h *Host) supervisor(p *program, set *grantSet) *supervisor {
 	return h.supervisorLocked(p, set)
 }
 
-// hold is like supervisor, and keeps the process running until the caller calls leave on
-// the supervisor.
+// hold is like supervisor, and keeps the process running until the caller calls leave
+// on the supervisor.
 func (h *Host) hold(p *program, set *grantSet) *supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -228,9 +228,9 @@ func (h *Host) provider(p *program) *provider {
 	return h.providers[p]
 }
 
-// ownerOf returns the plugin known to serve a name, or nil. A plugin with the
-// name in its file name takes precedence over a plugin with the name in the lock file.
-// Only the owner of a name receives the user's grants for it.
+// ownerOf returns the plugin known to serve a name, or nil. A plugin with the name in
+// its file name takes precedence over a plugin with the name in the lock file. Only the
+// owner of a name receives the user's grants for it.
 func (h *Host) ownerOf(kind, name string) *program {
 	var owner *program
 	for _, p := range h.programs {
@@ -258,8 +258,8 @@ func (h *Host) granted(p *program, kind, name string) []string {
 	return h.opts.FilterGrants[name]
 }
 
-// find returns the plugin that serves a name. It starts attached plugins, and the plugin
-// of Options.OnlyPlugin, so that they describe themselves.
+// find returns the plugin that serves a name. It starts attached plugins, and the
+// plugin of Options.OnlyPlugin, so that they describe themselves.
 func (h *Host) find(kind, name string) (*program, error) {
 	if p := h.ownerOf(kind, name); p != nil {
 		return p, nil
@@ -328,8 +328,8 @@ func (h *Host) notFound(kind, name string, failed error) error {
 	return ncerr.Errorf(k, "find "+kind, name, "%s", text)
 }
 
-// Drivers describes all drivers that Driver provides, sorted by name. The description of
-// a plugin that has not been started contains only the name; see Discover.
+// Drivers describes all drivers that Driver provides, sorted by name. The description
+// of a plugin that has not been started contains only the name; see Discover.
 func (h *Host) Drivers() []driver.Description {
 	out := h.opts.Builtin.Drivers()
 	seen := map[string]bool{}

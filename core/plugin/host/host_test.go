@@ -118,7 +118,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// TestNoMain checks that a host does not execute a program that did not call plugin.Main.
+// TestNoMain checks that a host does not execute a program that did not call
+// plugin.Main.
 func TestNoMain(t *testing.T) {
 	t.Parallel()
 	h, err := host.New(&host.Options{Builtin: builtins(), Isolation: host.Process, TempDir: t.TempDir()})
@@ -316,8 +317,8 @@ func TestUnflushed(t *testing.T) {
 	}
 }
 
-// TestHang checks that the host kills and replaces a plugin that does not answer, and that
-// a slow caller does not count as a plugin that hangs.
+// TestHang checks that the host kills and replaces a plugin that does not answer, and
+// that a slow caller does not count as a plugin that hangs.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -360,7 +361,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestSlowPut checks that the time limit of a put increases with its size, at both levels.
+// TestSlowPut checks that the time limit of a put increases with its size, at both
+// levels.
 func TestSlowPut(t *testing.T) {
 	t.Parallel()
 	for _, inline := range []bool{true, false} {

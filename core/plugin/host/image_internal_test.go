@@ -12,7 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// TestPipeForPlugin checks that opening a named pipe as a plugin fails without blocking.
+// TestPipeForPlugin checks that opening a named pipe as a plugin fails without
+// blocking.
 func TestPipeForPlugin(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "nczarr-filter-x")
@@ -24,8 +25,8 @@ func TestPipeForPlugin(t *testing.T) {
 	}
 }
 
-// TestInterpreterOfScript checks that libraries finds the same interpreter of a script as
-// the kernel.
+// TestInterpreterOfScript checks that libraries finds the same interpreter of a script
+// as the kernel.
 func TestInterpreterOfScript(t *testing.T) {
 	t.Parallel()
 	for head, want := range map[string]string{

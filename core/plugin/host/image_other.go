@@ -13,8 +13,8 @@ import (
 )
 
 // readImage computes the checksum of the executable at path. On this platform the host
-// executes the file later by its path, so anyone who can replace the file can bypass the
-// check. Plugin directories must belong to the user.
+// executes the file later by its path, so anyone who can replace the file can bypass
+// the check. Plugin directories must belong to the user.
 func readImage(path string) (img image, sum string, err error) {
 	src, err := openExecutable(path)
 	if err != nil {

@@ -47,8 +47,8 @@ type PluginInfo struct {
 	Filters []string    `json:"filters,omitempty"`
 }
 
-// Limits contains the limits of a process. The host stops a process that exceeds one, or
-// refuses its request.
+// Limits contains the limits of a process. The host stops a process that exceeds one,
+// or refuses its request.
 type Limits struct {
 	MaxObject    int64         `json:"max_object"`   // bytes
 	CallTimeout  time.Duration `json:"call_timeout"` // negative: no limit

@@ -134,9 +134,9 @@ func (x *execution) take(r *pb.Result) error {
 	return nil
 }
 
-// add appends a part of the output. It allocates memory for the whole output immediately
-// if the output has at most trust bytes, and otherwise when 1/provenShare of it has
-// arrived.
+// add appends a part of the output. It allocates memory for the whole output
+// immediately if the output has at most trust bytes, and otherwise when 1/provenShare
+// of it has arrived.
 func (o *output) add(part []byte, trust int64) {
 	have := int64(o.n + len(part))
 	if int64(len(o.buf)) < o.size && (o.size <= trust || have >= o.size/provenShare) {

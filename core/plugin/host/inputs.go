@@ -6,8 +6,8 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 )
 
-// maxLentInput limits the total size of lent regions of the request segment. The rest is
-// reserved for jobs whose input is not in lent memory.
+// maxLentInput limits the total size of lent regions of the request segment. The rest
+// is reserved for jobs whose input is not in lent memory.
 const maxLentInput = segmentSize / 2
 
 var _ codecdriver.InputLender = (*remotePipeline)(nil)
@@ -32,8 +32,8 @@ func (r *remotePipeline) LendInput(n int64) (mem []byte, release func()) {
 }
 
 // lentInput is a region of the request segment that a caller fills. The region is freed
-// when the caller has released it and no job uses it. An abandoned job uses it until the
-// plugin has answered.
+// when the caller has released it and no job uses it. An abandoned job uses it until
+// the plugin has answered.
 type lentInput struct {
 	region
 	holders int // the caller and the jobs that use the region

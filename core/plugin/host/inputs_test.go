@@ -24,8 +24,8 @@ func lend(t *testing.T, pl codecdriver.Pipeline, src []byte) (mem []byte, releas
 	return mem, release
 }
 
-// TestPlaneInput encodes lent memory and parts of it, also after the process that lent the
-// memory has died. It checks that memory is not lent twice.
+// TestPlaneInput encodes lent memory and parts of it, also after the process that lent
+// the memory has died. It checks that memory is not lent twice.
 func TestPlaneInput(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, levelOptions(host.Process))
@@ -58,7 +58,8 @@ func TestPlaneInput(t *testing.T) {
 	}
 }
 
-// TestPlaneInputCeiling checks that lent memory is limited, so that other jobs have room.
+// TestPlaneInputCeiling checks that lent memory is limited, so that other jobs have
+// room.
 func TestPlaneInputCeiling(t *testing.T) {
 	t.Parallel()
 	pl, _ := pipeline(t, newHost(t, levelOptions(host.Process)), 1<<20, codecdriver.Step{ID: "xor"})
@@ -84,8 +85,8 @@ func TestPlaneInputCeiling(t *testing.T) {
 	}
 }
 
-// TestPlaneInputQuarantine checks that released memory is not lent again while an abandoned
-// job may still read it.
+// TestPlaneInputQuarantine checks that released memory is not lent again while an
+// abandoned job may still read it.
 func TestPlaneInputQuarantine(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-held")

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
 
-// maxQueue limits the number of received messages that a call has not read yet: for each
-// job one answer and one request for a larger region.
+// maxQueue limits the number of received messages that a call has not read yet: for
+// each job one answer and one request for a larger region.
 const maxQueue = 2 * maxPending
 
 // maxQueued limits the total size of these messages in bytes. They contain regions and
@@ -29,16 +29,16 @@ type streamPool[B, R any] struct {
 	// cancel returns the message that cancels jobs.
 	cancel func(ids []uint64) *B
 	// acceptLate handles an answer to abandoned jobs: it frees the regions of the
-	// answered jobs and deletes the jobs from late. An error means that the plugin broke
-	// the protocol.
+	// answered jobs and deletes the jobs from late. An error means that the plugin
+	// broke the protocol.
 	acceptLate func(r *R, late map[uint64]*pendingJob) error
 
 	mu   sync.Mutex
 	idle []*jobStream[B, R]
 }
 
-// jobStream is one stream, used by one call at a time. After the call, the stream and the
-// regions of abandoned jobs are not reused until the plugin has answered the jobs.
+// jobStream is one stream, used by one call at a time. After the call, the stream and
+// the regions of abandoned jobs are not reused until the plugin has answered the jobs.
 type jobStream[B, R any] struct {
 	of     *streamPool[B, R]
 	stream grpc.BidiStreamingClient[B, R]
@@ -54,8 +54,8 @@ type jobStream[B, R any] struct {
 	timer   *time.Timer            // kills a plugin that does not answer abandoned jobs
 }
 
-// pendingJob is the host's record of a job that was sent. The host checks answers against
-// it, so it contains no data from the plugin.
+// pendingJob is the host's record of a job that was sent. The host checks answers
+// against it, so it contains no data from the plugin.
 type pendingJob struct {
 	index   int        // index of the job in its call
 	request *int       // number of unanswered jobs of the same message
@@ -106,8 +106,8 @@ func (s *streamPool[B, R]) take() (*jobStream[B, R], error) {
 	return l, nil
 }
 
-// put makes the stream idle. All of its jobs must be answered. put kills a plugin that has
-// sent further answers.
+// put makes the stream idle. All of its jobs must be answered. put kills a plugin that
+// has sent further answers.
 func (s *streamPool[B, R]) put(l *jobStream[B, R]) {
 	l.mu.Lock()
 	extra := len(l.queue)
@@ -217,8 +217,8 @@ func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	}
 }
 
-// untilAnswered waits for the next message. If ctx ends first, it cancels the jobs whose
-// ids are returned by ids, and continues to wait. w must not end with ctx.
+// untilAnswered waits for the next message. If ctx ends first, it cancels the jobs
+// whose ids are returned by ids, and continues to wait. w must not end with ctx.
 func (l *jobStream[B, R]) untilAnswered(ctx context.Context, w *watch, ids func() []uint64) (*R, error) {
 	cancelled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -233,8 +233,8 @@ func (l *jobStream[B, R]) untilAnswered(ctx context.Context, w *watch, ids func(
 }
 
 // leave ends the use of the stream by a call. It cancels unanswered jobs, whose regions
-// are freed only after the plugin has answered. It kills a plugin that does not answer in
-// time.
+// are freed only after the plugin has answered. It kills a plugin that does not answer
+// in time.
 func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	if len(unanswered) == 0 {
 		l.mu.Lock()
@@ -272,9 +272,9 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	p.goOwned(func() { l.sendCancel(ids) })
 }
 
-// abandoned kills a process that ended a stream with unanswered jobs, because it may still
-// write to their regions. It waits a second first, because a stream usually ends when its
-// process dies.
+// abandoned kills a process that ended a stream with unanswered jobs, because it may
+// still write to their regions. It waits a second first, because a stream usually ends
+// when its process dies.
 func (p *proc) abandoned() {
 	p.goOwned(func() {
 		timer := time.NewTimer(time.Second)

@@ -57,8 +57,8 @@ func TestLatePut(t *testing.T) {
 	}
 }
 
-// TestNeverStored uses a driver that does not answer a canceled put. The host must kill the
-// driver, and the outcome is unknown.
+// TestNeverStored uses a driver that does not answer a canceled put. The host must kill
+// the driver, and the outcome is unknown.
 func TestNeverStored(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-never")
@@ -71,7 +71,8 @@ func TestNeverStored(t *testing.T) {
 	}
 }
 
-// TestEmptyAnswers uses a driver that answers a put with endless messages without results.
+// TestEmptyAnswers uses a driver that answers a put with endless messages without
+// results.
 func TestEmptyAnswers(t *testing.T) {
 	t.Parallel()
 	m := open(t, newHost(t, planeOptions(t, "store-put-empty")), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
@@ -80,8 +81,8 @@ func TestEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestDrippingAnswers uses a driver that answers canceled puts slowly, one by one. All of
-// them together must have the time limit of one put.
+// TestDrippingAnswers uses a driver that answers canceled puts slowly, one by one. All
+// of them together must have the time limit of one put.
 func TestDrippingAnswers(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-drip")

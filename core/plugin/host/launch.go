@@ -286,8 +286,8 @@ func (l *launch) why(ctx context.Context, err error) error {
 	return pluginErrorf("the plugin exited before it served (%s)%s", l.child.state, l.stderr.lastOutput())
 }
 
-// handshakeError returns an error that explains why the first line of standard output is
-// not a valid handshake.
+// handshakeError returns an error that explains why the first line of standard output
+// is not a valid handshake.
 func handshakeError(line string, err error) error {
 	parts := strings.Split(line, "|")
 	core, e := strconv.Atoi(parts[0])
@@ -400,7 +400,8 @@ func (clientPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *
 	return conn, nil
 }
 
-// initialize calls Describe and Configure. It stops the plugin if one of the calls fails.
+// initialize calls Describe and Configure. It stops the plugin if one of the calls
+// fails.
 func (h *Host) initialize(ctx context.Context, p *proc) (*proc, error) {
 	err := h.describe(ctx, p)
 	if err == nil {

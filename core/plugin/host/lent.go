@@ -22,8 +22,9 @@ const maxLent = 128
 // quarter of the descriptor limit.
 func lentLimit() int64 { return min(maxLent, shm.MaxFiles()/4) }
 
-// mayLend reserves room for one more lent file in transit. It returns false if the limit
-// is reached; the read then uses the segment. Freeing the pendingJob ends the reservation.
+// mayLend reserves room for one more lent file in transit. It returns false if the
+// limit is reached; the read then uses the segment. Freeing the pendingJob ends the
+// reservation.
 func (p *plane) mayLend() bool {
 	if p.lending.Add(1) <= p.lendMax {
 		return true
@@ -32,16 +33,16 @@ func (p *plane) mayLend() bool {
 	return false
 }
 
-// errNoDescriptor is returned if the host had no free descriptor for a lent file. The read
-// is then repeated at level 0.
+// errNoDescriptor is returned if the host had no free descriptor for a lent file. The
+// read is then repeated at level 0.
 var errNoDescriptor = errors.New("no free descriptor for a lent file")
 
 // maxRead limits the bytes read in one system call, so that a read soon ends after its
 // context.
 const maxRead = 16 << 20
 
-// takeLent returns the file that was sent with a tag. It does not block, because a plugin
-// sends the file before the answer that announces it.
+// takeLent returns the file that was sent with a tag. It does not block, because a
+// plugin sends the file before the answer that announces it.
 func (p *plane) takeLent(tag uint64) (*os.File, error) {
 	p.lentMu.Lock()
 	defer p.lentMu.Unlock()
@@ -77,8 +78,8 @@ func (p *plane) dropLent(m *pb.StoreResult, t *pendingJob) {
 	}
 }
 
-// readLent reads the requested bytes from a lent file. It does not map the file, because
-// another process may truncate it.
+// readLent reads the requested bytes from a lent file. It does not map the file,
+// because another process may truncate it.
 func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if t.lend == 0 || m.GetOutput() != nil || m.GetError() != nil {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin lent a file that was not requested")

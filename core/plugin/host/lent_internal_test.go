@@ -29,8 +29,8 @@ func somePlane(t *testing.T) *plane {
 	return p
 }
 
-// TestLentFiles reads from files sent over the channel. A read must fail if the file is not
-// a regular file, was not requested or was not sent.
+// TestLentFiles reads from files sent over the channel. A read must fail if the file is
+// not a regular file, was not requested or was not sent.
 func TestLentFiles(t *testing.T) {
 	t.Parallel()
 	p := somePlane(t)
@@ -103,8 +103,8 @@ func TestLentFiles(t *testing.T) {
 	}
 }
 
-// TestChannelRoom checks that the channel has room for all files that may be in transit, so
-// that lending never blocks.
+// TestChannelRoom checks that the channel has room for all files that may be in
+// transit, so that lending never blocks.
 func TestChannelRoom(t *testing.T) {
 	t.Parallel()
 	p := somePlane(t)
@@ -151,8 +151,8 @@ func (r *reads) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// TestFillShare checks that fill reads only 1/provenShare of a large file before it calls
-// alloc.
+// TestFillShare checks that fill reads only 1/provenShare of a large file before it
+// calls alloc.
 func TestFillShare(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20

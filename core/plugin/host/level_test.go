@@ -19,8 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// levels returns hosts that run plugins in different ways: in process, at level 0, at level
-// 1, and at level 1 without lent files. They must return the same bytes.
+// levels returns hosts that run plugins in different ways: in process, at level 0, at
+// level 1, and at level 1 without lent files. They must return the same bytes.
 func levels(t *testing.T, root string) []*host.Host {
 	t.Helper()
 	return []*host.Host{
@@ -51,8 +51,8 @@ func codecParams(id string) json.RawMessage {
 }
 
 // TestSameCodecs checks that every codec returns the same bytes and kinds of errors in
-// process, at level 0 and at level 1, for valid and damaged input. The host must not write
-// outside the destination.
+// process, at level 0 and at level 1, for valid and damaged input. The host must not
+// write outside the destination.
 func TestSameCodecs(t *testing.T) {
 	t.Parallel()
 	hosts := levels(t, t.TempDir())[:3]
@@ -110,8 +110,8 @@ func same(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, roo
 	}
 }
 
-// try calls a function with a destination of room bytes, and checks that the bytes around
-// it do not change.
+// try calls a function with a destination of room bytes, and checks that the bytes
+// around it do not change.
 func try(t rapid.TB, call func(context.Context, []byte, []byte) (int, error), room int, src []byte) outcome {
 	const canary = 64
 	mem := bytes.Repeat([]byte{0xC5}, room+2*canary)

@@ -35,8 +35,8 @@ type Pin struct {
 }
 
 // ParseLock parses a lock file. The name is used only in errors. ParseLock fails with
-// ncerr.ErrInvalid for malformed TOML, an unknown key, an invalid file name or an invalid
-// checksum.
+// ncerr.ErrInvalid for malformed TOML, an unknown key, an invalid file name or an
+// invalid checksum.
 func ParseLock(name string, data []byte) (*Lock, error) {
 	var l Lock
 	meta, err := toml.NewDecoder(bytes.NewReader(data)).Decode(&l)

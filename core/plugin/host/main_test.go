@@ -152,7 +152,8 @@ func get(ctx context.Context, m driver.Map, key string) (string, error) {
 	return string(data), err
 }
 
-// roomy is the trouble driver with write access to the directory that contains the store.
+// roomy is the trouble driver with write access to the directory that contains the
+// store.
 type roomy struct{ trouble }
 
 func (r roomy) Describe() driver.Description {
@@ -217,7 +218,8 @@ func (c cue) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// onCue returns a context that is canceled when a plugin logs text. It sets opts.Logger.
+// onCue returns a context that is canceled when a plugin logs text. It sets
+// opts.Logger.
 func onCue(t *testing.T, opts *host.Options, text string) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -45,8 +45,8 @@ func (p *program) isKnown() bool {
 	return p.known
 }
 
-// supervisor returns the supervisor of the process for a store. The process has only the
-// grants that the store needs. The caller must call leave on the supervisor.
+// supervisor returns the supervisor of the process for a store. The process has only
+// the grants that the store needs. The caller must call leave on the supervisor.
 func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bool) (*supervisor, error) {
 	desc, err := o.describe(ctx)
 	if err == nil {

@@ -93,13 +93,13 @@ type Options struct {
 	// records of LevelAlert are logged, to slog's default logger.
 	Logger *slog.Logger
 	// CallTimeout is how long a call may receive no answer before the process counts as
-	// hung. The default is 2 minutes; negative means no limit. For a message
-	// with several puts, the timeout is multiplied by their number. The time of Flush,
+	// hung. The default is 2 minutes; negative means no limit. For a message with
+	// several puts, the timeout is multiplied by their number. The time of Flush,
 	// Remove and Open in mode Create depends on the size of the store, so they continue
 	// as long as the process answers other calls.
 	CallTimeout time.Duration
-	// StartTimeout limits the time for starting and configuring a process. The default is
-	// 10 s.
+	// StartTimeout limits the time for starting and configuring a process. The default
+	// is 10 s.
 	StartTimeout time.Duration
 	// MaxObject is the largest object or decoded chunk in bytes. The default and the
 	// maximum are 16 GiB.
@@ -118,8 +118,8 @@ type Options struct {
 	TempDir string
 	// Getenv reads the environment. The default is os.Getenv.
 	Getenv func(string) string
-	// Environ lists the environment in the format of os.Environ. It is used for grants of
-	// all variables with a common prefix. The default is os.Environ.
+	// Environ lists the environment in the format of os.Environ. It is used for grants
+	// of all variables with a common prefix. The default is os.Environ.
 	Environ func() []string
 
 	kernel     func() sandbox.Support // what the kernel supports; tests restrict it

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// goOwned runs f in a goroutine that finish waits for. It returns false, without running
-// f, if finish was called.
+// goOwned runs f in a goroutine that finish waits for. It returns false, without
+// running f, if finish was called.
 func (p *proc) goOwned(f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -18,8 +18,8 @@ func (p *proc) goOwned(f func()) bool {
 	return true
 }
 
-// finish waits for the goroutines of the process and releases its resources. The process
-// must be dead.
+// finish waits for the goroutines of the process and releases its resources. The
+// process must be dead.
 func (p *proc) finish() {
 	p.mu.Lock()
 	p.ended = true
@@ -29,8 +29,8 @@ func (p *proc) finish() {
 	p.child.release()
 }
 
-// discard records an unused pipeline, so that the plugin closes it later. If token is not
-// 0, it identifies the pipeline; otherwise handle does.
+// discard records an unused pipeline, so that the plugin closes it later. If token is
+// not 0, it identifies the pipeline; otherwise handle does.
 func (p *proc) discard(handle, token uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

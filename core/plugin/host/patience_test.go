@@ -57,8 +57,8 @@ func (o slowFilter) Open(id string, params json.RawMessage, in codecdriver.Spec)
 	return o.filters.Open(id, params, in)
 }
 
-// TestOthersOpening checks that a call whose context has ended does not wait for another
-// call that reopens the same store or pipeline.
+// TestOthersOpening checks that a call whose context has ended does not wait for
+// another call that reopens the same store or pipeline.
 func TestOthersOpening(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]func(*testing.T, *host.Host) func(context.Context) error{
@@ -113,8 +113,8 @@ func TestOthersOpening(t *testing.T) {
 	}
 }
 
-// TestOpenCancelled checks that a call whose context has ended does not wait for the start
-// of a plugin that must describe itself.
+// TestOpenCancelled checks that a call whose context has ended does not wait for the
+// start of a plugin that must describe itself.
 func TestOpenCancelled(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "sleeps", "nczarr-driver-zoo")
@@ -149,8 +149,8 @@ func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
 	return b.Bytes.ReadAt(p, off)
 }
 
-// TestSlowBody checks that CallTimeout does not include the time for reading the caller's
-// body.
+// TestSlowBody checks that CallTimeout does not include the time for reading the
+// caller's body.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	for _, level := range []host.Isolation{inlineProcess, host.Process} {

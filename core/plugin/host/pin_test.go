@@ -19,8 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// testSum returns the checksum of this program, which is also the executable of the test
-// plugins.
+// testSum returns the checksum of this program, which is also the executable of the
+// test plugins.
 func testSum(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -47,8 +47,8 @@ func haveSecret(opts *host.Options) {
 	}
 }
 
-// TestClaims checks that a plugin receives no grants for names that are neither in its file
-// name nor in its pin, and does not serve these names.
+// TestClaims checks that a plugin receives no grants for names that are neither in its
+// file name nor in its pin, and does not serve these names.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -92,8 +92,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestOwners checks that the plugin with a driver's file name serves the driver, even if
-// another plugin claims the name or has it in its pin.
+// TestOwners checks that the plugin with a driver's file name serves the driver, even
+// if another plugin claims the name or has it in its pin.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	for name, pinned := range map[string][]string{"claimed": nil, "pinned": {"evil", "tape"}} {
@@ -117,8 +117,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestOnly checks that a host with OnlyPlugin runs no other plugin, accepts all names that
-// the plugin claims, and has no built-ins, which would take precedence.
+// TestOnly checks that a host with OnlyPlugin runs no other plugin, accepts all names
+// that the plugin claims, and has no built-ins, which would take precedence.
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "greedy", "nczarr-driver-evil", "nczarr-driver-tape", "nczarr-filter-zstd")
@@ -141,8 +141,8 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// TestThirdParty runs a plugin that serves drivers and filters over mutual TLS. Its filters
-// are in its pin, except for the name test.xor.
+// TestThirdParty runs a plugin that serves drivers and filters over mutual TLS. Its
+// filters are in its pin, except for the name test.xor.
 func TestThirdParty(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")
@@ -178,8 +178,8 @@ func TestThirdParty(t *testing.T) {
 	open(t, newHost(t, bare), "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 }
 
-// TestPins checks that a plugin runs only if it matches its pin, or if it has no pin and
-// unpinned plugins are allowed.
+// TestPins checks that a plugin runs only if it matches its pin, or if it has no pin
+// and unpinned plugins are allowed.
 func TestPins(t *testing.T) {
 	t.Parallel()
 	good := host.Pin{File: "nczarr-driver-good", Name: "good", Version: "1.2.3", SHA256: testSum(t), Drivers: []string{"good"}, Filters: []string{"xor"}}

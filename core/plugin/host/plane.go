@@ -211,8 +211,8 @@ func (p *plane) unmap() {
 	}
 }
 
-// freeResponse frees a response region. It schedules trim if the segment is unused and has
-// many pages.
+// freeResponse frees a response region. It schedules trim if the segment is unused and
+// has many pages.
 func (p *plane) freeResponse(r region) {
 	if !p.response.free(r) || p.response.peak() < trimAbove {
 		return

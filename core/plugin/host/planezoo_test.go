@@ -325,8 +325,8 @@ func zooCodec(t *testing.T, o host.Options) (*host.Host, codecdriver.Codec) {
 	return h, c
 }
 
-// TestPlaneLies checks that incorrect answers about shared memory fail with an error that
-// contains the plugin's name. The host must not write outside the destination.
+// TestPlaneLies checks that incorrect answers about shared memory fail with an error
+// that contains the plugin's name. The host must not write outside the destination.
 func TestPlaneLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
@@ -404,8 +404,8 @@ func TestPlaneAttacks(t *testing.T) {
 	}
 }
 
-// TestPlaneFlip checks that the output passed to the sink does not change while the plugin
-// changes the segment.
+// TestPlaneFlip checks that the output passed to the sink does not change while the
+// plugin changes the segment.
 func TestPlaneFlip(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, planeOptions(t, "plane-flip"))
@@ -434,8 +434,8 @@ func TestPlaneFlip(t *testing.T) {
 	}
 }
 
-// TestQuarantine checks that a canceled call returns immediately, and that its region is
-// not reused while the plugin still writes to it. The host must not kill the plugin.
+// TestQuarantine checks that a canceled call returns immediately, and that its region
+// is not reused while the plugin still writes to it. The host must not kill the plugin.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-late")
@@ -471,8 +471,8 @@ func TestNeverAnswered(t *testing.T) {
 	awaitEnd(t, h)
 }
 
-// TestHangup checks that the host kills a plugin that ends a stream with unanswered jobs,
-// because the plugin may still write to their regions.
+// TestHangup checks that the host kills a plugin that ends a stream with unanswered
+// jobs, because the plugin may still write to their regions.
 func TestHangup(t *testing.T) {
 	t.Parallel()
 	h, c := zooCodec(t, planeOptions(t, "plane-hangup"))

@@ -91,8 +91,8 @@ func TestOrphanOfAStubbornPlugin(t *testing.T) {
 	}
 }
 
-// TestReplaced replaces the file of a plugin after the host has checked it. The host must
-// execute the checked copy.
+// TestReplaced replaces the file of a plugin after the host has checked it. The host
+// must execute the checked copy.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")

@@ -73,8 +73,8 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// TestStubborn checks that the host kills a plugin that does not exit on request. newHost
-// checks that no process is left after Close.
+// TestStubborn checks that the host kills a plugin that does not exit on request.
+// newHost checks that no process is left after Close.
 func TestStubborn(t *testing.T) {
 	t.Parallel()
 	log := &locked{}
@@ -167,8 +167,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestNoForkBomb checks that a program that a host started as a plugin cannot start itself
-// again.
+// TestNoForkBomb checks that a program that a host started as a plugin cannot start
+// itself again.
 func TestNoForkBomb(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()

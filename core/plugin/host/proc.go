@@ -110,8 +110,8 @@ func (p *proc) alive() bool {
 	}
 }
 
-// stop makes supervise stop the process. It does not wait. If hard is set, the process is
-// killed immediately; otherwise it has time to close its stores.
+// stop makes supervise stop the process. It does not wait. If hard is set, the process
+// is killed immediately; otherwise it has time to close its stores.
 func (p *proc) stop(hard bool) {
 	p.stopping.Store(true)
 	if hard {
@@ -144,8 +144,8 @@ func (p *proc) supervise() {
 	p.finish()
 }
 
-// awaitEnd waits until the process ends, or stops it if stop was called. It periodically
-// checks the private directory of the process.
+// awaitEnd waits until the process ends, or stops it if stop was called. It
+// periodically checks the private directory of the process.
 func (p *proc) awaitEnd() {
 	tick := time.NewTicker(p.supervisor.host.opts.checkEvery)
 	defer tick.Stop()
@@ -221,8 +221,8 @@ func (p *proc) waitEnd(d time.Duration) bool {
 // errHung is the cause of a context that a watch ended after its time limit.
 var errHung = errors.New("no answer")
 
-// watch enforces the time limit of one call. Its context ends if the plugin sends nothing
-// for too long while the host waits for an answer.
+// watch enforces the time limit of one call. Its context ends if the plugin sends
+// nothing for too long while the host waits for an answer.
 type watch struct {
 	ctx    context.Context //nolint:containedctx // the context has the lifetime of the call
 	cancel context.CancelCauseFunc
@@ -305,8 +305,8 @@ func (w *watch) expect(puts int, n int64) {
 	w.progress()
 }
 
-// maxCallTimeout is the maximum time per put in the limit of several puts. It prevents an
-// overflow of time.Duration.
+// maxCallTimeout is the maximum time per put in the limit of several puts. It prevents
+// an overflow of time.Duration.
 const maxCallTimeout = 365 * 24 * time.Hour
 
 // progress restarts the time limit.

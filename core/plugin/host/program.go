@@ -96,8 +96,8 @@ func (p *program) env(s *supervisor) []string {
 }
 
 // learn stores the plugin's description of itself after checking it against the file
-// name and the pin. It ignores claimed names that are neither in the file name
-// nor in the pin, and returns them.
+// name and the pin. It ignores claimed names that are neither in the file name nor in
+// the pin, and returns them.
 func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	if p.builtin {
 		return nil, nil
@@ -146,9 +146,9 @@ func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	return ignored, nil
 }
 
-// ownedNames returns the drivers and codecs whose names are in the plugin's file name or
-// pin, and the names of the others. It removes the other names of codecs. The caller holds
-// mu.
+// ownedNames returns the drivers and codecs whose names are in the plugin's file name
+// or pin, and the names of the others. It removes the other names of codecs. The caller
+// holds mu.
 func (p *program) ownedNames(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
 	names := p.names(kindDriver)
 	for _, d := range ds {
@@ -177,8 +177,9 @@ func (p *program) ownedNames(ds []driver.Description, cs []codecdriver.Descripti
 	return drivers, codecs, ignored
 }
 
-// names returns the names of the given kind in the plugin's file name and pins. Once the
-// executable has been read, names uses only the pin that matches it. The caller holds mu.
+// names returns the names of the given kind in the plugin's file name and pins. Once
+// the executable has been read, names uses only the pin that matches it. The caller
+// holds mu.
 func (p *program) names(kind string) []string {
 	var out []string
 	if p.kind == kind {
@@ -214,7 +215,8 @@ func hasCodec(cs []codecdriver.Description, id string) bool {
 }
 
 // serves reports whether the plugin is known to serve a driver or filter. It does not
-// start the plugin. sure is false if the plugin's own description may change the result.
+// start the plugin. sure is false if the plugin's own description may change the
+// result.
 func (p *program) serves(kind, name string) (yes, sure bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +230,8 @@ func (p *program) serves(kind, name string) (yes, sure bool) {
 	return yes, yes || !p.all && p.attachment == nil
 }
 
-// promises reports whether the plugin's file name is that of the given driver or filter.
+// promises reports whether the plugin's file name is that of the given driver or
+// filter.
 func (p *program) promises(kind, name string) bool { return p.kind == kind && p.promised == name }
 
 // describe returns the drivers and codecs that the plugin is known to serve. Before the

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// plays is a plugin that calls serve for each message of puts. heads are the heads of the
-// puts, and answer answers the next n of them.
+// plays is a plugin that calls serve for each message of puts. heads are the heads of
+// the puts, and answer answers the next n of them.
 type plays struct {
 	pb.DriverClient
 	serve   func(ctx context.Context, heads []*pb.PutHead, answer func(n int))

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// putBatch performs puts in one call and compares the error of each put with want, where
-// nil means success.
+// putBatch performs puts in one call and compares the error of each put with want,
+// where nil means success.
 func putBatch(t *testing.T, m driver.Map, reqs []driver.PutRequest, want ...error) {
 	t.Helper()
 	seen := make([]int, len(reqs))
@@ -51,9 +51,9 @@ func numbered(n, size int) []driver.PutRequest {
 	return reqs
 }
 
-// TestPutManyCalls checks the number of calls of a PutMany: one with shared memory, and one
-// per MiB without, even if the driver does not implement PutMany. It checks that bodies of
-// all sizes are stored.
+// TestPutManyCalls checks the number of calls of a PutMany: one with shared memory, and
+// one per MiB without, even if the driver does not implement PutMany. It checks that
+// bodies of all sizes are stored.
 func TestPutManyCalls(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -101,8 +101,8 @@ func TestPutManyCalls(t *testing.T) {
 }
 
 // TestPutManyOfADyingPlugin checks that puts are repeated in a new process, except
-// conditional puts, whose outcome is unknown. A put that kills each process must not affect
-// the others.
+// conditional puts, whose outcome is unknown. A put that kills each process must not
+// affect the others.
 func TestPutManyOfADyingPlugin(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -124,8 +124,8 @@ func TestPutManyOfADyingPlugin(t *testing.T) {
 	}
 }
 
-// TestPutManyCancelled runs putManyCancelled at level 1, because level 0 cannot cancel puts
-// that were sent.
+// TestPutManyCancelled runs putManyCancelled at level 1, because level 0 cannot cancel
+// puts that were sent.
 func TestPutManyCancelled(t *testing.T) {
 	t.Parallel()
 	if sharedLevel() > 0 {
@@ -191,8 +191,8 @@ func TestPutManyOfAnOldPlugin(t *testing.T) {
 	}
 }
 
-// TestPutManyLongMessages checks that messages do not become too large if they contain the
-// maximum number of puts with the longest keys, errors and versions.
+// TestPutManyLongMessages checks that messages do not become too large if they contain
+// the maximum number of puts with the longest keys, errors and versions.
 func TestPutManyLongMessages(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -238,8 +238,8 @@ func (u unreadable) ReadAt([]byte, int64) (int, error) {
 	return 0, fmt.Errorf("source: %w", context.DeadlineExceeded)
 }
 
-// TestPutManyUnreadable checks that a body that cannot be read fails only its own put, even
-// if the error is a context error.
+// TestPutManyUnreadable checks that a body that cannot be read fails only its own put,
+// even if the error is a context error.
 func TestPutManyUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -259,8 +259,8 @@ func TestPutManyUnreadable(t *testing.T) {
 	}
 }
 
-// TestPutManyWithoutRestart checks that the outcome of puts sent to a plugin that died is
-// unknown if the plugin cannot be started again.
+// TestPutManyWithoutRestart checks that the outcome of puts sent to a plugin that died
+// is unknown if the plugin cannot be started again.
 func TestPutManyWithoutRestart(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {

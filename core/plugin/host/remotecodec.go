@@ -13,7 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// provider implements driver.Provider for the codecs of one plugin. They share a process.
+// provider implements driver.Provider for the codecs of one plugin. They share a
+// process.
 type provider struct {
 	h       *Host
 	program *program
@@ -83,8 +84,8 @@ func (p *provider) open(ctx context.Context, steps []codecdriver.Step, in codecd
 	}
 }
 
-// remotePipeline is a pipeline in a plugin process. If the process dies, the pipeline is
-// reopened in a new process.
+// remotePipeline is a pipeline in a plugin process. If the process dies, the pipeline
+// is reopened in a new process.
 type remotePipeline struct {
 	supervisor *supervisor
 	steps      []codecdriver.Step
@@ -182,7 +183,8 @@ func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
 	return nil
 }
 
-// forget discards the session. The plugin closes its handle before the next OpenPipeline.
+// forget discards the session. The plugin closes its handle before the next
+// OpenPipeline.
 func (r *remotePipeline) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,8 +210,8 @@ func (r *remotePipeline) EncodeMany(ctx context.Context, jobs []codecdriver.Job,
 	return r.exec(ctx, pb.Op_OP_ENCODE, jobs, sink)
 }
 
-// exec runs the jobs. If the process dies, exec repeats the unfinished jobs one by one in a
-// new process, so that only a job that kills the process fails.
+// exec runs the jobs. If the process dies, exec repeats the unfinished jobs one by one
+// in a new process, so that only a job that kills the process fails.
 func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.Job, sink codecdriver.Sink) error {
 	x := &execution{r: r, op: op, jobs: jobs, sink: sink, out: make([]output, len(jobs))}
 	for i := range jobs {
@@ -233,12 +235,12 @@ func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.
 	return nil
 }
 
-// maxSoloTries limits the attempts at a single job while other calls, which may also cause
-// a crash, use the process.
+// maxSoloTries limits the attempts at a single job while other calls, which may also
+// cause a crash, use the process.
 const maxSoloTries = 3
 
-// runAlone runs a single job. If the job kills the process, runAlone passes the error to
-// the sink.
+// runAlone runs a single job. If the job kills the process, runAlone passes the error
+// to the sink.
 func (x *execution) runAlone(ctx context.Context, i int) error {
 	for try := 1; ; try++ {
 		alone, err := x.try(ctx, []int{i})
@@ -294,8 +296,8 @@ func (x *execution) finish(i int, out []byte, err error) {
 	x.sink(i, out, err)
 }
 
-// attempt runs the jobs with the indexes in open. It uses level 1 for the jobs that fit in
-// the segments, and level 0 for the others.
+// attempt runs the jobs with the indexes in open. It uses level 1 for the jobs that fit
+// in the segments, and level 0 for the others.
 func (x *execution) attempt(ctx context.Context, s *session, open []int) error {
 	if s.p.level > 0 {
 		if err := x.shared(ctx, s, open); err != nil {
@@ -308,8 +310,8 @@ func (x *execution) attempt(ctx context.Context, s *session, open []int) error {
 	return x.inline(ctx, s, open)
 }
 
-// undone resets the jobs with the indexes in open that have no result, and returns their
-// indexes. If open is nil, it considers all jobs.
+// undone resets the jobs with the indexes in open that have no result, and returns
+// their indexes. If open is nil, it considers all jobs.
 func (x *execution) undone(open []int) []int {
 	var left []int
 	take := func(i int) {

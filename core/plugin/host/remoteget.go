@@ -167,7 +167,8 @@ func (l *objectRead) finish() error {
 }
 
 // fault converts an error of take or land. It returns the caller's own errors and
-// conflicts unchanged. For any other error it kills the plugin, which broke the protocol.
+// conflicts unchanged. For any other error it kills the plugin, which broke the
+// protocol.
 func fault(p *proc, err error) error {
 	var own errCaller
 	switch {

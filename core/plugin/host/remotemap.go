@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteMap is a store that is open in a plugin process. If the process dies, the store is
-// reopened in a new process unless writes were lost.
+// remoteMap is a store that is open in a plugin process. If the process dies, the store
+// is reopened in a new process unless writes were lost.
 type remoteMap struct {
 	supervisor *supervisor
 	driver     string
@@ -39,8 +39,8 @@ type remoteMap struct {
 type session struct {
 	p      *proc
 	handle uint64
-	// For stores: the plugin may lend open files, and the plugin accepts several puts in
-	// one message.
+	// For stores: the plugin may lend open files, and the plugin accepts several puts
+	// in one message.
 	lends, putsMany bool
 }
 
@@ -73,8 +73,8 @@ func (m *remoteMap) session(ctx context.Context) (*session, error) {
 	return m.open(ctx, mode)
 }
 
-// current returns the session if its process is alive, and nil otherwise. It fails if the
-// store has failed permanently.
+// current returns the session if its process is alive, and nil otherwise. It fails if
+// the store has failed permanently.
 func (m *remoteMap) current() (*session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,8 +129,8 @@ func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err
 	return info, err
 }
 
-// Delete implements driver.Map. Once the request is sent, Delete waits for the answer even
-// if ctx ends.
+// Delete implements driver.Map. Once the request is sent, Delete waits for the answer
+// even if ctx ends.
 func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
 	var used *session
 	err := m.again(ctx, func(s *session) error {
@@ -147,8 +147,8 @@ func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOpti
 	return m.wrote("delete", key, used, err)
 }
 
-// wrote counts a successful write made in the session used, and returns the error of the
-// write. If the process died, the error is ErrAmbiguous.
+// wrote counts a successful write made in the session used, and returns the error of
+// the write. If the process died, the error is ErrAmbiguous.
 func (m *remoteMap) wrote(op, key string, used *session, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -226,9 +226,9 @@ func (m *remoteMap) Close(ctx context.Context) error {
 	return err
 }
 
-// List implements driver.Map. If the process dies, List restarts the listing once in a new
-// process: after the last entry if the listing is ordered, and at the beginning if it has
-// yielded no entry.
+// List implements driver.Map. If the process dies, List restarts the listing once in a
+// new process: after the last entry if the listing is ordered, and at the beginning if
+// it has yielded no entry.
 func (m *remoteMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		l := &lister{m: m, prefix: prefix, opts: *opts, yield: yield}

@@ -23,9 +23,9 @@ func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts 
 }
 
 // PutMany implements driver.PutManyer. If the process dies, PutMany repeats an
-// unconditional put once. It does not repeat a conditional put, because the first attempt
-// may have succeeded. After the first death each message contains one put, so that a put
-// that kills each process does not affect the others.
+// unconditional put once. It does not repeat a conditional put, because the first
+// attempt may have succeeded. After the first death each message contains one put, so
+// that a put that kills each process does not affect the others.
 func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	x := &writing{m: m, sink: sink, all: make([]write, len(reqs))}
 	for i := range reqs {
@@ -134,8 +134,9 @@ func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail
 	return err
 }
 
-// lose fails the puts that were sent but not answered, after an attempt that failed with
-// err. If again is set, it leaves puts that are safe to repeat for the next attempt.
+// lose fails the puts that were sent but not answered, after an attempt that failed
+// with err. If again is set, it leaves puts that are safe to repeat for the next
+// attempt.
 func (x *writing) lose(s *session, err error, again bool) {
 	for _, i := range x.open() {
 		w := &x.all[i]
@@ -152,8 +153,8 @@ func (x *writing) lose(s *session, err error, again bool) {
 
 // attempt performs the puts that are not done. It uses level 1 for the puts that fit in
 // the segment, and level 0 for the others. Once a put is sent, attempt waits until the
-// plugin has answered or is dead, even if ctx ends. Otherwise a late put could overwrite
-// the result of a later call.
+// plugin has answered or is dead, even if ctx ends. Otherwise a late put could
+// overwrite the result of a later call.
 func (x *writing) attempt(ctx context.Context, s *session) error {
 	if s.p.level > 0 {
 		if err := x.shared(ctx, s, x.open()); err != nil {

@@ -35,8 +35,8 @@ func (still) shutdown(context.Context, *grpc.ClientConn) {}
 func (still) kill()                                      {}
 func (still) release()                                   {}
 
-// stillProc returns a process at level 1 without a plugin. It checks at the end of the test
-// that all regions are free.
+// stillProc returns a process at level 1 without a plugin. It checks at the end of the
+// test that all regions are free.
 func stillProc(t *testing.T) *proc {
 	t.Helper()
 	h := &Host{opts: (&Options{}).withDefaults()}
@@ -58,7 +58,8 @@ func stillProc(t *testing.T) *proc {
 	return p
 }
 
-// lie returns out with one field changed, or nil. how selects the field and by the change.
+// lie returns out with one field changed, or nil. how selects the field and by the
+// change.
 func lie(out *pb.Region, how, by byte) *pb.Region {
 	m := &pb.Region{Segment: out.GetSegment(), Offset: out.GetOffset(), Length: out.GetLength(), Generation: out.GetGeneration()}
 	switch how % 8 {

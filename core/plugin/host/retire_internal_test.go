@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRetireStarting checks that retire does not remove a supervisor that starts a process.
-// Close would otherwise not stop the process.
+// TestRetireStarting checks that retire does not remove a supervisor that starts a
+// process. Close would otherwise not stop the process.
 func TestRetireStarting(t *testing.T) {
 	t.Parallel()
 	h, err := New(&Options{Isolation: Loopback})

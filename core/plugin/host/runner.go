@@ -18,8 +18,8 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 )
 
-// pipeGrace is how long the host reads from the output pipes after the process has died.
-// Children of the process may keep the pipes open.
+// pipeGrace is how long the host reads from the output pipes after the process has
+// died. Children of the process may keep the pipes open.
 const pipeGrace = 300 * time.Millisecond
 
 // image is an executable to start.
@@ -117,8 +117,9 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// reap waits for the process to exit, and kills the rest of its group before the group id
-// can be reused if the platform permits. It then sets the deadline for reading its pipes.
+// reap waits for the process to exit, and kills the rest of its group before the group
+// id can be reused if the platform permits. It then sets the deadline for reading its
+// pipes.
 func (p *process) reap() {
 	pid := p.cmd.Process.Pid
 	var err error
@@ -194,8 +195,8 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
-// Kill implements runner.Runner. It kills the whole process group. It prevents the start
-// of a process that has not started yet.
+// Kill implements runner.Runner. It kills the whole process group. It prevents the
+// start of a process that has not started yet.
 func (p *process) Kill(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,13 +256,13 @@ func (p *process) pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Diagnose implements runner.Runner. It returns "", because the host's own errors are more
-// precise.
+// Diagnose implements runner.Runner. It returns "", because the host's own errors are
+// more precise.
 func (p *process) Diagnose(context.Context) string { return "" }
 
-// PluginToHost implements runner.Runner. It returns the address unchanged. It accepts only
-// sockets in the private directory of the process. Otherwise a plugin without network
-// access could make the host send all data to another server.
+// PluginToHost implements runner.Runner. It returns the address unchanged. It accepts
+// only sockets in the private directory of the process. Otherwise a plugin without
+// network access could make the host send all data to another server.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	if own := network == "unix" && inDir(p.dir, addr); own || network == "tcp" && runtime.GOOS == "windows" && local(addr) {
 		return network, addr, nil
@@ -341,8 +342,9 @@ func (f *firstLine) text() string {
 	return string(bytes.TrimSpace(line))
 }
 
-// certified reports whether the first line contains a certificate. A plugin that sends no
-// certificate serves without TLS, because some languages cannot create the certificate.
+// certified reports whether the first line contains a certificate. A plugin that sends
+// no certificate serves without TLS, because some languages cannot create the
+// certificate.
 func (f *firstLine) certified() bool {
 	parts := strings.Split(f.text(), "|")
 	return len(parts) > 5 && parts[5] != ""

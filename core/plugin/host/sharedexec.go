@@ -14,21 +14,21 @@ import (
 )
 
 // A message of level 1 contains jobs for at least requestBytes of output, but at most
-// requestJobs jobs, because sending a message takes longer than copying the data. If more
-// calls than cores are active, the minimum is busyBytes.
+// requestJobs jobs, because sending a message takes longer than copying the data. If
+// more calls than cores are active, the minimum is busyBytes.
 const (
 	requestBytes = 1 << 20
 	busyBytes    = 4 << 20
 	requestJobs  = 64
 )
 
-// requestsInFlight returns the number of messages that may be in flight, over all calls:
-// for each core one that the plugin processes and one that waits. More would only evict
-// shared memory from the CPU caches.
+// requestsInFlight returns the number of messages that may be in flight, over all
+// calls: for each core one that the plugin processes and one that waits. More would
+// only evict shared memory from the CPU caches.
 func requestsInFlight() int { return 2 * runtime.GOMAXPROCS(0) }
 
-// turnWait limits how long a call without a message in flight waits for a turn. The calls
-// that hold the turns may be blocked in sinks that wait for this call.
+// turnWait limits how long a call without a message in flight waits for a turn. The
+// calls that hold the turns may be blocked in sinks that wait for this call.
 const turnWait = 100 * time.Millisecond
 
 // maxPending is the largest number of unanswered jobs of one call.
@@ -109,7 +109,8 @@ type sharedRun struct {
 	open []int // jobs not yet sent
 }
 
-// shared runs the jobs that fit in the segments at level 1. It leaves the others undone.
+// shared runs the jobs that fit in the segments at level 1. It leaves the others
+// undone.
 func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -134,8 +135,8 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	})
 }
 
-// drive calls fill to send jobs and take for each answer, until no job is in flight. Jobs
-// that fill has not sent by then do not fit in the segments.
+// drive calls fill to send jobs and take for each answer, until no job is in flight.
+// Jobs that fill has not sent by then do not fit in the segments.
 func drive[B, R any](ctx context.Context, w *watch, f *callState, l *jobStream[B, R], fill func() error, take func(*R) error) error {
 	for {
 		w.progress() // fill blocks if the plugin does not read
@@ -330,9 +331,9 @@ func (r *sharedRun) deliver(t *pendingJob, n int64) error {
 	})
 }
 
-// guardFault calls f and returns an error if it faults on an access to mem, which happens
-// if the system has no memory for a page of a segment. It does not recover from other
-// panics.
+// guardFault calls f and returns an error if it faults on an access to mem, which
+// happens if the system has no memory for a page of a segment. It does not recover from
+// other panics.
 func guardFault(mem []byte, f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -15,8 +15,9 @@ import (
 // maxGuess is the largest region allocated for a read before its size is known.
 const maxGuess = 16 << 20
 
-// lendAbove is the size in bytes of the smallest read for which a plugin may lend a file.
-// Opening, sending and closing a file takes about as long as copying that many bytes.
+// lendAbove is the size in bytes of the smallest read for which a plugin may lend a
+// file. Opening, sending and closing a file takes about as long as copying that many
+// bytes.
 const lendAbove = 256 << 10
 
 // sharedReads is a set of reads at level 1 over one stream.
@@ -30,9 +31,9 @@ type sharedReads struct {
 	done func(i int, e error) // called at the end of each read
 }
 
-// sharedGet makes one attempt at the reads in all whose indexes are in open. It stores the
-// results in all and calls done for each completed read. It leaves reads that do not fit
-// in the segments undone.
+// sharedGet makes one attempt at the reads in all whose indexes are in open. It stores
+// the results in all and calls done for each completed read. It leaves reads that do
+// not fit in the segments undone.
 func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, open []int, done func(int, error)) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -57,8 +58,8 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead,
 	})
 }
 
-// fill sends messages until room returns false. Reads do not acquire turns, because a slow
-// store needs many concurrent reads.
+// fill sends messages until room returns false. Reads do not acquire turns, because a
+// slow store needs many concurrent reads.
 func (r *sharedReads) fill(ctx context.Context, w *watch) error {
 	for r.room() && len(r.open) > 0 {
 		if sent, err := r.send(); err != nil || !sent {
@@ -194,8 +195,8 @@ func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 	return r.sendControl(&pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out.message(need)}}})
 }
 
-// sendControl sends a message without jobs. It always returns nil: if sending fails, the
-// stream has ended and the receiver reports the cause.
+// sendControl sends a message without jobs. It always returns nil: if sending fails,
+// the stream has ended and the receiver reports the cause.
 func (r *sharedReads) sendControl(b *pb.StoreBatch) error {
 	_ = r.l.stream.Send(b)
 	return nil
@@ -233,8 +234,8 @@ func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult
 	return cmp.Or(err, own)
 }
 
-// acceptLateReplies checks the answers to abandoned jobs of a store, and frees the regions
-// of the answered jobs.
+// acceptLateReplies checks the answers to abandoned jobs of a store, and frees the
+// regions of the answered jobs.
 func (p *proc) acceptLateReplies(r *pb.StoreBatchReply, late map[uint64]*pendingJob) error {
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]

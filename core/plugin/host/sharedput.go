@@ -23,9 +23,10 @@ type sharedWrites struct {
 	cancelled bool
 }
 
-// shared makes one attempt at the puts with the indexes in open. It copies their bodies to
-// the request segment, and leaves puts that do not fit there undone. When ctx ends, it
-// sends no more puts, cancels the puts that it sent, and still waits for their answers.
+// shared makes one attempt at the puts with the indexes in open. It copies their bodies
+// to the request segment, and leaves puts that do not fit there undone. When ctx ends,
+// it sends no more puts, cancels the puts that it sent, and still waits for their
+// answers.
 func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -82,8 +83,8 @@ func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply,
 }
 
 // await restarts the time limit of the next answer. The plugin may answer all puts of a
-// message together, so the limit is that of the message with the most puts. Canceled puts
-// have the limit of a single put.
+// message together, so the limit is that of the message with the most puts. Canceled
+// puts have the limit of a single put.
 func (r *sharedWrites) await(w *watch) {
 	puts, bytes := 1, int64(0)
 	for _, t := range r.pending {
@@ -184,8 +185,8 @@ func (r *sharedWrites) drop(batch *pb.StoreBatch) {
 	}
 }
 
-// take checks an answer against its put and delivers it. It leaves a put that failed after
-// ctx ended undone. An error means that the plugin broke the protocol.
+// take checks an answer against its put and delivers it. It leaves a put that failed
+// after ctx ended undone. An error means that the plugin broke the protocol.
 func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil || m.GetNeed() != 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// TestSinkCalls checks that a sink can call the plugin while its own call has the maximum
-// number of messages in flight.
+// TestSinkCalls checks that a sink can call the plugin while its own call has the
+// maximum number of messages in flight.
 func TestSinkCalls(t *testing.T) {
 	t.Parallel()
 	for _, level := range []host.Isolation{inlineProcess, host.Process} {

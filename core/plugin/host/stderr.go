@@ -29,8 +29,8 @@ const (
 	logServes = "serves"
 )
 
-// logSink receives the standard error of a process. It writes the lines to the host's log
-// and keeps the last ones for errors.
+// logSink receives the standard error of a process. It writes the lines to the host's
+// log and keeps the last ones for errors.
 type logSink struct {
 	log       *slog.Logger
 	mu        sync.Mutex
@@ -95,9 +95,9 @@ func (s *logSink) emit() {
 	s.record(line)
 }
 
-// record logs a line. For an hclog record in JSON it uses the level and the attributes of
-// the record. It removes control characters from the message and from attribute names,
-// and renames attributes that would replace those of the host.
+// record logs a line. For an hclog record in JSON it uses the level and the attributes
+// of the record. It removes control characters from the message and from attribute
+// names, and renames attributes that would replace those of the host.
 func (s *logSink) record(line string) {
 	var fields map[string]any
 	if line[0] != '{' || json.Unmarshal([]byte(line), &fields) != nil {
@@ -151,9 +151,9 @@ func (s *logSink) tail() string {
 	return out
 }
 
-// lastOutput returns the end of an error message, which quotes standard error: the first
-// line of a Go panic or fatal error if there was one, and the last lines otherwise. It
-// returns "" if there was no output.
+// lastOutput returns the end of an error message, which quotes standard error: the
+// first line of a Go panic or fatal error if there was one, and the last lines
+// otherwise. It returns "" if there was no output.
 func (s *logSink) lastOutput() string {
 	s.mu.Lock()
 	panicLine := s.panicLine

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestForgedLog checks that a plugin cannot log control characters, and cannot replace the
-// attributes that identify the plugin.
+// TestForgedLog checks that a plugin cannot log control characters, and cannot replace
+// the attributes that identify the plugin.
 func TestForgedLog(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -203,8 +203,8 @@ func (s *supervisor) start(a *attempt, delay time.Duration) {
 	p.supervise()
 }
 
-// unwrapPlugin returns the cause of an ErrPlugin without an operation, so that a message
-// does not repeat the text of the kind.
+// unwrapPlugin returns the cause of an ErrPlugin without an operation, so that a
+// message does not repeat the text of the kind.
 func unwrapPlugin(err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Kind == ncerr.ErrPlugin && e.Op == "" && e.Err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// tracing returns the dial options that log each call and its duration at level debug. It
-// returns nil if log does not log that level.
+// tracing returns the dial options that log each call and its duration at level debug.
+// It returns nil if log does not log that level.
 func tracing(log *slog.Logger) []grpc.DialOption {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return nil
@@ -108,8 +108,8 @@ func (l *tracedJobs) RecvMsg(m any) error {
 	return err
 }
 
-// jobs returns the operation of the first job in a message, for the log. It returns "" if
-// the message has no such job.
+// jobs returns the operation of the first job in a message, for the log. It returns ""
+// if the message has no such job.
 func jobs(m any) string {
 	b, ok := m.(*pb.StoreBatch)
 	if !ok || len(b.GetJobs()) == 0 {

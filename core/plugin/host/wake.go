@@ -8,8 +8,8 @@ import (
 )
 
 // Start starts the process that serves the named driver or filter, so that Plugins
-// describes the process. It does nothing if the name is unknown or served in process. It
-// does not grant a driver's process access to any store location.
+// describes the process. It does nothing if the name is unknown or served in process.
+// It does not grant a driver's process access to any store location.
 func (h *Host) Start(ctx context.Context, name string) error {
 	if !h.isBuiltin(name) {
 		for _, kind := range []string{kindDriver, kindFilter} {
@@ -73,18 +73,18 @@ func (h *Host) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Deaths returns an error for each process that died on its own, or that the host killed
-// because it hung or broke the protocol.
+// Deaths returns an error for each process that died on its own, or that the host
+// killed because it hung or broke the protocol.
 func (h *Host) Deaths() []error {
 	h.deathMu.Lock()
 	defer h.deathMu.Unlock()
 	return slices.Clone(h.deaths)
 }
 
-// StartFilters starts the process of the built-in filters in the background, unless they
-// run in process. A caller that is about to open a dataset uses it to start the processes
-// of driver and filters concurrently. The first call that needs the process reports
-// errors.
+// StartFilters starts the process of the built-in filters in the background, unless
+// they run in process. A caller that is about to open a dataset uses it to start the
+// processes of driver and filters concurrently. The first call that needs the process
+// reports errors.
 func (h *Host) StartFilters() {
 	if h.opts.builtinsInProcess() {
 		return

@@ -33,7 +33,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// zoo is the main function of a test plugin, which usually misbehaves. It never returns.
+// zoo is the main function of a test plugin, which usually misbehaves. It never
+// returns.
 func zoo(kind string) {
 	if where, ok := strings.CutPrefix(kind, "elsewhere:"); ok {
 		fmt.Printf("1|%d|%s|grpc\n", handshake.Major, where)
@@ -167,8 +168,8 @@ type liar struct {
 	stored []byte // last put, for kinds that store it
 }
 
-// storeLate stores a body. If the body starts with "slow", it does so after a delay, even
-// if the call is canceled.
+// storeLate stores a body. If the body starts with "slow", it does so after a delay,
+// even if the call is canceled.
 func (l *liar) storeLate(body []byte) error {
 	if bytes.HasPrefix(body, []byte("slow")) {
 		say("received a put")
@@ -405,8 +406,8 @@ func plugins(t *testing.T, names ...string) string {
 	return dir
 }
 
-// zooOptions returns the options of a host with test plugins of one kind under the given
-// names. The host may run them unpinned.
+// zooOptions returns the options of a host with test plugins of one kind under the
+// given names. The host may run them unpinned.
 func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 	t.Helper()
 	return host.Options{
@@ -484,9 +485,9 @@ func openZoo(t *testing.T, opts host.Options) error {
 	return err
 }
 
-// TestOwnAddress checks that the host does not connect to an address outside the plugin's
-// private directory. Another process could listen there, to which the plugin must not
-// connect.
+// TestOwnAddress checks that the host does not connect to an address outside the
+// plugin's private directory. Another process could listen there, to which the plugin
+// must not connect.
 func TestOwnAddress(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
@@ -620,8 +621,8 @@ func TestZooCodec(t *testing.T) {
 	}
 }
 
-// TestStreams checks that the host opens only the streams of the protocol, and not those of
-// go-plugin.
+// TestStreams checks that the host opens only the streams of the protocol, and not
+// those of go-plugin.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "streams", "nczarr-driver-zoo"))
@@ -633,8 +634,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestClaimedOutput checks that the host does not immediately allocate memory for a large
-// output that a plugin announces.
+// TestClaimedOutput checks that the host does not immediately allocate memory for a
+// large output that a plugin announces.
 func TestClaimedOutput(t *testing.T) { //nolint:paralleltest // the test measures the allocations of the process
 	h := newHost(t, zooOptions(t, "job-large", "nczarr-filter-zoo"))
 	p, err := h.Filter("zoo")

@@ -1,6 +1,5 @@
-// Package handshake defines the versions, environment variables and limits that the host
-// and plugins share. Packages core/plugin and core/plugin/host use
-// it.
+// Package handshake defines the versions, environment variables and limits that the
+// host and plugins share. Packages core/plugin and core/plugin/host use it.
 package handshake
 
 import (
@@ -18,8 +17,8 @@ const (
 	Minor = 3
 )
 
-// Environment variables of a plugin process. A plugin uses the cookie to check that
-// a host started it. The cookie is not secret and never changes.
+// Environment variables of a plugin process. A plugin uses the cookie to check that a
+// host started it. The cookie is not secret and never changes.
 const (
 	CookieKey   = "NCZARR_PLUGIN"
 	CookieValue = "5c1e64a0b7d94c0f9c9a2f0d3c7a8e51"
@@ -49,8 +48,8 @@ const (
 	EnvPath = "NCZARR_PLUGIN_PATH"
 )
 
-// Descriptors of level 1 in a plugin process. A plugin must use the numbers in EnvChannel
-// and Configure instead.
+// Descriptors of level 1 in a plugin process. A plugin must use the numbers in
+// EnvChannel and Configure instead.
 const (
 	FDRequest  = 3 // segment that the plugin can only read
 	FDChannel  = 4
@@ -78,9 +77,9 @@ const (
 
 // Limits of the data plane.
 const (
-	// MaxPart is the largest inline payload of one message, in bytes. gRPC copies larger
-	// messages more slowly, because they do not fit in the CPU caches, and the first byte
-	// would arrive later.
+	// MaxPart is the largest inline payload of one message, in bytes. gRPC copies
+	// larger messages more slowly, because they do not fit in the CPU caches, and the
+	// first byte would arrive later.
 	MaxPart = 1 << 20
 	// MaxMessage is the largest message that either side accepts, in bytes. It is the
 	// default of every gRPC implementation, so plugins in other languages need no

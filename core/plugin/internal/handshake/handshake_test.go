@@ -32,8 +32,8 @@ func buildID(t *testing.T, path string) string {
 	return string(out)
 }
 
-// TestBuildID checks that processes of one executable have the same id, and that a changed
-// executable has a different id.
+// TestBuildID checks that processes of one executable have the same id, and that a
+// changed executable has a different id.
 func TestBuildID(t *testing.T) {
 	t.Parallel()
 	own := handshake.BuildID()
@@ -65,8 +65,8 @@ func TestBuildID(t *testing.T) {
 	}
 }
 
-// TestCeilings checks that a part with its framing, and the other fields of a batch, fit in
-// a message that every gRPC implementation accepts.
+// TestCeilings checks that a part with its framing, and the other fields of a batch,
+// fit in a message that every gRPC implementation accepts.
 func TestCeilings(t *testing.T) {
 	t.Parallel()
 	if handshake.MaxMessage > 4<<20 || handshake.MaxPart*2 > handshake.MaxMessage || handshake.MaxBatch*256 > handshake.MaxPart {

@@ -41,8 +41,8 @@ func mayLook() bool {
 	return true
 }
 
-// erratumScope is the bit of the Landlock erratum whose fix permits threads of one process
-// to signal each other.
+// erratumScope is the bit of the Landlock erratum whose fix permits threads of one
+// process to signal each other.
 const erratumScope = 1 << 1
 
 // landlockCall returns the version or the errata of Landlock, as selected by flag. It
@@ -56,8 +56,8 @@ func landlockCall(flag uintptr) int {
 }
 
 // Apply permanently applies the encoded policy to all threads. A caller that then
-// executes a program must stay locked to one thread during both calls. After an error the
-// process may be partly restricted and must exit.
+// executes a program must stay locked to one thread during both calls. After an error
+// the process may be partly restricted and must exit.
 func Apply(text string) (*Policy, error) {
 	var p Policy
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -84,8 +84,9 @@ func Apply(text string) (*Policy, error) {
 	return &p, nil
 }
 
-// closeOthers closes inherited descriptors that are not in p.KeepFDs. Inherited descriptors
-// are those without the close-on-exec flag, which Go sets for all files that it opens.
+// closeOthers closes inherited descriptors that are not in p.KeepFDs. Inherited
+// descriptors are those without the close-on-exec flag, which Go sets for all files
+// that it opens.
 func closeOthers(p *Policy) error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -109,15 +110,16 @@ const (
 	maxFiles   = 4096
 	maxStack   = 64 << 20
 	maxThreads = 4096 // threads of a process, in addition to all tasks that run when it starts
-	// maxReserved is the address space in bytes that a process may reserve in addition to
-	// its memory. A runtime reserves more than it uses. The limit is necessary because
-	// page tables, which no other limit counts, can use 1/512 of the address space.
+	// maxReserved is the address space in bytes that a process may reserve in addition
+	// to its memory. A runtime reserves more than it uses. The limit is necessary
+	// because page tables, which no other limit counts, can use 1/512 of the address
+	// space.
 	maxReserved = 128 << 30
 )
 
 // taskLimit returns the value of RLIMIT_NPROC. The kernel compares the limit with the
-// number of all processes and threads of the user, so taskLimit adds the number of tasks
-// that run now, of all users. The kernel does not limit the superuser.
+// number of all processes and threads of the user, so taskLimit adds the number of
+// tasks that run now, of all users. The kernel does not limit the superuser.
 func taskLimit() uint64 {
 	text, _ := os.ReadFile("/proc/loadavg") // if reading fails, taskLimit adds nothing
 	fields := strings.Fields(string(text))
@@ -166,8 +168,8 @@ func setLimits(p *Policy) error {
 	return nil
 }
 
-// Capabilities that a driver of the superuser keeps: to read files of other users if the
-// driver may read a path, and to change them if it may write to a path. A driver in
+// Capabilities that a driver of the superuser keeps: to read files of other users if
+// the driver may read a path, and to change them if it may write to a path. A driver in
 // process has the same access.
 const (
 	readingCapabilities = 1 << unix.CAP_DAC_READ_SEARCH

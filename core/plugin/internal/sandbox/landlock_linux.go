@@ -68,14 +68,14 @@ func confineFiles(p *Policy) error {
 	return config.Restrict(rules...)
 }
 
-// openPath opens the file or directory of a rule. The descriptor serves both to find the
-// type and to create the rule, so path cannot be replaced in between.
+// openPath opens the file or directory of a rule. The descriptor serves both to find
+// the type and to create the rule, so path cannot be replaced in between.
 func openPath(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_PATH, 0)
 }
 
-// openResolved opens a path whose symbolic links the host has resolved. It fails
-// if the path contains a link, which another process must have created later.
+// openResolved opens a path whose symbolic links the host has resolved. It fails if the
+// path contains a link, which another process must have created later.
 func openResolved(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an enclosing seccomp filter refuses the call

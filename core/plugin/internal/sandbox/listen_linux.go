@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handOverCalls lets the host decide about the listen and execve calls of this thread and
-// of the program that it executes. A filter alone cannot decide, because it cannot count
-// calls, examine descriptors or identify the calling thread. handOverCalls sends the
-// notification descriptor through p.Listening. The kernel permits only one supervisor. If
-// another one exists, handOverCalls sends a message without a descriptor.
+// handOverCalls lets the host decide about the listen and execve calls of this thread
+// and of the program that it executes. A filter alone cannot decide, because it cannot
+// count calls, examine descriptors or identify the calling thread. handOverCalls sends
+// the notification descriptor through p.Listening. The kernel permits only one
+// supervisor. If another one exists, handOverCalls sends a message without a
+// descriptor.
 func handOverCalls(p *Policy) error {
 	if p.Listening == 0 {
 		return nil
@@ -61,12 +62,12 @@ var (
 	ErrNotInspected = errors.New("the sockets of the process cannot be inspected")
 )
 
-// Supervise decides about the listen and execve calls of a process. Until it listens, the
-// process may execute programs from its first thread only, because other threads have
-// no parent-death signal. The process may listen once, on a Unix socket with a path,
-// which Landlock restricts to its private directory. If look is false, Supervise does
-// not inspect the socket. Supervise returns when the process listens or has exited, after
-// which all supervised calls fail.
+// Supervise decides about the listen and execve calls of a process. Until it listens,
+// the process may execute programs from its first thread only, because other threads
+// have no parent-death signal. The process may listen once, on a Unix socket with a
+// path, which Landlock restricts to its private directory. If look is false, Supervise
+// does not inspect the socket. Supervise returns when the process listens or has
+// exited, after which all supervised calls fail.
 func Supervise(ours *os.File, look bool) error {
 	pid, notices, err := takeOver(ours)
 	if err != nil {
@@ -85,8 +86,8 @@ func Supervise(ours *os.File, look bool) error {
 	return nil
 }
 
-// takeOver receives the id of a process and the notification descriptor for its calls. The
-// caller must close the descriptor.
+// takeOver receives the id of a process and the notification descriptor for its calls.
+// The caller must close the descriptor.
 func takeOver(ours *os.File) (pid, notices int, err error) {
 	buf, oob := make([]byte, 4), make([]byte, unix.CmsgSpace(4))
 	var n, oobn int
@@ -173,8 +174,8 @@ func (j *judge) next() error {
 	return nil
 }
 
-// openProcess opens a pidfd for inspecting the sockets of the process. It clears j.look if
-// the host may not inspect them. The process still runs the trusted launcher.
+// openProcess opens a pidfd for inspecting the sockets of the process. It clears j.look
+// if the host may not inspect them. The process still runs the trusted launcher.
 func (j *judge) openProcess() {
 	if !j.look || j.process >= 0 {
 		return

@@ -2,9 +2,10 @@ package sandbox
 
 import "encoding/json"
 
-// Policy describes what a plugin process may do in addition to computing, using its open
-// descriptors, and listening on Unix sockets in its private directory. The zero value
-// grants nothing and sets no limits. The host sends the policy to the process as JSON.
+// Policy describes what a plugin process may do in addition to computing, using its
+// open descriptors, and listening on Unix sockets in its private directory. The zero
+// value grants nothing and sets no limits. The host sends the policy to the process as
+// JSON.
 type Policy struct {
 	// Private is the process's private directory, for its socket and temporary files.
 	Private string `json:"private,omitempty"`
@@ -15,16 +16,17 @@ type Policy struct {
 	// Exec lists files and directories of programs and libraries, for reading and
 	// executing.
 	Exec []string `json:"exec,omitempty"`
-	// Network permits TCP connections and datagrams. If Ports is not empty, it lists the
-	// TCP ports to which the process may connect.
+	// Network permits TCP connections and datagrams. If Ports is not empty, it lists
+	// the TCP ports to which the process may connect.
 	Network bool     `json:"network,omitempty"`
 	Ports   []uint16 `json:"ports,omitempty"`
 	// Memory limits private writable memory in bytes. 0 means no limit.
 	Memory int64 `json:"memory,omitempty"`
-	// NoFiles prevents the process from writing to files, even in its private directory.
-	// The process can still create empty files there.
+	// NoFiles prevents the process from writing to files, even in its private
+	// directory. The process can still create empty files there.
 	NoFiles bool `json:"no_files,omitempty"`
-	// KeepFDs lists inherited descriptors that stay open, in addition to the first three.
+	// KeepFDs lists inherited descriptors that stay open, in addition to the first
+	// three.
 	KeepFDs []int `json:"keep,omitempty"`
 	// Listening is a descriptor through which the process hands over supervision of its
 	// listen and execve calls to the host, or 0. It requires MayExec.
@@ -56,8 +58,8 @@ type Support struct {
 	Scoped bool `json:"scoped"`
 	// Seccomp reports whether system calls can be filtered.
 	Seccomp bool `json:"seccomp"`
-	// Notify reports whether another process can supervise system calls. Inspect reports
-	// whether the supervisor can also inspect the descriptors of the calls.
+	// Notify reports whether another process can supervise system calls. Inspect
+	// reports whether the supervisor can also inspect the descriptors of the calls.
 	Notify  bool `json:"notify"`
 	Inspect bool `json:"look"`
 }
@@ -84,8 +86,8 @@ func (s Support) usable(p *Policy) bool {
 func (p *Policy) Confines() bool { return p.Kernel.usable(p) }
 
 // Missing describes what a process with this policy can do without a grant because this
-// kernel lacks features. selfContained is set for processes of this program, which can no
-// longer create Unix sockets once they listen.
+// kernel lacks features. selfContained is set for processes of this program, which can
+// no longer create Unix sockets once they listen.
 func (s Support) Missing(p *Policy, selfContained bool) []string {
 	var out []string
 	add := func(missing bool, text string) {
@@ -106,8 +108,8 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 	return out
 }
 
-// Open describes what a process with this policy can do without a grant on every kernel.
-// The tests of core/plugin/host demonstrate each entry.
+// Open describes what a process with this policy can do without a grant on every
+// kernel. The tests of core/plugin/host demonstrate each entry.
 func (s Support) Open(p *Policy, selfContained bool) []string {
 	out := []string{"the process can stat files whose path is known, but not read them"}
 	if p.Network && s.Landlock < abiUDP {

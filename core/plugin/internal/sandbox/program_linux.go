@@ -5,9 +5,9 @@ package sandbox
 import "golang.org/x/sys/unix"
 
 // program returns the seccomp filter of the process pid. It refuses calls that affect
-// other processes or the configuration of the machine, access files in ways that Landlock
-// does not restrict, or use memory that no limit counts. If p.AllowList is set, it also
-// refuses every call that filters do not need.
+// other processes or the configuration of the machine, access files in ways that
+// Landlock does not restrict, or use memory that no limit counts. If p.AllowList is
+// set, it also refuses every call that filters do not need.
 func program(p *Policy, pid int) filter {
 	var f filter
 	f.prologue()
@@ -62,16 +62,18 @@ const (
 	sharedAnon   = unix.MAP_SHARED | unix.MAP_ANONYMOUS
 )
 
-// special is the set of the setuid, setgid and sticky mode bits. A process must not create
-// a file with these bits, because some kernels keep them when the file is written.
+// special is the set of the setuid, setgid and sticky mode bits. A process must not
+// create a file with these bits, because some kernels keep them when the file is
+// written.
 const special = unix.S_ISUID | unix.S_ISGID | unix.S_ISVTX
 
-// fileRules refuses file operations that Landlock does not restrict. A file can be opened
-// without a Landlock right with access mode 3, neither for reading nor for writing, and
-// the descriptor suffices to change the file's attributes. Access mode 3 is therefore
-// refused. A process that may write, or that runs a third-party plugin, cannot use openat2
-// either, because a filter cannot read its flags. Other processes may use openat2, which
-// is faster, because they cannot change attributes through a descriptor.
+// fileRules refuses file operations that Landlock does not restrict. A file can be
+// opened without a Landlock right with access mode 3, neither for reading nor for
+// writing, and the descriptor suffices to change the file's attributes. Access mode 3
+// is therefore refused. A process that may write, or that runs a third-party plugin,
+// cannot use openat2 either, because a filter cannot read its flags. Other processes
+// may use openat2, which is faster, because they cannot change attributes through a
+// descriptor.
 func fileRules(f *filter, p *Policy) {
 	f.when(unix.SYS_OPENAT, func(b *block) { b.opening(2) })
 	if legacyOpen != 0 {
@@ -97,7 +99,8 @@ func (b *block) opening(flags int) {
 }
 
 // requests lists the permitted ioctl requests. Other requests could change file
-// attributes, for example. A process with network access may also use interfaceRequests.
+// attributes, for example. A process with network access may also use
+// interfaceRequests.
 var requests = [...]uint32{
 	unix.TCGETS, unix.TCGETS2, unix.TIOCGWINSZ, unix.TIOCGPGRP, unix.TIOCINQ, unix.TIOCOUTQ,
 	0x5421 /* FIONBIO */, 0x5450 /* FIONCLEX */, 0x5451 /* FIOCLEX */, unix.FS_IOC_GETFLAGS, unix.FICLONE, unix.FICLONERANGE,
@@ -116,8 +119,8 @@ var commands = [...]uint32{
 	unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS,
 }
 
-// processRules prevents a process from creating other processes, from affecting them with
-// signals, limits, fcntl or ioctl, and from changing its parent-death signal.
+// processRules prevents a process from creating other processes, from affecting them
+// with signals, limits, fcntl or ioctl, and from changing its parent-death signal.
 func processRules(f *filter, p *Policy, pid uint32) {
 	f.when(unix.SYS_CLONE, func(b *block) {
 		b.refuseUnless(0, unix.CLONE_THREAD, unix.EPERM, unix.CLONE_THREAD)
@@ -144,8 +147,8 @@ func processRules(f *filter, p *Policy, pid uint32) {
 }
 
 // memoryRules refuses memory that RLIMIT_DATA does not count. The limit does not count
-// memory that was written and then made read-only either. loads permits this, because the
-// loaders of third-party programs do it. Built-in plugins are already loaded.
+// memory that was written and then made read-only either. loads permits this, because
+// the loaders of third-party programs do it. Built-in plugins are already loaded.
 func memoryRules(f *filter, loads bool) {
 	if !loads {
 		f.refuse(unix.EPERM, unix.SYS_PKEY_MPROTECT)
@@ -160,9 +163,9 @@ func memoryRules(f *filter, loads bool) {
 // kindOfSocket is the mask of a socket type without flags.
 const kindOfSocket = 0xf
 
-// socketRules permits Unix stream sockets and, with network, TCP and UDP sockets. Without
-// network, a process can listen on a Unix socket, but it cannot connect to an address or
-// send to one.
+// socketRules permits Unix stream sockets and, with network, TCP and UDP sockets.
+// Without network, a process can listen on a Unix socket, but it cannot connect to an
+// address or send to one.
 func socketRules(f *filter, network bool) {
 	f.when(unix.SYS_SOCKETPAIR, func(b *block) {
 		b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX)

@@ -35,9 +35,9 @@ func filterCalls(p *Policy) error {
 	return install(program(p, os.Getpid()))
 }
 
-// Seal makes listening and the creation of Unix sockets fail. A built-in plugin calls it
-// once it listens. Otherwise a process with network access could connect to Unix sockets
-// of the user.
+// Seal makes listening and the creation of Unix sockets fail. A built-in plugin calls
+// it once it listens. Otherwise a process with network access could connect to Unix
+// sockets of the user.
 func (p *Policy) Seal() error {
 	if !p.Kernel.Seccomp {
 		return nil
@@ -76,8 +76,8 @@ func (f *filter) ret(k uint32)   { f.op(unix.BPF_RET|unix.BPF_K, k, 0, 0) }
 // refusal returns the filter result that makes a call fail with errno.
 func refusal(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
 
-// prologue kills a process that makes a call of another architecture. It loads the number
-// of the call, and makes calls with a number above lastNumber fail with ENOSYS.
+// prologue kills a process that makes a call of another architecture. It loads the
+// number of the call, and makes calls with a number above lastNumber fail with ENOSYS.
 func (f *filter) prologue() {
 	f.load(dataArch)
 	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, arch, 1, 0)
@@ -104,8 +104,8 @@ func (f *filter) refuse(errno unix.Errno, numbers ...uint32) {
 	}
 }
 
-// when adds rules for the arguments of call nr, which judge adds to a block. A call that
-// no rule of the block refuses is permitted.
+// when adds rules for the arguments of call nr, which judge adds to a block. A call
+// that no rule of the block refuses is permitted.
 func (f *filter) when(nr uint32, judge func(*block)) {
 	var b block
 	judge(&b)

@@ -88,8 +88,8 @@ func (e *executor) receive() error {
 	}
 }
 
-// batch handles one message. It adds inline parts to their jobs, and starts all jobs with
-// regions as one group.
+// batch handles one message. It adds inline parts to their jobs, and starts all jobs
+// with regions as one group.
 func (e *executor) batch(b *pb.Batch) error {
 	e.drop(b.GetCancel())
 	var together []*pb.Job

@@ -119,8 +119,8 @@ func (s *manySender) add(i int, data []byte, head *pb.GetHead, err error) error 
 	return nil
 }
 
-// flush sends the items that were added. The caller holds mu, or no other goroutine uses
-// s.
+// flush sends the items that were added. The caller holds mu, or no other goroutine
+// uses s.
 func (s *manySender) flush() error {
 	if len(s.page.Items) == 0 {
 		return nil
@@ -152,8 +152,8 @@ func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManySe
 	return wire.Status(ctx, err)
 }
 
-// getManyFast calls the driver's own GetMany. It sends each result immediately, because the
-// data is valid only until the sink returns.
+// getManyFast calls the driver's own GetMany. It sends each result immediately, because
+// the data is valid only until the sink returns.
 func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, specs []*pb.GetSpec, out *manySender) error {
 	reqs := make([]driver.GetRequest, len(specs))
 	asked := make([]int64, len(specs))

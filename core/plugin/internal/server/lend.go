@@ -8,8 +8,8 @@ import (
 )
 
 // lend sends the descriptor of the file that contains the requested bytes through the
-// channel, and sets the head and the position in r. It fails with ncerr.ErrUnsupported if
-// the driver cannot lend a file for this object.
+// channel, and sets the head and the position in r. It fails with ncerr.ErrUnsupported
+// if the driver cannot lend a file for this object.
 func (x *storeExec) lend(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	key, opts, err := wire.GetFromWire(j.m.GetGet())
 	if err != nil {

@@ -32,8 +32,8 @@ type driverService struct {
 	closed bool
 }
 
-// openMap is one open store with its active calls. A store is closed only after its calls
-// have returned, because a driver need not support calls during or after Close.
+// openMap is one open store with its active calls. A store is closed only after its
+// calls have returned, because a driver need not support calls during or after Close.
 type openMap struct {
 	driver.Map
 	lender  driver.FileLender // nil if the store does not implement the interface
@@ -93,8 +93,8 @@ func (d *driverService) opener(r *pb.OpenRequest) (driver.Opener, driver.OpenSpe
 }
 
 // add registers a store and returns its handle. It fails if ctx has ended, because the
-// host would not receive the handle. If ctx ends later, the host closes the store by its
-// token.
+// host would not receive the handle. If ctx ends later, the host closes the store by
+// its token.
 func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,8 +110,8 @@ func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint
 	return d.last, nil
 }
 
-// use returns the store of a handle for one call. The caller must call release after the
-// call.
+// use returns the store of a handle for one call. The caller must call release after
+// the call.
 func (d *driverService) use(handle uint64) (m *openMap, release func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

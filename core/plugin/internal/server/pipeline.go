@@ -141,8 +141,8 @@ type call struct {
 
 func exact(s codecdriver.Spec) bool { return s.Kind == codecdriver.Array && s.DType.Fixed() }
 
-// plan returns the calls for op in the order in which they run. Bit i of skip omits step
-// i.
+// plan returns the calls for op in the order in which they run. Bit i of skip omits
+// step i.
 func (p *pipeline) plan(op pb.Op, skip uint32) []call {
 	var calls []call
 	for i, c := range p.codecs {
@@ -158,8 +158,8 @@ func (p *pipeline) plan(op pb.Op, skip uint32) []call {
 	return calls
 }
 
-// run runs the steps on src and returns the result. If final is not nil, the result is in
-// final. Otherwise it is in buf, or is src itself if every step is skipped.
+// run runs the steps on src and returns the result. If final is not nil, the result is
+// in final. Otherwise it is in buf, or is src itself if every step is skipped.
 func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []byte, limit int64, buf *scratch) ([]byte, error) {
 	calls := p.plan(op, skip)
 	if final != nil {
@@ -200,12 +200,12 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 	return src, nil
 }
 
-// eager is the size in bytes up to which an output buffer is allocated immediately. If the
-// output size is only an upper bound, a larger buffer grows as needed.
+// eager is the size in bytes up to which an output buffer is allocated immediately. If
+// the output size is only an upper bound, a larger buffer grows as needed.
 const eager = 16 << 20
 
-// into runs a step with buffer i of buf as its output of at most size bytes. It repeats the
-// step with a larger buffer if the codec returns ErrShortBuffer.
+// into runs a step with buffer i of buf as its output of at most size bytes. It repeats
+// the step with a larger buffer if the codec returns ErrShortBuffer.
 func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scratch) (dst []byte, n int, err error) {
 	room := size
 	if !c.exact {
@@ -221,8 +221,8 @@ func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scra
 	}
 }
 
-// guarded calls run. It returns a panic or a memory fault as an error, and logs the stack.
-// A codec that writes to its input causes a fault at level 1, where the input is
+// guarded calls run. It returns a panic or a memory fault as an error, and logs the
+// stack. A codec that writes to its input causes a fault at level 1, where the input is
 // read-only.
 func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int, error), dst, src []byte) (n int, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

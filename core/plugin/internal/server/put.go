@@ -17,8 +17,8 @@ import (
 )
 
 // spoolMemory limits the bytes of one Put that are stored in memory. The rest is stored
-// in a temporary file. On Unix the file is unlinked immediately. On other systems it is in
-// the private directory, which the host removes.
+// in a temporary file. On Unix the file is unlinked immediately. On other systems it is
+// in the private directory, which the host removes.
 const spoolMemory = 64 << 20
 
 func (d *driverService) Put(stream pb.Driver_PutServer) error {
@@ -93,8 +93,8 @@ func putAnswer(info driver.Info, err error) (*pb.Info, *pb.ErrorDetail) {
 	return shorten(wire.InfoToWire(info), nil, handshake.MaxPart)
 }
 
-// shorten shortens an answer to a put that has more than room bytes. It removes the key of
-// an error. It replaces an info whose version is too long with ErrAmbiguous.
+// shorten shortens an answer to a put that has more than room bytes. It removes the key
+// of an error. It replaces an info whose version is too long with ErrAmbiguous.
 func shorten(info *pb.Info, failed *pb.ErrorDetail, room int) (*pb.Info, *pb.ErrorDetail) {
 	if proto.Size(info) > room {
 		err := ncerr.Errorf(ncerr.ErrAmbiguous, "put", "", "the version has %d bytes, but the answer has room for only %d", len(info.GetVersion()), room)
@@ -187,7 +187,8 @@ func (d *driverService) receive(stream pb.Driver_PutServer, body *spool) (*pb.Pu
 	return head, nil
 }
 
-// spool stores the body of a Put: up to spoolMemory bytes in memory, the rest in a file.
+// spool stores the body of a Put: up to spoolMemory bytes in memory, the rest in a
+// file.
 type spool struct {
 	size  int64
 	parts [][]byte // all but the last have MaxPart bytes

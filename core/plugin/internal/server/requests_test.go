@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// give records a region to which a request permits the plugin to write. It ignores regions
-// outside the response segment.
+// give records a region to which a request permits the plugin to write. It ignores
+// regions outside the response segment.
 func (f *fuzzed) give(r *pb.Region) {
 	off, n := r.GetOffset(), r.GetLength()
 	if r.GetSegment() == 2 && off <= segmentBytes && n <= segmentBytes-off {

@@ -1,6 +1,6 @@
 // Package server implements the plugin's side of the protocol. It serves drivers and
-// filters that implement the interfaces of this module. core/plugin runs it in a
-// plugin process. For tests, core/plugin/host runs it over an in-memory connection. It uses
+// filters that implement the interfaces of this module. core/plugin runs it in a plugin
+// process. For tests, core/plugin/host runs it over an in-memory connection. It uses
 // core/plugin/internal/wire.
 //
 // If a codec panics, only its job fails. If a driver panics, the process exits, because

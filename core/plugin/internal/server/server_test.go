@@ -186,8 +186,8 @@ func TestConfigure(t *testing.T) {
 	wantKind(t, "a chunk above the limit", wire.FromStatus(t.Context(), err), ncerr.ErrLimit)
 }
 
-// TestBrokenPut checks that a put stores nothing if its body does not have the announced
-// size, or if the put breaks the protocol.
+// TestBrokenPut checks that a put stores nothing if its body does not have the
+// announced size, or if the put breaks the protocol.
 func TestBrokenPut(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})
@@ -224,8 +224,8 @@ func TestBrokenPut(t *testing.T) {
 	wantKind(t, "after broken puts", wire.FromStatus(t.Context(), err), ncerr.ErrNotFound)
 }
 
-// TestAbandonedOpen checks that the plugin closes a store if the call that opened it was
-// canceled, because the host does not know the handle.
+// TestAbandonedOpen checks that the plugin closes a store if the call that opened it
+// was canceled, because the host does not know the handle.
 func TestAbandonedOpen(t *testing.T) {
 	t.Parallel()
 	s := &store{opening: make(chan struct{})}

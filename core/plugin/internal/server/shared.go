@@ -35,8 +35,8 @@ func openShared(list []*pb.Segment, channel *os.File) (*shared, error) {
 	return s, nil
 }
 
-// region returns the memory of r, or nil if r is nil. It fails if r is not in a segment, or
-// if write is set and the segment is read-only.
+// region returns the memory of r, or nil if r is nil. It fails if r is not in a
+// segment, or if write is set and the segment is read-only.
 func (s *shared) region(r *pb.Region, write bool) ([]byte, error) {
 	if r == nil {
 		return nil, nil

@@ -172,8 +172,8 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// TestTokens checks that a host can close a store or a pipeline by the token of the call
-// that opened it.
+// TestTokens checks that a host can close a store or a pipeline by the token of the
+// call that opened it.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := &store{}

@@ -112,11 +112,11 @@ func (x *storeExec) give(grants []*pb.Grant) error {
 	return nil
 }
 
-// start registers the jobs of one message and starts them. It runs reads of a local store
-// in sequence and sends their results in one message, because waking the host takes longer
-// than a read. It runs reads of a remote store concurrently. It also runs writes
-// concurrently, because some wait for a disk, and combines the results of writes that end
-// within answerDelay.
+// start registers the jobs of one message and starts them. It runs reads of a local
+// store in sequence and sends their results in one message, because waking the host
+// takes longer than a read. It runs reads of a remote store concurrently. It also runs
+// writes concurrently, because some wait for a disk, and combines the results of writes
+// that end within answerDelay.
 func (x *storeExec) start(ms []*pb.StoreJob) error {
 	if len(ms) == 0 {
 		return nil
@@ -174,8 +174,8 @@ func intoMemory(m *pb.StoreJob) bool { return m.GetGet() != nil && m.GetLend() =
 
 func isPut(m *pb.StoreJob) bool { return m.GetPut() != nil }
 
-// send sends results in one or more messages. It removes the jobs of the results, except
-// for requests for a larger region.
+// send sends results in one or more messages. It removes the jobs of the results,
+// except for requests for a larger region.
 func (x *storeExec) send(results ...*pb.StoreResult) {
 	x.mu.Lock()
 	for _, r := range results {

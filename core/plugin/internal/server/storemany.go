@@ -80,8 +80,8 @@ func (x *storeExec) putMany(jobs []*storeJob) {
 }
 
 // answerDelay is how long the result of a put is held back, so that it can be sent with
-// other results of the same message. Waking the host takes longer than a fast put, but the
-// host must see the progress of slow puts.
+// other results of the same message. Waking the host takes longer than a fast put, but
+// the host must see the progress of slow puts.
 const answerDelay = 100 * time.Millisecond
 
 // answers collects and sends the results of one message of puts.
@@ -112,8 +112,8 @@ func (a *answers) flush() {
 	}
 }
 
-// requests returns the driver's requests for jobs. The Alloc of a request with an invalid
-// range fails.
+// requests returns the driver's requests for jobs. The Alloc of a request with an
+// invalid range fails.
 func (x *storeExec) requests(jobs []*storeJob) ([]driver.GetRequest, []*destination) {
 	reqs := make([]driver.GetRequest, len(jobs))
 	dsts := make([]*destination, len(jobs))

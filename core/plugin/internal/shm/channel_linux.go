@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tagSize is the size in bytes of the message sent with a descriptor. The message is the
-// tag of the descriptor.
+// tagSize is the size in bytes of the message sent with a descriptor. The message is
+// the tag of the descriptor.
 const tagSize = 8
 
 // Pair returns the two ends of a new channel. The caller must close both.
@@ -65,11 +65,11 @@ func Send(channel *os.File, tag uint64, f *os.File) error {
 	return errors.Join(err, os.NewSyscallError("sendmsg", sent))
 }
 
-// Receive receives the next descriptor sent by [Send] and its tag. It does not block: it
-// fails with os.ErrDeadlineExceeded if the channel is empty, and with io.EOF if the other
-// end is closed. If this process has no free descriptor, it returns the tag and
-// ErrNoDescriptor. If the message was not sent by [Send], it closes the message's descriptors
-// and fails with os.ErrInvalid.
+// Receive receives the next descriptor sent by [Send] and its tag. It does not block:
+// it fails with os.ErrDeadlineExceeded if the channel is empty, and with io.EOF if the
+// other end is closed. If this process has no free descriptor, it returns the tag and
+// ErrNoDescriptor. If the message was not sent by [Send], it closes the message's
+// descriptors and fails with os.ErrInvalid.
 func Receive(channel *os.File) (tag uint64, f *os.File, err error) {
 	conn, err := channel.SyscallConn()
 	if err != nil {

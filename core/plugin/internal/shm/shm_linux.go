@@ -10,9 +10,9 @@ import (
 // Available reports whether this system supports level 1.
 const Available = true
 
-// Create creates a sparse segment of size bytes and maps it for reading and writing. The
-// size is sealed. If readOnly is set, only the returned mapping can be used to write to
-// the segment. The plugin inherits the file, which may be closed afterwards.
+// Create creates a sparse segment of size bytes and maps it for reading and writing.
+// The size is sealed. If readOnly is set, only the returned mapping can be used to
+// write to the segment. The plugin inherits the file, which may be closed afterwards.
 func Create(name string, size int64, readOnly bool) (mem []byte, f *os.File, err error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // the kernel is older than MFD_NOEXEC_SEAL

@@ -31,8 +31,8 @@ func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
 	return m
 }
 
-// CodecFromWire is the inverse of CodecToWire. It truncates lists to one element
-// more than Description.Check accepts.
+// CodecFromWire is the inverse of CodecToWire. It truncates lists to one element more
+// than Description.Check accepts.
 func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
 	d := codecdriver.Description{
 		ID: Text(m.GetId()), V3: Text(m.GetV3()), HDF5: int(max(0, m.GetHdf5())), Summary: Text(m.GetSummary()),
@@ -97,8 +97,8 @@ func SpecToWire(s codecdriver.Spec) *pb.Spec {
 	return m
 }
 
-// SpecFromWire is the inverse of SpecToWire. It fails with ncerr.ErrInvalid if a value is
-// out of range.
+// SpecFromWire is the inverse of SpecToWire. It fails with ncerr.ErrInvalid if a value
+// is out of range.
 func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
 	var s codecdriver.Spec
 	bad := func(format string, args ...any) (codecdriver.Spec, error) {
@@ -137,8 +137,8 @@ func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
 	return s, nil
 }
 
-// SpecsFromReply returns the specs after each of n steps. It fails with ncerr.ErrPlugin if
-// a spec is invalid or their number is wrong.
+// SpecsFromReply returns the specs after each of n steps. It fails with ncerr.ErrPlugin
+// if a spec is invalid or their number is wrong.
 func SpecsFromReply(ms []*pb.Spec, n int) ([]codecdriver.Spec, error) {
 	if len(ms) != n {
 		return nil, protocolErrorf("received %d specs for %d steps", len(ms), n)

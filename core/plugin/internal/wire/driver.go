@@ -106,8 +106,8 @@ func InfoToWire(i driver.Info) *pb.Info {
 	return m
 }
 
-// InfoFromWire is the inverse of InfoToWire. It fails with ncerr.ErrPlugin if the size is
-// negative, except that unknownSize permits -1.
+// InfoFromWire is the inverse of InfoToWire. It fails with ncerr.ErrPlugin if the size
+// is negative, except that unknownSize permits -1.
 func InfoFromWire(m *pb.Info, unknownSize bool) (driver.Info, error) {
 	if m == nil {
 		return driver.Info{}, protocolErrorf("the info of an object is missing")
@@ -190,8 +190,8 @@ func EntryFromWire(m *pb.Entry) (driver.Entry, error) {
 	return e, err
 }
 
-// Inline returns the bytes of a level 0 payload, or nil for a nil payload. It fails with
-// ncerr.ErrPlugin if the payload is a region or has more than limit bytes.
+// Inline returns the bytes of a level 0 payload, or nil for a nil payload. It fails
+// with ncerr.ErrPlugin if the payload is a region or has more than limit bytes.
 func Inline(p *pb.Payload, limit int) ([]byte, error) {
 	if p == nil {
 		return nil, nil

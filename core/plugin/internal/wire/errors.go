@@ -53,8 +53,8 @@ func ToDetail(err error) *pb.ErrorDetail {
 	return d
 }
 
-// FromDetail returns the error for d. An unknown kind becomes ncerr.ErrOther. For a nil d
-// it returns ncerr.ErrPlugin.
+// FromDetail returns the error for d. An unknown kind becomes ncerr.ErrOther. For a nil
+// d it returns ncerr.ErrPlugin.
 func FromDetail(d *pb.ErrorDetail) error {
 	if d == nil {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin reported an error without details")
@@ -76,8 +76,8 @@ func FromDetail(d *pb.ErrorDetail) error {
 }
 
 // Status returns the gRPC error for err in a handler with the context ctx. If ctx has
-// ended, a context error becomes a status without a detail. Otherwise it is a timeout of
-// the driver's own and becomes ncerr.ErrIO.
+// ended, a context error becomes a status without a detail. Otherwise it is a timeout
+// of the driver's own and becomes ncerr.ErrIO.
 func Status(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -94,8 +94,8 @@ func Status(ctx context.Context, err error) error {
 }
 
 // FromStatus converts the error from a gRPC call made with ctx. If ctx has ended, it
-// returns ctx's error. A status without a detail becomes ncerr.ErrPlugin, which also matches
-// [ErrTransport] if the connection is lost.
+// returns ctx's error. A status without a detail becomes ncerr.ErrPlugin, which also
+// matches [ErrTransport] if the connection is lost.
 func FromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
