@@ -70,8 +70,8 @@ func config(opts []Option) server.Config {
 	return c
 }
 
-// Builtin is a registry of the drivers and filters compiled into the program. They run
-// in the calling process.
+// Builtin holds the drivers and filters compiled into the program. Its methods return
+// them for use in process.
 type Builtin struct {
 	Openers   []driver.Opener
 	Providers []codecdriver.Provider

@@ -56,8 +56,7 @@ type SandboxInfo struct {
 	// Missing describes the restrictions that the system cannot enforce. It is empty if
 	// the sandbox is complete.
 	Missing []string `json:"missing,omitempty"`
-	// Open describes access without a grant that the sandbox cannot prevent on any
-	// system.
+	// Open describes what the process can do without a grant on every system.
 	Open []string `json:"open,omitempty"`
 }
 

@@ -17,22 +17,22 @@
 //
 // If a process dies, hangs or breaks the protocol, its calls fail with ncerr.ErrPlugin.
 // The error contains the plugin's name, its exit status and the last lines of its
-// standard error. The host repeats calls that are safe to repeat once in a new process.
-// A write whose outcome is unknown fails with ncerr.ErrAmbiguous. A store that loses
-// unflushed writes fails permanently. The delay before a restart grows with each death,
-// and after five deaths within a minute the plugin is refused for the rest of that
-// minute. If a call receives no answer for Options.CallTimeout, the process is killed
-// and the call is not repeated. A put that kills the process twice does not affect the
-// other puts of the same PutMany.
+// standard error. The host repeats a call once in a new process if the call is safe to
+// repeat. A write whose outcome is unknown fails with ncerr.ErrAmbiguous. A store that
+// loses unflushed writes fails permanently. The delay before a restart grows with each
+// death, and after five deaths within a minute the plugin is refused for the rest of
+// that minute. If a call receives no answer for Options.CallTimeout, the process is
+// killed and the call is not repeated. A put that kills the process twice does not
+// affect the other puts of the same PutMany.
 //
-// Once a Put or Delete was sent, it returns only when the plugin has answered or is
-// dead, even if its context ends. A late write therefore cannot overwrite the result of
-// a later call. When the context ends, the host cancels a Put at level 1; level 0 has
-// no message for that. The error is then the context's, or ncerr.ErrAmbiguous if the
-// process did not answer.
+// Once Put or Delete has sent its request, it returns only when the plugin has answered
+// or is dead, even if its context ends. A late write therefore cannot overwrite the
+// result of a later call. When the context ends, the host cancels a Put at level 1;
+// level 0 has no message for that. The error is then the context's, or
+// ncerr.ErrAmbiguous if the process did not answer.
 //
-// The host checks everything that a plugin sends against the request. A plugin cannot
-// write to the caller's memory outside the buffers of its calls.
+// The host checks everything that a plugin sends against the request. It never stores
+// data of a plugin outside the buffers that the caller passed.
 //
 // A Host implements the registry of package core/nczarr. This package builds on
 // core/plugin, core/zmap/driver and core/codec/driver. Only core/plugin and the

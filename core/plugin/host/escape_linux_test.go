@@ -513,8 +513,8 @@ func TestNetworkGrants(t *testing.T) { // all children of the test inherit a des
 	}
 }
 
-// TestNetworkOfOthers is like TestNetworkGrants, but for a third-party driver, to which
-// other rules apply.
+// TestNetworkOfOthers is like TestNetworkGrants, but uses a third-party driver, to
+// which other rules apply.
 func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
 	aim := surroundings(t)

@@ -108,7 +108,7 @@ func (h *Host) dir() (string, error) {
 		if runtime.GOOS != "windows" && len(parent) > maxParent {
 			parent = "/tmp"
 		}
-		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // the next host tries again to remove the others
+		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // the next host removes the directories that are left
 		var err error
 		if h.private, err = place.NewTemp(parent, dirPrefix, ""); err != nil {
 			return "", pluginErrorf("cannot create a private directory: %w", err)
@@ -159,8 +159,8 @@ func (h *Host) supervisor(p *program, set *grantSet) *supervisor {
 	return h.supervisorLocked(p, set)
 }
 
-// hold is like supervisor, and keeps the process running until the caller calls leave
-// on the supervisor.
+// hold is like supervisor, but also keeps the process running until the caller calls
+// leave on the supervisor.
 func (h *Host) hold(p *program, set *grantSet) *supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -329,7 +329,7 @@ func (h *Host) notFound(kind, name string, failed error) error {
 }
 
 // Drivers describes all drivers that Driver provides, sorted by name. The description
-// of a plugin that has not been started contains only the name; see Discover.
+// of a plugin that has not been started lacks details; see Discover.
 func (h *Host) Drivers() []driver.Description {
 	out := h.opts.Builtin.Drivers()
 	seen := map[string]bool{}
@@ -350,8 +350,8 @@ func (h *Host) Drivers() []driver.Description {
 }
 
 // Filters describes all codecs that Filter provides, sorted by id. The description of a
-// plugin that has not been started contains only the name. Built-in codecs and earlier
-// plugins take precedence: names and HDF5 numbers that they use are removed from the
+// plugin that has not been started lacks details. Built-in codecs and earlier plugins
+// take precedence: names and HDF5 numbers that they use are removed from the
 // descriptions of later plugins.
 func (h *Host) Filters() []codecdriver.Description {
 	out := h.opts.Builtin.Filters()

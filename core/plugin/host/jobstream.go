@@ -172,8 +172,8 @@ func sizeOf(m any) int {
 // acceptLate handles an answer to abandoned jobs. The caller holds mu.
 func (l *jobStream[B, R]) acceptLate(r *R) error { return l.of.acceptLate(r, l.late) }
 
-// drained reports whether the stream can be reused after abandoned jobs, because all of
-// them are answered. The caller holds mu.
+// drained reports whether the stream has become idle because all abandoned jobs are
+// answered. The caller holds mu.
 func (l *jobStream[B, R]) drained() bool {
 	if l.late == nil || len(l.late) > 0 || l.cancels || l.err != nil {
 		return false

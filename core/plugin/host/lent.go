@@ -14,8 +14,8 @@ import (
 
 // maxLent limits the number of lent files in transit, so that all of them fit in the
 // channel. A plugin that had to wait for room in the channel could deadlock: the host
-// receives files only after the answers that announce them, and the plugin may send an
-// answer only after further files.
+// receives files only after the answers that announce them, and the plugin may lend
+// further files before it sends these answers.
 const maxLent = 128
 
 // lentLimit returns the number of files that may be in transit: maxLent, but at most a
@@ -99,8 +99,8 @@ func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, 
 	return l.fill(ctx, f, m.GetLent().GetOffset())
 }
 
-// fill reads the object from a file, starting at off. The size of a file can exceed its
-// data, so fill calls reserve like a read whose data is sent.
+// fill reads the object from a file, starting at off. The file may contain less data
+// than the plugin announced, so fill allocates memory as reserve does.
 func (l *objectRead) fill(ctx context.Context, f io.ReaderAt, off int64) error {
 	for !l.asked {
 		step := min(l.want/provenShare-l.n, maxRead) // read only the share that reserve requires

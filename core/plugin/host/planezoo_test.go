@@ -351,7 +351,7 @@ func TestPlaneLies(t *testing.T) {
 	}
 }
 
-// TestPlaneStoreLies is like TestPlaneLies, but for drivers.
+// TestPlaneStoreLies is like TestPlaneLies, but tests drivers.
 func TestPlaneStoreLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{

@@ -120,7 +120,8 @@ func (p *proc) stop(hard bool) {
 	p.once[0].Do(func() { close(p.soft) })
 }
 
-// markBroken refuses new calls and kills the process for the reason why.
+// markBroken makes the process refuse new calls and kills it. why is the reason, for
+// errors and the log.
 func (p *proc) markBroken(why string) {
 	p.why.CompareAndSwap(nil, &why)
 	if p.broken.CompareAndSwap(false, true) {
@@ -409,8 +410,8 @@ func (p *proc) gone(ctx context.Context, err error) error {
 	}
 }
 
-// lost returns the error for a dead or hung process. what continues the sentence that
-// begins with the process.
+// lost returns the error for a dead or hung process. what is the predicate of the
+// message, whose subject is the process. If hung is set, the call must not be repeated.
 func (p *proc) lost(what string, hung bool) error {
 	text := fmt.Sprintf("process %d %s%s", p.child.pid(), what, p.stderr.lastOutput())
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), &lostError{text, hung})

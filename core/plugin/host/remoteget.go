@@ -115,8 +115,8 @@ func (l *objectRead) store(part []byte) error {
 	return nil
 }
 
-// reserve calls alloc before n more bytes are stored. It waits until enough data has
-// arrived if the announced size exceeds trust.
+// reserve calls alloc once, before n more bytes are stored. If the announced size
+// exceeds trust, it does nothing until enough data has arrived.
 func (l *objectRead) reserve(n int64) error {
 	if l.asked || l.want > l.trust && l.n+n < l.want/provenShare {
 		return nil

@@ -161,7 +161,7 @@ func (r *sharedReads) answer(b []byte) *pb.StoreResult {
 	return m
 }
 
-// FuzzCodecReplies is like FuzzStoreReplies, but for codecs.
+// FuzzCodecReplies is like FuzzStoreReplies, but tests codecs.
 func FuzzCodecReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 1, 7, 0, 0, 2, 7, 0, 0})
 	f.Add([]byte{0, 2, 8, 0x08, 0, 7, 0, 0})

@@ -70,9 +70,9 @@ func (f *callState) yield() {
 	}
 }
 
-// turn acquires a turn, which is the right to send a message. If no turn is free, it
-// returns false if messages of this call are in flight. Otherwise it waits, and returns
-// true without a turn after turnWait.
+// turn acquires a turn, which is the right to send a message. It returns false if no
+// turn is free and messages of this call are in flight. A call without messages in
+// flight waits for a turn, and may send without one after turnWait.
 func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	select {
 	case r.turns <- struct{}{}:

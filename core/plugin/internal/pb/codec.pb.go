@@ -723,7 +723,7 @@ type Batch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Jobs  []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	// Since 1.1, at level 1: jobs of this stream to cancel. The plugin still answers
-	// each of them, as soon as it no longer accesses their regions. It ignores
+	// each job, as soon as it no longer accesses the job's regions. It ignores
 	// unknown ids, because the jobs may have been answered.
 	Cancel        []uint64 `protobuf:"varint,2,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -1981,9 +1981,9 @@ func (*CloseReply) Descriptor() ([]byte, []int) {
 type StoreBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Jobs  []*StoreJob            `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	// Jobs of this stream to cancel. The plugin still answers each of them, as soon
-	// as it no longer accesses their regions. It ignores unknown ids, because the
-	// jobs may have been answered.
+	// Jobs of this stream to cancel. The plugin still answers each job, as soon as it
+	// no longer accesses the job's regions. It ignores unknown ids, because the jobs
+	// may have been answered.
 	Cancel []uint64 `protobuf:"varint,2,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
 	// Regions for jobs that requested a larger one.
 	Grants        []*Grant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`

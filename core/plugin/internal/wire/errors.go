@@ -76,8 +76,8 @@ func FromDetail(d *pb.ErrorDetail) error {
 }
 
 // Status returns the gRPC error for err in a handler with the context ctx. If ctx has
-// ended, a context error becomes a status without a detail. Otherwise it is a timeout
-// of the driver's own and becomes ncerr.ErrIO.
+// ended, a context error becomes a status without a detail. Otherwise the driver caused
+// it, and it becomes ncerr.ErrIO.
 func Status(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
