@@ -52,7 +52,7 @@ func TestConformance(t *testing.T) {
 			target := &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
 				return driver.OpenSpec{Path: filepath.Join(dir, fmt.Sprint("s", n.Add(1)))}, nil, nil
 			}}
-			effort := conformance.Brief // the drivers are tested in full without the protocol
+			effort := conformance.Brief // other tests run the whole suite without the protocol
 			if tc.isolation == host.Process {
 				target.Crash = func() error { return h.Kill(t.Context()) }
 				effort = conformance.Normal
@@ -99,9 +99,9 @@ func typeOf(id string) dtype.Type {
 }
 
 // TestCodecConformance runs the filter suite through the protocol for every built-in
-// codec: the common ones with all types, others with one type. It is brief, because the
-// codecs are tested in full without the protocol. With -short, as under the race
-// detector, it tests only the common ones.
+// codec. It uses all types for common codecs and one type for others. It is brief,
+// because other tests run the whole suite without the protocol. With -short it tests
+// only the common codecs.
 func TestCodecConformance(t *testing.T) {
 	t.Parallel()
 	common := []string{"zlib", "zstd", "blosc", "shuffle"}

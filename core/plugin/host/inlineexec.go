@@ -94,7 +94,7 @@ func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) 
 // take checks a part of a result against its job and stores it.
 func (x *execution) take(r *pb.Result) error {
 	if r.GetId() == 0 || r.GetId() > uint64(len(x.jobs)) || x.out[r.GetId()-1].done || !x.out[r.GetId()-1].sent {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: it is done or was not requested", r.GetId())
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: the job is complete or was not requested", r.GetId())
 	}
 	i := int(r.GetId() - 1)
 	job, out := &x.jobs[i], &x.out[i]

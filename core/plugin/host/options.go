@@ -70,7 +70,7 @@ type Options struct {
 	// driver.Grant describes the syntax.
 	DriverGrants, FilterGrants map[string][]string
 	// Roots are directories that drivers may access as a whole. All stores in one root
-	// share a process. Stores elsewhere have a process each.
+	// share a process. Each store outside the roots has its own process.
 	Roots []string
 	// MaxMemory limits the private memory of one plugin process, in bytes. The default
 	// is 4 GiB; negative means no limit. The limit requires the sandbox.
@@ -92,11 +92,11 @@ type Options struct {
 	// Logger receives the host's own records and the plugins' logs. If it is nil, only
 	// records of LevelAlert are logged, to slog's default logger.
 	Logger *slog.Logger
-	// CallTimeout is how long a call may receive no answer before the process counts as
-	// hung. The default is 2 minutes; negative means no limit. For a message with
-	// several puts, the timeout is multiplied by their number. The time of Flush,
-	// Remove and Open in mode Create depends on the size of the store, so they continue
-	// as long as the process answers other calls.
+	// CallTimeout is how long the host waits for the next answer to a call before it
+	// kills the process. The default is 2 minutes; negative means no limit. For a
+	// message with several puts, the timeout is multiplied by their number. The time of
+	// Flush, Remove and Open in mode Create depends on the size of the store, so they
+	// continue as long as the process answers other calls.
 	CallTimeout time.Duration
 	// StartTimeout limits the time for starting and configuring a process. The default
 	// is 10 s.

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// segmentSize is the size of each of the two segments. The segments are sparse and take
-// memory only where they are used.
+// segmentSize is the size of each of the two segments. The segments are sparse: they
+// use memory only for pages that were accessed.
 const segmentSize = 256 << 20
 
 // If the response segment is unused for trimAfter and has at least trimAbove bytes of

@@ -328,7 +328,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 				continue
 			}
 			if int64(item.GetIndex()) >= int64(len(open)) || all[open[item.GetIndex()]].done {
-				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected answer for read %d of %d: it is done or was not requested", item.GetIndex(), len(open)))
+				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected answer for read %d of %d: the read is complete or was not requested", item.GetIndex(), len(open)))
 			}
 			i := open[item.GetIndex()]
 			if err := m.item(s.p, &all[i], item, func(data []byte, err error) { sink(i, data, all[i].info, err) }); err != nil {

@@ -277,7 +277,7 @@ func (s *segment) offset(b []byte) (int64, bool) {
 func (r *sharedRun) take(m *pb.Result) error {
 	t := r.pending[m.GetId()]
 	if t == nil {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: it is done or was not requested", m.GetId())
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: the job is complete or was not requested", m.GetId())
 	}
 	if m.GetError() != nil {
 		r.answered(m.GetId(), t)
@@ -358,7 +358,7 @@ func (p *proc) acceptLateResults(r *pb.BatchReply, late map[uint64]*pendingJob) 
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]
 		if t == nil {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: it is done or was not requested", m.GetId())
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: the job is complete or was not requested", m.GetId())
 		}
 		delete(late, m.GetId())
 		t.free(p.plane)

@@ -143,7 +143,7 @@ func (m *remoteMap) learn(n int64) {
 func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil {
-		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for read %d: it is done or was not requested", m.GetId()))
+		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for read %d: the read is complete or was not requested", m.GetId()))
 	}
 	if m.GetNeed() != 0 {
 		w.progress()
@@ -241,7 +241,7 @@ func (p *proc) acceptLateReplies(r *pb.StoreBatchReply, late map[uint64]*pending
 		t := late[m.GetId()]
 		switch {
 		case t == nil:
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: it is done or was not requested", m.GetId())
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: the job is complete or was not requested", m.GetId())
 		case m.GetNeed() != 0 && t.asked:
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "job %d requests a larger region twice", m.GetId())
 		case m.GetNeed() != 0:

@@ -39,8 +39,8 @@ type CodecClient interface {
 	// ClosePipeline releases handles. Unknown handles are ignored.
 	ClosePipeline(ctx context.Context, in *ClosePipelineRequest, opts ...grpc.CallOption) (*ClosePipelineReply, error)
 	// Exec receives batches of jobs and returns their results in any order. Ending
-	// the stream cancels unfinished jobs. A host may open several streams and keep
-	// each for any time.
+	// the stream cancels unfinished jobs. A host may open several streams and use
+	// each for many calls.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Batch, BatchReply], error)
 }
 
@@ -98,8 +98,8 @@ type CodecServer interface {
 	// ClosePipeline releases handles. Unknown handles are ignored.
 	ClosePipeline(context.Context, *ClosePipelineRequest) (*ClosePipelineReply, error)
 	// Exec receives batches of jobs and returns their results in any order. Ending
-	// the stream cancels unfinished jobs. A host may open several streams and keep
-	// each for any time.
+	// the stream cancels unfinished jobs. A host may open several streams and use
+	// each for many calls.
 	Exec(grpc.BidiStreamingServer[Batch, BatchReply]) error
 	mustEmbedUnimplementedCodecServer()
 }

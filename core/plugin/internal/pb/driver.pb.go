@@ -75,7 +75,7 @@ func (Mode) EnumDescriptor() ([]byte, []int) {
 	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{0}
 }
 
-// Durability says when a Put is durable.
+// Durability specifies when a Put is durable.
 type Durability int32
 
 const (
@@ -182,7 +182,7 @@ type OpenRequest struct {
 	// Since 1.1: not 0 and never used before; see CloseRequest.token.
 	Token uint64 `protobuf:"varint,6,opt,name=token,proto3" json:"token,omitempty"`
 	// Since 1.2: last segments of the keys of metadata documents, as bytes. It is a
-	// hint; if it is empty, the host does not know what the store contains.
+	// hint, and empty if the host does not know the format of the store.
 	Documents     [][]byte `protobuf:"bytes,7,rep,name=documents,proto3" json:"documents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -70,7 +70,7 @@ type DriverClient interface {
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseReply, error)
 	// Transfer, since 1.1, is Get and Put at level 1. It receives batches of jobs
 	// and returns their results in any order. Ending the stream cancels unfinished
-	// jobs. A host may open several streams and keep each for any time.
+	// jobs. A host may open several streams and use each for many calls.
 	Transfer(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StoreBatch, StoreBatchReply], error)
 }
 
@@ -270,7 +270,7 @@ type DriverServer interface {
 	Close(context.Context, *CloseRequest) (*CloseReply, error)
 	// Transfer, since 1.1, is Get and Put at level 1. It receives batches of jobs
 	// and returns their results in any order. Ending the stream cancels unfinished
-	// jobs. A host may open several streams and keep each for any time.
+	// jobs. A host may open several streams and use each for many calls.
 	Transfer(grpc.BidiStreamingServer[StoreBatch, StoreBatchReply]) error
 	mustEmbedUnimplementedDriverServer()
 }

@@ -162,7 +162,7 @@ func setLimits(p *Policy) error {
 			r.Cur = r.Max
 		}
 		if err := syscall.Setrlimit(l.what, &r); err != nil { // syscall.Exec restores RLIMIT_NOFILE unless this package has set it
-			return fmt.Errorf("limit %d: %w", l.what, err)
+			return fmt.Errorf("set resource limit %d: %w", l.what, err)
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func (d *driverService) Transfer(stream pb.Driver_TransferServer) error {
 		jobs: map[uint64]*storeJob{}, sem: make(chan struct{}, remoteAtOnce),
 	}
 	if x.sh == nil {
-		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "transfer", "", "the host chose level 0"))
+		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "transfer", "", "the host has not configured level 1"))
 	}
 	err := x.receive()
 	if err != nil {
