@@ -48,8 +48,8 @@ const (
 	EnvPath = "NCZARR_PLUGIN_PATH"
 )
 
-// Descriptors of level 1 in a plugin process. A plugin must use the numbers in
-// EnvChannel and Configure instead.
+// Descriptors of level 1 in a plugin process. A plugin must not rely on the values. It
+// receives them in EnvChannel and Configure.
 const (
 	FDRequest  = 3 // segment that the plugin can only read
 	FDChannel  = 4
@@ -70,7 +70,7 @@ const PluginSetName = "nczarr"
 // Exit statuses of an SDK process that does not serve.
 const (
 	ExitNoCookie = 64 // no host started the process, or a host with another cookie
-	ExitBadRole  = 65 // the program has no driver for EnvRole
+	ExitBadRole  = 65 // the value of EnvRole is unknown
 	ExitServe    = 66 // the server could not start
 	ExitSandbox  = 67 // the sandbox could not be applied
 )

@@ -161,7 +161,7 @@ func setLimits(p *Policy) error {
 		if l.what == unix.RLIMIT_NOFILE {
 			r.Cur = r.Max
 		}
-		if err := syscall.Setrlimit(l.what, &r); err != nil { // syscall.Exec restores RLIMIT_NOFILE unless this package has set it
+		if err := syscall.Setrlimit(l.what, &r); err != nil { // after unix.Setrlimit, syscall.Exec would restore the old limit
 			return fmt.Errorf("set resource limit %d: %w", l.what, err)
 		}
 	}

@@ -147,8 +147,8 @@ func processRules(f *filter, p *Policy, pid uint32) {
 }
 
 // memoryRules refuses memory that RLIMIT_DATA does not count. The limit does not count
-// memory that was written and then made read-only either. loads permits this, because
-// the loaders of third-party programs do it. Built-in plugins are already loaded.
+// memory that was written and then made read-only either. loads permits such memory for
+// the loaders of third-party programs. Built-in plugins are already loaded.
 func memoryRules(f *filter, loads bool) {
 	if !loads {
 		f.refuse(unix.EPERM, unix.SYS_PKEY_MPROTECT)
