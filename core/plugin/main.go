@@ -75,5 +75,6 @@ func (s Self) Valid() bool { return s.buildID != "" && os.Getenv(handshake.EnvDe
 // Builtin returns the argument of [Main].
 func (s Self) Builtin() Builtin { return s.builtin }
 
-// BuildID identifies the running executable. A different executable has a different id.
+// BuildID returns the id of the running executable. Different executables have
+// different ids.
 func (s Self) BuildID() string { return s.buildID }

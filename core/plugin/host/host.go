@@ -54,7 +54,8 @@ type Host struct {
 }
 
 // New returns a new Host. It searches for plugins but starts no process. It logs a
-// warning for a directory that it cannot read. A nil opts is the zero value.
+// warning for a directory that it cannot read. A nil opts is equivalent to the zero
+// value.
 func New(opts *Options) (*Host, error) {
 	o := opts.withDefaults()
 	h := &Host{

@@ -98,8 +98,8 @@ const (
 	MaxStreams = 4096
 )
 
-// BuildID identifies the running executable by its build information, size and
-// modification time. Two processes of the same executable have the same id.
+// BuildID returns an id of the running executable, computed from its build information,
+// size and modification time. Two processes of the same executable have the same id.
 func BuildID() string {
 	h := sha256.New()
 	if info, ok := debug.ReadBuildInfo(); ok {

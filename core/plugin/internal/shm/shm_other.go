@@ -10,31 +10,31 @@ import (
 // Available reports whether this system supports level 1.
 const Available = false
 
-// Create fails, because this system lacks sealable memory.
+// Create returns errors.ErrUnsupported, because this system lacks sealable memory.
 func Create(string, int64, bool) ([]byte, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 
-// Map fails.
+// Map returns errors.ErrUnsupported.
 func Map(int, int64, bool) ([]byte, error) { return nil, errors.ErrUnsupported }
 
-// Unmap fails.
+// Unmap returns errors.ErrUnsupported.
 func Unmap([]byte) error { return errors.ErrUnsupported }
 
-// Release fails.
+// Release returns errors.ErrUnsupported.
 func Release([]byte) error { return errors.ErrUnsupported }
 
-// Pair fails.
+// Pair returns errors.ErrUnsupported.
 func Pair() (ours, theirs *os.File, err error) { return nil, nil, errors.ErrUnsupported }
 
-// Send fails.
+// Send returns errors.ErrUnsupported.
 func Send(*os.File, uint64, *os.File) error { return errors.ErrUnsupported }
 
-// Receive fails.
+// Receive returns errors.ErrUnsupported.
 func Receive(*os.File) (uint64, *os.File, error) { return 0, nil, errors.ErrUnsupported }
 
-// Inherit fails.
+// Inherit returns errors.ErrUnsupported.
 func Inherit(int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// Dup fails.
+// Dup returns errors.ErrUnsupported.
 func Dup(*os.File) (int, error) { return 0, errors.ErrUnsupported }
 
 // MaxFiles returns 0.
