@@ -22,8 +22,12 @@ func readImage(path string) (img image, sum string, err error) {
 	}
 	defer func() { _ = src.Close() }()
 	hash := sha256.New()
-	if n, err := io.Copy(hash, io.LimitReader(src, imageMax+1)); err != nil || n > imageMax {
+	n, err := io.Copy(hash, io.LimitReader(src, imageMax+1))
+	switch {
+	case err != nil:
 		return img, "", ncerr.Errorf(ncerr.ErrPlugin, "read plugin", path, "after %d bytes: %w", n, err)
+	case n > imageMax:
+		return img, "", ncerr.Errorf(ncerr.ErrPlugin, "read plugin", path, "the file has more than the limit of %d bytes", int64(imageMax))
 	}
 	return image{path: path, argv0: path}, hex.EncodeToString(hash.Sum(nil)), nil
 }
