@@ -181,7 +181,7 @@ func (c converter) attrValue(a *Attr, typ dtype.NC) (any, error) {
 //
 // Source: netcdf-c ncgen, type inference of attributes.
 func (c converter) inferType(a *Attr) (dtype.NC, error) {
-	texts, wide := 0, dtype.NCNone
+	texts, chars, wide := 0, 0, dtype.NCNone
 	for _, v := range a.Values {
 		typ := v.Type
 		switch v.Kind {
@@ -189,9 +189,11 @@ func (c converter) inferType(a *Attr) (dtype.NC, error) {
 			texts++
 			continue
 		case Char:
+			chars++
 			typ = dtype.NCByte
 		case Hex:
-			typ = hexType(v.Bits)
+			number, _ := untyped(v.Bits, false)
+			typ = number.Type
 		case Number:
 		default:
 			return 0, c.fail(ncerr.ErrInvalid, v.Pos, "%s", notNumber(v))
@@ -199,12 +201,10 @@ func (c converter) inferType(a *Attr) (dtype.NC, error) {
 		wide = wider(wide, typ)
 	}
 	switch {
-	case texts == len(a.Values):
+	case texts == len(a.Values), texts > 0 && texts+chars == len(a.Values):
 		return dtype.NCChar, nil
-	case texts > 0 && !onlyText(a.Values):
-		return 0, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q mixes strings and numbers", a.Name)
 	case texts > 0:
-		return dtype.NCChar, nil
+		return 0, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q mixes strings and numbers", a.Name)
 	}
 	if wide == dtype.NCInt64 || wide == dtype.NCUInt64 {
 		for _, v := range a.Values {
@@ -214,26 +214,6 @@ func (c converter) inferType(a *Attr) (dtype.NC, error) {
 		}
 	}
 	return wide, nil
-}
-
-func onlyText(vals []Value) bool {
-	for _, v := range vals {
-		if v.Kind != Text && v.Kind != Char {
-			return false
-		}
-	}
-	return true
-}
-
-// hexType returns the type of a hexadecimal constant in an attribute.
-func hexType(bits uint64) dtype.NC {
-	switch {
-	case bits <= math.MaxInt32:
-		return dtype.NCInt
-	case bits <= math.MaxUint32:
-		return dtype.NCUInt
-	}
-	return dtype.NCUInt64
 }
 
 // wider returns the type for values of both a and b. It prefers floating point to

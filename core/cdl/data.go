@@ -37,14 +37,16 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	if err := v.CheckSize(); err != nil {
 		return p.unreadable(v, err, true)
 	}
-	unlimited := make([]bool, len(shape))
-	for i, d := range v.Dims() {
-		unlimited[i] = d.Unlimited()
+	out := &rows{
+		f: &p.f, w: p.w, name: v.Name(), indent: indent,
+		shape: shape, at: make([]int64, len(shape)), braces: make([]bool, len(shape)),
+		fill: fillShown(v), keep: v.MaxStrLen() == 0, nuls: charFillShown(v) != 0,
+		cformat: p.ownFormat(v), dates: p.valueMoments(v),
+		max: p.opts.lineMax(), notes: p.opts.Notes, order: p.opts.Index,
 	}
-	out := newRows(&p.f, p.w, indent, v.Name(), shape, unlimited)
-	out.fill, out.keep, out.nuls = fillShown(v), v.MaxStrLen() == 0, charFillShown(v) != 0
-	out.cformat, out.dates = p.ownFormat(v), p.valueMoments(v)
-	out.max, out.notes, out.order = p.opts.lineMax(), p.opts.Notes, p.opts.Index
+	for i, d := range v.Dims() {
+		out.braces[i] = i > 0 && d.Unlimited()
+	}
 	slabs := chunk.NewSlabs(shape, v.Chunks(), MaxSlab/ElementSize(v))
 	first := true
 	for slabs.Next() {
@@ -92,12 +94,20 @@ func ElementSize(v *nczarr.Var) int64 {
 }
 
 // fillShown returns the value that is printed as _: the attribute _FillValue if it is
-// one value of the variable's type, and otherwise netCDF's default.
+// one value of the variable's type, and otherwise netCDF's default. It returns nil for
+// one-byte types without the attribute, for which every value is likely to be data, and
+// for strings.
+//
+// Source: netcdf-c ncdump.
 func fillShown(v *nczarr.Var) any {
 	if a, err := v.Attr("_FillValue"); err == nil && a.Type == v.Type() && v.Type() != dtype.NCChar && dtype.Len(a.Value) == 1 {
 		return a.Value
 	}
-	return defaultFill(v.Type())
+	switch v.Type() {
+	case dtype.NCByte, dtype.NCUByte, dtype.NCChar, dtype.NCString:
+		return nil
+	}
+	return dtype.DefaultFill(v.Type())
 }
 
 // charFillShown returns the byte that a reader of the CDL output uses to pad the strings

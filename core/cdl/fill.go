@@ -87,7 +87,9 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 
 func (w *filler) value(v *Value) error {
 	if w.v.Type == dtype.NCChar {
-		w.excess = w.charExcess(v)
+		if w.n <= chunk.Product(w.tail) { // otherwise an earlier constant exceeds the shape
+			w.excess = v.Pos
+		}
 		return w.chars.add(v)
 	}
 	if w.batch == nil {
@@ -97,14 +99,6 @@ func (w *filler) value(v *Value) error {
 		return w.flush()
 	}
 	return nil
-}
-
-// charExcess returns the position of v, or of the first constant that exceeds the shape.
-func (w *filler) charExcess(v *Value) Pos {
-	if w.n <= chunk.Product(w.tail) {
-		return v.Pos
-	}
-	return w.excess
 }
 
 // flush converts the pending constants.

@@ -6,8 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
 // formatter formats values as CDL.
@@ -214,17 +212,4 @@ func same32(v, fill float32) bool {
 	}
 	diff, limit := v-fill, float32(0x1p-23)*fill
 	return v > 0 == (fill > 0) && math.Abs(float64(diff)) <= math.Abs(float64(limit))
-}
-
-// defaultFill returns the default fill value that is printed as _, as a slice of length
-// 1. It returns nil for one-byte types, for which every value is likely to be data, and
-// for strings.
-//
-// Source: netcdf-c ncdump.
-func defaultFill(nc dtype.NC) any {
-	switch nc {
-	case dtype.NCByte, dtype.NCUByte, dtype.NCChar, dtype.NCString:
-		return nil
-	}
-	return dtype.DefaultFill(nc)
 }

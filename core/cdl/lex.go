@@ -254,21 +254,13 @@ func (l *lexer) ident() (string, error) {
 		pos := l.pos
 		l.take()
 		if c == '\\' {
-			var err error
-			if c, err = l.identEscape(pos); err != nil {
-				return "", err
+			if c, ok = l.peek(0); !ok || c < ' ' || c == 0x7f || c == '/' || isLetter(c) {
+				return "", l.fail(pos, "a backslash in a name must precede a special character or a digit")
 			}
+			c = l.escaped()
 		}
 		l.buf = append(l.buf, c)
 	}
-}
-
-func (l *lexer) identEscape(pos Pos) (byte, error) {
-	c, ok := l.peek(0)
-	if !ok || c < ' ' || c == 0x7f || c == '/' || isLetter(c) {
-		return 0, l.fail(pos, "a backslash in a name must precede a special character or a digit")
-	}
-	return l.escaped(), nil
 }
 
 // escaped decodes the bytes after a backslash in a name: a byte, or %hh for a control

@@ -44,7 +44,7 @@ func (m *measurer) length(d *Dim) int64 {
 // all measures all variables of g and its subgroups.
 func (m *measurer) all(f *File, g *Group) error {
 	for _, v := range g.Vars {
-		if !v.HasData || len(v.Dims) == 0 || !hasUnlimited(v) {
+		if !v.HasData || !slices.ContainsFunc(v.Dims, func(r DimRef) bool { return r.Dim.Unlimited }) {
 			continue
 		}
 		one := measure{m: m, v: v, starts: blocks(v)}
@@ -62,10 +62,6 @@ func (m *measurer) all(f *File, g *Group) error {
 		}
 	}
 	return nil
-}
-
-func hasUnlimited(v *Var) bool {
-	return slices.ContainsFunc(v.Dims, func(r DimRef) bool { return r.Dim.Unlimited })
 }
 
 // measure is the dataSink that determines the lengths that one variable requires.

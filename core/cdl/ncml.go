@@ -166,7 +166,11 @@ func (f *formatter) appendList(dst []byte, value any) []byte {
 		case math.IsInf(v, 0):
 			return append(dst, map[bool]string{true: "Infinity", false: "-Infinity"}[v > 0]...)
 		}
-		return trimFloat(f.appendAttrFloat(dst, v, bits), bits)
+		dst = f.appendAttrFloat(dst, v, bits)
+		if bits == 32 {
+			dst = dst[:len(dst)-1] // the suffix f
+		}
+		return dst
 	}
 	switch v := value.(type) {
 	case []int8:
@@ -193,14 +197,6 @@ func (f *formatter) appendList(dst []byte, value any) []byte {
 		for i, n := range v {
 			dst = one(appendBlank(dst, i), n, 64)
 		}
-	}
-	return dst
-}
-
-// trimFloat removes the suffix f of a float.
-func trimFloat(dst []byte, bits int) []byte {
-	if bits == 32 {
-		return dst[:len(dst)-1]
 	}
 	return dst
 }

@@ -73,10 +73,3 @@ func (r *rows) appendFullNote(dst []byte) []byte {
 	}
 	return append(dst, ")\n    "...)
 }
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -18,7 +18,18 @@ func (p *parser) parseDims(g *Group, name token) error {
 		if err := p.expect("="); err != nil {
 			return err
 		}
-		if err := p.parseLength(d); err != nil {
+		v := p.tok.val
+		switch {
+		case p.tok.kind == tokIdent && (p.tok.text == "UNLIMITED" || p.tok.text == "unlimited"):
+			d.Unlimited = true
+		case p.tok.kind != tokValue || v.Kind != Number && v.Kind != Hex || isFloat(v.Type):
+			return p.unexpected("length or UNLIMITED")
+		case int64(v.Bits) < 0:
+			return p.fail(p.tok.pos, "length %s of dimension %q is out of range", v.text(), d.Name)
+		default:
+			d.Len = int64(v.Bits)
+		}
+		if err := p.advance(); err != nil {
 			return err
 		}
 		g.Dims = append(g.Dims, d)
@@ -30,21 +41,6 @@ func (p *parser) parseDims(g *Group, name token) error {
 			return err
 		}
 	}
-}
-
-func (p *parser) parseLength(d *Dim) error {
-	if p.tok.kind == tokIdent && (p.tok.text == "UNLIMITED" || p.tok.text == "unlimited") {
-		d.Unlimited = true
-		return p.advance()
-	}
-	v := p.tok.val
-	if p.tok.kind != tokValue || v.Kind != Number && v.Kind != Hex || isFloat(v.Type) {
-		return p.unexpected("length or UNLIMITED")
-	}
-	if d.Len = int64(v.Bits); d.Len < 0 {
-		return p.fail(p.tok.pos, "length %s of dimension %q is out of range", v.text(), d.Name)
-	}
-	return p.advance()
 }
 
 // parseTyped parses the declaration after a type. The declaration is a list of variables

@@ -39,14 +39,6 @@ type rows struct {
 	note    []byte  // reused memory
 }
 
-func newRows(f *formatter, w sink, indent int, name string, shape []int64, unlimited []bool) *rows {
-	r := &rows{f: f, w: w, name: name, indent: indent, shape: shape, at: make([]int64, len(shape)), braces: make([]bool, len(shape))}
-	for i := 1; i < len(shape); i++ {
-		r.braces[i] = unlimited[i]
-	}
-	return r
-}
-
 // begin prints the name, before the first value.
 func (r *rows) begin() {
 	r.w.char('\n')
@@ -160,7 +152,11 @@ func (r *rows) endRow(item []byte) {
 	}
 	switch {
 	case r.notes == NotesFull:
-		r.w.raw(append(item, ",;"[btoi(done)], ' ', ' '))
+		delimiter := byte(',')
+		if done {
+			delimiter = ';'
+		}
+		r.w.raw(append(item, delimiter, ' ', ' '))
 		r.w.raw(r.note)
 	case done:
 		r.put(item)

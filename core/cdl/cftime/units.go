@@ -52,9 +52,11 @@ func Parse(units, calendarName string) (*Units, error) {
 	if u.span, u.months, ok = unitNamed(strings.ToLower(words[0])); !ok {
 		return nil, fmt.Errorf("%q is not a unit of time", words[0])
 	}
-	if err := u.parseBase(words[2:]); err != nil {
+	n, clock, err := cal.parse(words[2:], false)
+	if err != nil {
 		return nil, fmt.Errorf("units %q: %w", units, err)
 	}
+	u.first, u.clock, u.base = n, clock, cal.date(n)
 	return u, nil
 }
 
@@ -88,16 +90,6 @@ func unitNamed(name string) (span, months int64, ok bool) {
 		return 0, 12, true
 	}
 	return 0, 0, false
-}
-
-// parseBase parses the moment: a date, an optional time and an optional zone.
-func (u *Units) parseBase(words []string) error {
-	n, clock, err := u.cal.parse(words, false)
-	if err != nil {
-		return err
-	}
-	u.first, u.clock, u.base = n, clock, u.cal.date(n)
-	return nil
 }
 
 // parse parses a date, an optional time and an optional zone. It returns the number of
