@@ -132,9 +132,15 @@ func (p *parser) endpointSetting() (value, from string) {
 	if p.env.S3Endpoint != "" {
 		return p.env.S3Endpoint, "the configured endpoint"
 	}
-	value, from = p.awsEndpoint()
-	if why := p.ignoreEndpoints(); value != "" && why != "" {
-		p.step("endpoint", "", "", why+" disables "+from)
+	if value, from = p.awsEndpoint(); value == "" {
+		return "", ""
+	}
+	switch ignore := p.env.Vars[varIgnoreEndpoints]; {
+	case strings.EqualFold(ignore, "true"):
+		p.step("endpoint", "", "", "the variable "+varIgnoreEndpoints+" disables "+from)
+		return "", ""
+	case ignore == "" && p.env.Profiles[p.loc.Profile].IgnoreEndpoints:
+		p.step("endpoint", "", "", `ignore_configured_endpoint_urls of the profile "`+p.loc.Profile+`" disables `+from)
 		return "", ""
 	}
 	return value, from
@@ -158,18 +164,6 @@ func (p *parser) awsEndpoint() (value, from string) {
 		return profile.Endpoint, `endpoint_url of the profile "` + p.loc.Profile + `"`
 	}
 	return "", ""
-}
-
-// ignoreEndpoints describes the setting that disables endpoints in AWS settings: the
-// variable, or else the profile. It returns "" if neither disables them.
-func (p *parser) ignoreEndpoints() string {
-	switch value := p.env.Vars[varIgnoreEndpoints]; {
-	case strings.EqualFold(value, "true"):
-		return "the variable " + varIgnoreEndpoints
-	case value == "" && p.env.Profiles[p.loc.Profile].IgnoreEndpoints:
-		return `ignore_configured_endpoint_urls of the profile "` + p.loc.Profile + `"`
-	}
-	return ""
 }
 
 // region chooses the region. The order is the host, aws.region, the profile, the rc key

@@ -202,9 +202,8 @@ func fileURL(name string, windows bool) string {
 // probe chooses between the file and zip drivers if no mode does.
 func (p *parser) probe(name string) error {
 	zipName := strings.HasSuffix(strings.ToLower(name), ".zip")
-	bytes := p.isBytes()
 	switch {
-	case bytes:
+	case p.isBytes():
 		p.setStorage(DriverFile, modeFile, "mode=bytes reads the file itself")
 		return nil
 	case p.env.Create && zipName:
@@ -230,17 +229,13 @@ func (p *parser) probe(name string) error {
 	case NetCDF3, HDF5, OtherFile:
 		return p.notZarr(found)
 	default:
-		p.setStorageByName(zipName)
+		if zipName {
+			p.setStorage(DriverZip, modeZip, "nothing is known about the path; its name ends in .zip")
+		} else {
+			p.setStorage(DriverFile, modeFile, "nothing is known about the path; its name does not end in .zip")
+		}
 	}
 	return nil
-}
-
-func (p *parser) setStorageByName(zipName bool) {
-	if zipName {
-		p.setStorage(DriverZip, modeZip, "nothing is known about the path; its name ends in .zip")
-		return
-	}
-	p.setStorage(DriverFile, modeFile, "nothing is known about the path; its name does not end in .zip")
 }
 
 // notZarr returns the error for a path where the probe found no store.

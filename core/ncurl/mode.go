@@ -32,10 +32,6 @@ func Modes() []string {
 	}
 }
 
-// storageModes returns the modes that select a storage. A location may have only one of
-// them, but s3 and gs3 may occur together, because the S3 driver also serves Google.
-func storageModes() []string { return []string{modeFile, modeZip, modeS3, modeGS3} }
-
 // refusedMode returns the reason why a mode of netcdf-c is not supported, or "".
 func refusedMode(mode string) string {
 	switch mode {
@@ -90,7 +86,8 @@ func macro(key string) []string {
 }
 
 // infer appends the modes that modes imply, breadth first, until no new mode
-// appears. The given modes come first, followed by each level of inference.
+// appears. The given modes come first, without duplicates, followed by each level of
+// inference.
 func infer(modes []string) []string {
 	implied := func(mode string) []string {
 		switch mode {
@@ -103,7 +100,12 @@ func infer(modes []string) []string {
 		}
 		return nil
 	}
-	out := dedupe(modes)
+	out := make([]string, 0, len(modes)+2)
+	for _, m := range modes {
+		if !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
 	for level := out; len(level) > 0; {
 		var next []string
 		for _, mode := range level {
@@ -127,22 +129,12 @@ func negate(modes []string) []string {
 	})
 }
 
-// dedupe returns modes without duplicates in a new slice.
-func dedupe(modes []string) []string {
-	out := make([]string, 0, len(modes)+2)
-	for _, m := range modes {
-		if !slices.Contains(out, m) {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// storageOf returns the storage mode in modes, or "". If modes contains both s3 and
-// gs3 it returns gs3.
+// storageOf returns the mode in modes that selects a storage, or "". A location may have
+// only one of them, but s3 and gs3 may occur together, because the S3 driver also serves
+// Google. storageOf then returns gs3.
 func storageOf(modes []string) (string, error) {
 	var found []string
-	for _, m := range storageModes() {
+	for _, m := range []string{modeFile, modeZip, modeS3, modeGS3} {
 		if slices.Contains(modes, m) {
 			found = append(found, m)
 		}

@@ -22,8 +22,11 @@ func (p *parser) remote(storage string) error {
 		return p.bad(err)
 	}
 	site, err := siteOf(srv, storage != "")
+	if errors.Is(err, errForm) {
+		return p.unsupported(err)
+	}
 	if err != nil {
-		return p.siteError(err)
+		return p.bad(err)
 	}
 	if storage == "" && (site.kind == siteOther || site.kind == siteWeb || p.in.hasQuery) {
 		return p.http(srv, site.kind)

@@ -145,14 +145,6 @@ func (s *site) readAmazon(service string, rest []string) error {
 	return nil
 }
 
-// siteError adds the kind to an error from siteOf.
-func (p *parser) siteError(err error) error {
-	if errors.Is(err, errForm) {
-		return p.unsupported(err)
-	}
-	return p.bad(err)
-}
-
 // endpointSite parses the value of an endpoint setting. from describes the setting.
 func (p *parser) endpointSite(value, from string) (site, error) {
 	scheme, authority, ok := strings.Cut(strings.TrimSuffix(value, "/"), "://")
