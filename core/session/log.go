@@ -2,7 +2,6 @@ package session
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -57,9 +56,6 @@ func (s *Session) closeLog() error {
 	}
 	return f.Close()
 }
-
-// tracing reports whether log records every call.
-func tracing(log *slog.Logger) bool { return log.Enabled(context.Background(), slog.LevelDebug) }
 
 // logInFragment reports whether the fragment of a URL turns on the log, and whether it
 // names a log file.

@@ -181,7 +181,7 @@ func (s *Session) Options() *nczarr.Options {
 	}
 	o.Wrap = func(m driver.Map) driver.Map {
 		m = layer.Measure(m, s.stats)
-		if tracing(s.log) {
+		if s.log.Enabled(context.Background(), slog.LevelDebug) { // the log records every call
 			m = layer.Log(m, s.log)
 		}
 		return m
