@@ -75,14 +75,6 @@ func newBatch() *batch {
 	return b
 }
 
-// recycle returns a batch without failures to the pool.
-func (b *batch) recycle() {
-	z := b.z
-	clear(b.reqs)
-	*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]} // no goroutine holds the lock
-	z.batches.Put(b)
-}
-
 // getManyDriver performs the requests with the driver's GetMany.
 func (z *Map) getManyDriver(ctx context.Context, reqs []GetRequest, sink GetSink) error {
 	b := z.batches.Get().(*batch) //nolint:forcetypeassert // the pool contains only *batch
@@ -123,8 +115,11 @@ func (b *batch) end(err error) error {
 	case missing >= 0:
 		return b.z.internal("get", b.reqs[missing].Key, "a request of a batch has no result")
 	}
-	if !fail {
-		b.recycle()
+	if !fail { // back to the pool; no goroutine holds the lock
+		z := b.z
+		clear(b.reqs)
+		*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]}
+		z.batches.Put(b)
 	}
 	return nil
 }

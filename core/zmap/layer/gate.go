@@ -21,8 +21,6 @@ type gate struct {
 	congested  bool      // the limit has been too high once; since then it grows slowly
 }
 
-func newGate(o AdaptOptions) *gate { return &gate{o: o, limit: float64(o.Start)} }
-
 // enter waits until the call may start. It returns the context's error if the context is
 // done first.
 func (g *gate) enter(ctx context.Context) error {

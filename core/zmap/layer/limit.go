@@ -51,7 +51,8 @@ func Limit(m driver.Map, n int) driver.Map {
 // responses. It decreases by a third if the store reports overload with a Retryable
 // error.
 func Adapt(m driver.Map, o AdaptOptions) driver.Map {
-	l := &limit{Map: m, gate: newGate(o.withDefaults())}
+	o = o.withDefaults()
+	l := &limit{Map: m, gate: &gate{o: o, limit: float64(o.Start)}}
 	return with(l, m, func(many driver.GetManyer) getMany {
 		return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 			if err := l.gate.enter(ctx); err != nil {

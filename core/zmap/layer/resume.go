@@ -90,28 +90,27 @@ func (r *retry) get(ctx context.Context, p callState, key string, opts *driver.G
 	}
 }
 
-// try reads an object from its beginning, or resumes the previous attempt. It returns
-// the result of the attempt.
+// try resumes the previous attempt, or reads the object from its beginning if it cannot be
+// resumed or has changed. It returns the result of this attempt.
 func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
-	rest, ok := l.rest(opts)
-	if !ok || !r.resumes {
-		data, info, err := r.Map.Get(ctx, key, opts, l.take)
-		if err != nil {
-			l.keep(opts, data, info)
+	if rest, ok := l.rest(opts); ok && r.resumes {
+		data, info, err := r.Map.Get(ctx, key, &rest, driver.Into(l.mem[l.n:]))
+		switch {
+		case err == nil && info.Size == l.info.Size && len(data) == len(l.mem)-l.n:
+			return l.whole(opts, info)
+		case err == nil:
+			err = ncerr.Errorf(ncerr.ErrConflict, "", "", "the size changed from %d to %d bytes between attempts", l.info.Size, info.Size)
+		case ncerr.KindOf(err) != ncerr.ErrConflict && info.Version == l.info.Version && len(data) > 0 && &data[0] == &l.mem[l.n]:
+			l.n += len(data)
 		}
-		return data, info, err
+		if ncerr.KindOf(err) != ncerr.ErrConflict && ncerr.KindOf(err) != ncerr.ErrRange {
+			return data, info, err
+		}
+		l.n = 0 // the object has changed since its first bytes were read
 	}
-	data, info, err := r.Map.Get(ctx, key, &rest, driver.Into(l.mem[l.n:]))
-	switch {
-	case err == nil && info.Size == l.info.Size && len(data) == len(l.mem)-l.n:
-		return l.whole(opts, info)
-	case err == nil:
-		err = ncerr.Errorf(ncerr.ErrConflict, "", "", "the size changed from %d to %d bytes between attempts", l.info.Size, info.Size)
-	case ncerr.KindOf(err) != ncerr.ErrConflict && info.Version == l.info.Version && len(data) > 0 && &data[0] == &l.mem[l.n]:
-		l.n += len(data)
-	}
-	if ncerr.KindOf(err) == ncerr.ErrConflict || ncerr.KindOf(err) == ncerr.ErrRange {
-		return r.restart(ctx, key, opts, l)
+	data, info, err := r.Map.Get(ctx, key, opts, l.take)
+	if err != nil {
+		l.keep(opts, data, info)
 	}
 	return data, info, err
 }
@@ -130,17 +129,6 @@ func (l *partialRead) whole(opts *driver.GetOptions, info driver.Info) ([]byte, 
 	e := ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the content that was read in several parts does not match its checksum")
 	e.Retryable = true
 	return nil, info, e
-}
-
-// restart reads an object again from the beginning, because the object has changed since
-// its first bytes were read.
-func (r *retry) restart(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
-	l.n = 0
-	data, info, err := r.Map.Get(ctx, key, opts, l.take)
-	if err != nil {
-		l.keep(opts, data, info)
-	}
-	return data, info, err
 }
 
 // getMany passes results to sink, except retryable failures. It retries those requests
