@@ -60,22 +60,20 @@ func (p *Pipeline) one(ctx context.Context, d direction, dst, src []byte) (int, 
 		job.Limit = -1
 	}
 	if !p.local() {
-		return p.oneStaged(ctx, d, job)
+		var n int
+		var err error
+		failed := p.many(ctx, d, []driver.Job{job}, func(_ int, out []byte, e error) {
+			n, err = len(out), e
+		})
+		if failed != nil {
+			return 0, failed
+		}
+		return n, err
 	}
 	w := p.worker()
 	defer p.release(w)
 	out, err := w.do(ctx, p, d, &job)
 	return len(out), err
-}
-
-func (p *Pipeline) oneStaged(ctx context.Context, d direction, job driver.Job) (n int, err error) {
-	called := p.many(ctx, d, []driver.Job{job}, func(_ int, out []byte, e error) {
-		n, err = len(out), e
-	})
-	if called != nil {
-		return 0, called
-	}
-	return n, err
 }
 
 // local reports whether all steps run in this process.

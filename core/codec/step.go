@@ -88,15 +88,6 @@ func (p *Pipeline) between(i, lo int, d direction, skip uint32, top int64) int64
 // worker holds the scratch memory for one chunk.
 type worker struct{ a, b, out []byte }
 
-// scratch returns *buf with length n. It reallocates *buf if its capacity is too
-// small.
-func scratch(buf *[]byte, n int64) []byte {
-	if int64(cap(*buf)) < n {
-		*buf = make([]byte, n)
-	}
-	return (*buf)[:n]
-}
-
 // apply runs the codecs of a stage on src. The result is in dst if dst is not nil, and
 // in memory of the worker otherwise. It is src itself if all steps are skipped. top is
 // the maximum size of the last output.
@@ -145,7 +136,10 @@ func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d
 		return nil, p.fault(ctx, err, d, i, i+1, int(ceiling))
 	}
 	for {
-		dst := scratch(buf, room)
+		if int64(cap(*buf)) < room {
+			*buf = make([]byte, room)
+		}
+		dst := (*buf)[:room]
 		n, err := call(ctx, c, d, dst, src)
 		if err == nil {
 			return dst[:n], nil
