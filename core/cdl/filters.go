@@ -3,6 +3,7 @@ package cdl
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -122,9 +123,7 @@ func (s *storage) finish() {
 // codecSpec returns a codec with its parameters.
 func codecSpec(id string, params map[string]any) zarr.CodecSpec {
 	doc := map[string]any{"id": id}
-	for k, v := range params {
-		doc[k] = v
-	}
+	maps.Copy(doc, params)
 	text, _ := json.Marshal(doc) // strings and integers always marshal
 	return zarr.CodecSpec{ID: id, Params: text}
 }

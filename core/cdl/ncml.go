@@ -28,12 +28,9 @@ import (
 //
 // Source: netcdf-c ncdump, option -x; the NcML 2.2 schema.
 func WriteNcML(ctx context.Context, w io.Writer, ds *nczarr.Dataset, location string, opts *WriteOptions) error {
-	p := newPrinter(ctx, w, ds, opts)
-	if err := p.opts.Check(ds); err != nil {
+	p, err := newPrinter(ctx, w, ds, opts)
+	if err != nil {
 		return err
-	}
-	for _, problem := range ds.Problems() {
-		p.problem(problem.Path, problem.Err)
 	}
 	x := &ncml{p}
 	loc, _ := xmlText(strings.ToValidUTF8(location, "\uFFFD"))

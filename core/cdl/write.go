@@ -1,6 +1,7 @@
 package cdl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -77,18 +78,11 @@ const MaxSlab = 4 << 20
 //
 // Source: netcdf-c ncdump.
 func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) error {
-	p := newPrinter(ctx, w, ds, opts)
-	if err := p.opts.Check(ds); err != nil {
+	p, err := newPrinter(ctx, w, ds, opts)
+	if err != nil {
 		return err
 	}
-	for _, problem := range ds.Problems() {
-		p.problem(problem.Path, problem.Err)
-	}
-	name := p.opts.Name
-	if name == "" {
-		name = ds.Name()
-	}
-	p.w.printf("netcdf %s {\n", escapeName(name))
+	p.w.printf("netcdf %s {\n", escapeName(cmp.Or(p.opts.Name, ds.Name())))
 	if err := p.group(ds.Root(), 0); err != nil {
 		return err
 	}
@@ -99,8 +93,9 @@ func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOpti
 	return errors.Join(p.problems...)
 }
 
-// newPrinter returns a printer for one Write.
-func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) *printer {
+// newPrinter checks the options and returns a printer for one Write. It reports the nodes
+// that could not be opened.
+func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) (*printer, error) {
 	p := &printer{ctx: ctx, ds: ds, w: newSink(ctx, w)}
 	if opts != nil {
 		p.opts = *opts
@@ -112,7 +107,13 @@ func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *Writ
 	if p.opts.DoubleDigits > 0 {
 		p.f.digits[1] = p.opts.DoubleDigits
 	}
-	return p
+	if err := p.opts.Check(ds); err != nil {
+		return nil, err
+	}
+	for _, problem := range ds.Problems() {
+		p.problem(problem.Path, problem.Err)
+	}
+	return p, nil
 }
 
 // printer is the state of one Write.
