@@ -105,14 +105,27 @@ const (
 )
 
 // begin parses a section header and makes its section current.
-func (f *awsFile) begin(line string) (err error) {
-	f.section, f.kind, err = awsSection(line)
-	f.service = ""
+func (f *awsFile) begin(line string) error {
+	f.section, f.kind, f.service = "", otherSection, ""
+	name, _, ok := strings.Cut(line[1:], "]")
+	if !ok {
+		return errors.New(`the section has no "]"`)
+	}
+	words := strings.Fields(name)
+	name = strings.Trim(strings.Join(words[min(1, len(words)):], " "), `"'`)
+	switch {
+	case len(words) == 1:
+		f.section, f.kind = words[0], profileSection
+	case len(words) > 1 && words[0] == "profile":
+		f.section, f.kind = name, profileSection
+	case len(words) > 1 && words[0] == "services":
+		f.section, f.kind = name, servicesSection
+	}
 	if f.kind == profileSection {
 		p := f.profiles[f.section] // the profile exists even without settings
 		f.profiles[f.section] = p
 	}
-	return err
+	return nil
 }
 
 // line reads a line of the current section.
@@ -154,28 +167,6 @@ func (p *AWSProfile) set(key, value string, low map[string]bool, section string)
 	case key == "ignore_configured_endpoint_urls":
 		p.IgnoreEndpoints = strings.EqualFold(value, "true")
 	}
-}
-
-// awsSection parses a section header.
-func awsSection(line string) (name string, kind sectionKind, err error) {
-	name, _, ok := strings.Cut(line[1:], "]")
-	if !ok {
-		return "", otherSection, errors.New(`the section has no "]"`)
-	}
-	words := strings.Fields(name)
-	if len(words) == 1 {
-		return words[0], profileSection, nil
-	}
-	if len(words) >= 2 {
-		name = strings.Trim(strings.Join(words[1:], " "), `"'`)
-		switch words[0] {
-		case "profile":
-			return name, profileSection, nil
-		case "services":
-			return name, servicesSection, nil
-		}
-	}
-	return "", otherSection, nil
 }
 
 // stripComment removes a comment that follows a space or tab.
