@@ -25,21 +25,32 @@ func NewHold(path string) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := os.OpenFile(real, os.O_RDONLY|directory, 0)
+	d, err := openLocked(real)
+	if err != nil {
+		return nil, err
+	}
+	return &Hold{d}, nil
+}
+
+// openLocked opens and locks a directory. It fails with fs.ErrNotExist if the directory
+// was removed or replaced before it was locked. On a file system without locks, the
+// directory stays unlocked.
+func openLocked(dir string) (*os.File, error) {
+	d, err := os.OpenFile(dir, os.O_RDONLY|directory, 0)
 	if err != nil {
 		return nil, err
 	}
 	if err = lock(d); errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}
-	if err == nil && !sameName(d) { // the directory was removed or replaced before it was locked
+	if err == nil && !sameName(d) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
 		_ = d.Close()
 		return nil, err
 	}
-	return &Hold{d}, nil
+	return d, nil
 }
 
 // Held reports whether h has locked a directory. It returns false for a nil Hold.

@@ -65,20 +65,11 @@ var errLocked = errors.New("another process holds the lock")
 // mark locks a directory and then writes the mark. A directory with a mark was therefore
 // locked by the process that created it.
 func mark(dir, target string) (*Temp, error) {
-	d, err := os.OpenFile(dir, os.O_RDONLY|directory, 0)
+	d, err := openLocked(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err = lock(d); errors.Is(err, errors.ErrUnsupported) {
-		err = nil
-	}
-	if err == nil && !sameName(d) {
-		err = fs.ErrNotExist
-	}
-	if err == nil {
-		err = writeMark(filepath.Join(dir, markName), target)
-	}
-	if err != nil {
+	if err := writeMark(filepath.Join(dir, markName), target); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
