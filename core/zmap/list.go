@@ -39,11 +39,7 @@ func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.S
 			yield(Entry{}, err)
 			return
 		}
-		for e, err := range z.list(ctx, "list", p, o) {
-			if !yield(e, err) {
-				return
-			}
-		}
+		z.list(ctx, "list", p, o)(yield)
 	}
 }
 
@@ -132,11 +128,7 @@ func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.S
 		case o.Recursive && !z.caps.RecursiveList:
 			z.walk(ctx, op, prefix, o.StartAfter, 0, &tally{z: z}, yield)
 		default:
-			for e, err := range z.level(ctx, op, prefix, o, &tally{z: z}) {
-				if !yield(e, err) {
-					return
-				}
-			}
+			z.level(ctx, op, prefix, o, &tally{z: z})(yield)
 		}
 	}
 }

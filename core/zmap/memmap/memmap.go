@@ -10,6 +10,7 @@ package memmap
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,10 +253,7 @@ func (s *store) keys() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sorted == nil {
-		s.sorted = make([]string, 0, len(s.objects))
-		for k := range s.objects {
-			s.sorted = append(s.sorted, k)
-		}
+		s.sorted = slices.AppendSeq(make([]string, 0, len(s.objects)), maps.Keys(s.objects))
 		slices.Sort(s.sorted)
 	}
 	return s.sorted
