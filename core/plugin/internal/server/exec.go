@@ -19,8 +19,7 @@ const firstAlloc = 64 << 20
 
 // job is one chunk whose input is being received.
 type job struct {
-	id   uint64
-	head *pb.Job
+	head *pb.Job // its first part
 	src  []byte
 }
 
@@ -123,14 +122,14 @@ func (e *executor) part(m *pb.Job) error {
 		case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
 			return ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation %d", m.GetOp())
 		}
-		j = &job{id: m.GetId(), head: m}
+		j = &job{head: m}
 		if !m.GetLast() {
 			j.src = make([]byte, 0, min(m.GetSize(), firstAlloc))
-			e.open[j.id] = j
+			e.open[m.GetId()] = j
 		}
 	}
 	if int64(len(payload)) > j.head.GetSize()-int64(len(j.src)) {
-		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has more than the announced %d bytes", j.id, j.head.GetSize())
+		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has more than the announced %d bytes", m.GetId(), j.head.GetSize())
 	}
 	if j.src == nil {
 		j.src = payload // the message is not used again
@@ -140,9 +139,9 @@ func (e *executor) part(m *pb.Job) error {
 	if !m.GetLast() {
 		return nil
 	}
-	delete(e.open, j.id)
+	delete(e.open, m.GetId())
 	if int64(len(j.src)) != j.head.GetSize() {
-		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d bytes, not the announced %d", j.id, len(j.src), j.head.GetSize())
+		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d bytes, not the announced %d", m.GetId(), len(j.src), j.head.GetSize())
 	}
 	e.start(j)
 	return nil
@@ -160,7 +159,7 @@ func (e *executor) start(j *job) {
 		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool contains only *scratch
 		defer e.c.pool.Put(buf)
 		out, err := e.run(j, buf)
-		if err := e.send(j.id, out, err); err != nil {
+		if err := e.send(j.head.GetId(), out, err); err != nil {
 			e.fail(err)
 		}
 	})
@@ -176,20 +175,19 @@ func (e *executor) run(j *job, buf *scratch) ([]byte, error) {
 
 // send sends one job's result in parts.
 func (e *executor) send(id uint64, out []byte, err error) error {
-	r := &pb.Result{Id: id, Last: true}
+	var failed *pb.ErrorDetail
 	if err != nil {
-		r.Error = wire.ToDetail(err)
-		out = nil
+		failed, out = wire.ToDetail(err), nil
 	}
 	size := int64(len(out))
 	for first := true; first || len(out) > 0; first = false {
 		part := out[:min(len(out), handshake.MaxPart)]
 		out = out[len(part):]
-		m := &pb.Result{Id: id, Last: len(out) == 0, Error: r.Error}
+		m := &pb.Result{Id: id, Last: len(out) == 0, Error: failed}
 		if first {
 			m.Size = size
 		}
-		if r.Error == nil {
+		if failed == nil {
 			m.Payload = wire.Bytes(part)
 		}
 		e.sendMu.Lock()

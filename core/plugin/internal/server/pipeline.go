@@ -122,14 +122,6 @@ func (c *codecService) get(handle uint64) (*pipeline, error) {
 // scratch contains two output buffers, which the steps of a job use alternately.
 type scratch [2][]byte
 
-// of returns buffer i with length n, and grows the buffer if necessary.
-func (s *scratch) of(i int, n int64) []byte {
-	if int64(cap(s[i])) < n {
-		s[i] = make([]byte, n)
-	}
-	return s[i][:n]
-}
-
 // call is one step in one direction.
 type call struct {
 	step int
@@ -212,7 +204,10 @@ func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scra
 		room = min(size, max(eager, 4*int64(len(src))))
 	}
 	for {
-		dst = buf.of(i, room)
+		if int64(cap(buf[i])) < room {
+			buf[i] = make([]byte, room)
+		}
+		dst = buf[i][:room]
 		n, err = guarded(ctx, c.run, dst, src)
 		if room == size || ncerr.KindOf(err) != ncerr.ErrShortBuffer {
 			return dst, n, err

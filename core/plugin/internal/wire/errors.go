@@ -112,11 +112,6 @@ func FromStatus(ctx context.Context, err error) error {
 			return FromDetail(detail)
 		}
 	}
-	return bareStatus(ctx, st)
-}
-
-// bareStatus converts a status without a detail.
-func bareStatus(ctx context.Context, st *status.Status) error {
 	message := Text(st.Message())
 	switch st.Code() {
 	case codes.DeadlineExceeded:
