@@ -11,10 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/pierrec/lz4/v4"
-
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/deflate"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
@@ -106,10 +103,6 @@ func zstdLevel(level int) int {
 	return 2*level - 1
 }
 
-func hcLevel(level int) lz4.CompressionLevel {
-	return lz4.CompressionLevel(1 << (8 + max(level, 1)))
-}
-
 // Provider returns the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
@@ -154,7 +147,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 		return nil, driver.Spec{}, err
 	}
 	if prm.TypeSize == 0 {
-		prm.TypeSize = elementSize(in.DType)
+		prm.TypeSize = filter.ElementSize(in) // numcodecs uses the size of the NumPy type
 	}
 	c, err := New(prm)
 	if err != nil {
@@ -162,6 +155,3 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	}
 	return c, filter.Blob(in, in.MaxBytes+headerSize), nil
 }
-
-// elementSize returns the element size that numcodecs uses: the size of the NumPy type.
-func elementSize(t dtype.Type) int { return max(t.Size, 1) }

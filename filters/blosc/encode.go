@@ -162,7 +162,7 @@ func (c *Codec) encodeStream(s *scratch, dst, src []byte) (n int, err error) {
 		s.lz4.Acceleration = 10 - c.params.CLevel
 		n, err = s.lz4.CompressBlock(src, dst)
 	case "lz4hc":
-		s.hc.Level = hcLevel(c.params.CLevel)
+		s.hc.Level = 1 << (8 + max(c.params.CLevel, 1))
 		n, err = s.hc.CompressBlock(src, dst)
 	case "snappy":
 		tmp := grow(&s.b, s2.MaxEncodedLen(len(src)))

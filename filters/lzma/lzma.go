@@ -104,7 +104,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	default:
 		p.Fail("check", "unknown check %d", prm.Check)
 	}
-	out := filter.Blob(in, maxEncoded(in.MaxBytes))
+	out := filter.Blob(in, in.MaxBytes+in.MaxBytes/8+4096) // a literal takes at most nine eighths of its size
 	switch {
 	case prm.Format == Raw:
 		if err := c.chain(p); err != nil {
@@ -133,10 +133,6 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	}
 	return c, out, p.Err()
 }
-
-// maxEncoded returns the largest encoded size of n bytes. A literal takes at most nine
-// eighths of its size.
-func maxEncoded(n int64) int64 { return n + n/8 + 4096 }
 
 // chain checks the filters of a chain. It returns an ErrUnsupported for a known filter
 // that cannot be decoded.

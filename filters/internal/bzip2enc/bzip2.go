@@ -47,7 +47,14 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		n := e.runs(src)
 		crc := blockSum(src[:n])
 		sum = bits.RotateLeft32(sum, 1) ^ crc
-		e.encodeBlock(crc)
+		last, start := e.order.transform(e.block)
+		e.out.Put(48, 0x314159265359)
+		e.out.Put(32, uint64(crc))
+		e.out.Put(1, 0)
+		e.out.Put(24, uint64(start))
+		alphabet := e.moveToFront(last)
+		e.writeUsed()
+		e.writeCodes(alphabet)
 		src = src[n:]
 		if e.out.Short() {
 			return 0, bitio.ErrShort
@@ -93,17 +100,6 @@ func blockSum(src []byte) uint32 {
 		src = src[n:]
 	}
 	return bits.Reverse32(crc)
-}
-
-func (e *Encoder) encodeBlock(crc uint32) {
-	last, start := e.order.transform(e.block)
-	e.out.Put(48, 0x314159265359)
-	e.out.Put(32, uint64(crc))
-	e.out.Put(1, 0)
-	e.out.Put(24, uint64(start))
-	n := e.moveToFront(last)
-	e.writeUsed()
-	e.writeCodes(n)
 }
 
 // moveToFront converts bytes to symbols. 0 and 1 are the digits of runs of the front
