@@ -240,17 +240,13 @@ func (g *get) whole() ([]byte, driver.Info, error) {
 		return nil, i, err
 	}
 	if start > g.m.o.MaxSkip {
-		return nil, i, g.noRanges(start)
+		return nil, i, ncerr.Errorf(ncerr.ErrUnsupported, "", "",
+			"the server does not support ranges: skipping to byte %d exceeds max_skip, which is %d bytes", start, g.m.o.MaxSkip)
 	}
 	if _, err := io.CopyN(io.Discard, g.resp.Body, start); err != nil {
 		return nil, i, g.cut(0, start, err)
 	}
 	return g.read(i, n)
-}
-
-func (g *get) noRanges(start int64) error {
-	return ncerr.Errorf(ncerr.ErrUnsupported, "", "",
-		"the server does not support ranges: skipping to byte %d exceeds max_skip, which is %d bytes", start, g.m.o.MaxSkip)
 }
 
 // read reads n bytes from the body, which is already at the right position.
