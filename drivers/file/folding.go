@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// checkNew refuses a key that the file system cannot store under exactly that name.
+// checkNew refuses a key that the file system cannot store under exactly that name, for
+// example because one of its prefixes, or the key itself, exists in another spelling.
 func (m *Map) checkNew(key string) error {
 	if err := checkName(key); err != nil {
 		return err
@@ -22,12 +23,6 @@ func (m *Map) checkNew(key string) error {
 	if !m.folds {
 		return nil
 	}
-	return m.checkSpelling(key)
-}
-
-// checkSpelling refuses a key if one of its prefixes, or the key itself, exists in
-// another spelling.
-func (m *Map) checkSpelling(key string) error {
 	exists := func(path string) bool {
 		_, err := m.root.Lstat(path)
 		return err == nil // writing the key reports other failures

@@ -1,11 +1,13 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,11 +20,7 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 	o := *opts
 	return func(yield func(driver.Entry, error) bool) {
 		l := &lister{search: search{m: m, ctx: ctx}, opts: o, yield: yield}
-		dir := strings.TrimSuffix(prefix, "/")
-		if dir == "" {
-			dir = "."
-		}
-		if !l.list(dir, prefix, false) {
+		if !l.list(cmp.Or(strings.TrimSuffix(prefix, "/"), "."), prefix, false) {
 			return
 		}
 		if err := m.alive(); err != nil { // a removed directory reads as an empty one
@@ -140,11 +138,7 @@ func (m *Map) entryOf(dir, name string, t fs.FileMode) (entry, bool) {
 // to one of its own parent directories would recurse forever and is omitted. A link
 // that cannot be followed is listed as an object, so that reading it reports the cause.
 func (m *Map) linkOf(dir, name string) (entry, bool) {
-	path := name
-	if dir != "." {
-		path = dir + "/" + name
-	}
-	info, err := m.root.Stat(path)
+	info, err := m.root.Stat(path.Join(dir, name))
 	switch {
 	case err != nil:
 		return entry{name: name}, true

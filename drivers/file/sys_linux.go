@@ -198,7 +198,7 @@ func eachName(d handle, f func(name string, t fs.FileMode) bool) error {
 			if t == unix.DT_UNKNOWN {
 				t = typeOf(fd, name)
 			}
-			if !f(name, direntMode(t)) {
+			if !f(name, modeOf(uint32(t)<<12)) {
 				return nil
 			}
 		}
@@ -235,8 +235,6 @@ func typeOf(fd int, name string) uint8 {
 	}
 	return uint8(st.Mode & unix.S_IFMT >> 12) // dirent has the type bits of stat, shifted
 }
-
-func direntMode(t uint8) fs.FileMode { return modeOf(uint32(t) << 12) }
 
 // isMount reports whether dir is a mount point, of another file system or of a
 // directory of the same one.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -522,19 +523,16 @@ func (m *Map) onlyObjects(dir string) error {
 	var dirs []string
 	strange := ""
 	err = eachName(d, func(name string, t fs.FileMode) bool {
-		path := name
-		if dir != "." {
-			path = dir + "/" + name
-		}
+		full := path.Join(dir, name)
 		switch {
 		case !isReserved(name) && !visible(name):
-			strange = fmt.Sprintf("%q, which cannot be the name of an object", path)
-		case t.IsDir() && m.isMount(path):
-			strange = fmt.Sprintf("the mount point %q", path)
+			strange = fmt.Sprintf("%q, which cannot be the name of an object", full)
+		case t.IsDir() && m.isMount(full):
+			strange = fmt.Sprintf("the mount point %q", full)
 		case t.IsDir():
-			dirs = append(dirs, path)
+			dirs = append(dirs, full)
 		case !t.IsRegular() && t != fs.ModeSymlink:
-			strange = fmt.Sprintf("%q, which is not a regular file (%s)", path, t)
+			strange = fmt.Sprintf("%q, which is not a regular file (%s)", full, t)
 		}
 		return strange == ""
 	})
