@@ -2,7 +2,6 @@ package zip
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -343,39 +342,25 @@ func (a *archive) info(entry int) (driver.Info, error) {
 	return a.infoOf(entry, r), nil
 }
 
-// infoOf returns the Info for the object of a record.
+// infoOf returns the Info for the object of a record. It caches the version.
 func (a *archive) infoOf(entry int, r record) driver.Info {
-	return driver.Info{Size: r.size, Version: a.version(entry, r), NoRanges: r.method != methodStored}
+	p := &a.versions()[entry]
+	version := p.Load()
+	if version == nil {
+		version = new(versionOf(r.crc, r.size))
+		p.Store(version)
+	}
+	return driver.Info{Size: r.size, Version: *version, NoRanges: r.method != methodStored}
 }
 
 func badRecord(op, key string) error {
 	return corrupt(op, key, "impossible size or offset in the directory of the archive")
 }
 
-// version returns the version of an object and caches it.
-func (a *archive) version(entry int, r record) string {
-	p := &a.versions()[entry]
-	if v := p.Load(); v != nil {
-		return *v
-	}
-	v := versionOf(r.crc, r.size)
-	p.Store(&v)
-	return v
-}
-
 // versionOf builds a version from the checksum and length of the content.
 func versionOf(crc uint32, size int64) string {
 	b := strconv.AppendUint(make([]byte, 0, 26), uint64(crc), 16)
 	return string(strconv.AppendInt(append(b, '-'), size, 16))
-}
-
-// openArchive reads and indexes the archive in src.
-func openArchive(ctx context.Context, src source, fixed *string, docs []string) (*archive, error) {
-	d, err := readDirectory(ctx, src)
-	if err != nil {
-		return nil, err
-	}
-	return newArchive(src, d, fixed, docs)
 }
 
 // retire closes the archive after the last reader has finished.

@@ -45,8 +45,12 @@ func (t tail) at(pos, n int64) []byte {
 // readDirectory finds and reads the central directory of src with one read of the end
 // of the archive and, if the directory is longer, one read of the directory.
 func readDirectory(ctx context.Context, src source) (*directory, error) {
-	t, err := readTail(ctx, src)
-	if err != nil {
+	if src.size() < lenEnd {
+		return nil, notZip("a file of %d bytes is too short", src.size())
+	}
+	n := min(src.size(), tailSize)
+	t := tail{b: make([]byte, n), off: src.size() - n}
+	if _, err := src.readAt(ctx, t.b, t.off); err != nil {
 		return nil, err
 	}
 	end := bytes.LastIndex(t.b, []byte{'P', 'K', 5, 6})
@@ -62,17 +66,6 @@ func readDirectory(ctx context.Context, src source) (*directory, error) {
 		return nil, err
 	}
 	return d, nil
-}
-
-func readTail(ctx context.Context, src source) (tail, error) {
-	size := src.size()
-	if size < lenEnd {
-		return tail{}, notZip("a file of %d bytes is too short", size)
-	}
-	n := min(size, tailSize)
-	t := tail{b: make([]byte, n), off: size - n}
-	_, err := src.readAt(ctx, t.b, t.off)
-	return t, err
 }
 
 // readEnd parses the end record at t.b[end:], and the zip64 end record if one exists.

@@ -1,6 +1,7 @@
 package zip
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"maps"
@@ -167,7 +168,7 @@ type member struct {
 // write writes the whole archive to tmp and returns it without a source.
 func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) (*archive, error) {
 	a := m.arch
-	w := newWriter(tmp, m.cfg.Deflate)
+	w := &writer{f: tmp, w: bufio.NewWriterSize(tmp, copySize), buf: make([]byte, copySize), level: m.cfg.Deflate}
 	if err := a.copyPreamble(ctx, w); err != nil {
 		return nil, err
 	}

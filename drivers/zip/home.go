@@ -84,18 +84,14 @@ func (h *fileHome) look(context.Context) (bool, error) {
 	if err != nil {
 		return false, fileError(err)
 	}
+	if info.IsDir() {
+		return true, notZip("the path is a directory")
+	}
 	if !info.Mode().IsRegular() {
-		return true, notZip("the path is a %s", kindOf(info.Mode()))
+		return true, notZip("the path is a device, pipe or socket")
 	}
 	h.was = info
 	return true, nil
-}
-
-func kindOf(m fs.FileMode) string {
-	if m.IsDir() {
-		return "directory"
-	}
-	return "device, pipe or socket"
 }
 
 // probe checks early whether the archive can be written and its directory changed. It

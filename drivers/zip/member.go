@@ -43,7 +43,7 @@ func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts
 	if r.method == methodStored {
 		n, err := from.readAt(ctx, dst, start+off)
 		if err == nil && int64(n) == r.size {
-			err = checkSum("get", key, crc32.ChecksumIEEE(dst), r.crc)
+			err = checkSum(key, crc32.ChecksumIEEE(dst), r.crc)
 		}
 		return dst[:n], info, ncerr.Wrap("get", key, err)
 	}
@@ -69,9 +69,9 @@ func resolveRange(key string, opts *driver.GetOptions, info driver.Info) (off, n
 	return off, n, nil
 }
 
-func checkSum(op, key string, got, want uint32) error {
+func checkSum(key string, got, want uint32) error {
 	if got != want {
-		return corrupt(op, key, "the checksum is %08x, not %08x", got, want)
+		return corrupt("get", key, "the checksum is %08x, not %08x", got, want)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 	case !errors.Is(err, io.EOF):
 		return got, damaged(key, err)
 	}
-	return got, checkSum("get", key, sum, r.crc)
+	return got, checkSum(key, sum, r.crc)
 }
 
 // run decodes n bytes into dst, or discards them if dst is nil, and updates the

@@ -157,17 +157,12 @@ func classifyBytes(name []byte) reason {
 		}
 		high = high || c >= utf8.RuneSelf
 	}
-	if high {
-		return classifyUnicode(name)
-	}
-	return isObject
-}
-
-func classifyUnicode(name []byte) reason {
-	if !utf8.Valid(name) {
+	switch {
+	case !high:
+		return isObject
+	case !utf8.Valid(name):
 		return isNotUTF8
-	}
-	if bytes.IndexFunc(name, unicode.IsControl) >= 0 {
+	case bytes.IndexFunc(name, unicode.IsControl) >= 0:
 		return isControl
 	}
 	return isObject

@@ -55,7 +55,7 @@ func (c *change) get(ctx context.Context, key string, opts *driver.GetOptions, a
 	}
 	got, err := c.readAt(ctx, dst, off)
 	if err == nil && n == c.size {
-		err = checkSum("get", key, crc32.ChecksumIEEE(dst), c.crc)
+		err = checkSum(key, crc32.ChecksumIEEE(dst), c.crc)
 	}
 	return dst[:got], info, ncerr.Wrap("get", key, err)
 }

@@ -33,10 +33,6 @@ type writer struct {
 	level int           // compression level of deflate, 0 to store
 }
 
-func newWriter(f *os.File, level int) *writer {
-	return &writer{f: f, w: bufio.NewWriterSize(f, copySize), buf: make([]byte, copySize), level: level}
-}
-
 // Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
 	n, err := w.w.Write(p)

@@ -151,7 +151,11 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.arch, err = openArchive(ctx, src, fixed, spec.Documents); err != nil {
+	d, err := readDirectory(ctx, src)
+	if err == nil {
+		m.arch, err = newArchive(src, d, fixed, spec.Documents)
+	}
+	if err != nil {
 		return nil, errors.Join(err, src.close())
 	}
 	if err := m.arch.foreign(); err != nil && spec.Mode == driver.Read {
