@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -77,15 +76,6 @@ type Report struct {
 	Duration time.Duration `json:"duration_ns"`
 	Totals   Totals        `json:"totals"`
 	Results  []Result      `json:"results"`
-}
-
-func newReport(suite, version, target string, o *Options, started time.Time) *Report {
-	return &Report{
-		Schema: 2, Tool: o.Tool, Suite: suite, SuiteVersion: version, Target: target, Subject: o.Subject,
-		Capabilities: []string{}, Results: []Result{},
-		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Seed: o.Seed, Started: started.UTC(),
-	}
 }
 
 func (r *Report) count() {

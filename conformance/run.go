@@ -26,7 +26,12 @@ const patience = 3
 func Run[S any](ctx context.Context, suite Suite[S], target Target[S], opts *Options) *Report {
 	o := opts.withDefaults()
 	started := time.Now()
-	r := newReport(suite.Name, suite.Version, target.TargetName(), o, started)
+	r := &Report{
+		Schema: 2, Tool: o.Tool, Suite: suite.Name, SuiteVersion: suite.Version, Target: target.TargetName(), Subject: o.Subject,
+		Capabilities: []string{}, Results: []Result{},
+		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Seed: o.Seed, Started: started.UTC(),
+	}
 	caps, err := target.TargetCapabilities(ctx)
 	if err == nil {
 		err = suite.Validate()

@@ -188,17 +188,15 @@ func (s *settings) spawn(j job) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return collect(exec.Command(exe, "-child", string(text)))
-}
-
-func collect(cmd *exec.Cmd) (result, error) {
-	var r result
+	cmd := exec.Command(exe, "-child", string(text))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return r, fmt.Errorf("%s: %w", filepath.Base(cmd.Path), err)
+		return result{}, fmt.Errorf("%s: %w", filepath.Base(cmd.Path), err)
 	}
-	return r, json.Unmarshal(out, &r)
+	var r result
+	err = json.Unmarshal(out, &r)
+	return r, err
 }
 
 // print writes the line with the fastest repetition of each measurement.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,21 +186,12 @@ func filter() []unix.SockFilter {
 		trace,
 		allow,
 	}
-	for _, nr := range sortedCalls() {
+	for _, nr := range slices.Sorted(maps.Keys(counted)) {
 		if nr != unix.SYS_OPENAT {
 			prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jf: 1}, trace)
 		}
 	}
 	return append(prog, allow)
-}
-
-func sortedCalls() []uint32 {
-	var out []uint32
-	for nr := range counted {
-		out = append(out, nr)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // tracer follows the processes of one program. All its methods run on the tracing

@@ -220,13 +220,9 @@ func openCase(t conformance.T, e *Env) {
 	s.flush()
 	s.close()
 	upper.mustOpen(t, driver.Read).wantOwn("k")
-	wantKind(t, "remove twice", removeTwice(t, &lower), ncerr.ErrNoDataset)
-	upper.mustOpen(t, driver.Read).wantOwn("k")
-}
-
-func removeTwice(t conformance.T, e *Env) error {
-	if err := e.opener.Remove(t.Context(), e.spec); err != nil {
+	if err := lower.opener.Remove(t.Context(), lower.spec); err != nil {
 		t.Fatalf("remove: %v", err)
 	}
-	return e.opener.Remove(t.Context(), e.spec)
+	wantKind(t, "remove twice", lower.opener.Remove(t.Context(), lower.spec), ncerr.ErrNoDataset)
+	upper.mustOpen(t, driver.Read).wantOwn("k")
 }

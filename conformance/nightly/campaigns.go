@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"os"
@@ -196,7 +197,7 @@ func sourcesID(ctx context.Context) (string, error) {
 	}
 	id := string(bytes.TrimSpace(commit))
 	if len(diff) > 0 {
-		id += fmt.Sprintf("-%08x", checksum(diff))
+		id += fmt.Sprintf("-%08x", crc32.ChecksumIEEE(diff))
 	}
 	return id, nil
 }

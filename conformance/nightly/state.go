@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -40,8 +39,6 @@ const (
 	passed = "passed"
 	failed = "failed"
 )
-
-func checksum(data []byte) uint32 { return crc32.ChecksumIEEE(data) }
 
 // openState continues the run in a directory, or starts a new one. A run that continues
 // keeps its seed; another seed starts a new run.
