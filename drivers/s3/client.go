@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -82,7 +83,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 		if own := ctx.Err(); own != nil {
 			return nil, own
 		}
-		return nil, ncerr.New(ncerr.ErrAuth, "", "", newPlain("load the AWS configuration", err))
+		return nil, ncerr.New(ncerr.ErrAuth, "", "", &plain{fmt.Sprintf("load the AWS configuration: %v", err)})
 	}
 	region := key.region
 	if region == "" {
@@ -98,7 +99,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 	creds := aws.CredentialsProvider(aws.AnonymousCredentials{})
 	var renewing []func(*middleware.Stack) error
 	if !key.unsigned {
-		p := newProvider(key, cfg.Credentials) // cfg.Credentials caches them
+		p := &provider{key: key, searching: make(chan struct{}, 1), inner: cfg.Credentials} // cfg.Credentials caches them
 		creds, renewing = p, append(renewing, p.addTo)
 	}
 	cfg.HTTPClient = &http.Client{

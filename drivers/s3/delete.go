@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
@@ -95,9 +96,8 @@ func inXML(name string) bool {
 // deleteBatch deletes objects with one request, or one by one if the server does not
 // support batches.
 func (m *bucketMap) deleteBatch(ctx context.Context, names []types.ObjectIdentifier) error {
-	quiet := true
 	out, err := m.api.DeleteObjects(ctx, &s3.DeleteObjectsInput{
-		Bucket: &m.at.bucket, Delete: &types.Delete{Objects: names, Quiet: &quiet},
+		Bucket: &m.at.bucket, Delete: &types.Delete{Objects: names, Quiet: new(true)},
 		ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c,
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func (m *bucketMap) deleteBatch(ctx context.Context, names []types.ObjectIdentif
 		return fail(ctx, err)
 	}
 	for _, e := range out.Errors {
-		if e.Code != nil && *e.Code == "NoSuchKey" {
+		if aws.ToString(e.Code) == "NoSuchKey" {
 			continue
 		}
 		return batchError(m.at.prefix, e)
@@ -126,18 +126,13 @@ func (m *bucketMap) deleteEach(ctx context.Context, names []types.ObjectIdentifi
 
 // batchError returns the error for one object of a batched delete.
 func batchError(prefix string, e types.Error) error {
-	text := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
-	}
-	kind := codeKind(text(e.Code))
+	code := aws.ToString(e.Code)
+	kind := codeKind(code)
 	if kind == 0 || kind == ncerr.ErrNotFound {
 		kind = ncerr.ErrS3
 	}
-	err := ncerr.New(kind, "delete", strings.TrimPrefix(text(e.Key), prefix),
-		errors.New(web.Sanitize("the server returned "+text(e.Code)+": "+text(e.Message))))
-	err.Retryable = again(text(e.Code)) || text(e.Code) == "InternalError"
+	err := ncerr.New(kind, "delete", strings.TrimPrefix(aws.ToString(e.Key), prefix),
+		errors.New(web.Sanitize("the server returned "+code+": "+aws.ToString(e.Message))))
+	err.Retryable = again(code) || code == "InternalError"
 	return err
 }

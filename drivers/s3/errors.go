@@ -24,10 +24,6 @@ type plain struct{ text string }
 
 func (e *plain) Error() string { return e.text }
 
-func newPlain(what string, err error) error {
-	return &plain{fmt.Sprintf("%s: %v", what, err)}
-}
-
 // codeKind returns the kind for an S3 error code, or 0 for an unknown code. Source:
 // Amazon S3 API Reference, "Error responses".
 func codeKind(code string) ncerr.Kind {

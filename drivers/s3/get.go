@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -98,13 +99,7 @@ func (m *bucketMap) getEmpty(ctx context.Context, key string, opts *driver.GetOp
 // checkAnswer checks the header of a response against the request and returns the
 // number of bytes in the body.
 func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64, error) {
-	info := driver.Info{}
-	if out.ETag != nil {
-		info.Version = *out.ETag
-	}
-	if out.LastModified != nil {
-		info.ModTime = *out.LastModified
-	}
+	info := driver.Info{Version: aws.ToString(out.ETag), ModTime: aws.ToTime(out.LastModified)}
 	if out.ContentLength == nil || *out.ContentLength < 0 {
 		return info, 0, answerError("the response has no Content-Length")
 	}
@@ -140,7 +135,10 @@ func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info,
 // extent determines which part of the object the n bytes of a response are, and sets
 // info.Size. A response without Content-Range is the whole object.
 func extent(out *s3.GetObjectOutput, asked *driver.Range, n int64, info *driver.Info) (start int64, err error) {
-	status := statusOf(out)
+	status := 0
+	if raw, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); ok {
+		status = raw.StatusCode
+	}
 	if status != http.StatusOK && status != http.StatusPartialContent {
 		return 0, answerError("status %d in response to a GET", status)
 	}
@@ -181,13 +179,6 @@ func parseContentRange(text string) (start, end, size int64, ok bool) {
 	size, err[2] = strconv.ParseInt(total, 10, 64)
 	ok = errors.Join(err[:]...) == nil && start >= 0 && start <= end && end < size
 	return start, end, size, ok
-}
-
-func statusOf(out *s3.GetObjectOutput) int {
-	if raw, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); ok {
-		return raw.StatusCode
-	}
-	return 0
 }
 
 // fill reads the body into mem. If the body ends early, fill returns the bytes received
@@ -265,14 +256,7 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 	if out.ContentLength == nil || *out.ContentLength != 0 {
 		return driver.Info{}, "", answerError("the first byte of a nonempty object was refused")
 	}
-	info := driver.Info{}
-	if out.ETag != nil {
-		info.Version = *out.ETag
-	}
-	if out.LastModified != nil {
-		info.ModTime = *out.LastModified
-	}
-	return info, out.Metadata[WriteID], nil
+	return driver.Info{Version: aws.ToString(out.ETag), ModTime: aws.ToTime(out.LastModified)}, out.Metadata[WriteID], nil
 }
 
 // readError is like fail, for requests about one object. With the option missing=403,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
@@ -117,10 +118,7 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 					last, empty = page[n-1].Key, 0
 				}
 			}
-			token := ""
-			if out.NextContinuationToken != nil {
-				token = *out.NextContinuationToken
-			}
+			token := aws.ToString(out.NextContinuationToken)
 			more := token != ""
 			if out.IsTruncated != nil {
 				more = *out.IsTruncated
@@ -160,15 +158,9 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 	}
 	for i := range out.Contents {
 		o := &out.Contents[i]
-		e := driver.Entry{Info: driver.Info{Size: -1}}
+		e := driver.Entry{Info: driver.Info{Size: -1, Version: aws.ToString(o.ETag), ModTime: aws.ToTime(o.LastModified)}}
 		if o.Size != nil {
 			e.Info.Size = *o.Size
-		}
-		if o.ETag != nil {
-			e.Info.Version = *o.ETag
-		}
-		if o.LastModified != nil {
-			e.Info.ModTime = *o.LastModified
 		}
 		if err := add(o.Key, e); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"golang.org/x/sync/errgroup"
@@ -60,7 +61,7 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 		}
 		return driver.Info{}, err
 	}
-	return written(w.body.Size(), out.ETag), nil
+	return driver.Info{Size: w.body.Size(), Version: aws.ToString(out.ETag)}, nil
 }
 
 // discard removes an upload with missing parts. A part that the server receives during

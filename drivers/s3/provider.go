@@ -25,10 +25,6 @@ type provider struct {
 	ended int // number of the last search that completed
 }
 
-func newProvider(key clientKey, inner aws.CredentialsProvider) *provider {
-	return &provider{key: key, searching: make(chan struct{}, 1), inner: inner}
-}
-
 // authError is a failure to find credentials. It occurs before a request is sent to the
 // store.
 type authError struct{ err error }

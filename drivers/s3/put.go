@@ -166,27 +166,18 @@ func (w *write) send(ctx context.Context) (driver.Info, error) {
 	if out.ETag == nil {
 		return driver.Info{}, errNoETag()
 	}
-	return written(n, out.ETag), nil
+	return driver.Info{Size: n, Version: *out.ETag}, nil
 }
 
 // errNoETag returns the error for a response to a write without an ETag, such as the
 // page of a proxy. Every S3 server sends the ETag of the object that it stored.
 func errNoETag() error { return answerError("the response to a write has no ETag") }
 
-func written(n int64, etag *string) driver.Info {
-	info := driver.Info{Size: n}
-	if etag != nil {
-		info.Version = *etag
-	}
-	return info
-}
-
 func (w *write) ifNoneMatch() *string {
 	if !w.opts.IfAbsent {
 		return nil
 	}
-	any := "*"
-	return &any
+	return new("*")
 }
 
 func (w *write) ifMatch() *string {
