@@ -87,7 +87,7 @@ func (c *attachedChild) watch() {
 		case <-c.done:
 			return
 		case <-tick.C:
-			if !processExists(c.process) {
+			if p, err := os.FindProcess(c.process); err != nil || !alive(p) { // the process does not exist
 				c.kill()
 			}
 		}
@@ -109,10 +109,4 @@ func (c *attachedChild) dirProblem() string { return "" } // the process has no 
 func (c *attachedChild) release() {
 	c.wg.Wait()
 	_ = c.conn.Close()
-}
-
-// processExists reports whether a process with that id exists.
-func processExists(pid int) bool {
-	p, err := os.FindProcess(pid)
-	return err == nil && alive(p)
 }

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -102,10 +104,7 @@ func (h *Host) dir() (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.private == nil {
-		parent := h.opts.TempDir
-		if parent == "" {
-			parent = os.TempDir()
-		}
+		parent := cmp.Or(h.opts.TempDir, os.TempDir())
 		if runtime.GOOS != "windows" && len(parent) > maxParent {
 			parent = "/tmp"
 		}
@@ -415,10 +414,7 @@ func (h *Host) Close(ctx context.Context) error {
 	h.closed = true
 	h.closing.Unlock()
 	h.mu.Lock()
-	supervisors := make([]*supervisor, 0, len(h.supervisors))
-	for _, s := range h.supervisors {
-		supervisors = append(supervisors, s)
-	}
+	supervisors := slices.Collect(maps.Values(h.supervisors))
 	h.mu.Unlock()
 	h.cancel()
 	for _, s := range supervisors {

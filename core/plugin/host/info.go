@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -62,10 +63,7 @@ type Limits struct {
 // process.
 func (h *Host) Plugins() []PluginInfo {
 	h.mu.Lock()
-	supervisors := make([]*supervisor, 0, len(h.supervisors))
-	for _, s := range h.supervisors {
-		supervisors = append(supervisors, s)
-	}
+	supervisors := slices.Collect(maps.Values(h.supervisors))
 	h.mu.Unlock()
 	var out []PluginInfo
 	started, failed := map[*program]bool{}, map[*program]string{}

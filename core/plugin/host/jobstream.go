@@ -132,7 +132,7 @@ func (l *jobStream[B, R]) receive() {
 			l.err = err
 			l.stopTimer()
 		case l.late != nil:
-			err = l.acceptLate(r)
+			err = l.of.acceptLate(r, l.late)
 		case len(l.queue) >= maxQueue:
 			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d unexpected answers", maxQueue)
 		case l.queued+sizeOf(r) > maxQueued:
@@ -168,9 +168,6 @@ func sizeOf(m any) int {
 	}
 	return 0
 }
-
-// acceptLate handles an answer to abandoned jobs. The caller holds mu.
-func (l *jobStream[B, R]) acceptLate(r *R) error { return l.of.acceptLate(r, l.late) }
 
 // drained reports whether the stream has become idle because all abandoned jobs are
 // answered. The caller holds mu.
@@ -217,21 +214,6 @@ func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	}
 }
 
-// untilAnswered waits for the next message. If ctx ends first, it cancels the jobs
-// whose ids are returned by ids, and continues to wait. w must not end with ctx.
-func (l *jobStream[B, R]) untilAnswered(ctx context.Context, w *watch, ids func() []uint64) (*R, error) {
-	cancelled := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(cancelled)
-		_ = l.stream.Send(l.of.cancel(ids())) // the receiver reports the error
-	})
-	r, err := l.next(w)
-	if !stop() {
-		<-cancelled // only one goroutine may send; the watch kills a plugin that does not read
-	}
-	return r, err
-}
-
 // leave ends the use of the stream by a call. It cancels unanswered jobs, whose regions
 // are freed only after the plugin has answered. It kills a plugin that does not answer
 // in time.
@@ -259,7 +241,7 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	}
 	var violation error
 	for _, r := range l.queue {
-		if err := l.acceptLate(r); err != nil {
+		if err := l.of.acceptLate(r, l.late); err != nil {
 			violation = err
 		}
 	}

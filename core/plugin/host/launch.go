@@ -188,7 +188,9 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	ready := make(chan result, 1)
 	go func() { // ends soon after the process, for which run waits
 		_, err := l.client.Start()
-		l.handedOver()
+		if l.theirs != nil {
+			_ = l.theirs.Close() // the child has inherited it
+		}
 		if err == nil && !l.child.out.certified() {
 			config.TLSConfig = nil // go-plugin set it before the handshake
 		}
@@ -245,13 +247,6 @@ func (l *launch) judgeListening(ctx context.Context) error {
 		}
 	})
 	return nil
-}
-
-// handedOver closes the descriptor that the child has inherited.
-func (l *launch) handedOver() {
-	if l.theirs != nil {
-		_ = l.theirs.Close()
-	}
 }
 
 // why returns an error that explains why the process does not serve.
@@ -424,7 +419,10 @@ func (p *proc) configuration() *pb.ConfigureRequest {
 	r := &pb.ConfigureRequest{MaxObject: p.supervisor.host.opts.MaxObject}
 	if p.plane != nil && slices.Contains(p.desc.GetLevels(), 1) {
 		p.level = 1
-		r.Level, r.Segments = 1, p.plane.segments()
+		r.Level, r.Segments = 1, []*pb.Segment{
+			{Id: requestSegment, Fd: handshake.FDRequest, Size: segmentSize},
+			{Id: responseSegment, Fd: handshake.FDResponse, Size: segmentSize, Writable: true},
+		}
 	}
 	return r
 }

@@ -18,10 +18,6 @@ import (
 // further files before it sends these answers.
 const maxLent = 128
 
-// lentLimit returns the number of files that may be in transit: maxLent, but at most a
-// quarter of the descriptor limit.
-func lentLimit() int64 { return min(maxLent, shm.MaxFiles()/4) }
-
 // mayLend reserves room for one more lent file in transit. It returns false if the
 // limit is reached; the read then uses the segment. Freeing the pendingJob ends the
 // reservation.

@@ -177,8 +177,9 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 	}
 	if !m.opened {
 		m.opened, m.caps = true, caps
-		// The effects of Create are not durable until a Flush.
-		m.written = boolCount(caps.Durable == driver.OnFlush && (mode == driver.Create || mode == driver.CreateExclusive))
+		if caps.Durable == driver.OnFlush && (mode == driver.Create || mode == driver.CreateExclusive) {
+			m.written = 1 // the effects of Create are not durable until a Flush
+		}
 	}
 	m.sess = &session{p: p, handle: r.GetHandle(), lends: r.GetLends() && m.mayLend(p), putsMany: r.GetPutsMany()}
 	return m.sess, m.failed
@@ -188,11 +189,4 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 // drivers may, because reading a file chosen by a third-party plugin may block forever.
 func (m *remoteMap) mayLend(p *proc) bool {
 	return p.level > 0 && p.supervisor.program.builtin && !m.supervisor.host.opts.NoLending
-}
-
-func boolCount(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

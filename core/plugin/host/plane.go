@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
-	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
@@ -48,7 +47,7 @@ type plane struct {
 
 	tag     atomic.Uint64 // tag of the last read that may be answered with a file
 	lending atomic.Int64  // files that may be in transit
-	lendMax int64         // maximum of lending
+	lendMax int64         // maximum of lending: maxLent, but at most a quarter of the descriptor limit
 }
 
 // segment is a mapped segment with its allocator.
@@ -83,7 +82,7 @@ func newPlane() (*plane, error) {
 		return nil, nil // only level 0 is available
 	}
 	p := &plane{
-		lent: map[uint64]*os.File{}, lendMax: lentLimit(),
+		lent: map[uint64]*os.File{}, lendMax: min(maxLent, shm.MaxFiles()/4),
 		inputs: map[int64]*lentInput{}, resident: make([]bool, segmentSize/minRegion),
 	}
 	err := p.create()
@@ -131,14 +130,6 @@ func (p *plane) sent() {
 	if p != nil {
 		closeAll(p.files)
 		p.files = nil
-	}
-}
-
-// segments describes the inherited segments to the plugin.
-func (p *plane) segments() []*pb.Segment {
-	return []*pb.Segment{
-		{Id: requestSegment, Fd: handshake.FDRequest, Size: segmentSize},
-		{Id: responseSegment, Fd: handshake.FDResponse, Size: segmentSize, Writable: true},
 	}
 }
 

@@ -136,18 +136,14 @@ func (p *process) reap() {
 		killGroup(pid)
 		p.mu.Unlock()
 	}
-	p.state, p.code = exitText(p.cmd.ProcessState, err), p.cmd.ProcessState.ExitCode()
+	p.state, p.code = fmt.Sprint(err), p.cmd.ProcessState.ExitCode()
+	if st := p.cmd.ProcessState; st != nil {
+		p.state = st.String() // such as "exit status 2" or "signal: killed"
+	}
 	close(p.done)
 	p.endLifeline()
 	_ = p.out.r.SetReadDeadline(time.Now().Add(pipeGrace))
 	_ = p.errPipe.SetReadDeadline(time.Now().Add(pipeGrace))
-}
-
-func exitText(st *os.ProcessState, err error) string {
-	if st == nil {
-		return fmt.Sprint(err)
-	}
-	return st.String() // such as "exit status 2" or "signal: killed"
 }
 
 // endLifeline closes the lifeline, so that the plugin exits.

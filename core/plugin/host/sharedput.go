@@ -70,16 +70,24 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	}
 }
 
-// next waits for the next answers. When ctx ends it cancels the puts in flight.
+// next waits for the next answers. When ctx ends it cancels the puts in flight and
+// continues to wait. w must not end with ctx.
 func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply, error) {
 	if r.cancelled {
 		return r.l.next(w)
 	}
-	return r.l.untilAnswered(ctx, w, func() []uint64 {
+	cancelled := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cancelled)
 		r.cancelled = true
 		r.await(w)
-		return slices.Collect(maps.Keys(r.pending))
+		_ = r.l.stream.Send(r.l.of.cancel(slices.Collect(maps.Keys(r.pending)))) // the receiver reports the error
 	})
+	reply, err := r.l.next(w)
+	if !stop() {
+		<-cancelled // only one goroutine may send; the watch kills a plugin that does not read
+	}
+	return reply, err
 }
 
 // await restarts the time limit of the next answer. The plugin may answer all puts of a
@@ -146,7 +154,10 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		bytes += put.Body.Size()
 	}
 	if ctx.Err() != nil || *count == 0 {
-		r.drop(batch)
+		for _, job := range batch.GetJobs() { // the message is not sent
+			r.pending[job.GetId()].free(r.p.plane)
+			delete(r.pending, job.GetId())
+		}
 		return false, nil //nolint:nilerr // the caller still waits for the puts that were sent
 	}
 	for _, job := range batch.GetJobs() {
@@ -175,14 +186,6 @@ func (r *sharedWrites) body(w *watch, i int, in *region) bool {
 		r.x.finish(i, r.s, driver.Info{}, ncerr.Wrap("put", put.Key, own))
 	}
 	return false
-}
-
-// drop frees the regions of a message that is not sent.
-func (r *sharedWrites) drop(batch *pb.StoreBatch) {
-	for _, job := range batch.GetJobs() {
-		r.pending[job.GetId()].free(r.p.plane)
-		delete(r.pending, job.GetId())
-	}
 }
 
 // take checks an answer against its put and delivers it. It leaves a put that failed
