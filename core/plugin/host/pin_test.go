@@ -244,7 +244,7 @@ func TestUnfitFiles(t *testing.T) {
 		}
 	}
 	h := newHost(t, host.Options{Dirs: []string{dir, dir, filepath.Join(dir, "absent")}, AllowUnpinned: true})
-	for name, want := range map[string]string{"open": "writable by everybody", "text": "cannot be executed"} {
+	for name, want := range map[string]string{"open": "writable by everybody", "text": "cannot execute the plugin"} {
 		o, err := h.Driver(name)
 		if err != nil {
 			t.Fatal(err)
