@@ -93,7 +93,11 @@ func (a *app) main(ctx context.Context, args []string) int {
 	if !errors.As(err, &reported) {
 		fmt.Fprintf(a.err, "nczctl: %v\n", err)
 	}
-	return exitCode(err)
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return ncerr.ExitUsage
+	}
+	return ncerr.Exit(err)
 }
 
 // sanitise wraps both outputs in a [printable] and sets a.flush, which returns the
@@ -165,14 +169,6 @@ type reportedError struct{ err error }
 
 func (e *reportedError) Error() string { return e.err.Error() }
 func (e *reportedError) Unwrap() error { return e.err }
-
-func exitCode(err error) int {
-	var usage *usageError
-	if errors.As(err, &usage) {
-		return ncerr.ExitUsage
-	}
-	return ncerr.Exit(err)
-}
 
 // command returns the root command with all subcommands.
 func (a *app) command() *cobra.Command {

@@ -215,15 +215,6 @@ func (f *conformanceFlags) checkRun() error {
 	return nil
 }
 
-// verdict returns nil if ok is set, and otherwise an error that sets only the exit
-// code, because the report already lists the failures.
-func verdict(ok bool) error {
-	if ok {
-		return nil
-	}
-	return &reportedError{ncerr.ErrDiffers}
-}
-
 // checkPlugin runs the suites against everything that a plugin executable serves.
 func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 	path, err := filepath.Abs(f.plugin)
@@ -285,7 +276,10 @@ func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, fil
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return verdict(all)
+	if !all {
+		return &reportedError{ncerr.ErrDiffers} // only the exit code, because the report already lists the failures
+	}
+	return nil
 }
 
 // checkDriver runs the map suite against a driver.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -289,10 +290,7 @@ func (a *app) printInfo(i *datasetInfo) {
 		fmt.Fprintf(w, "dimension %s = %d%s\n", d.Path, d.Len, unlimited)
 	}
 	for _, v := range i.Vars {
-		codecs := strings.Join(v.Codecs, " + ")
-		if codecs == "" {
-			codecs = "raw"
-		}
+		codecs := cmp.Or(strings.Join(v.Codecs, " + "), "raw")
 		chunks := fmt.Sprint(v.Chunks)
 		if v.Shards != nil {
 			chunks += fmt.Sprintf(" in shards %v", v.Shards)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -49,7 +50,7 @@ func (a *app) runLs(ctx context.Context, arg string, long, recursive bool) error
 	if prefix != "" {
 		prefix += "/"
 	}
-	var rows []listing
+	rows := []listing{} // empty, not null, in JSON
 	for e, err := range m.ListAll(ctx, prefix, &zmap.ListOptions{Recursive: recursive}) {
 		if err != nil {
 			return err
@@ -104,9 +105,6 @@ func (l *listing) set(info zmap.Info) {
 
 func (a *app) printListing(rows []listing, long bool) error {
 	if a.flags.json {
-		if rows == nil {
-			rows = []listing{}
-		}
 		return a.printJSON(rows)
 	}
 	for _, r := range rows {
@@ -114,14 +112,11 @@ func (a *app) printListing(rows []listing, long bool) error {
 			fmt.Fprintln(a.out, r.Key)
 			continue
 		}
-		size, when := "-", r.ModTime
+		size := "-"
 		if r.Size != nil {
 			size = fmt.Sprint(*r.Size)
 		}
-		if when == "" {
-			when = "-"
-		}
-		fmt.Fprintf(a.out, "%12s  %-20s  %s\n", size, when, r.Key)
+		fmt.Fprintf(a.out, "%12s  %-20s  %s\n", size, cmp.Or(r.ModTime, "-"), r.Key)
 	}
 	return nil
 }

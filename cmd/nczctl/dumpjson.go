@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,15 +30,11 @@ type jsonDumper struct {
 
 func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, opts *cdl.WriteOptions) error {
 	d := &jsonDumper{ctx: ctx, w: bufio.NewWriterSize(a.out, 1<<16), opts: opts}
-	name := f.name
-	if name == "" {
-		name = ds.Name()
-	}
 	for _, p := range ds.Problems() {
 		d.problem(p)
 	}
 	d.raw(`{"name": `)
-	d.value(name)
+	d.value(cmp.Or(f.name, ds.Name()))
 	d.raw(`, "format": `)
 	d.value(ds.Layout().String())
 	d.raw(`, `)

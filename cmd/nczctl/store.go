@@ -79,9 +79,10 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 			return m, "", nil
 		}
 		if err == nil {
-			var named *zmap.Map
-			if named, err = a.listNamed(ctx, arg, m); err == nil {
-				return named, "", nil
+			var keys []string // for a store that cannot list its keys, such as a web server
+			if keys, err = a.documentKeys(ctx, arg, m); err == nil {
+				a.warn("the %s store cannot be listed: showing only the documents that its metadata lists, without chunks", m.Name())
+				return listsOnly(m, keys), "", nil
 			}
 			_ = m.Close(ctx) // the first error is more useful
 		}
@@ -116,7 +117,15 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 // checked returns m and key if the key exists in m. Otherwise it closes m and
 // fails.
 func checked(ctx context.Context, m *zmap.Map, key string) (*zmap.Map, string, error) {
-	if err := requireKey(ctx, m, key); err != nil {
+	there, err := m.Exists(ctx, key)
+	if err == nil && !there {
+		var names []string
+		names, err = m.Search(ctx, key)
+		if ncerr.KindOf(err) == ncerr.ErrUnsupported || err == nil && len(names) == 0 {
+			err = ncerr.New(ncerr.ErrNotFound, "find", key, nil)
+		}
+	}
+	if err != nil {
 		_ = m.Close(ctx) // the first error is more useful
 		return nil, "", err
 	}
@@ -148,18 +157,6 @@ func cutLast(arg string) (up, last string, ok bool) {
 		dir += "#" + fragment
 	}
 	return dir, last, true
-}
-
-// listNamed wraps a store that cannot list its keys, such as a web server. The
-// result lists the metadata documents of the dataset, but no chunks. listNamed
-// prints a warning about this.
-func (a *app) listNamed(ctx context.Context, arg string, m *zmap.Map) (*zmap.Map, error) {
-	keys, err := a.documentKeys(ctx, arg, m)
-	if err != nil {
-		return nil, err
-	}
-	a.warn("the %s store cannot be listed: showing only the documents that its metadata lists, without chunks", m.Name())
-	return listsOnly(m, keys), nil
 }
 
 // listsOnly wraps a store so that listings contain exactly keys, which must be
@@ -266,19 +263,6 @@ func (n *named) List(_ context.Context, prefix string, o *driver.ListOptions) it
 			}
 		}
 	}
-}
-
-// requireKey fails if key is neither an object nor a prefix.
-func requireKey(ctx context.Context, m *zmap.Map, key string) error {
-	there, err := m.Exists(ctx, key)
-	if err != nil || there {
-		return err
-	}
-	names, err := m.Search(ctx, key)
-	if ncerr.KindOf(err) == ncerr.ErrUnsupported || err == nil && len(names) == 0 {
-		err = ncerr.New(ncerr.ErrNotFound, "find", key, nil)
-	}
-	return err
 }
 
 // splitStore splits a path into the innermost existing directory or archive and the
