@@ -13,7 +13,8 @@ import (
 // journal can write many of them together.
 const syncers = 16
 
-// syncTree syncs a file, or a directory with all its content, to disk.
+// syncTree syncs a file, or a directory with all its content, to disk. It does not follow
+// links.
 func (sys *system) syncTree(path string) error {
 	var dirs []string
 	files := make(chan string)
@@ -28,11 +29,13 @@ func (sys *system) syncTree(path string) error {
 			}
 		})
 	}
-	err := walk(path, func(name string, info fs.FileInfo) error {
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		switch {
-		case info.IsDir():
+		case err != nil:
+			return err
+		case d.IsDir():
 			dirs = append(dirs, name)
-		case info.Mode().IsRegular():
+		case d.Type().IsRegular():
 			files <- name
 		}
 		return nil
@@ -48,21 +51,6 @@ func (sys *system) syncTree(path string) error {
 		}
 	}
 	return nil
-}
-
-// walk calls f for path and, if it is a directory, everything below it. It does not
-// follow links.
-func walk(path string, f func(name string, info fs.FileInfo) error) error {
-	return filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		return f(name, info)
-	})
 }
 
 func syncFile(name string) error {
