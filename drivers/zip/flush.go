@@ -184,18 +184,25 @@ func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) 
 			return nil, err
 		}
 	}
-	if err := a.copySkipped(ctx, m.pools, w); err != nil {
+	for pos := range a.skipped() { // members that are not objects of the store
+		r, ok := a.recordAt(pos)
+		if err := a.copyMember(ctx, m.pools, w, r, ok); err != nil {
+			return nil, err
+		}
+	}
+	d := &directory{raw: w.dir, start: w.off, count: w.count, wide: true} // as readDirectory would read it
+	next, err := newArchive(emptySource{}, d, &a.prefix, m.docs)
+	if err != nil {
+		return nil, ncerr.New(ncerr.ErrInternal, "", "", err)
+	}
+	d.comment = markPrefix(a.dir.comment, a.prefix, next.found, next.sure)
+	if _, err := w.Write(d.raw); err != nil {
 		return nil, err
 	}
-	var next *archive
-	_, err := w.finish(func(d *directory) (err error) {
-		if next, err = newArchive(emptySource{}, d, &a.prefix, m.docs); err != nil {
-			return ncerr.New(ncerr.ErrInternal, "", "", err)
-		}
-		d.comment = markPrefix(a.dir.comment, a.prefix, next.found, next.sure)
-		return nil
-	})
-	return next, err
+	if _, err := w.Write(endRecords(d, w.off)); err != nil {
+		return nil, err
+	}
+	return next, w.w.Flush()
 }
 
 // plan returns the members of the new archive in order, metadata documents first.
@@ -245,17 +252,6 @@ func (a *archive) copyMember(ctx context.Context, p *pools, w *writer, r record,
 		return ncerr.Wrap("copy", name, err)
 	}
 	return ncerr.Wrap("copy", name, w.addRaw(ctx, r, from, start))
-}
-
-// copySkipped copies the members that are not objects of the store.
-func (a *archive) copySkipped(ctx context.Context, p *pools, w *writer) error {
-	for pos := range a.skipped() {
-		r, ok := a.recordAt(pos)
-		if err := a.copyMember(ctx, p, w, r, ok); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // copyPreamble copies the bytes before the archive, such as the program of a

@@ -61,7 +61,7 @@ func (w *writer) copy(ctx context.Context, r reader, off, n int64) error {
 // addRaw writes a member whose data is in r at off, without changing the data.
 func (w *writer) addRaw(ctx context.Context, h record, r reader, off int64) error {
 	h.offset = w.off
-	if _, err := w.Write(appendLocal(nil, h, h.csize >= max32 || h.size >= max32)); err != nil {
+	if _, err := w.Write(localHeader(h, h.csize >= max32 || h.size >= max32)); err != nil {
 		return err
 	}
 	if err := w.copy(ctx, r, off, h.csize); err != nil {
@@ -91,7 +91,7 @@ func (w *writer) addNew(ctx context.Context, name string, c *change) error {
 func (w *writer) addDeflated(ctx context.Context, h record, c *change) (done bool, err error) {
 	h.method = methodDeflated
 	wide := h.size >= max32
-	head := int64(len(appendLocal(nil, h, wide)))
+	head := int64(len(localHeader(h, wide)))
 	if _, err := w.Write(make([]byte, head)); err != nil {
 		return false, err
 	}
@@ -115,7 +115,7 @@ func (w *writer) addDeflated(ctx context.Context, h record, c *change) (done boo
 	if h.csize >= h.size {
 		return false, w.rewind(h.offset)
 	}
-	if _, err := w.f.WriteAt(appendLocal(nil, h, wide), h.offset); err != nil {
+	if _, err := w.f.WriteAt(localHeader(h, wide), h.offset); err != nil {
 		return false, err
 	}
 	w.enter(h)
@@ -136,23 +136,6 @@ func (w *writer) rewind(off int64) error {
 func (w *writer) enter(h record) {
 	w.dir = appendCentral(w.dir, h)
 	w.count++
-}
-
-// finish writes the directory and the end of the archive, and returns the directory as
-// readDirectory would read it. It calls comment with the directory first; comment may
-// set the comment of the archive.
-func (w *writer) finish(comment func(*directory) error) (*directory, error) {
-	d := &directory{raw: w.dir, start: w.off, count: w.count, wide: true}
-	if err := comment(d); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(d.raw); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(appendEnd(nil, d, w.off)); err != nil {
-		return nil, err
-	}
-	return d, w.w.Flush()
 }
 
 // flagsOf returns the flags of a rewritten member. It clears the flag for a data
@@ -179,14 +162,13 @@ func versionNeeded(h record, wide bool) uint16 {
 	return 20
 }
 
-// appendLocal appends the local header of h to b. wide puts the sizes into a zip64
-// field.
-func appendLocal(b []byte, h record, wide bool) []byte {
+// localHeader returns the local header of h. wide puts the sizes into a zip64 field.
+func localHeader(h record, wide bool) []byte {
 	csize, size, extra := uint32(h.csize), uint32(h.size), uint16(0)
 	if wide {
 		csize, size, extra = max32, max32, 20
 	}
-	b = le.AppendUint32(b, sigLocal)
+	b := le.AppendUint32(nil, sigLocal)
 	b = le.AppendUint16(b, versionNeeded(h, wide))
 	b = le.AppendUint16(b, flagsOf(h))
 	b = le.AppendUint16(b, h.method)
@@ -244,9 +226,9 @@ func appendCentral(b []byte, h record) []byte {
 	return append(b, h.comment...)
 }
 
-// appendEnd appends the end records of an archive whose directory d ends at position
+// endRecords returns the end records of an archive whose directory d ends at position
 // end.
-func appendEnd(b []byte, d *directory, end int64) []byte {
+func endRecords(d *directory, end int64) (b []byte) {
 	size := int64(len(d.raw))
 	count, size32, start := uint16(min(d.count, max16)), uint32(min(size, max32)), uint32(min(d.start, max32))
 	if count == max16 || size32 == max32 || start == max32 {
