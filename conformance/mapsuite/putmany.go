@@ -180,9 +180,9 @@ func (s *store) wantPrefix(prefix string, writes []write) {
 	s.wantMany(prefix+"/", driver.ListOptions{Recursive: true}, want)
 }
 
-// plainWrites returns n requests without conditions, and their contents.
-func plainWrites(prefix string, n, size int) ([]driver.PutRequest, []string) {
-	reqs, want := make([]driver.PutRequest, n), make([]string, n)
+// plainWrites returns 40 requests without conditions, and their contents.
+func plainWrites(prefix string, size int) ([]driver.PutRequest, []string) {
+	reqs, want := make([]driver.PutRequest, 40), make([]string, 40)
 	for i := range reqs {
 		want[i] = pattern(byte(i), size+i)
 		reqs[i] = driver.PutRequest{Key: fmt.Sprintf("%s/%d", prefix, i), Body: driver.Bytes(want[i])}
@@ -192,7 +192,7 @@ func plainWrites(prefix string, n, size int) ([]driver.PutRequest, []string) {
 
 func putManyReleased(t conformance.T, e *Env) {
 	s := e.create(t)
-	reqs, want := plainWrites("k", 40, 100)
+	reqs, want := plainWrites("k", 100)
 	err := s.callPutMany(t.Context(), reqs, func(i int, _ driver.Info, err error) {
 		if err != nil {
 			t.Errorf("request %d: %v", i, err)
@@ -220,7 +220,7 @@ func putManyReleased(t conformance.T, e *Env) {
 func putManyCanceled(t conformance.T, e *Env) {
 	s := e.create(t)
 	for round, at := range []int{-1, 0, 1, 7} {
-		reqs, fresh := plainWrites(fmt.Sprintf("r%d", round), 40, 20_000)
+		reqs, fresh := plainWrites(fmt.Sprintf("r%d", round), 20_000)
 		for i := range reqs {
 			s.put(reqs[i].Key, "old")
 		}
