@@ -224,8 +224,7 @@ func (m *bucketMap) Stat(ctx context.Context, key string) (driver.Info, error) {
 
 // stat also returns the write id of the object.
 func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, error) {
-	first := "bytes=0-0"
-	out, err := m.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &m.at.bucket, Key: m.name(key), Range: &first})
+	out, err := m.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &m.at.bucket, Key: m.name(key), Range: new("bytes=0-0")})
 	if err != nil {
 		if err = m.readError(ctx, err); ncerr.KindOf(err) == ncerr.ErrRange {
 			return m.head(ctx, key) // the object is empty

@@ -28,8 +28,7 @@ func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOp
 	return func(yield func(driver.Entry, error) bool) {
 		in := &s3.ListObjectsV2Input{Bucket: &m.at.bucket, Prefix: m.name(prefix), MaxKeys: &m.cfg.PageSize}
 		if !o.Recursive {
-			slash := "/"
-			in.Delimiter = &slash
+			in.Delimiter = new("/")
 		}
 		if o.StartAfter != "" {
 			in.StartAfter = m.name(o.StartAfter)
