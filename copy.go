@@ -12,7 +12,9 @@ import (
 type CopyOptions struct {
 	// Select reports whether a variable is copied.
 	Select func(v *Var) bool
-	// Chunks returns the chunk shape of the copy of v; nil keeps the shape of v.
+	// Chunks returns the chunk shape of the copy of v; nil keeps the chunks of v. Chunks of
+	// different shapes become chunks of the largest lengths if the format of dst does not
+	// have them.
 	Chunks func(v *Var) []int64
 	// Shards returns the shape of the shards of the copy of v. nil keeps that of v if the
 	// format of dst has shards; an empty slice makes each chunk an object.

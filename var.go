@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -47,6 +48,10 @@ type VarSpec struct {
 	// dimensions. Chunks below 1 MiB extend along unlimited dimensions that already
 	// have a length.
 	Chunks []int64
+	// ChunkRuns, if not nil, are the lengths of the chunks along each dimension, and Chunks
+	// is ignored. Only Zarr v3 has chunks of different lengths. Along such a dimension an
+	// array cannot be longer than its chunks.
+	ChunkRuns [][]ChunkRun
 	// Shards is the shape in elements of the shards that contain the chunks: multiples
 	// of Chunks. Each shard is one object of the store. By default each chunk is an
 	// object. Only Zarr v3 has shards.
@@ -68,12 +73,23 @@ type VarSpec struct {
 	Attrs []Attr
 }
 
+// ChunkRun is a number of consecutive chunks that have the same length along one
+// dimension. A Count of 0 means all chunks of the dimension.
+type ChunkRun = chunk.Run
+
 // VariableLen as StringLen of a [VarSpec] selects strings of variable length.
 const VariableLen = nczarr.VarLen
 
 // core converts a spec to its type in core/nczarr, resolving names in g.
 func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), Shards: slices.Clone(s.Shards), MaxStrLen: s.StringLen}
+	if s.ChunkRuns != nil {
+		grid, err := chunk.NewGrid(s.ChunkRuns)
+		if err != nil {
+			return nil, err
+		}
+		out.Grid = &grid
+	}
 	if !s.Type.Valid() {
 		return nil, ncerr.Errorf(ErrBadType, "", "", "the field Type of the VarSpec is not a valid type")
 	}
@@ -201,11 +217,17 @@ func (v *Var) Shape() []int64 { return v.core.Shape() }
 // Len returns the current number of elements; 1 for a scalar.
 func (v *Var) Len() int64 { return v.core.All().Len() }
 
-// Chunks returns the chunk shape in elements; empty for a scalar.
+// Chunks returns the chunk shape in elements; empty for a scalar. If the chunks differ in
+// shape, it returns the largest length of each dimension.
 func (v *Var) Chunks() []int64 { return slices.Clone(v.core.Chunks()) }
 
+// ChunkRuns returns the lengths of the chunks along each dimension if the chunks differ in
+// shape, and nil otherwise.
+func (v *Var) ChunkRuns() [][]ChunkRun { return v.core.ChunkGrid().Runs() }
+
 // Shards returns the shape in elements of the shards that contain the chunks; nil if
-// each chunk is an object of the store.
+// each chunk is an object of the store. If the shards differ in shape, it returns the
+// largest length of each dimension.
 func (v *Var) Shards() []int64 { return v.core.Shards() }
 
 // Codecs returns the codecs in the order in which chunks are encoded. They can be used

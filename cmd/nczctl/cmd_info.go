@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -48,6 +50,11 @@ type varInfo struct {
 	Shape  []int64  `json:"shape"`
 	Chunks []int64  `json:"chunks"`
 	Shards []int64  `json:"shards,omitempty"`
+	// ChunkGrid and ShardGrid are the chunk_shapes of rectilinear grids; Chunks and Shards
+	// are then the largest lengths.
+	ChunkGrid json.RawMessage `json:"chunk_grid,omitempty"`
+	ShardGrid json.RawMessage `json:"shard_grid,omitempty"`
+
 	Codecs []string `json:"codecs"`
 	Units  string   `json:"units,omitempty"`
 	Title  string   `json:"long_name,omitempty"`
@@ -183,6 +190,19 @@ func storageOf(ctx context.Context, v *nczarr.Var) (*storage, error) {
 	return out, nil
 }
 
+// gridText returns the chunk shape of a regular grid, or the chunk_shapes of any other,
+// shortened.
+func gridText(shape []int64, grid json.RawMessage) string {
+	const most = 80
+	switch {
+	case grid == nil:
+		return fmt.Sprint(shape)
+	case len(grid) > most:
+		return string(grid[:most-3]) + "..."
+	}
+	return string(grid)
+}
+
 // String returns a description of s.
 func (s *storage) String() string {
 	text := fmt.Sprintf("stored %s in %d of %d chunks", sizeText(s.Bytes), s.Chunks, s.Grid)
@@ -223,6 +243,12 @@ func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
 	}
 	if info.Chunks == nil {
 		info.Chunks = []int64{}
+	}
+	if g := v.ChunkGrid(); !g.Regular() {
+		info.ChunkGrid = json.RawMessage(zarr.GridText(g))
+	}
+	if g := v.ObjectGrid(); info.Shards != nil && !g.Regular() {
+		info.ShardGrid = json.RawMessage(zarr.GridText(g))
 	}
 	for _, d := range v.Dims() {
 		info.Dims = append(info.Dims, d.Path())
@@ -291,9 +317,9 @@ func (a *app) printInfo(i *datasetInfo) {
 	}
 	for _, v := range i.Vars {
 		codecs := cmp.Or(strings.Join(v.Codecs, " + "), "raw")
-		chunks := fmt.Sprint(v.Chunks)
+		chunks := gridText(v.Chunks, v.ChunkGrid)
 		if v.Shards != nil {
-			chunks += fmt.Sprintf(" in shards %v", v.Shards)
+			chunks += " in shards " + gridText(v.Shards, v.ShardGrid)
 		}
 		fmt.Fprintf(w, "variable %s: %s %v, chunks %s, %s\n", v.Path, v.Type, v.Shape, chunks, codecs)
 		for _, line := range v.lines() {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -98,12 +97,9 @@ const manyObjects = 10_000
 func (a *app) warnMany(ds *nczarr.Dataset) {
 	total, most, largest := 0.0, 0.0, ""
 	eachVar(ds.Root(), func(v *nczarr.Var) {
-		n, chunks := 1.0, v.Chunks()
-		if shards := v.Shards(); shards != nil {
-			chunks = shards
-		}
+		n, grid := 1.0, v.ObjectGrid()
 		for i, length := range v.Shape() {
-			n *= math.Ceil(float64(length) / float64(chunks[i]))
+			n *= float64(grid.Len(i, length))
 		}
 		if total += n; n > most {
 			most, largest = n, v.Path()

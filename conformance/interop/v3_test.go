@@ -44,6 +44,9 @@ func TestWriteV3(t *testing.T) {
 			}
 			want := must(t, "read.py", read...)
 			ctl(t, append([]string{"copy", src, "file://" + dst + "#mode=zarr,v3"}, [][]string{nil, {"--codec", "gzip:level=1"}, {"--codec", "shuffle,zstd:level=2", "--consolidated"}}[i]...)...)
+			if n := sameGrids(t, src, dst); i == 0 && n < 5 {
+				t.Errorf("%d arrays have chunks of different shapes", n)
+			}
 			least := map[string]int{"zarr": 60, "tensorstore": []int{10, 25, 0}[i]} // tensorstore supports none of numcodecs' codecs
 			for reader, least := range least {
 				args := []string{"--with", reader, "--v3", dst}
@@ -73,6 +76,38 @@ func TestWriteV3(t *testing.T) {
 			same(t, encode(t, describe(t, dst, false)), encode(t, describe(t, back, false)), "type,chunks,dims")
 		})
 	}
+}
+
+// sameGrids checks that the arrays of dst, a copy of src, have the grids of src. It
+// returns the number of arrays whose chunks or shards differ in shape.
+func sameGrids(t *testing.T, src, dst string) (n int) {
+	t.Helper()
+	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider())}
+	var grids [2]map[string]chunk.Grid
+	for i, path := range []string{src, dst} {
+		ds, err := nczarr.Open(t.Context(), path, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ds.Close(t.Context()) //nolint:errcheck // it is only read
+		grids[i] = make(map[string]chunk.Grid)
+		groups := []*nczarr.Group{ds.Root()}
+		for len(groups) > 0 {
+			for _, v := range groups[0].Vars() {
+				grids[i][v.Path()] = v.ObjectGrid()
+			}
+			groups = append(groups[1:], groups[0].Groups()...)
+		}
+	}
+	for name, g := range grids[0] {
+		if !g.Equal(grids[1][name]) {
+			t.Errorf("%s: the grid %s became %s", name, zarr.ShownGrid(g), zarr.ShownGrid(grids[1][name]))
+		}
+		if !g.Regular() {
+			n++
+		}
+	}
+	return n
 }
 
 // TestEveryCodecInV3 copies one array per codec and per type to Zarr v3. zarr-python
@@ -148,9 +183,10 @@ func TestMaskedV3(t *testing.T) {
 	}
 }
 
-// TestUpdateV3 updates a store of zarr-python, partly sharded, with nczarr and with
-// zarr-python in turn. Each must read what the other wrote. nczarr writes the values
-// that arrays have to random parts of them, so that all must be equal afterwards.
+// TestUpdateV3 updates a store of zarr-python, partly in shards and partly with chunks of
+// different shapes, with nczarr and with zarr-python in turn. Each must read what the
+// other wrote. nczarr writes the values that arrays have to random parts of them, so that
+// all must be equal afterwards.
 func TestUpdateV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -162,7 +198,7 @@ func TestUpdateV3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written, shards := 0, 0
+	written, shards, irregular := 0, 0, 0
 	for _, v := range ds.Root().Vars() {
 		if err := v.SetAttr(nczarr.Attr{Name: "set", Type: dtype.NCInt, Value: []int32{1}}); err != nil {
 			t.Fatal(v.Path(), err)
@@ -181,6 +217,9 @@ func TestUpdateV3(t *testing.T) {
 		}
 		if written++; v.Shards() != nil {
 			shards++
+		}
+		if !v.ObjectGrid().Regular() {
+			irregular++
 		}
 	}
 	g, err := ds.Root().DefineGroup("ours")
@@ -208,8 +247,8 @@ func TestUpdateV3(t *testing.T) {
 	if cerr := ds.Close(t.Context()); err == nil {
 		err = cerr
 	}
-	if err != nil || written < 5 || shards < 5 {
-		t.Fatalf("want at least 5 written arrays and 5 in shards, got %d and %d, %v", written, shards, err)
+	if err != nil || written < 5 || shards < 5 || irregular < 3 {
+		t.Fatalf("want at least 5 written arrays, 5 in shards and 3 rectilinear ones, got %d, %d and %d, %v", written, shards, irregular, err)
 	}
 	ctl(t, "consolidate", "--check", path)
 	for _, r := range classify(t, wrote, encode(t, describe(t, path, false))) {

@@ -29,9 +29,9 @@ type Meta struct {
 	// Offset. A structure is read-only.
 	Stored dtype.Type
 	Offset int
-	// Chunks is the shape of a chunk. Elements are stored in C order of the dimensions
-	// listed in Transpose; nil means the order of Chunks.
-	Chunks    []int64
+	// Grid divides the array into chunks. Elements are stored in C order of the
+	// dimensions listed in Transpose; nil means the order of the array.
+	Grid      chunk.Grid
 	Transpose []int
 }
 
@@ -54,6 +54,9 @@ type Env struct {
 	Cache *Cache
 	// Grid returns the current number of chunks along each dimension.
 	Grid func() []int64
+	// OpenPipeline opens the codecs for chunks of another shape than the largest one. It
+	// is not called if the grid is regular.
+	OpenPipeline func(ctx context.Context, chunks []int64) (*codec.Pipeline, error)
 	// Check, if not nil, is called in each batch of a write, after the reads and before
 	// the first put. An error makes the write fail.
 	Check func(context.Context) error
@@ -107,9 +110,10 @@ type Slab struct {
 type Array struct {
 	meta    Meta
 	source  manifest.Source
-	pipe    *codec.Pipeline
+	pipe    *codec.Pipeline // for chunks of the largest shape
+	pipes   pipes
 	env     Env
-	size    int64     // bytes of a decoded chunk; the limit if the size varies
+	size    int64     // bytes of the largest decoded chunk; the limit if the size of elements varies
 	scratch sync.Pool // idle workers
 	cached  cachedChunks
 	// unversioned is set once the store has returned an object without a version.
@@ -119,30 +123,33 @@ type Array struct {
 	ranges, noRanges atomic.Bool
 }
 
-// New returns an array whose chunks are in source, encoded by pipe.
+// New returns an array whose chunks are in source. pipe encodes chunks of the largest
+// shape of the grid.
 func New(meta *Meta, source manifest.Source, pipe *codec.Pipeline, env *Env) *Array {
 	a := &Array{meta: *meta, source: source, pipe: pipe, env: *env}
-	a.size = meta.ChunkBytes(env.MaxChunk)
+	a.pipes.open = []*shapePipe{{pipe, meta.Grid.Largest(), 1}}
+	a.size = meta.ChunkBytes(meta.Grid.Largest(), env.MaxChunk)
 	return a
 }
 
-// ChunkBytes returns the size of a decoded chunk in bytes, or most if the size varies.
-func (m *Meta) ChunkBytes(most int64) int64 {
+// ChunkBytes returns the size in bytes of a decoded chunk of shape chunks, or most if the
+// size of elements varies.
+func (m *Meta) ChunkBytes(chunks []int64, most int64) int64 {
 	if !m.DType.Fixed() {
 		return most
 	}
-	return int64(m.Stored.Size) * chunk.Product(m.Chunks)
+	return int64(m.Stored.Size) * chunk.Product(chunks)
 }
 
-// StoredShape returns the shape of a chunk in storage order.
-func (m *Meta) StoredShape() []int {
-	shape := make([]int, len(m.Chunks))
+// StoredShape returns the shape in storage order of a chunk of shape chunks.
+func (m *Meta) StoredShape(chunks []int64) []int {
+	shape := make([]int, len(chunks))
 	for i := range shape {
 		d := i
 		if m.Transpose != nil {
 			d = m.Transpose[i]
 		}
-		shape[i] = int(m.Chunks[d])
+		shape[i] = int(chunks[d])
 	}
 	return shape
 }
@@ -151,7 +158,7 @@ func (m *Meta) StoredShape() []int {
 // cache. No operation may be in progress.
 func (a *Array) Close() {
 	a.Forget()
-	_ = a.pipe.Close() // errors do not matter, because no operation is in progress
+	a.pipes.close()
 }
 
 // Forget removes the chunks of the array from the cache and makes its Source forget what

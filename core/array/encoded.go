@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -28,7 +29,7 @@ type Encoded struct {
 // together hold at most memory bytes, or one chunk if that is larger. Both arrays must
 // have the same chunk shape and codecs.
 func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
-	stored := from.maxStored(0)
+	stored := maxStored(from.pipe, 0)
 	chunks = max(1, min(from.batch(from.size), (memory/2-from.size)/stored))
 	for _, a := range []*Array{from, to} {
 		n := a.env.Concurrency(stored)
@@ -42,7 +43,7 @@ func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
 }
 
 // maxStored returns the maximum size in bytes of a stored chunk.
-func (a *Array) maxStored(mask uint32) int64 { return max(1, a.pipe.MaxInput(mask)) }
+func maxStored(pipe *codec.Pipeline, mask uint32) int64 { return max(1, pipe.MaxInput(mask)) }
 
 // ReadEncoded reads the stored chunk at the Index of each element of chunks and sets the
 // other fields. If verify is set, it also decodes each chunk to check it. The elements
@@ -93,7 +94,7 @@ func (r *encodedRead) read(ctx context.Context) error {
 		case at.Absent:
 			r.absent = r.absent || at.Key != ""
 		case at.Inline == nil:
-			reqs = append(reqs, zmap.GetRequest{Key: at.Key, Alloc: r.alloc(i), Opts: driver.GetOptions{Range: at.Range, IfMatch: at.Version, Limit: r.a.maxStored(at.FilterMask)}})
+			reqs = append(reqs, zmap.GetRequest{Key: at.Key, Alloc: r.alloc(i), Opts: driver.GetOptions{Range: at.Range, IfMatch: at.Version, Limit: maxStored(r.a.pipe, at.FilterMask)}})
 			r.item = append(r.item, i)
 		}
 	}
@@ -111,10 +112,10 @@ func (r *encodedRead) read(ctx context.Context) error {
 	for i := range r.chunks {
 		switch data := r.chunks[i].Data; {
 		case data == nil:
-		case int64(len(data)) > r.a.maxStored(r.where[i].FilterMask):
-			r.fail(i, tooLong(r.a.maxStored(r.where[i].FilterMask)))
-		case r.a.pipe.Empty() && int64(len(data)) != r.a.size:
-			r.fail(i, r.a.wrongSize(len(data)))
+		case int64(len(data)) > maxStored(r.a.pipe, r.where[i].FilterMask):
+			r.fail(i, tooLong(maxStored(r.a.pipe, r.where[i].FilterMask)))
+		case r.a.pipe.Empty() && int64(len(data)) != r.a.sizeAt(r.chunks[i].Index):
+			r.fail(i, wrongSize(len(data), r.a.sizeAt(r.chunks[i].Index)))
 		default:
 			r.a.source.Found()
 		}
@@ -128,7 +129,7 @@ func (r *encodedRead) read(ctx context.Context) error {
 // alloc returns the allocator for chunk i.
 func (r *encodedRead) alloc(i int) driver.Alloc {
 	return func(n int64) ([]byte, error) {
-		if most := r.a.maxStored(r.where[i].FilterMask); n > most { // requests with a range have no other limit
+		if most := maxStored(r.a.pipe, r.where[i].FilterMask); n > most { // requests with a range have no other limit
 			return nil, tooLong(most)
 		}
 		ch := &r.chunks[i]
@@ -148,13 +149,13 @@ func (r *encodedRead) got(i int, data []byte, err error) {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Required:
 		r.absent = true
 	default:
-		r.fail(i, readError(at, r.a.maxStored(at.FilterMask), err))
+		r.fail(i, readError(at, maxStored(r.a.pipe, at.FilterMask), err))
 	}
 }
 
 // verify decodes the chunks and checks the sizes of the results.
 func (r *encodedRead) verify(ctx context.Context) error {
-	pipe := r.a.pipe
+	pipe, size, mixed := r.a.pipe, r.a.size, !r.a.meta.Grid.Regular()
 	if pipe.Empty() {
 		return nil
 	}
@@ -162,23 +163,34 @@ func (r *encodedRead) verify(ctx context.Context) error {
 	r.item = r.item[:0]
 	for i := range r.chunks {
 		if ch := &r.chunks[i]; ch.Data != nil {
-			jobs = append(jobs, codecdriver.Job{Src: ch.Data, Limit: r.a.size, Skip: ch.FilterMask, Shared: !pipe.Local()})
+			jobs = append(jobs, codecdriver.Job{Src: ch.Data, Limit: r.a.sizeAt(ch.Index), Skip: ch.FilterMask, Shared: !pipe.Local()})
 			r.item = append(r.item, i)
 		}
 	}
 	step := len(jobs)
-	if pipe.Local() { // other workers decode in parallel
+	if pipe.Local() || mixed { // if local, other workers decode in parallel
 		step = 1
 	}
 	for base := 0; base < len(jobs) && r.err == nil; base += step {
+		var used *shapePipe
+		if mixed {
+			var err error
+			if used, err = r.a.useAt(ctx, r.chunks[r.item[base]].Index); err != nil {
+				return err
+			}
+			pipe, size = used.Pipeline, jobs[base].Limit
+		}
 		err := pipe.DecodeMany(ctx, jobs[base:base+step], func(k int, out []byte, err error) {
 			switch i := r.item[base+k]; {
 			case err != nil:
 				r.fail(i, decodeError(err))
-			case int64(len(out)) != r.a.size:
-				r.fail(i, r.a.wrongSize(len(out)))
+			case int64(len(out)) != size:
+				r.fail(i, wrongSize(len(out), size))
 			}
 		})
+		if used != nil {
+			r.a.pipes.unuse(used)
+		}
 		if err != nil {
 			return err
 		}
@@ -221,7 +233,7 @@ func (*encodedWrite) Plan([]manifest.Change) (grid []int64, batch int) { return 
 func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) error {
 	for _, ch := range changes {
 		c := &e.chunks[ch.Tag]
-		switch most := e.a.maxStored(0); {
+		switch most := maxStored(e.a.pipe, 0); {
 		case c.FilterMask != 0:
 			return changeError(ch, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has filter mask %#x, which the array cannot store", c.FilterMask))
 		case int64(len(c.Data)) > most:

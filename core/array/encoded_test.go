@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/array"
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -21,7 +22,7 @@ func TestEncodedBatches(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := array.New(&array.Meta{DType: in.DType, Stored: in.DType, Chunks: []int64{size}}, nil, pipe, &array.Env{MaxChunk: 8 << 20, Remote: remote, InFlight: 64})
+				a := array.New(&array.Meta{DType: in.DType, Stored: in.DType, Grid: chunk.Regular([]int64{size})}, nil, pipe, &array.Env{MaxChunk: 8 << 20, Remote: remote, InFlight: 64})
 				chunks, workers := array.EncodedBatches(a, a, memory)
 				if chunks < 1 || workers < 1 || workers*chunks > 1 && workers*(chunks+1)*size > memory {
 					t.Errorf("memory %d, chunk size %d: %d workers with batches of %d chunks exceed the memory", memory, size, workers, chunks)

@@ -51,7 +51,7 @@ func (p *pieces) release() {
 func (w *worker) cut(i int) bool {
 	it, at := &w.items[i], &w.where[i]
 	it.cut = chunk.Pieces{}
-	if at.Range != nil || w.t.varies || !w.t.a.pipe.Empty() || !at.Map.Capabilities().Ranges {
+	if at.Range != nil || w.t.varies || !w.pipe.Empty() || !at.Map.Capabilities().Ranges {
 		return false
 	}
 	gap := w.t.a.env.MergeGap
@@ -67,7 +67,7 @@ func (w *worker) cut(i int) bool {
 		gap = math.MaxInt64
 		p, ok = w.mover.Pieces(it.proj, gap)
 	}
-	if !ok || p.N*p.Size >= w.t.size {
+	if !ok || p.N*p.Size >= w.size {
 		return false
 	}
 	it.cut, it.gap = p, gap
@@ -121,8 +121,8 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 		w.t.a.noRanges.Store(true)
 	case err != nil:
 		return false
-	case info.Size != w.t.size:
-		w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, but its shape requires %d", info.Size, w.t.size))
+	case info.Size != w.size:
+		w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, but its shape requires %d", info.Size, w.size))
 		return true
 	case it.cut.N > 1:
 		it.compare(info.Version)

@@ -196,7 +196,7 @@ func (w *worker) request() {
 		it, at := &w.items[i], &w.where[i]
 		out, _, n, one := w.mover.Contiguous(it.proj)
 		one = one && !w.t.varies
-		if one && n == w.t.size && w.t.plan.Whole(it.proj) {
+		if one && n == w.size && w.t.plan.Whole(it.proj) {
 			it.direct = w.t.Raw[out : out+n]
 		}
 		switch {
@@ -227,9 +227,9 @@ func (w *worker) requestWhole(i int) {
 // maxStored returns the maximum size in bytes of the stored chunk of item i in this
 // pass. Requests include it, because a store may not report sizes in advance.
 func (w *worker) maxStored(i int) int64 {
-	n := w.t.a.maxStored(w.where[i].FilterMask)
-	if w.t.room < w.t.size {
-		n = min(n, w.t.room)
+	n := maxStored(w.pipe, w.where[i].FilterMask)
+	if w.room < w.size {
+		n = min(n, w.room)
 	}
 	return n
 }
@@ -292,12 +292,12 @@ func (w *worker) decode(ctx context.Context) error {
 		}
 		switch {
 		case !it.have:
-		case w.t.a.pipe.Empty():
+		case w.pipe.Empty():
 			w.placeRaw(i, it)
 		default:
-			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.room, Skip: w.where[i].FilterMask}
+			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.room, Skip: w.where[i].FilterMask}
 			if job.Dst == nil && !w.t.varies {
-				if w.t.a.pipe.Local() || it.keep {
+				if w.pipe.Local() || it.keep {
 					job.Dst = w.decodeBuf(it)
 				} else {
 					job.Shared = true // place only copies the result
@@ -324,7 +324,7 @@ func (w *worker) found(i int) {
 // decodeJobs decodes the batch. It uses one call if the codecs are in another process,
 // and otherwise one call per chunk, because other workers run in parallel.
 func (w *worker) decodeJobs(ctx context.Context) error {
-	pipe := w.t.a.pipe
+	pipe := w.pipe
 	w.base = 0
 	if !pipe.Local() && len(w.jobs) > 0 {
 		if err := pipe.DecodeMany(ctx, w.jobs, w.onDecode); err != nil {
@@ -387,8 +387,8 @@ func decodeError(err error) error {
 
 // place scatters the decoded bytes of item i.
 func (w *worker) place(i int, it *item, out []byte) {
-	if int64(len(out)) != w.t.size {
-		w.failItem(i, "read", w.t.a.wrongSize(len(out)))
+	if int64(len(out)) != w.size {
+		w.failItem(i, "read", wrongSize(len(out), w.size))
 		return
 	}
 	if it.direct != nil && same(out, it.direct) {

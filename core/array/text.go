@@ -36,7 +36,7 @@ func (e *TextLimitError) Error() string {
 // selected, the strings share one copy of their bytes. Otherwise each string is copied
 // separately, so that a few strings do not keep the bytes of the whole chunk in memory.
 func (w *worker) placeText(i int, it *item, out []byte) {
-	n := int(w.t.elements)
+	n := int(w.elements)
 	values, err := codecdriver.ParseValues(out, n)
 	if err != nil {
 		w.failItem(i, "read", err)
@@ -48,8 +48,8 @@ func (w *worker) placeText(i int, it *item, out []byte) {
 		size = 0
 		w.mover.Each(it.proj, func(_, from int64) { size += int64(len(values.At(int(from)))) })
 	}
-	if w.t.textBytes.Add(size) > w.t.size && w.t.plan.Len() > 1 {
-		w.failItem(i, "read", ncerr.New(ncerr.ErrLimit, "", "", &TextLimitError{w.t.size}))
+	if w.t.textBytes.Add(size) > w.size && w.t.plan.Len() > 1 {
+		w.failItem(i, "read", ncerr.New(ncerr.ErrLimit, "", "", &TextLimitError{w.size}))
 		return
 	}
 	if !whole {
@@ -74,7 +74,7 @@ func offsetIn(v codecdriver.Values, i int, data []byte) int {
 
 // editText sets New of each change to a decoded chunk of strings.
 func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error {
-	w.texts = slices.Grow(w.texts[:0], int(w.t.elements))[:w.t.elements]
+	w.texts = slices.Grow(w.texts[:0], int(w.elements))[:w.elements]
 	defer clear(w.texts)
 	for k, ch := range changes {
 		it := &w.items[ch.Tag]
@@ -105,8 +105,8 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 
 // readTexts decodes a stored chunk into w.texts.
 func (w *worker) readTexts(ctx context.Context, stored []byte) error {
-	w.jobs = append(w.jobs[:0], codecdriver.Job{Src: stored, Limit: w.t.room})
-	return w.code(ctx, w.t.a.pipe.DecodeMany, func(_ int, out []byte, err error) error {
+	w.jobs = append(w.jobs[:0], codecdriver.Job{Src: stored, Limit: w.room})
+	return w.code(ctx, w.pipe.DecodeMany, func(_ int, out []byte, err error) error {
 		if err != nil {
 			return err
 		}
@@ -127,8 +127,8 @@ func (w *worker) layOut(it *item) ([]byte, error) {
 	for _, s := range w.texts {
 		size += int64(len(s))
 	}
-	if size > w.t.room {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the strings of the chunk have %d bytes, more than the limit of %d", size, w.t.room)
+	if size > w.room {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the strings of the chunk have %d bytes, more than the limit of %d", size, w.room)
 	}
 	it.outBuf = resize(it.outBuf, size)
 	values, err := codecdriver.NewValuesWriter(it.outBuf, len(w.texts))

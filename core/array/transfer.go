@@ -21,12 +21,12 @@ type transfer struct {
 	shape []int64         // of the array as stored
 	Slab
 	fill      []byte
-	size      int64 // bytes of a decoded chunk; the limit if the size varies
-	elements  int64 // elements of a chunk
+	size      int64 // bytes of the largest decoded chunk; the limit if the size of elements varies
+	elements  int64 // elements of the largest chunk
 	varies    bool
 	batch     int64           // chunks that a worker claims, or encodes, at a time
 	units     *chunk.Units    // of a write: how chunks are grouped; nil if each chunk is stored separately
-	unit      int64           // chunks in a unit; 1 if units is nil
+	unit      int64           // chunks in the largest unit; 1 if units is nil
 	claimed   int64           // units that a worker claims at a time
 	spread    int64           // chunks that a worker encodes or decodes concurrently, if they are in units
 	found     []bool          // of a read: which chunks exist; nil if not requested
@@ -50,12 +50,12 @@ const (
 
 // newTransfer plans the read or write of sel. The caller has checked sel.
 func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*transfer, error) {
-	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: chunk.Product(a.meta.Chunks), varies: a.varies(), unit: 1}
-	if len(shape) == 0 && len(a.meta.Chunks) == 1 { // a scalar stored with one dimension
+	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: chunk.Product(a.meta.Grid.Largest()), varies: a.varies(), unit: 1}
+	if len(shape) == 0 && a.meta.Grid.Rank() == 1 { // a scalar stored with one dimension
 		t.sel, t.shape = chunk.All([]int64{1}), []int64{1}
 	}
 	var err error
-	if t.plan, err = chunk.NewPlan(t.sel, a.meta.Chunks); err != nil {
+	if t.plan, err = chunk.NewPlan(t.sel, a.meta.Grid); err != nil {
 		return nil, err
 	}
 	size := int64(a.meta.DType.Size)
@@ -66,10 +66,10 @@ func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*t
 	return t, nil
 }
 
-// group makes the transfer process the chunks of each unit together. unit is the shape
-// of a unit in chunks.
-func (t *transfer) group(unit []int64) (err error) {
-	t.unit = max(1, min(chunk.Product(unit), t.plan.Len()))
+// group makes the transfer process the chunks of each unit together. unit is the grid of
+// the units in chunks.
+func (t *transfer) group(unit chunk.Grid) (err error) {
+	t.unit = max(1, min(chunk.Product(unit.Largest()), t.plan.Len()))
 	t.units, err = t.plan.Units(unit)
 	return err
 }
@@ -174,7 +174,9 @@ func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker)
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			w.take(left[:min(len(left), maxUnit)])
+			if err := w.take(ctx, left[:min(len(left), maxUnit)]); err != nil {
+				return err
+			}
 			if err := work(ctx, w); err != nil {
 				return err
 			}

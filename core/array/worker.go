@@ -1,6 +1,8 @@
 package array
 
 import (
+	"context"
+
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -15,7 +17,14 @@ import (
 type worker struct {
 	t     *transfer
 	mover *chunk.Mover
-	n     int // chunks in the batch
+	n     int // chunks in the batch, which have the same shape
+
+	chunks   []int64         // shape of the chunks of the batch
+	elements int64           // elements of a chunk of the batch
+	size     int64           // bytes of a decoded chunk of the batch; the limit if the size of elements varies
+	room     int64           // see passes
+	pipe     *codec.Pipeline // for chunks of that shape
+	used     *shapePipe      // pipe, unless the grid is regular
 
 	claimed []int64 // see transfer.claim
 	numbers []int64 // numbers of the chunks of the batch in the plan
@@ -63,12 +72,50 @@ func (a *Array) worker(t *transfer) *worker {
 		w.onGet, w.onDecode = w.got, w.decoded
 	}
 	w.t = t
-	w.mover = chunk.NewMover(t.plan, t.sel.Count, a.meta.Chunks, a.meta.Transpose, max(a.meta.DType.Size, 1))
+	w.mover = chunk.NewMover(t.plan, t.sel.Count, a.meta.Grid.Largest(), a.meta.Transpose, max(a.meta.DType.Size, 1))
 	if a.meta.Stored.Size != a.meta.DType.Size {
 		w.mover.Field(a.meta.Stored.Size, a.meta.Offset)
 	}
 	w.grow(int(t.batch), t.plan.Rank())
+	w.chunks = append(w.chunks[:0], a.meta.Grid.Largest()...)
+	w.pipe, w.elements, w.size = a.pipe, t.elements, t.size
 	return w
+}
+
+// setShape prepares w for chunks of the shape of proj.
+func (w *worker) setShape(ctx context.Context, proj chunk.Projection) error {
+	a := w.t.a
+	w.dropPipe()
+	for d, s := range proj {
+		w.chunks[d] = s.Size
+	}
+	w.elements, w.size = chunk.Product(w.chunks), a.meta.ChunkBytes(w.chunks, a.env.MaxChunk)
+	s, err := a.use(ctx, w.chunks)
+	if err == nil {
+		w.pipe, w.used = s.Pipeline, s
+	}
+	return err
+}
+
+// dropPipe returns the pipeline of the batch and the memory that it has lent.
+func (w *worker) dropPipe() {
+	for i := range w.items {
+		w.items[i].returnLent()
+	}
+	if w.used != nil {
+		w.t.a.pipes.unuse(w.used)
+	}
+	w.used = nil
+}
+
+// fits reports whether chunks of the shape of proj fit the batch.
+func (w *worker) fits(proj chunk.Projection) bool {
+	for d, s := range proj {
+		if s.Size != w.chunks[d] {
+			return false
+		}
+	}
+	return true
 }
 
 // keptScratch is the maximum scratch memory in bytes that a worker keeps between
@@ -78,7 +125,8 @@ const keptScratch = 32 << 20
 // release makes the worker available to the next transfer, with at most keptScratch
 // bytes of scratch memory.
 func (a *Array) release(w *worker) {
-	w.t, w.mover, w.err = nil, nil, nil
+	w.dropPipe()
+	w.t, w.mover, w.err, w.pipe = nil, nil, nil, nil
 	if len(w.items) > batchMax*batchMax { // a unit had many chunks
 		return
 	}
@@ -86,7 +134,6 @@ func (a *Array) release(w *worker) {
 	for i := range w.items {
 		it := &w.items[i]
 		it.have, it.in, it.out, it.direct = false, nil, nil, nil
-		it.returnLent()
 		it.pieces.release()
 		for _, buf := range []*[]byte{&it.inBuf, &it.outBuf} {
 			if kept += cap(*buf); kept > keptScratch {
@@ -127,8 +174,9 @@ func (w *worker) grow(batch, rank int) {
 	w.indexes, w.where = w.indexes[:cap(w.indexes)], w.where[:cap(w.where)]
 }
 
-// take sets the batch to the chunks of the plan with the given numbers.
-func (w *worker) take(numbers []int64) {
+// take sets the batch to the first of the chunks of the plan with the given numbers that
+// have the same shape.
+func (w *worker) take(ctx context.Context, numbers []int64) error {
 	rank := w.t.plan.Rank()
 	w.n, w.numbers, w.err = len(numbers), numbers, nil
 	w.grow(w.n, rank)
@@ -137,12 +185,25 @@ func (w *worker) take(numbers []int64) {
 		it.proj = chunk.Projection(w.spans[i*rank : (i+1)*rank])
 		it.have, it.in, it.out, it.direct, it.cut = false, nil, nil, nil, chunk.Pieces{}
 		w.t.plan.At(number, it.proj)
+		if !w.t.a.meta.Grid.Regular() && !w.fits(it.proj) {
+			if i > 0 {
+				w.n = i
+				break
+			}
+			if err := w.setShape(ctx, it.proj); err != nil {
+				return err
+			}
+		}
 		index := w.index[i*rank : (i+1)*rank]
 		for d, s := range it.proj {
 			index[d] = s.Index
 		}
 		w.indexes[i] = index
 	}
+	if w.room = w.size; w.t.varies {
+		w.room = w.t.room
+	}
+	return nil
 }
 
 // allocIn returns memory for the encoded bytes of item i: a part of the slab if the
@@ -150,13 +211,13 @@ func (w *worker) take(numbers []int64) {
 // buffer.
 func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 	it := &w.items[i]
-	if it.direct != nil && n == int64(len(it.direct)) && w.t.a.pipe.Empty() {
+	if it.direct != nil && n == int64(len(it.direct)) && w.pipe.Empty() {
 		return it.direct, nil
 	}
 	if limit := w.maxStored(i); n > limit { // only for requests with a range; for others the store has checked the limit
 		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the maximum of %d for its codecs", n, limit)
 	}
-	return it.encodedBuf(w.t.a.pipe, n), nil
+	return it.encodedBuf(w.pipe, n), nil
 }
 
 // encodedBuf returns memory for n encoded bytes: memory that the pipeline lends if
@@ -183,7 +244,7 @@ func (it *item) returnLent() {
 
 // decodeBuf returns the scratch buffer for the decoded bytes of an item.
 func (w *worker) decodeBuf(it *item) []byte {
-	it.outBuf = resize(it.outBuf, w.t.size)
+	it.outBuf = resize(it.outBuf, w.size)
 	return it.outBuf
 }
 

@@ -31,7 +31,7 @@ func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, f
 	t.target, t.only = target, only
 	a.env.Cache.beginWrite(&a.cached)
 	defer a.env.Cache.endWrite(&a.cached)
-	if unit := target.UnitShape(); unit != nil {
+	if unit := target.Units(); unit.Rank() > 0 {
 		if err := t.group(unit); err != nil {
 			return err
 		}
@@ -60,15 +60,15 @@ func (w *worker) Plan(changes []manifest.Change) (grid []int64, batch int) {
 	for k := range changes {
 		ch := &changes[k]
 		ch.Part, ch.Limit, ch.Alloc = !w.t.plan.Covers(w.items[ch.Tag].proj, bounds), w.maxStored(0), w.items[ch.Tag].alloc
-		ch.MaySkip = w.t.room < w.t.size
+		ch.MaySkip = w.room < w.size
 		part = part || ch.Part
 	}
 	if part && w.t.a.env.OnPartialWrite != nil {
 		w.t.a.env.OnPartialWrite()
 	}
 	grid = w.shape // no longer needed as bounds
-	for d, n := range w.t.a.meta.Chunks {
-		grid[d] = (grid[d] + n - 1) / n
+	for d, n := range grid {
+		grid[d] = w.t.a.meta.Grid.Len(d, n)
 	}
 	return grid, int(w.t.batch)
 }
@@ -121,7 +121,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
 	for k, ch := range changes {
 		it := &w.items[ch.Tag]
-		if out, _, n, one := w.mover.Contiguous(it.proj); one && n == w.t.size && !ch.Part {
+		if out, _, n, one := w.mover.Contiguous(it.proj); one && n == w.size && !ch.Part {
 			it.direct = w.t.Raw[out : out+n]
 			ch.New = it.direct
 			continue
@@ -134,23 +134,23 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 			if ch.Part || !w.t.plan.Whole(it.proj) {
 				chunk.Repeat(ch.New, w.t.fill)
 			}
-		case w.t.a.pipe.Empty():
-			if int64(len(ch.Old)) != w.t.size {
-				return changeError(ch, w.t.a.wrongSize(len(ch.Old)))
+		case w.pipe.Empty():
+			if int64(len(ch.Old)) != w.size {
+				return changeError(ch, wrongSize(len(ch.Old), w.size))
 			}
 			copy(ch.New, ch.Old)
 		default:
-			w.jobs = append(w.jobs, codecdriver.Job{Src: ch.Old, Dst: ch.New, Limit: w.t.size})
+			w.jobs = append(w.jobs, codecdriver.Job{Src: ch.Old, Dst: ch.New, Limit: w.size})
 			w.jobItem = append(w.jobItem, k)
 		}
 	}
-	err := w.code(ctx, w.t.a.pipe.DecodeMany, func(k int, out []byte, err error) error {
+	err := w.code(ctx, w.pipe.DecodeMany, func(k int, out []byte, err error) error {
 		ch := changes[w.jobItem[k]]
 		switch {
 		case err != nil:
 			return changeError(ch, err)
-		case int64(len(out)) != w.t.size:
-			return changeError(ch, w.t.a.wrongSize(len(out)))
+		case int64(len(out)) != w.size:
+			return changeError(ch, wrongSize(len(out), w.size))
 		case !same(out, ch.New):
 			copy(ch.New, out)
 		}
@@ -169,7 +169,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 
 // encode replaces the decoded chunks in New with encoded ones.
 func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
-	pipe := w.t.a.pipe
+	pipe := w.pipe
 	if pipe.Empty() {
 		return nil
 	}
@@ -205,10 +205,10 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 func (w *worker) code(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
 	var failed error
 	step := 1
-	if w.t.spread > 1 && len(w.jobs) > 1 && w.t.a.pipe.Local() {
+	if w.t.spread > 1 && len(w.jobs) > 1 && w.pipe.Local() {
 		return w.codeSpread(ctx, many, done)
 	}
-	if !w.t.a.pipe.Local() {
+	if !w.pipe.Local() {
 		step = max(1, len(w.jobs))
 	}
 	for base := 0; base < len(w.jobs) && failed == nil; base += step {
@@ -255,7 +255,7 @@ func changeError(ch *manifest.Change, err error) error {
 	return ncerr.Wrap("write", zmap.Path(ch.Key), err)
 }
 
-// wrongSize returns the error for a decoded chunk of n bytes.
-func (a *Array) wrongSize(n int) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, but its shape requires %d", n, a.size)
+// wrongSize returns the error for a decoded chunk of n bytes instead of size.
+func wrongSize(n int, size int64) error {
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, but its shape requires %d", n, size)
 }

@@ -29,11 +29,11 @@ func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptio
 // Build defines the contents of f in the root of ds, a dataset open for writing, and
 // writes the data a few MiB at a time. The data determines the lengths of unlimited
 // dimensions. Elements without data become the fill value. The special attributes
-// (_Storage, _ChunkSizes, _ShardSizes, _DeflateLevel, _Shuffle, _Fletcher32, _Filter,
-// _Codecs, _Endianness, _NoFill) become properties of the variable. The attributes
-// _Format, _NCProperties, _SuperblockVersion and _IsNetcdf4 of the root are ignored.
-// Strings longer than 128 bytes, the default of NCZarr, increase the string size of
-// their variable, unless the CDL file sets a size.
+// (_Storage, _ChunkSizes, _ChunkGrid, _ShardSizes, _ShardGrid, _DeflateLevel, _Shuffle,
+// _Fletcher32, _Filter, _Codecs, _Endianness, _NoFill) become properties of the variable.
+// The attributes _Format, _NCProperties, _SuperblockVersion and _IsNetcdf4 of the root are
+// ignored. Strings longer than 128 bytes, the default of NCZarr, increase the string size
+// of their variable, unless the CDL file sets a size.
 //
 // After an error ds is incomplete and should be aborted. Errors have the key
 // "name:line:column". Their kind is ncerr.ErrConvert for a value that its type cannot

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -41,6 +42,10 @@ func (s *storage) special(a *Attr) (taken bool, err error) {
 		s.spec.Chunks, err = s.integers(a)
 	case "_ShardSizes":
 		s.spec.Shards, err = s.integers(a)
+	case "_ChunkGrid":
+		s.spec.Grid, err = s.grid(a)
+	case "_ShardGrid":
+		s.spec.ShardGrid, err = s.grid(a)
 	case "_DeflateLevel":
 		s.deflate, err = s.level(a)
 	case "_Shuffle":
@@ -99,7 +104,7 @@ func (s *storage) quantize(a *Attr) (taken bool, err error) {
 // finish assembles the chain of codecs. The chain is _Codecs if that is set. Otherwise it
 // is shuffle, the other filters, deflate and checksum.
 func (s *storage) finish() {
-	if s.spec.Chunks != nil && s.spec.Storage == "" {
+	if (s.spec.Chunks != nil || s.spec.Grid != nil) && s.spec.Storage == "" {
 		s.spec.Storage = "chunked"
 	}
 	if s.chained {
@@ -177,6 +182,16 @@ func (s *storage) integers(a *Attr) ([]int64, error) {
 		}
 	}
 	return list, nil
+}
+
+// grid parses a rectilinear grid.
+func (s *storage) grid(a *Attr) (*chunk.Grid, error) {
+	text, _ := s.text(a)
+	g, err := zarr.ParseGrid(text)
+	if err != nil {
+		return nil, s.bad(a, "a JSON list of chunk lengths: "+err.Error())
+	}
+	return &g, nil
 }
 
 func (s *storage) level(a *Attr) (int64, error) {

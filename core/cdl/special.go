@@ -70,8 +70,14 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 		textAttr("_Storage", "chunked"),
 		{Name: "_ChunkSizes", Type: dtype.NCInt64, Value: plainInts(chunks)},
 	}
+	if g := v.ChunkGrid(); !g.Regular() {
+		attrs = append(attrs, textAttr("_ChunkGrid", zarr.GridText(g)))
+	}
 	if shards := v.Shards(); shards != nil {
 		attrs = append(attrs, nczarr.Attr{Name: "_ShardSizes", Type: dtype.NCInt64, Value: plainInts(shards)})
+		if g := v.ObjectGrid(); !g.Regular() {
+			attrs = append(attrs, textAttr("_ShardGrid", zarr.GridText(g)))
+		}
 	}
 	return attrs
 }

@@ -26,8 +26,9 @@ type WriteOptions struct {
 	// otherwise it may be the end of a path.
 	Vars []string
 	// Special adds attributes that are not stored (ncdump -s): _Storage, _ChunkSizes,
-	// _ShardSizes, _Fletcher32, _Shuffle, _DeflateLevel, _Filter, _Codecs, _Endianness
-	// and _NoFill, and for the root _NCProperties, _SuperblockVersion, _IsNetcdf4 and _Format.
+	// _ChunkGrid, _ShardSizes, _ShardGrid, _Fletcher32, _Shuffle, _DeflateLevel, _Filter,
+	// _Codecs, _Endianness and _NoFill, and for the root _NCProperties,
+	// _SuperblockVersion, _IsNetcdf4 and _Format.
 	Special bool
 	// FloatDigits and DoubleDigits are the significant digits of floating-point values
 	// (ncdump -p); 0 means 7 and 15, as in ncdump.

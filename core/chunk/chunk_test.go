@@ -97,12 +97,12 @@ func TestNewPlanRefuses(t *testing.T) {
 	t.Parallel()
 	sel := chunk.All([]int64{4, 4})
 	for _, chunks := range [][]int64{{4}, {0, 4}, {4, -1}} {
-		if _, err := chunk.NewPlan(sel, chunks); !errors.Is(err, ncerr.ErrBadChunk) {
+		if _, err := chunk.NewPlan(sel, chunk.Regular(chunks)); !errors.Is(err, ncerr.ErrBadChunk) {
 			t.Errorf("%v: want ErrBadChunk, got %v", chunks, err)
 		}
 	}
 	many := []int64{1 << 40, 1 << 40}
-	if _, err := chunk.NewPlan(chunk.All(many), []int64{1, 1}); !errors.Is(err, ncerr.ErrLimit) {
+	if _, err := chunk.NewPlan(chunk.All(many), chunk.Regular([]int64{1, 1})); !errors.Is(err, ncerr.ErrLimit) {
 		t.Errorf("want ErrLimit, got %v", err)
 	}
 }
@@ -110,7 +110,8 @@ func TestNewPlanRefuses(t *testing.T) {
 // grid is a small chunked array in which element i has the value i+1. It consists of a
 // C-order array and its chunks, which were copied by simple loops.
 type grid struct {
-	shape, chunks []int64
+	shape, chunks []int64   // chunks are the largest chunk lengths
+	lengths       [][]int64 // the chunk lengths of each dimension; nil if all are that of chunks
 	transpose     []int
 	elem          int
 }
@@ -125,6 +126,15 @@ func drawGrid(t *rapid.T) (grid, chunk.Selection) {
 		step := rapid.Int64Range(1, 4).Draw(t, "stride")
 		g.shape = append(g.shape, n)
 		g.chunks = append(g.chunks, rapid.Int64Range(1, 8).Draw(t, "chunk"))
+		var list []int64
+		if rapid.Bool().Draw(t, "lengths differ") {
+			for sum := int64(0); sum < n || rapid.Bool().Draw(t, "one beyond"); {
+				list = append(list, rapid.Int64Range(1, 4).Draw(t, "length"))
+				sum += list[len(list)-1]
+			}
+			g.chunks[len(g.chunks)-1] = slices.Max(list)
+		}
+		g.lengths = append(g.lengths, list)
 		sel.Start = append(sel.Start, start)
 		sel.Stride = append(sel.Stride, step)
 		sel.Count = append(sel.Count, rapid.Int64Range(0, (n-1-start)/step+1).Draw(t, "count"))
@@ -133,6 +143,42 @@ func drawGrid(t *rapid.T) (grid, chunk.Selection) {
 		g.transpose = rapid.Permutation(seq(rank)).Draw(t, "order")
 	}
 	return g, sel
+}
+
+// plan returns the plan of sel.
+func (g grid) plan(t *rapid.T, sel chunk.Selection) *chunk.Plan {
+	dims := make([][]chunk.Run, len(g.shape))
+	for d, list := range g.lengths {
+		for _, n := range list {
+			dims[d] = append(dims[d], chunk.Run{Len: n, Count: 1})
+		}
+		if list == nil {
+			dims[d] = []chunk.Run{{Len: g.chunks[d]}}
+		}
+	}
+	of, err := chunk.NewGrid(dims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := chunk.NewPlan(sel, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// chunkOf returns the position of the chunk that contains index i of dimension d, its
+// first index and its length.
+func (g grid) chunkOf(d int, i int64) (index, start, length int64) {
+	for length = g.chunks[d]; ; index++ {
+		if list := g.lengths[d]; list != nil {
+			length = list[index]
+		}
+		if i < start+length {
+			return index, start, length
+		}
+		start += length
+	}
 }
 
 func seq(n int) []int {
@@ -186,15 +232,18 @@ func (g grid) offset(idx []int64) int {
 	}
 	n := int64(0)
 	for _, d := range order {
-		n = n*g.chunks[d] + idx[d]%g.chunks[d]
+		_, start, length := g.chunkOf(d, idx[d])
+		n = n*length + idx[d] - start
 	}
 	return int(n) * g.elem
 }
 
-func (g grid) chunkBytes() int {
+// chunkBytes returns the size of the chunk that contains idx.
+func (g grid) chunkBytes(idx []int64) int {
 	n := g.elem
-	for _, c := range g.chunks {
-		n *= int(c)
+	for d, i := range idx {
+		_, _, length := g.chunkOf(d, i)
+		n *= int(length)
 	}
 	return n
 }
@@ -202,7 +251,7 @@ func (g grid) chunkBytes() int {
 func (g grid) key(idx []int64) string {
 	at := make([]int64, len(idx))
 	for d := range idx {
-		at[d] = idx[d] / g.chunks[d]
+		at[d], _, _ = g.chunkOf(d, idx[d])
 	}
 	return string(chunk.Keys{Separator: '.'}.Append(nil, at))
 }
@@ -213,7 +262,7 @@ func (g grid) cut() map[string][]byte {
 	odometer(g.shape, func(idx []int64) {
 		k := g.key(idx)
 		if out[k] == nil {
-			out[k] = bytes.Repeat([]byte{0xEE}, g.chunkBytes())
+			out[k] = bytes.Repeat([]byte{0xEE}, g.chunkBytes(idx))
 		}
 		copy(out[k][g.offset(idx):], g.value(idx))
 	})
@@ -234,10 +283,7 @@ func (g grid) want(sel chunk.Selection) []byte {
 }
 
 func eachProjection(t *rapid.T, g grid, sel chunk.Selection, f func(plan *chunk.Plan, p chunk.Projection, key string)) {
-	plan, err := chunk.NewPlan(sel, g.chunks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := g.plan(t, sel)
 	seen := make(map[string]bool)
 	for i := range plan.Len() {
 		p := make(chunk.Projection, plan.Rank())
@@ -282,7 +328,7 @@ func TestGatherAgainstLoops(t *testing.T) {
 		whole := g.cut()
 		got := make(map[string][]byte)
 		eachProjection(t, g, sel, func(plan *chunk.Plan, p chunk.Projection, key string) {
-			buf := bytes.Repeat([]byte{0xDD}, g.chunkBytes())
+			buf := bytes.Repeat([]byte{0xDD}, len(whole[key]))
 			chunk.NewMover(plan, sel.Count, g.chunks, g.transpose, g.elem).Gather(buf, slab, p)
 			got[key] = buf
 			taken := len(buf) - bytes.Count(buf, []byte{0xDD})
@@ -361,7 +407,7 @@ func TestRepeat(t *testing.T) {
 
 func TestContiguousFindsRuns(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
 	shape, chunks := []int64{8, 16}, []int64{4, 16}
-	plan, err := chunk.NewPlan(chunk.All(shape), chunks)
+	plan, err := chunk.NewPlan(chunk.All(shape), chunk.Regular(chunks))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +433,7 @@ func BenchmarkScatter(b *testing.B) {
 		{"order=F", []int64{1024, 1024}, []int64{1024, 1024}, []int{1, 0}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			plan, err := chunk.NewPlan(chunk.All(c.shape), c.chunks)
+			plan, err := chunk.NewPlan(chunk.All(c.shape), chunk.Regular(c.chunks))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -7,6 +7,8 @@ type Mover struct {
 	plan   *Plan
 	outer  []int64 // byte strides of the selection's array
 	inner  []int64 // byte strides of the chunk, by dimension
+	order  []int   // order in which a chunk stores its dimensions; nil means C order
+	stored int64   // size of an element of the chunk in bytes
 	loops  []loop
 	run    int64 // length in bytes of runs that are contiguous on both sides
 	offOut int64
@@ -20,10 +22,11 @@ type Mover struct {
 type loop struct{ n, out, in int64 }
 
 // NewMover returns a Mover for plan with elements of elem bytes. count is the shape of
-// the selection, and chunks is the shape of a chunk. transpose, if not nil, is the order
-// in which a chunk stores its dimensions: stored dimension i is dimension transpose[i].
+// the selection, and chunks is the shape of a chunk, or of any chunk if they differ.
+// transpose, if not nil, is the order in which a chunk stores its dimensions: stored
+// dimension i is dimension transpose[i].
 func NewMover(plan *Plan, count, chunks []int64, transpose []int, elem int) *Mover {
-	m := &Mover{elem: int64(elem), plan: plan, outer: strides(count, nil, elem), inner: strides(chunks, transpose, elem)}
+	m := &Mover{elem: int64(elem), plan: plan, outer: strides(count, nil, elem), inner: strides(chunks, transpose, elem), order: transpose, stored: int64(elem)}
 	m.loops = make([]loop, 0, len(count))
 	return m
 }
@@ -35,7 +38,20 @@ func (m *Mover) Field(size, offset int) {
 	for d := range m.inner {
 		m.inner[d] = m.inner[d] / m.elem * int64(size)
 	}
-	m.base = int64(offset)
+	m.base, m.stored = int64(offset), int64(size)
+}
+
+// setInner sets the strides of the chunk of proj.
+func (m *Mover) setInner(proj Projection) {
+	step := m.stored
+	for i := len(proj) - 1; i >= 0; i-- {
+		d := i
+		if m.order != nil {
+			d = m.order[i]
+		}
+		m.inner[d] = step
+		step *= proj[d].Size
+	}
 }
 
 // strides returns the byte stride of each dimension of an array of the given shape
@@ -58,6 +74,9 @@ func strides(shape []int64, order []int, elem int) []int64 {
 // contiguous on both sides.
 func (m *Mover) prepare(proj Projection) {
 	m.loops, m.run, m.offOut, m.offIn = m.loops[:0], m.elem, 0, m.base
+	if m.plan.varies {
+		m.setInner(proj)
+	}
 	for d := len(proj) - 1; d >= 0; d-- {
 		s := proj[d]
 		m.offOut += s.Out * m.outer[d]

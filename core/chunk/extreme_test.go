@@ -26,7 +26,7 @@ func TestSpansAtTheEndsOfInt64(t *testing.T) {
 		if err := sel.Check([]int64{n}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := chunk.NewPlan(sel, []int64{size})
+		p, err := chunk.NewPlan(sel, chunk.Regular([]int64{size}))
 		if err != nil {
 			t.Fatal(err)
 		}

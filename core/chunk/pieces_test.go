@@ -31,7 +31,7 @@ func TestPiecesAgainstWhole(t *testing.T) {
 			size *= chunks[len(chunks)-1]
 		}
 		whole := rapid.SliceOfN(rapid.Byte(), int(size), int(size)).Draw(rt, "bytes")
-		plan, err := chunk.NewPlan(sel, chunks)
+		plan, err := chunk.NewPlan(sel, chunk.Regular(chunks))
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestPieces(t *testing.T) {
 		"another order":        {[]int64{0, 10, 10}, []int64{100, 20, 30}, nil, []int{2, 1, 0}, chunk.Pieces{}},
 	} {
 		sel := chunk.Selection{Start: c.start, Count: c.count, Stride: c.stride}
-		plan, err := chunk.NewPlan(sel, chunks)
+		plan, err := chunk.NewPlan(sel, chunk.Regular(chunks))
 		if err != nil {
 			t.Fatal(err)
 		}

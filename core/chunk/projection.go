@@ -12,6 +12,7 @@ type Span struct {
 	First int64 // first selected index inside the chunk
 	N     int64 // number of selected indices, which are one stride apart
 	Out   int64 // position of First in the selection
+	Size  int64 // length of the chunk
 }
 
 // A Projection is the intersection of a selection and one chunk, with one Span per
@@ -22,25 +23,35 @@ type Projection []Span
 // from its number, so that workers can share one Plan. A Plan is read-only after
 // NewPlan.
 type Plan struct {
-	dims  []planDim
-	total int64
+	dims   []planDim
+	total  int64
+	varies bool // the chunks differ in shape
 }
 
 type planDim struct {
-	start, count, step, size int64 // selection and chunk length
-	first                    int64 // first overlapping chunk
-	n                        int64 // number of overlapping chunks
+	start, count, step, size int64     // selection and chunk length
+	first                    int64     // first overlapping chunk
+	n                        int64     // number of overlapping chunks
+	runs                     []planRun // if the chunks differ in length: the runs that the selection overlaps
 }
 
-// NewPlan returns the plan of sel over chunks of the given shape. sel must have been
-// checked against the array's shape. The error is ErrBadChunk for a chunk length below
-// 1 or a different rank, and ErrLimit for more than 2^63-1 chunks.
-func NewPlan(sel Selection, chunks []int64) (*Plan, error) {
-	if len(chunks) != len(sel.Count) {
-		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "the chunk shape has %d dimensions, but the selection has %d", len(chunks), len(sel.Count))
+// planRun is the plan of a run of chunks that have the same length.
+type planRun struct {
+	planDim       // relative to the run
+	index   int64 // position of the first chunk of the run in the grid
+	out     int64 // position in the selection of the first index in the run
+	before  int64 // number of overlapping chunks in the runs before
+}
+
+// NewPlan returns the plan of sel over the chunks of grid. sel must have been checked
+// against the array's shape. The error is ErrBadChunk for a chunk length below 1 or a
+// different rank, and ErrLimit for more than 2^63-1 chunks.
+func NewPlan(sel Selection, grid Grid) (*Plan, error) {
+	if grid.Rank() != len(sel.Count) {
+		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "the chunk shape has %d dimensions, but the selection has %d", grid.Rank(), len(sel.Count))
 	}
-	p := &Plan{dims: make([]planDim, len(chunks)), total: 1}
-	for d, size := range chunks {
+	p := &Plan{dims: make([]planDim, grid.Rank()), total: 1}
+	for d, size := range grid.chunks {
 		if size < 1 {
 			return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "dimension %d: invalid chunk length %d", d, size)
 		}
@@ -48,12 +59,11 @@ func NewPlan(sel Selection, chunks []int64) (*Plan, error) {
 		if dim.count == 0 {
 			p.total = 0
 		} else {
-			dim.first = dim.start / size
-			// If the step is at most the chunk length, the selection overlaps every
-			// chunk between the first and the last. Otherwise each index is in a
-			// separate chunk.
-			if dim.n = dim.count; dim.step <= size {
-				dim.n = sel.Last(d)/size - dim.first + 1
+			if runs := grid.varies(d); runs != nil {
+				dim.planRuns(runs)
+				p.varies = true
+			} else {
+				dim.plan()
 			}
 			if p.total > math.MaxInt64/dim.n {
 				return nil, ncerr.Errorf(ncerr.ErrLimit, "cut", "", "the selection overlaps too many chunks")
@@ -63,6 +73,41 @@ func NewPlan(sel Selection, chunks []int64) (*Plan, error) {
 		p.dims[d] = dim
 	}
 	return p, nil
+}
+
+// plan sets first and n for chunks of one length.
+func (d *planDim) plan() {
+	d.first = d.start / d.size
+	// If the step is at most the chunk length, the selection overlaps every chunk
+	// between the first and the last. Otherwise each index is in a separate chunk.
+	if d.n = d.count; d.step <= d.size {
+		d.n = (d.start+(d.count-1)*d.step)/d.size - d.first + 1
+	}
+}
+
+// planRuns sets runs and n.
+func (d *planDim) planRuns(runs []run) {
+	for i := search(runs, d.start, func(r *run) int64 { return r.start }); i < len(runs); i++ {
+		r := &runs[i]
+		var from int64 // selected indices before the run
+		if r.start > d.start {
+			from = (r.start-d.start-1)/d.step + 1
+		}
+		to := d.count // selected indices up to the end of the run
+		if i+1 < len(runs) {
+			to = min(to, (runs[i+1].start-d.start-1)/d.step+1)
+		}
+		if from >= d.count {
+			return
+		}
+		if from >= to {
+			continue
+		}
+		in := planDim{start: d.start + from*d.step - r.start, count: to - from, step: d.step, size: r.Len}
+		in.plan()
+		d.runs = append(d.runs, planRun{planDim: in, index: r.first, out: from, before: d.n})
+		d.n += in.n
+	}
 }
 
 // Len returns the number of overlapping chunks: 0 for an empty selection, and 1 for rank
@@ -83,9 +128,16 @@ func (p *Plan) At(i int64, out Projection) {
 }
 
 func (d *planDim) span(k int64) Span {
+	if d.runs != nil {
+		r := &d.runs[search(d.runs, k, func(r *planRun) int64 { return r.before })]
+		s := r.span(k - r.before)
+		s.Index += r.index
+		s.Out += r.out
+		return s
+	}
 	if d.step > d.size {
 		at := d.start + k*d.step
-		return Span{Index: at / d.size, First: at % d.size, N: 1, Out: k}
+		return Span{Index: at / d.size, First: at % d.size, N: 1, Out: k, Size: d.size}
 	}
 	c := d.first + k
 	lo := c * d.size
@@ -96,15 +148,16 @@ func (d *planDim) span(k int64) Span {
 	// Use unsigned integers, because the chunk may extend beyond the largest int64.
 	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // neither the operands nor the result are negative
 	j1 := int64(min(uint64(d.count)-1, beyond/uint64(d.step)))  // j1 is at most count-1
-	return Span{Index: c, First: d.start + j0*d.step - lo, N: j1 - j0 + 1, Out: j0}
+	return Span{Index: c, First: d.start + j0*d.step - lo, N: j1 - j0 + 1, Out: j0, Size: d.size}
 }
 
 // Covers reports whether the projection includes every element of its chunk that lies
 // inside shape, so that a write need not preserve any part of the chunk.
 func (p *Plan) Covers(proj Projection, shape []int64) bool {
 	for d, s := range proj {
-		size := p.dims[d].size
-		if s.First != 0 || s.N != min(size, shape[d]-s.Index*size) || p.dims[d].step != 1 && s.N > 1 {
+		dim := &p.dims[d]
+		// If First is 0, the chunk starts at the selected index Out.
+		if s.First != 0 || s.N != min(s.Size, shape[d]-dim.start-s.Out*dim.step) || dim.step != 1 && s.N > 1 {
 			return false
 		}
 	}
@@ -115,7 +168,7 @@ func (p *Plan) Covers(proj Projection, shape []int64) bool {
 // the part of an edge chunk that lies outside the array.
 func (p *Plan) Whole(proj Projection) bool {
 	for d, s := range proj {
-		if s.N != p.dims[d].size || p.dims[d].step != 1 && s.N > 1 {
+		if s.N != s.Size || p.dims[d].step != 1 && s.N > 1 {
 			return false
 		}
 	}

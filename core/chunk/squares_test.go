@@ -21,7 +21,7 @@ func TestTransposedInSquares(t *testing.T) {
 				{Start: []int64{1, 0, 2}, Count: []int64{68, 2, 40}},
 				{Start: []int64{3, 1, 1}, Count: []int64{20, 2, 33}, Stride: []int64{3, 1, 2}},
 			} {
-				plan, err := chunk.NewPlan(sel, chunks)
+				plan, err := chunk.NewPlan(sel, chunk.Regular(chunks))
 				if err != nil {
 					t.Fatal(err)
 				}

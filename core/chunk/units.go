@@ -7,17 +7,17 @@ type Units struct {
 	units *Plan // plan of the same selection over units
 }
 
-// Units groups the projections of p by units of the given shape, in chunks. The error is
-// that of NewPlan.
-func (p *Plan) Units(shape []int64) (*Units, error) {
+// Units groups the projections of p by the units of a grid in chunks. All chunks have the
+// same shape. The error is that of NewPlan.
+func (p *Plan) Units(grid Grid) (*Units, error) {
 	var sel Selection
 	size := make([]int64, len(p.dims))
 	for d := range p.dims {
 		dim := &p.dims[d]
 		sel.Start, sel.Count, sel.Stride = append(sel.Start, dim.start), append(sel.Count, dim.count), append(sel.Stride, dim.step)
-		size[d] = dim.size * shape[d]
+		size[d] = dim.size
 	}
-	units, err := NewPlan(sel, size)
+	units, err := NewPlan(sel, grid.Times(size))
 	return &Units{p, units}, err
 }
 

@@ -17,16 +17,23 @@ func TestUnits(t *testing.T) {
 	for range 2000 {
 		rank := r.IntN(4)
 		var sel chunk.Selection
-		chunks, shape := make([]int64, rank), make([]int64, rank)
+		chunks, lengths, runs := make([]int64, rank), make([][]int64, rank), make([][]chunk.Run, rank)
 		for d := range rank {
-			chunks[d], shape[d] = 1+r.Int64N(4), 1+r.Int64N(3)
+			chunks[d], lengths[d] = 1+r.Int64N(4), []int64{1 + r.Int64N(3)}
+			if runs[d] = []chunk.Run{{Len: lengths[d][0]}}; r.IntN(2) == 0 {
+				runs[d][0].Count = 1
+				for range r.IntN(4) {
+					n := 1 + r.Int64N(4)
+					lengths[d], runs[d] = append(lengths[d], n), append(runs[d], chunk.Run{Len: n, Count: 1})
+				}
+			}
 			sel.Start, sel.Count, sel.Stride = append(sel.Start, r.Int64N(20)), append(sel.Count, r.Int64N(12)), append(sel.Stride, 1+r.Int64N(14))
 		}
-		plan, err := chunk.NewPlan(sel, chunks)
+		plan, err := chunk.NewPlan(sel, chunk.Regular(chunks))
 		if err != nil {
 			t.Fatal(err)
 		}
-		units, err := plan.Units(shape)
+		units, err := plan.Units(newGrid(t, runs...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +41,12 @@ func TestUnits(t *testing.T) {
 			proj := make(chunk.Projection, rank)
 			plan.At(k, proj)
 			for d, s := range proj {
-				unit[d] = s.Index / shape[d]
+				for at := s.Index; ; unit[d]++ { // the last length repeats
+					n := lengths[d][min(unit[d], int64(len(lengths[d])-1))]
+					if at -= n; at < 0 {
+						break
+					}
+				}
 			}
 			return unit
 		}

@@ -85,9 +85,9 @@ type Writer interface {
 	// Remove removes chunks that Chunks returned, and stops at the first error. Chunks
 	// outside grid may be removed too.
 	Remove(ctx context.Context, chunks []Chunk, grid []int64) error
-	// UnitShape returns the shape, in chunks, of the unit that is stored in one request;
-	// nil means a single chunk.
-	UnitShape() []int64
+	// Units returns the grid, in chunks, of the units that are stored in one request each.
+	// The zero Grid means that a unit is a single chunk.
+	Units() chunk.Grid
 	// LongestKey returns the longest key of a chunk in the grid.
 	LongestKey(grid []int64) string
 }
@@ -131,8 +131,8 @@ var _ Writer = (*Computed)(nil)
 // Forget implements Source. It does nothing, because keys are computed.
 func (c *Computed) Forget(bool) {}
 
-// UnitShape implements Writer. Each chunk is an object.
-func (c *Computed) UnitShape() []int64 { return nil }
+// Units implements Writer. Each chunk is an object.
+func (c *Computed) Units() chunk.Grid { return chunk.Grid{} }
 
 // LongestKey implements Writer. It returns the key of the last chunk.
 func (c *Computed) LongestKey(grid []int64) string {

@@ -26,13 +26,13 @@ import (
 //
 // Source: Zarr v3, "Sharding codec".
 type Shards struct {
-	of    Source
-	shape []int64 // shape of a shard, in chunks
-	index ShardIndex
-	most  int64               // maximum bytes of the cached indexes
-	limit int64               // maximum bytes of a shard that is written
-	room  *semaphore.Weighted // limits the bytes of the indexes in use that are not cached
-	many  bool                // batched requests are cheaper than separate ones
+	of     Source
+	shards chunk.Grid // the shards, in chunks
+	index  ShardIndex
+	most   int64               // maximum bytes of the cached indexes
+	limit  int64               // maximum bytes of a shard that is written
+	room   *semaphore.Weighted // limits the bytes of the indexes in use that are not cached
+	many   bool                // batched requests are cheaper than separate ones
 
 	mu      sync.Mutex
 	kept    map[string]*shard
@@ -52,6 +52,7 @@ type ShardIndex struct {
 // shard is the index of one shard.
 type shard struct {
 	at      Location // location of the whole shard
+	size    int64    // size of the index in bytes
 	end     int64    // size of the shard in bytes
 	entries []byte   // offset and length of each chunk; nil if the shard does not exist
 }
@@ -63,12 +64,12 @@ const (
 )
 
 // NewShards returns the Source of the chunks in the shards that the Source of finds.
-// shape is the shape of a shard, in chunks. The cache holds indexes of up to most bytes
-// in total, but at least the most recent one. Shards of more than limit bytes are not
-// written. many is set if batched requests are cheaper than separate ones.
-func NewShards(of Source, shape []int64, index ShardIndex, most, limit int64, many bool) *Shards {
+// shards is the grid of the shards, in chunks. The cache holds indexes of up to most
+// bytes in total, but at least the most recent one. Shards of more than limit bytes are
+// not written. many is set if batched requests are cheaper than separate ones.
+func NewShards(of Source, shards chunk.Grid, index ShardIndex, most, limit int64, many bool) *Shards {
 	return &Shards{
-		of: of, shape: shape, index: index, most: most, limit: limit, room: semaphore.NewWeighted(max(most, 1)), many: many,
+		of: of, shards: shards, index: index, most: most, limit: limit, room: semaphore.NewWeighted(max(most, 1)), many: many,
 		kept: make(map[string]*shard), loading: make(map[string]chan struct{}),
 	}
 }
@@ -116,7 +117,7 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 	var missing []wanted
 	var number map[string]int
 	var name []byte
-	at := make([]int64, len(s.shape))
+	at := make([]int64, s.shards.Rank())
 	found := make([]*shard, len(indexes))
 	s.mu.Lock()
 	for i, index := range indexes {
@@ -143,7 +144,7 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 			}
 		}
 	}
-	group := max(1, s.most/max(s.index.IndexSize(s.shape), 1))
+	group := max(1, s.most/max(s.index.IndexSize(s.shards.Largest()), 1))
 	for len(missing) > 0 {
 		n := min(int64(len(missing)), group)
 		if err := s.use(ctx, missing[:n], func(x *shard, w *wanted) error { return place(x, w.items...) }); err != nil {
@@ -205,7 +206,7 @@ func (s *Shards) loadAll(ctx context.Context, shards []wanted, f func(*shard, *w
 	if len(shards) == 0 {
 		return nil
 	}
-	size := max(1, min(s.most, s.index.IndexSize(s.shape)*int64(len(shards))))
+	size := max(1, min(s.most, s.index.IndexSize(s.shards.Largest())*int64(len(shards))))
 	if err := s.room.Acquire(ctx, size); err != nil {
 		return err
 	}
@@ -234,10 +235,22 @@ func (s *Shards) loadAll(ctx context.Context, shards []wanted, f func(*shard, *w
 // appends the shard's name to dst.
 func (s *Shards) shardOf(index, at []int64, dst []byte) []byte {
 	for d, i := range index {
-		at[d] = i / s.shape[d]
+		at[d], _, _ = s.shards.Find(d, i)
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(at[d]))
 	}
 	return dst
+}
+
+// shapeOf returns the shape in chunks of a shard.
+func (s *Shards) shapeOf(shard []int64) []int64 {
+	if s.shards.Regular() {
+		return s.shards.Largest()
+	}
+	shape := make([]int64, len(shard))
+	for d, i := range shard {
+		_, shape[d] = s.shards.Chunk(d, i)
+	}
+	return shape
 }
 
 // place sets out to the location of a chunk in its shard. out.Range may point to r.
@@ -286,12 +299,11 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 		return nil, err
 	}
 	out := make([]*shard, len(shards))
-	size := s.index.IndexSize(s.shape)
 	var asked []int
 	var reqs []zmap.GetRequest
 	for i := range where {
-		at := &where[i]
-		out[i] = &shard{at: *at}
+		at, size := &where[i], s.index.IndexSize(s.shapeOf(shards[i]))
+		out[i] = &shard{at: *at, size: size}
 		switch {
 		case at.Absent:
 		case at.Inline != nil:
@@ -328,7 +340,7 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 			case ncerr.KindOf(err) == ncerr.ErrNotFound:
 				err = ncerr.New(ncerr.ErrNoObject, "", zmap.Path(at.Key), err)
 			case ncerr.KindOf(err) == ncerr.ErrRange:
-				err = s.tooShort(at.Key, info.Size, size)
+				err = s.tooShort(at.Key, info.Size, x.size)
 			case err == nil:
 				end := info.Size
 				if at.Range != nil {
@@ -394,13 +406,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // parse sets the index of x from data. end is the size of the shard in bytes.
 func (s *Shards) parse(x *shard, end int64, data []byte) error {
-	size := s.index.IndexSize(s.shape)
-	if int64(len(data)) != size {
-		return s.tooShort(x.at.Key, end, size)
+	if int64(len(data)) != x.size {
+		return s.tooShort(x.at.Key, end, x.size)
 	}
 	if s.index.Checksum {
-		sum := binary.LittleEndian.Uint32(data[size-4:])
-		if data = data[:size-4]; crc32.Checksum(data, castagnoli) != sum {
+		sum := binary.LittleEndian.Uint32(data[x.size-4:])
+		if data = data[:x.size-4]; crc32.Checksum(data, castagnoli) != sum {
 			return ncerr.Errorf(ncerr.ErrCorrupt, "", zmap.Path(x.at.Key), "the checksum of the shard index does not match")
 		}
 	}
@@ -431,10 +442,11 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 				if err == nil && from < 0 {
 					continue
 				}
-				index := make([]int64, len(s.shape))
-				for d, rest := len(s.shape)-1, n; d >= 0; d-- {
-					index[d] = ch.Index[d]*s.shape[d] + rest%s.shape[d]
-					rest /= s.shape[d]
+				index := make([]int64, len(ch.Index))
+				for d, rest := len(index)-1, n; d >= 0; d-- {
+					start, length := s.shards.Chunk(d, ch.Index[d])
+					index[d] = start + rest%length
+					rest /= length
 				}
 				if !yield(Chunk{Index: index, Key: ch.Key, Size: length}, err) || err != nil {
 					return
@@ -447,8 +459,8 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 // grid returns the number of shards along each dimension.
 func (s *Shards) grid(chunks []int64) []int64 {
 	out := slices.Clone(chunks)
-	for d, n := range s.shape {
-		out[d] = (out[d] + n - 1) / n
+	for d, n := range out {
+		out[d] = s.shards.Len(d, n)
 	}
 	return out
 }

@@ -95,7 +95,7 @@ func TestShards(t *testing.T) {
 				m := newMap(t)
 				put(t, m, "v/c/0", makeShard(x, "zero", ""))
 				put(t, m, "v/c/2", makeShard(x, "four", "5"))
-				s := manifest.NewShards(line(m), []int64{2}, x, most, 1<<20, true)
+				s := manifest.NewShards(line(m), chunk.Regular([]int64{2}), x, most, 1<<20, true)
 				want := []string{"zero", "absent", "absent", "absent", "four", "5"}
 				for range 2 {
 					if got := locate(t, s, 0, 1, 2, 3, 4, 5); !slices.Equal(got, want) {
@@ -124,7 +124,7 @@ func TestShardsInShards(t *testing.T) {
 	m := newMap(t)
 	put(t, m, "v/c/0/1", makeShard(outer, makeShard(inner, "a", "", "bb", "c"), makeShard(inner, "", "second", "", "")))
 	of := manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 2, true)
-	s := manifest.NewShards(manifest.NewShards(of, []int64{2, 1}, outer, 1<<20, 1<<20, true), []int64{2, 2}, inner, 1<<20, 1<<20, true)
+	s := manifest.NewShards(manifest.NewShards(of, chunk.Regular([]int64{2, 1}), outer, 1<<20, 1<<20, true), chunk.Regular([]int64{2, 2}), inner, 1<<20, 1<<20, true)
 	indexes := [][]int64{{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}, {0, 0}}
 	where := make([]manifest.Location, len(indexes))
 	if err := s.Locate(t.Context(), indexes, where); err != nil {
@@ -150,12 +150,12 @@ func TestShardsInShards(t *testing.T) {
 	}
 	// An index of an inner shard is refused if its version differs from that of the
 	// outer shard.
-	between := manifest.NewShards(of, []int64{2, 1}, outer, 1<<20, 1<<20, true)
+	between := manifest.NewShards(of, chunk.Regular([]int64{2, 1}), outer, 1<<20, 1<<20, true)
 	if err := between.Locate(t.Context(), [][]int64{{0, 1}}, where); err != nil {
 		t.Fatal(err)
 	}
 	put(t, m, "v/c/0/1", makeShard(outer, makeShard(inner, "other", "", "", ""), ""))
-	err := manifest.NewShards(between, []int64{2, 2}, inner, 1<<20, 1<<20, true).Locate(t.Context(), [][]int64{{0, 2}}, where)
+	err := manifest.NewShards(between, chunk.Regular([]int64{2, 2}), inner, 1<<20, 1<<20, true).Locate(t.Context(), [][]int64{{0, 2}}, where)
 	if ncerr.KindOf(err) != ncerr.ErrConflict {
 		t.Errorf("want ErrConflict, got %v", err)
 	}
@@ -192,9 +192,9 @@ func TestDamagedShards(t *testing.T) {
 			t.Parallel()
 			m := newMap(t)
 			put(t, m, "v/c/0", string(c.shard))
-			var s manifest.Source = manifest.NewShards(line(m), []int64{1}, c.index, 1<<20, 1<<20, true)
+			var s manifest.Source = manifest.NewShards(line(m), chunk.Regular([]int64{1}), c.index, 1<<20, 1<<20, true)
 			if strings.Contains(name, "inside") {
-				s = manifest.NewShards(s, []int64{1}, c.index, 1<<20, 1<<20, true)
+				s = manifest.NewShards(s, chunk.Regular([]int64{1}), c.index, 1<<20, 1<<20, true)
 			}
 			where := make([]manifest.Location, 1)
 			err := s.Locate(t.Context(), [][]int64{{0}}, where)
@@ -219,7 +219,7 @@ func TestShardReplaced(t *testing.T) {
 	x := manifest.ShardIndex{Checksum: true}
 	m := newMap(t)
 	put(t, m, "v/c/0", makeShard(x, "old", "chunk"))
-	s := manifest.NewShards(line(m), []int64{2}, x, 1<<20, 1<<20, true)
+	s := manifest.NewShards(line(m), chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
 	before := make([]manifest.Location, 1)
 	if err := s.Locate(t.Context(), [][]int64{{1}}, before); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func (p promising) Locate(ctx context.Context, indexes [][]int64, out []manifest
 
 func TestPromisedShard(t *testing.T) {
 	t.Parallel()
-	s := manifest.NewShards(promising{line(newMap(t))}, []int64{2}, manifest.ShardIndex{}, 1<<20, 1<<20, false)
+	s := manifest.NewShards(promising{line(newMap(t))}, chunk.Regular([]int64{2}), manifest.ShardIndex{}, 1<<20, 1<<20, false)
 	err := s.Locate(t.Context(), [][]int64{{0}}, make([]manifest.Location, 1))
 	if ncerr.KindOf(err) != ncerr.ErrNoObject {
 		t.Errorf("want ErrNoObject, got %v", err)
@@ -298,7 +298,7 @@ func TestIndexesAreKept(t *testing.T) {
 			for i := range 3 {
 				put(t, m, fmt.Sprintf("v/c/%d", i), makeShard(x, "a", "b"))
 			}
-			s := manifest.NewShards(line(m), []int64{2}, x, c.most, 1<<20, true)
+			s := manifest.NewShards(line(m), chunk.Regular([]int64{2}), x, c.most, 1<<20, true)
 			locateAll := func(forget bool) int64 {
 				gets.Store(0)
 				if forget {

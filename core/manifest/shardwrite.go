@@ -16,15 +16,14 @@ import (
 
 var _ Writer = (*Shards)(nil)
 
-// UnitShape implements Writer. It returns the shape of the outermost shards.
-func (s *Shards) UnitShape() []int64 {
-	shape := slices.Clone(s.shape)
+// Units implements Writer. It returns the grid of the outermost shards.
+func (s *Shards) Units() chunk.Grid {
 	if w, ok := s.of.(Writer); ok {
-		for d, n := range w.UnitShape() {
-			shape[d] *= n
+		if outer := w.Units(); outer.Rank() > 0 {
+			return outer.Times(s.shards.Largest())
 		}
 	}
-	return shape
+	return s.shards
 }
 
 // LongestKey implements Writer.
@@ -45,7 +44,7 @@ func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) er
 	}
 	e := &shardEditor{s: s, editor: editor, changes: changes}
 	number := make(map[string]int)
-	at := make([]int64, len(s.shape))
+	at := make([]int64, s.shards.Rank())
 	var name []byte
 	for i := range changes {
 		name = s.shardOf(changes[i].Index, at, name[:0])
@@ -143,9 +142,10 @@ func (e *shardEditor) Plan(shards []Change) (grid []int64, batch int) {
 // within returns the number of chunks of a shard that lie in grid.
 func (s *Shards) within(shard, grid []int64) int64 {
 	total := int64(1)
-	for d, n := range s.shape {
+	for d, i := range shard {
+		start, n := s.shards.Chunk(d, i)
 		if grid != nil {
-			n = max(0, min(n, grid[d]-shard[d]*n))
+			n = max(0, min(n, grid[d]-start))
 		}
 		total *= n
 	}
@@ -168,15 +168,15 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 	if sh.TooLong {
 		return ncerr.Errorf(ncerr.ErrLimit, "write", zmap.Path(sh.Key), "the shard is too large: %w", sh.tooLong)
 	}
-	size := s.index.IndexSize(s.shape)
-	old := &shard{at: Location{Key: sh.Key}}
+	shape := s.shapeOf(sh.Index)
+	old := &shard{at: Location{Key: sh.Key}, size: s.index.IndexSize(shape)}
 	if sh.Exists {
-		if err := s.parse(old, int64(len(sh.Old)), s.cut(sh.Old, size)); err != nil {
+		if err := s.parse(old, int64(len(sh.Old)), s.cut(sh.Old, old.size)); err != nil {
 			return ncerr.Wrap("write", zmap.Path(sh.Key), err)
 		}
 	}
 	items := e.items[sh.Tag]
-	w := newShardWriter(s, sh.Key, int64(len(old.entries))/entrySize+int64(len(items)))
+	w := newShardWriter(s, shape, sh.Key, int64(len(old.entries))/entrySize+int64(len(items)))
 	edited := make([]*Change, len(items))
 	numbers := make([]int64, len(items))
 	for k, i := range items {
@@ -250,7 +250,8 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 func (s *Shards) number(index []int64) int64 {
 	n := int64(0)
 	for d, i := range index {
-		n = n*s.shape[d] + i%s.shape[d]
+		_, start, length := s.shards.Find(d, i)
+		n = n*length + i - start
 	}
 	return n
 }
@@ -259,6 +260,7 @@ func (s *Shards) number(index []int64) int64 {
 // and the index.
 type shardWriter struct {
 	s       *Shards
+	size    int64 // bytes of the index
 	key     string
 	body    []byte
 	entries []byte
@@ -266,11 +268,12 @@ type shardWriter struct {
 	most    int64 // maximum number of chunks
 }
 
-// newShardWriter returns the writer of a shard with at most the given number of chunks.
-func newShardWriter(s *Shards, key string, most int64) *shardWriter {
-	w := &shardWriter{s: s, key: key, most: most, entries: bytes.Repeat([]byte{math.MaxUint8}, int(chunk.Product(s.shape)*entrySize))}
+// newShardWriter returns the writer of a shard of the given shape, in chunks, with at
+// most the given number of chunks.
+func newShardWriter(s *Shards, shape []int64, key string, most int64) *shardWriter {
+	w := &shardWriter{s: s, size: s.index.IndexSize(shape), key: key, most: most, entries: bytes.Repeat([]byte{math.MaxUint8}, int(chunk.Product(shape)*entrySize))}
 	if s.index.AtStart {
-		w.body = make([]byte, s.index.IndexSize(s.shape))
+		w.body = make([]byte, w.size)
 	}
 	return w
 }
@@ -291,7 +294,7 @@ func (w *shardWriter) keep(shard []byte, old *shard, n int64) error {
 func (w *shardWriter) add(n int64, data []byte) error {
 	size := int64(len(w.body)) + int64(len(data))
 	if !w.s.index.AtStart {
-		size += w.s.index.IndexSize(w.s.shape)
+		size += w.size
 	}
 	if size > w.s.limit {
 		return ncerr.Errorf(ncerr.ErrLimit, "write", zmap.Path(w.key), "the shard is too large: %w", tooLong(size, w.s.limit))

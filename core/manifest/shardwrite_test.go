@@ -104,17 +104,27 @@ func TestUpdateShards(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			m := newMap(t)
 			levels := make([]struct {
-				shape []int64
-				x     manifest.ShardIndex
+				shards chunk.Grid
+				x      manifest.ShardIndex
 			}, 1+i%3)
 			for l := range levels {
-				levels[l].shape = []int64{1 + r.Int64N(3), 1 + r.Int64N(4)}
+				levels[l].shards = chunk.Regular([]int64{1 + r.Int64N(3), 1 + r.Int64N(4)})
+				if l == 0 && i%4 == 3 { // only the outermost shards can differ in shape
+					g, err := chunk.NewGrid([][]chunk.Run{
+						{{Len: 1 + r.Int64N(3)}},
+						{{Len: 1 + r.Int64N(4), Count: 1 + r.Int64N(2)}, {Len: 1 + r.Int64N(4), Count: 1}, {Len: 1 + r.Int64N(4), Count: 9}},
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					levels[l].shards = g
+				}
 				levels[l].x = manifest.ShardIndex{AtStart: r.IntN(2) == 0, Checksum: r.IntN(2) == 0, Big: r.IntN(2) == 0}
 			}
 			newSource := func() manifest.Writer {
 				var s manifest.Writer = manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 2, i%2 == 0)
 				for _, l := range levels {
-					s = manifest.NewShards(s, l.shape, l.x, 200, 1<<20, i%2 == 0)
+					s = manifest.NewShards(s, l.shards, l.x, 200, 1<<20, i%2 == 0)
 				}
 				return s
 			}
@@ -208,7 +218,7 @@ func TestUpdateShardsRequests(t *testing.T) {
 	t.Parallel()
 	m, since := counted(t)
 	x := manifest.ShardIndex{Checksum: true}
-	s := manifest.NewShards(line(m), []int64{4}, x, 1<<20, 1<<20, true)
+	s := manifest.NewShards(line(m), chunk.Regular([]int64{4}), x, 1<<20, 1<<20, true)
 	update := func(e *editor, indexes ...int64) {
 		t.Helper()
 		if err := s.Update(t.Context(), row(indexes...), e); err != nil {
@@ -272,7 +282,7 @@ func TestUpdateShardsMeetsAnother(t *testing.T) {
 			newSource := func() manifest.Writer {
 				var s manifest.Writer = line(m)
 				for range levels {
-					s = manifest.NewShards(s, []int64{4}, manifest.ShardIndex{Checksum: true}, 1<<20, 1<<20, true)
+					s = manifest.NewShards(s, chunk.Regular([]int64{4}), manifest.ShardIndex{Checksum: true}, 1<<20, 1<<20, true)
 				}
 				return s
 			}
@@ -315,7 +325,7 @@ func TestUpdateShardsMeetsAnother(t *testing.T) {
 func TestUpdateShardsAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
-	s := manifest.NewShards(line(m), []int64{4}, manifest.ShardIndex{}, 1<<20, 1<<20, true)
+	s := manifest.NewShards(line(m), chunk.Regular([]int64{4}), manifest.ShardIndex{}, 1<<20, 1<<20, true)
 	var wg sync.WaitGroup
 	for g := range int64(8) {
 		wg.Go(func() {
@@ -359,7 +369,7 @@ func TestUpdateShardsRefuses(t *testing.T) {
 	for name, c := range cases {
 		m := newMap(t)
 		put(t, m, "v/c/0", c.shard)
-		s := manifest.NewShards(line(m), []int64{2}, x, 1<<20, c.limit, true)
+		s := manifest.NewShards(line(m), chunk.Regular([]int64{2}), x, 1<<20, c.limit, true)
 		err := s.Update(t.Context(), row(0), &editor{letter: "new"})
 		if ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "v/c/0") || content(t, m, "v/c/0") != c.shard {
 			t.Errorf("%s: got %v, or the stored shard has changed", name, err)
@@ -368,22 +378,22 @@ func TestUpdateShardsRefuses(t *testing.T) {
 	// Chunks that share bytes are stored separately, within the limit.
 	m := newMap(t)
 	put(t, m, "v/c/0", string(overlapping))
-	if err := manifest.NewShards(line(m), []int64{2}, x, 1<<20, 43, true).Update(t.Context(), row(0), &editor{part: true, letter: "new"}); ncerr.KindOf(err) != ncerr.ErrLimit {
+	if err := manifest.NewShards(line(m), chunk.Regular([]int64{2}), x, 1<<20, 43, true).Update(t.Context(), row(0), &editor{part: true, letter: "new"}); ncerr.KindOf(err) != ncerr.ErrLimit {
 		t.Errorf("chunks that share bytes, over the limit: want ErrLimit, got %v", err)
 	}
-	s := manifest.NewShards(line(m), []int64{2}, x, 1<<20, 100, true)
+	s := manifest.NewShards(line(m), chunk.Regular([]int64{2}), x, 1<<20, 100, true)
 	if err := s.Update(t.Context(), row(0), &editor{part: true, letter: "new"}); err != nil || !slices.Equal(locate(t, s, 0, 1), []string{"0123456789new", "0123456789"}) {
 		t.Errorf("chunks that share bytes: got %v, or wrong content", err)
 	}
-	readOnly := manifest.NewShards(struct{ manifest.Source }{line(m)}, []int64{2}, x, 1<<20, 100, true)
+	readOnly := manifest.NewShards(struct{ manifest.Source }{line(m)}, chunk.Regular([]int64{2}), x, 1<<20, 100, true)
 	if _, err := manifest.AsWriter(readOnly); ncerr.KindOf(err) != ncerr.ErrReadOnly {
 		t.Errorf("AsWriter of read-only shards: want ErrReadOnly, got %v", err)
 	}
 	if err := readOnly.Update(t.Context(), row(0), &editor{letter: "x"}); ncerr.KindOf(err) != ncerr.ErrReadOnly {
 		t.Errorf("Update of read-only shards: want ErrReadOnly, got %v", err)
 	}
-	nested := manifest.NewShards(s, []int64{3}, x, 1<<20, 100, true)
-	if got := nested.UnitShape(); !slices.Equal(got, []int64{6}) || nested.LongestKey([]int64{80}) != "v/c/13" {
+	nested := manifest.NewShards(s, chunk.Regular([]int64{3}), x, 1<<20, 100, true)
+	if got := nested.Units(); !got.Equal(chunk.Regular([]int64{6})) || nested.LongestKey([]int64{80}) != "v/c/13" {
 		t.Errorf("nested shards: got units of %v chunks and longest key %q, want 6 and v/c/13", got, nested.LongestKey([]int64{80}))
 	}
 }

@@ -32,19 +32,23 @@ func (v *Var) absent() []byte {
 	return fill
 }
 
-// reached converts flags of existing chunks to another chunk shape. found reports which
-// chunks of shape from exist in the selection sel. The result reports which chunks of
-// shape to overlap an existing chunk. Both have one entry per chunk, in C order.
-func reached(sel chunk.Selection, from, to []int64, found []bool) ([]bool, error) {
+// reached converts flags of existing chunks to another grid. found reports which chunks
+// of the grid from exist in the selection sel. The result reports which chunks of the grid
+// to overlap an existing chunk. Both have one entry per chunk, in C order.
+func reached(sel chunk.Selection, from, to chunk.Grid, found []bool) ([]bool, error) {
 	src, err := chunk.NewPlan(sel, from)
 	if err != nil {
 		return nil, err
 	}
 	rank := len(sel.Start)
+	position := func(d int, i int64) int64 {
+		n, _, _ := to.Find(d, i)
+		return n
+	}
 	first, lens, total := make([]int64, rank), make([]int64, rank), int64(1)
 	for d := range rank {
-		first[d] = sel.Start[d] / to[d]
-		lens[d] = (sel.Start[d]+sel.Count[d]-1)/to[d] - first[d] + 1
+		first[d] = position(d, sel.Start[d])
+		lens[d] = position(d, sel.Start[d]+sel.Count[d]-1) - first[d] + 1
 		total *= lens[d]
 	}
 	out := make([]bool, total)
@@ -57,7 +61,7 @@ func reached(sel chunk.Selection, from, to []int64, found []bool) ([]bool, error
 		src.At(int64(i), proj)
 		for d, s := range proj {
 			at := sel.Start[d] + s.Out
-			lo[d], hi[d] = at/to[d]-first[d], (at+s.N-1)/to[d]-first[d]
+			lo[d], hi[d] = position(d, at)-first[d], position(d, at+s.N-1)-first[d]
 		}
 		mark(out, lens, lo, hi, 0, 0)
 	}

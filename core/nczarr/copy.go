@@ -22,7 +22,9 @@ import (
 // unchanged.
 type CopyOptions struct {
 	// Chunks returns the chunk shape for the copy of v. If Chunks or its result is nil,
-	// the copy has the chunk shape of v.
+	// the copy has the chunk grid of v. A rectilinear grid becomes a regular grid of the
+	// largest chunk lengths if the copy has shards or the format of dst has no
+	// rectilinear grids.
 	Chunks func(v *Var) ([]int64, error)
 	// Shards returns the shape in elements of the shards of the copy of v, whose chunks
 	// have the shape chunks; a nil shape makes each chunk an object. If ok is false, the
@@ -149,11 +151,16 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 			return err
 		}
 		if chunks != nil {
-			spec.Chunks = chunks
+			spec.Chunks, spec.Grid = chunks, nil
 		}
 	}
-	if dst.ds.layout.HasShards() {
-		spec.Shards = v.Shards()
+	if spec.Grid != nil && !dst.ds.layout.HasRectilinear() {
+		spec.Grid = nil
+		dst.ds.log.Warn("the chunks differ in shape, which the format cannot record: the copy has chunks of the largest shape", "path", v.Path(), "chunks", spec.Chunks)
+	}
+	if dst.ds.layout.HasShards() && len(v.meta.Shards) > 0 {
+		grid := v.ObjectGrid()
+		spec.ShardGrid = &grid
 	}
 	if c.opts.Shards != nil && len(spec.Dims) > 0 {
 		shape, ok, err := c.opts.Shards(v, spec.Chunks)
@@ -161,8 +168,11 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 			return err
 		}
 		if ok {
-			spec.Shards = shape
+			spec.Shards, spec.ShardGrid = shape, nil
 		}
+	}
+	if spec.Shards != nil { // chunks in shards have one shape
+		spec.Grid = nil
 	}
 	recode := false
 	if c.opts.Codecs != nil {
@@ -217,7 +227,7 @@ func (c *copier) quantize(v *Var, spec *VarSpec) error {
 // spec returns a VarSpec that defines a variable like v.
 func (v *Var) spec() *VarSpec {
 	s := &VarSpec{
-		Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Order: v.meta.DType.Order,
+		Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Grid: v.meta.Grid, Order: v.meta.DType.Order,
 		Separator: v.meta.Keys.Separator, Attrs: v.Attrs(), NoFill: !v.meta.HasFill,
 	}
 	if len(s.Dims) == 0 {
@@ -311,7 +321,7 @@ func bound(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
 // in bytes of the longest, at least 1.
 func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
 	most := 1
-	b, err := v.blocks(v.All(), v.Chunks(), memory)
+	b, err := v.blocks(v.All(), v.ChunkGrid(), memory)
 	if err != nil {
 		return most, err
 	}
@@ -362,7 +372,7 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 	if p.nested() {
 		workers = 2 // one worker reads while the other writes
 	}
-	b, err := p.src.blocks(box, p.dst.Unit(c.opts.Memory/workers), c.opts.Memory/workers)
+	b, err := p.src.blocks(box, p.dst.unit(c.opts.Memory/workers), c.opts.Memory/workers)
 	if err != nil {
 		return err
 	}
@@ -385,9 +395,12 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 // nested reports whether blocks may have any size: each chunk of the source lies in one
 // chunk of the copy, and elements have a fixed size.
 func (p *pair) nested() bool {
-	to := p.dst.Chunks()
+	from, to := p.src.ChunkGrid(), p.dst.ChunkGrid()
+	if !from.Equal(to) && !(from.Regular() && to.Regular()) {
+		return false
+	}
 	for d, n := range p.src.Chunks() {
-		if to[d]%n != 0 {
+		if to.Largest()[d]%n != 0 {
 			return false
 		}
 	}
@@ -439,7 +452,7 @@ func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, room a
 		return p.src.halves(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, room) })
 	}
 	if found != nil && p.src.sameFill(p.dst) && !p.dst.AbsentMisreadByNetCDF() {
-		if only, err = reached(sel, p.src.Chunks(), p.dst.Chunks(), found); err != nil {
+		if only, err = reached(sel, p.src.ChunkGrid(), p.dst.ChunkGrid(), found); err != nil {
 			return err
 		}
 	}
@@ -452,14 +465,19 @@ type blocks struct {
 	plan  *chunk.Plan
 }
 
-// blocks divides box, which begins at a boundary of chunks of the given shape, into
-// blocks of whole chunks with about memory bytes each.
-func (v *Var) blocks(box chunk.Selection, chunks []int64, memory int64) (*blocks, error) {
+// blocks divides box, which begins at a boundary of chunks of grid, into blocks of about
+// memory bytes each. They consist of whole chunks, unless the grid is rectilinear and the
+// box does not begin at the start of the array.
+func (v *Var) blocks(box chunk.Selection, grid chunk.Grid, memory int64) (*blocks, error) {
 	count := slices.Clone(box.Count)
 	for d := range count {
 		count[d] = max(count[d], 1) // for the shape of a block
 	}
-	plan, err := chunk.NewPlan(chunk.All(box.Count), v.blockShape(chunks, count, memory))
+	grid, err := v.blockGrid(grid, count, memory)
+	if err != nil {
+		return nil, ncerr.Wrap("copy", v.Path(), err)
+	}
+	plan, err := chunk.NewPlan(chunk.All(box.Count), grid)
 	return &blocks{box.Start, plan}, ncerr.Wrap("copy", v.Path(), err)
 }
 
@@ -475,10 +493,11 @@ func (b *blocks) at(i int64) chunk.Selection {
 	return sel
 }
 
-// blockShape returns a block shape of whole chunks. It combines as many chunks along
-// the last dimensions as memory allows.
-func (v *Var) blockShape(chunks, shape []int64, memory int64) []int64 {
-	block := slices.Clone(chunks)
+// blockGrid returns a grid of blocks that consist of whole chunks of grid. It combines as
+// many chunks along the last dimensions as memory allows; those that differ in length
+// are combined only if all of them are.
+func (v *Var) blockGrid(grid chunk.Grid, shape []int64, memory int64) (chunk.Grid, error) {
+	block, runs := slices.Clone(grid.Largest()), grid.Runs()
 	size := v.elemBytes()
 	for d := range block {
 		block[d] = min(block[d], shape[d])
@@ -487,10 +506,17 @@ func (v *Var) blockShape(chunks, shape []int64, memory int64) []int64 {
 	for d := len(block) - 1; d >= 0; d-- {
 		more := max(1, min(memory/max(1, size), (shape[d]+block[d]-1)/block[d]))
 		size *= more
-		if block[d] *= more; block[d] < shape[d] {
-			return block
+		whole := block[d]*more >= shape[d]
+		block[d] = min(block[d]*more, shape[d])
+		if runs != nil && (whole || runs[d][0].Count == 0) {
+			runs[d] = []chunk.Run{{Len: block[d]}}
 		}
-		block[d] = shape[d]
+		if !whole {
+			break
+		}
 	}
-	return block
+	if runs == nil {
+		return chunk.Regular(block), nil
+	}
+	return chunk.NewGrid(runs)
 }

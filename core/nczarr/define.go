@@ -331,7 +331,7 @@ func (v *Var) defineString(n int) error {
 func (v *Var) defineChunks(spec *VarSpec) error {
 	m := v.meta
 	if len(v.dims) == 0 {
-		if len(spec.Chunks) > 0 {
+		if len(spec.Chunks) > 0 || spec.Grid != nil {
 			return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "a scalar cannot have a chunk shape")
 		}
 		m.Shape, m.Chunks = m.Layout.ScalarShape(), m.Layout.ScalarShape()
@@ -351,6 +351,10 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 		for _, n := range m.Shape {
 			m.Chunks = append(m.Chunks, max(1, n))
 		}
+	case spec.Grid != nil:
+		if err := v.defineGrid(spec.Grid); err != nil {
+			return err
+		}
 	case spec.Chunks == nil:
 		m.Chunks = DefaultChunks(m.Shape, unlimited, int(v.elemBytes()))
 		followData(m.Chunks, m.Shape, unlimited, v.elemBytes())
@@ -361,7 +365,7 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	}
 	if !m.Layout.KeepsUnlimited() {
 		for i, n := range m.Shape {
-			if unlimited[i] && n > 0 && spec.Shards == nil { // the dimension becomes fixed, and netcdf-c 4.9.0 cannot open longer chunks
+			if unlimited[i] && n > 0 && spec.Shards == nil && spec.ShardGrid == nil && m.Grid == nil { // the dimension becomes fixed, and netcdf-c 4.9.0 cannot open longer chunks
 				m.Chunks[i] = min(m.Chunks[i], n)
 			}
 		}
@@ -369,33 +373,72 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	if err := checkSize(m.Shape, m.DType.Size); err != nil {
 		return err
 	}
-	if err := v.defineShards(spec.Shards); err != nil {
+	if err := v.defineShards(spec); err != nil {
 		return err
 	}
 	return v.checkChunk()
 }
 
-// defineShards checks and sets the shape of the shards; nil means no shards.
-func (v *Var) defineShards(shape []int64) error {
-	if shape == nil {
+// defineGrid sets the chunk grid.
+func (v *Var) defineGrid(g *chunk.Grid) error {
+	if err := v.checkGrid(g); err != nil {
+		return err
+	}
+	v.meta.Chunks = slices.Clone(g.Largest())
+	if !g.Regular() {
+		v.meta.Grid = g
+	}
+	return nil
+}
+
+// checkGrid fails if a grid does not fit the shape or the layout.
+func (v *Var) checkGrid(g *chunk.Grid) error {
+	m := v.meta
+	switch {
+	case g.Rank() != len(m.Shape):
+		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "the chunk grid has %d dimensions instead of %d", g.Rank(), len(m.Shape))
+	case !g.Regular() && !m.Layout.HasRectilinear():
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only Zarr v3 has chunks of different shapes")
+	}
+	if d := g.Uncovered(m.Shape); d >= 0 {
+		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "the chunk lengths of dimension %q add up to %d, but its length is %d", v.dims[d].name, g.Covered(d), m.Shape[d])
+	}
+	return nil
+}
+
+// defineShards checks and sets the grid of the shards. Without Shards and ShardGrid the
+// variable has no shards.
+func (v *Var) defineShards(spec *VarSpec) error {
+	shards := chunk.Regular(spec.Shards)
+	if spec.ShardGrid != nil {
+		shards = *spec.ShardGrid
+	} else if spec.Shards == nil {
 		return nil
 	}
 	chunks, limit := v.meta.Chunks, v.group.ds.opts.Limits.MaxChunk
-	if !v.meta.Layout.HasShards() {
+	shape := shards.Largest()
+	switch {
+	case !v.meta.Layout.HasShards():
 		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only Zarr v3 can store chunks in shards")
-	}
-	if len(shape) != len(chunks) {
+	case v.meta.Grid != nil:
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "chunks in shards must have the same shape")
+	case len(shape) != len(chunks):
 		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "shard shape %v does not match %d dimensions", shape, len(chunks))
 	}
-	for d, n := range shape {
-		if n < 1 || chunks[d] < 1 || n%chunks[d] != 0 {
-			return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "shard shape %v is not a multiple of chunk shape %v", shape, chunks)
-		}
+	if _, ok := shards.Over(chunks); !ok {
+		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "shard shape %s is not a multiple of chunk shape %v", zarr.ShownGrid(shards), chunks)
 	}
 	if n := v.shardBytes(shape); n > limit {
 		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a shard of shape %v has %d bytes, but the limit is %d", shape, n, limit)
 	}
-	v.meta.Shards = []zarr.Shard{{Shape: slices.Clone(shape), Checksum: true}}
+	if err := v.checkGrid(&shards); err != nil {
+		return err
+	}
+	s := zarr.Shard{Shape: slices.Clone(shape), Checksum: true}
+	if !shards.Regular() {
+		s.Grid = &shards
+	}
+	v.meta.Shards = []zarr.Shard{s}
 	return nil
 }
 
@@ -422,7 +465,8 @@ func (v *Var) checkChunk() error {
 		return err
 	}
 	for i, s := range v.meta.Shards {
-		if n, most := indexOf(s).IndexSize(v.meta.ShardShape(i)), min(limits.MaxChunk, maxIndex); n > most {
+		grid, _ := v.meta.ShardGrid(i) // ok, because the array was parsed or defined
+		if n, most := indexOf(s).IndexSize(grid.Largest()), min(limits.MaxChunk, maxIndex); n > most {
 			return ncerr.Errorf(ncerr.ErrLimit, "", "", "the index of a shard of shape %v has %d bytes, but the limit is %d", s.Shape, n, most)
 		}
 	}

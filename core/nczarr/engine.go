@@ -56,7 +56,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 		return a, nil
 	}
 	meta := v.arrayMeta()
-	pipe, err := v.openPipeline(ctx, meta)
+	pipe, err := v.openPipeline(ctx, meta.Grid.Largest())
 	if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // the store, not the caller, supplied the codecs
 		return nil, ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), v.meta.Layout.ArrayDoc()), err)
 	}
@@ -65,7 +65,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	}
 	ds := v.group.ds
 	env := ds.env()
-	env.Grid, env.ExtendShape, env.Check = v.grid, v.reach, ds.stillOpened
+	env.Grid, env.ExtendShape, env.Check, env.OpenPipeline = v.grid, v.reach, ds.stillOpened, v.openPipeline
 	if !ds.m.Capabilities().IfMatch {
 		env.OnPartialWrite = ds.warnSingleWriter
 	}
@@ -75,7 +75,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 }
 
 func (v *Var) arrayMeta() *array.Meta {
-	m := &array.Meta{DType: v.meta.DType, Fill: v.meta.Fill, Chunks: v.meta.Chunks, Transpose: v.meta.Transpose}
+	m := &array.Meta{DType: v.meta.DType, Fill: v.meta.Fill, Grid: v.meta.ChunkGrid(), Transpose: v.meta.Transpose}
 	if m.Stored, _ = v.stored(); v.in != nil {
 		m.Offset = v.in.offset
 	}
@@ -108,19 +108,25 @@ func (v *Var) source() manifest.Source {
 		ds := v.group.ds
 		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.getMany)
 		for i, s := range v.meta.Shards {
-			e.source = manifest.NewShards(e.source, v.meta.ShardShape(i), indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.getMany)
+			grid, _ := v.meta.ShardGrid(i) // ok, because the array was parsed or defined
+			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.getMany)
 		}
 	})
 	return e.source
 }
 
-func (v *Var) openPipeline(ctx context.Context, meta *array.Meta) (*codec.Pipeline, error) {
+// openPipeline opens the codecs for chunks of the given shape.
+func (v *Var) openPipeline(ctx context.Context, chunks []int64) (*codec.Pipeline, error) {
 	steps := make([]codecdriver.Step, len(v.meta.Codecs))
 	for i, c := range v.meta.Codecs {
 		steps[i] = codecdriver.Step{ID: c.ID, Params: c.Params}
 	}
 	t, fill := v.stored()
-	in := codecdriver.Spec{Kind: codecdriver.Array, DType: t, Fill: fill, Shape: meta.StoredShape(), MaxBytes: v.chunkBytes()}
+	meta := v.arrayMeta()
+	in := codecdriver.Spec{
+		Kind: codecdriver.Array, DType: t, Fill: fill, Shape: meta.StoredShape(chunks),
+		MaxBytes: meta.ChunkBytes(chunks, v.group.ds.opts.Limits.MaxChunk),
+	}
 	p, err := codec.Open(ctx, steps, in, v.group.ds.opts.Registry.Filter)
 	if err == nil && v.varies() {
 		if err := checkObject(v.group.ds.Codecs(), v.Path(), v.meta, true); err != nil {
@@ -136,9 +142,11 @@ func (e *engine) close() {
 	}
 }
 
-// chunkBytes returns the size of a decoded chunk, which was checked against the limit
-// when the variable was opened. It is the limit if elements have variable length.
-func (v *Var) chunkBytes() int64 { return v.arrayMeta().ChunkBytes(v.group.ds.opts.Limits.MaxChunk) }
+// chunkBytes returns the size of the largest decoded chunk, which was checked against the
+// limit when the variable was opened. It is the limit if elements have variable length.
+func (v *Var) chunkBytes() int64 {
+	return v.arrayMeta().ChunkBytes(v.meta.Chunks, v.group.ds.opts.Limits.MaxChunk)
+}
 
 // Available returns nil if the variable's codecs can be opened, and otherwise the error
 // that a read would return. It reads no data.

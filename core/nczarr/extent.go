@@ -75,7 +75,7 @@ func (d *Dataset) Limits() Limits { return d.opts.Limits }
 func (v *Var) CheckSize() error {
 	limits := v.group.ds.opts.Limits
 	chunks, bytes := int64(1), v.elemBytes()
-	full := false
+	full, grid := false, v.meta.ChunkGrid()
 	times := func(n *int64, k int64) {
 		if full = full || k > 0 && *n > math.MaxInt64/k; !full {
 			*n *= k
@@ -86,7 +86,7 @@ func (v *Var) CheckSize() error {
 			return nil
 		}
 		times(&bytes, n)
-		times(&chunks, (n-1)/v.meta.Chunks[i]+1)
+		times(&chunks, grid.Len(i, n))
 	}
 	switch {
 	case full || bytes > limits.MaxData:

@@ -355,6 +355,7 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	if err != nil {
 		return nil // its chunks are never written
 	}
+	grid := v.meta.ChunkGrid()
 	for ch, err := range target.Chunks(ctx, v.grid()) {
 		if ncerr.KindOf(err) == ncerr.ErrMetadata {
 			break // its chunks use the other separator, so this library did not write them
@@ -368,9 +369,9 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 				out, part = false, false
 				break
 			}
-			first := n * v.meta.Chunks[i]
+			first, length := grid.Chunk(i, n)
 			out = out || first >= shape[i]
-			part = part || v.dims[i].unlimited && first+v.meta.Chunks[i] > shape[i]
+			part = part || v.dims[i].unlimited && first+length > shape[i]
 		}
 		switch {
 		case out:
@@ -397,17 +398,18 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 // clearEdge sets the elements of one chunk beyond shape to the fill value, for each
 // unlimited dimension in turn.
 func (v *Var) clearEdge(ctx context.Context, index, shape []int64) error {
-	full := make([]int64, len(index))
+	full, first, grid := make([]int64, len(index)), make([]int64, len(index)), v.meta.ChunkGrid()
 	for i, n := range index {
-		full[i] = (n + 1) * v.meta.Chunks[i]
+		start, length := grid.Chunk(i, n)
+		first[i], full[i] = start, start+length
 	}
 	for i, d := range v.dims {
 		if !d.unlimited || full[i] <= shape[i] {
 			continue
 		}
-		sel := chunk.Selection{Start: make([]int64, len(index)), Count: slices.Clone(v.meta.Chunks)}
-		for k, n := range index {
-			sel.Start[k] = n * v.meta.Chunks[k]
+		sel := chunk.Selection{Start: slices.Clone(first), Count: make([]int64, len(index))}
+		for k := range index {
+			sel.Count[k] = full[k] - first[k]
 		}
 		sel.Start[i], sel.Count[i] = shape[i], full[i]-shape[i]
 		if err := v.writeRaw(ctx, sel, full, v.fillSlab(sel.Len()), nil); err != nil {

@@ -256,16 +256,23 @@ func (v *Var) shape() []int64 {
 	return s
 }
 
-// Chunks returns the chunk shape; empty for a scalar.
-func (v *Var) Chunks() []int64 {
+// Chunks returns the chunk shape; empty for a scalar. If the grid is rectilinear, it is
+// the largest chunk length of each dimension; see ChunkGrid.
+func (v *Var) Chunks() []int64 { return slices.Clone(v.ChunkGrid().Largest()) }
+
+// ChunkGrid returns the grid that divides the variable into chunks, of rank 0 for a
+// scalar.
+func (v *Var) ChunkGrid() chunk.Grid {
 	if v.meta.Scalar {
-		return nil
+		return chunk.Grid{}
 	}
-	return slices.Clone(v.meta.Chunks)
+	return v.meta.ChunkGrid()
 }
 
 // Shards returns the shape of the shards that contain the chunks, in elements. Each
-// shard is one object of the store. Shards returns nil if each chunk is an object.
+// shard is one object of the store. Shards returns nil if each chunk is an object. If the
+// shards differ in shape, it returns the largest length of each dimension; see
+// ObjectGrid.
 func (v *Var) Shards() []int64 {
 	if len(v.meta.Shards) == 0 {
 		return nil
@@ -273,13 +280,25 @@ func (v *Var) Shards() []int64 {
 	return slices.Clone(v.meta.Shards[0].Shape)
 }
 
-// Unit returns the shape of the blocks in which the variable should be written: a shard
-// if it has at most that many bytes, and otherwise a chunk.
-func (v *Var) Unit(most int64) []int64 {
+// Unit returns the shape of the blocks in which the variable should be written: the
+// largest shard if it has at most most bytes, and otherwise the largest chunk.
+func (v *Var) Unit(most int64) []int64 { return slices.Clone(v.unit(most).Largest()) }
+
+// unit is Unit as a grid.
+func (v *Var) unit(most int64) chunk.Grid {
 	if shape := v.Shards(); shape != nil && v.shardBytes(shape) <= most {
-		return shape
+		return v.meta.ObjectGrid()
 	}
-	return v.Chunks()
+	return v.ChunkGrid()
+}
+
+// ObjectGrid returns the grid that divides the variable into objects of the store: shards
+// or, if it has none, chunks.
+func (v *Var) ObjectGrid() chunk.Grid {
+	if len(v.meta.Shards) > 0 {
+		return v.meta.ObjectGrid()
+	}
+	return v.ChunkGrid()
 }
 
 // Codecs returns the codec chain in encode order.

@@ -26,7 +26,7 @@ func (p *pair) movable(ctx context.Context) (bool, error) {
 	case p.recode, p.quantize.Mode != dtype.QuantizeNone:
 	case a.Rank() == 0, a.in != nil, b.in != nil: // a scalar has its own form in each layout
 	case a.converts(), a.meta.DType != b.meta.DType:
-	case !slices.Equal(a.meta.Chunks, b.meta.Chunks), !slices.Equal(a.meta.Transpose, b.meta.Transpose):
+	case !a.meta.ChunkGrid().Equal(b.meta.ChunkGrid()), !slices.Equal(a.meta.Transpose, b.meta.Transpose):
 	case !slices.Equal(a.Shape(), b.Shape()), a.ownShape() != nil, b.ownShape() != nil:
 	case a.meta.Shards != nil, b.meta.Shards != nil: // a shard is written once, with all its chunks
 	case !b.defined: // b may already have chunks
@@ -113,7 +113,8 @@ func boundParams(d *codecdriver.Description, text json.RawMessage, size int) (ma
 func (v *Var) split(shape []int64) (whole chunk.Selection, edges []chunk.Selection) {
 	whole = chunk.All(shape)
 	for d, dim := range v.dims {
-		rest := shape[d] % v.meta.Chunks[d]
+		_, last, _ := v.meta.ChunkGrid().Find(d, shape[d])
+		rest := shape[d] - last
 		if !dim.unlimited || rest == 0 {
 			continue
 		}
@@ -137,7 +138,7 @@ func (c *copier) move(ctx context.Context, p *pair, box chunk.Selection) error {
 	if err != nil {
 		return err
 	}
-	plan, err := chunk.NewPlan(box, p.src.meta.Chunks)
+	plan, err := chunk.NewPlan(box, p.src.meta.ChunkGrid())
 	if err != nil {
 		return ncerr.Wrap("copy", p.src.Path(), err)
 	}
@@ -194,8 +195,8 @@ func (m *mover) batch(ctx context.Context, first, last int64) error {
 func (v *Var) chunkAt(index []int64) chunk.Selection {
 	sel := chunk.All(v.Shape())
 	for d, n := range index {
-		sel.Start[d] = n * v.meta.Chunks[d]
-		sel.Count[d] = min(v.meta.Chunks[d], sel.Count[d]-sel.Start[d])
+		start, length := v.meta.ChunkGrid().Chunk(d, n)
+		sel.Start[d], sel.Count[d] = start, min(length, sel.Count[d]-start)
 	}
 	return sel
 }

@@ -17,6 +17,7 @@ package nczarr
 import (
 	"log/slog"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -182,10 +183,15 @@ type VarSpec struct {
 	// Chunks is the chunk shape. nil selects that of [DefaultChunks], extended along
 	// unlimited dimensions up to their current length and a size of 1 MiB.
 	Chunks []int64
+	// Grid, if not nil, is the chunk grid, and Chunks is ignored. Only Zarr v3 has
+	// rectilinear grids.
+	Grid *chunk.Grid
 	// Shards is the shape in elements of the shards that contain the chunks: multiples
 	// of Chunks. Each shard is one object of the store. nil makes each chunk an object.
 	// Only Zarr v3 has shards.
 	Shards []int64
+	// ShardGrid, if not nil, is the grid of the shards in elements, and Shards is ignored.
+	ShardGrid *chunk.Grid
 	// Codecs is the codec chain in encode order (HDF5 order); nil stores raw bytes.
 	Codecs []zarr.CodecSpec
 	// Order is the byte order of stored elements; OrderNone means little-endian. In a

@@ -55,9 +55,9 @@ func (v *Var) grid() []int64 { return v.gridOf(v.storedBounds()) }
 
 // gridOf returns the number of chunks along each dimension of an array of that shape.
 func (v *Var) gridOf(shape []int64) []int64 {
-	grid := slices.Clone(shape)
+	grid, chunks := slices.Clone(shape), v.meta.ChunkGrid()
 	for d, n := range grid {
-		grid[d] = (n + v.meta.Chunks[d] - 1) / v.meta.Chunks[d]
+		grid[d] = chunks.Len(d, n)
 	}
 	return grid
 }

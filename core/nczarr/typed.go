@@ -1,6 +1,7 @@
 package nczarr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -341,11 +342,21 @@ func (v *Var) checkGrowth(shape []int64) error {
 				err = ncerr.Wrap("grow", other.Path(), checkSize(lengths, other.meta.DType.Size))
 			}
 			if err == nil && grows {
-				err = other.keysFit("grow", lengths)
+				err = cmp.Or(other.covers(lengths), other.keysFit("grow", lengths))
 			}
 		}
 	})
 	return err
+}
+
+// covers fails if the chunks listed in the metadata do not cover an array of the given
+// shape.
+func (v *Var) covers(shape []int64) error {
+	grid := v.ObjectGrid()
+	if d := grid.Uncovered(shape); d >= 0 {
+		return ncerr.Errorf(ncerr.ErrRange, "grow", v.Path(), "dimension %q cannot grow to %d, because the chunk lengths of the variable add up to %d", v.dims[d].Path(), shape[d], grid.Covered(d))
+	}
+	return nil
 }
 
 // claim records that elements up to shape are being written, for concurrent writes. It

@@ -60,6 +60,15 @@ func TestWriteShards(t *testing.T) {
 				spec.Dims = append(spec.Dims, dim(t, ds.Root(), fmt.Sprint("d", d), shape[d], false))
 				spec.Chunks, spec.Shards = append(spec.Chunks, c), append(spec.Shards, c*(1+r.Int64N(4)))
 			}
+			if i%3 == 2 { // shards of different shapes
+				lengths := randomLengths(r, shape)
+				for d := range lengths {
+					for k := range lengths[d] {
+						lengths[d][k] *= spec.Chunks[d]
+					}
+				}
+				spec.Shards, spec.ShardGrid = nil, lengths.grid(t)
+			}
 			if r.IntN(2) == 0 {
 				spec.Codecs = []zarr.CodecSpec{{ID: "gzip"}}
 			}

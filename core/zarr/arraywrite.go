@@ -77,6 +77,9 @@ func (a *Array) check(s *spelling) error {
 			return invalid("chunk shape %v or shape %v has an invalid length", a.Chunks, a.Shape)
 		}
 	}
+	if err := a.checkGrid(s); err != nil {
+		return err
+	}
 	if !allRefs(a.DimRefs) {
 		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "invalid dimension name")
 	}
@@ -86,6 +89,23 @@ func (a *Array) check(s *spelling) error {
 		}
 	}
 	return checkAttrs(a.Attrs, s)
+}
+
+// checkGrid fails if the rectilinear grid of the array, if it has one, cannot be written.
+func (a *Array) checkGrid(s *spelling) error {
+	g := a.ObjectGrid()
+	switch {
+	case g.Regular():
+		return nil
+	case !s.v3:
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "only Zarr v3 has chunks of different shapes")
+	case g.Rank() != len(a.Shape), a.Grid != nil && len(a.Shards) > 0, !slices.Equal(a.ChunkGrid().Largest(), a.Chunks):
+		return invalid("chunk grid for chunk shape %v", a.Chunks)
+	}
+	if d := g.Uncovered(a.Shape); d >= 0 {
+		return invalid("chunk lengths %s for shape %v", GridText(g), a.Shape)
+	}
+	return nil
 }
 
 // array writes the members of .zarray that all layouts share.

@@ -312,6 +312,9 @@ func (l Layout) ByteOrderInCodec() bool { return l == LayoutV3 }
 // HasShards reports whether chunks can be stored in shards.
 func (l Layout) HasShards() bool { return l == LayoutV3 }
 
+// HasRectilinear reports whether the chunks of an array can differ in shape.
+func (l Layout) HasRectilinear() bool { return l == LayoutV3 }
+
 // Inline reports whether consolidated metadata is a member of the group document rather
 // than a separate document.
 func (l Layout) Inline() bool { return l == LayoutV3 }

@@ -88,6 +88,9 @@ type Array struct {
 	// Shape and Chunks have one entry per stored dimension. An NCZarr scalar has Shape
 	// [1] and Scalar set; a pure Zarr scalar has both empty.
 	Shape, Chunks []int64
+	// Grid is the chunk grid if it is not regular. Chunks then has the largest chunk
+	// length of each dimension; see ChunkGrid. It is nil if Shards is not.
+	Grid *chunk.Grid
 	// Scalar reports whether the netCDF variable has rank 0, regardless of Shape.
 	Scalar bool
 	// Transpose is the order in which the dimensions of a chunk are stored: stored
@@ -140,6 +143,9 @@ type Array struct {
 // chunks.
 type Shard struct {
 	Shape []int64 // shape of a shard in elements
+	// Grid is the grid of the outermost shards in elements if it is not regular. Shape then
+	// has the largest length of each dimension.
+	Grid *chunk.Grid
 	// AtStart, Checksum and Big describe how the index is stored; see
 	// manifest.ShardIndex.
 	AtStart, Checksum, Big bool

@@ -149,11 +149,35 @@ func (n *node) gridV3(a *Array, v jsontext.Value) error {
 	if err != nil {
 		return err
 	}
-	if name != "regular" {
-		return n.unknown("chunk_grid", "the grid %q", clip(name))
+	switch name {
+	case "regular":
+		a.Chunks, err = n.chunkShape("chunk_grid", conf, len(a.Shape))
+		return err
+	case "rectilinear":
+		return n.rectilinear(a, conf)
 	}
-	a.Chunks, err = n.chunkShape("chunk_grid", conf, len(a.Shape))
-	return err
+	return n.unknown("chunk_grid", "the grid %q", clip(name))
+}
+
+func (n *node) rectilinear(a *Array, conf jsontext.Value) error {
+	if kind := conf.Get("kind"); kind.Text() != "inline" {
+		return n.bad(V3Doc, "chunk_grid", `kind: expected "inline", found %s`, orMissing(kind))
+	}
+	shapes := conf.Get("chunk_shapes")
+	if shapes.Kind() != jsontext.Array || shapes.Len() != len(a.Shape) {
+		return n.bad(V3Doc, "chunk_grid", "chunk_shapes: expected an array with an element for each of %d dimensions, found %s", len(a.Shape), orMissing(shapes))
+	}
+	g, err := parseGrid(shapes)
+	if err != nil {
+		return ncerr.Errorf(ncerr.KindOf(err), "parse", n.key(V3Doc), "chunk_grid: %w", err)
+	}
+	if d := g.Uncovered(a.Shape); d >= 0 {
+		return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "chunk_grid: the chunk lengths of dimension %d add up to %d, but shape has %d", d, g.Covered(d), a.Shape[d])
+	}
+	if a.Chunks = g.Largest(); !g.Regular() {
+		a.Grid = &g
+	}
+	return nil
 }
 
 // chunkShape parses the member chunk_shape of a configuration.
@@ -423,12 +447,10 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 	if err != nil {
 		return "", err
 	}
-	for d, k := range inner {
-		if a.Chunks[d]%k != 0 {
-			return "", ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "codecs: inner chunks of %v do not divide shards of %v", inner, a.Chunks)
-		}
+	if _, ok := a.ChunkGrid().Over(inner); !ok {
+		return "", ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "codecs: inner chunks of %v do not divide shards of %v", inner, ShownGrid(a.ChunkGrid()))
 	}
-	s := Shard{Shape: a.Chunks}
+	s := Shard{Shape: a.Chunks, Grid: a.Grid}
 	switch where := conf.Get("index_location"); where.Text() {
 	case "", "end":
 	case "start":
@@ -461,22 +483,8 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 	if err != nil {
 		return "", err
 	}
-	a.Shards, a.Chunks = append(a.Shards, s), inner
+	a.Shards, a.Chunks, a.Grid = append(a.Shards, s), inner, nil
 	return n.chainV3(a, conf.Get("codecs"))
-}
-
-// ShardShape returns the shape of the shards of level i, in shards of the next level, or
-// in chunks at the innermost level.
-func (a *Array) ShardShape(i int) []int64 {
-	inner := a.Chunks
-	if i+1 < len(a.Shards) {
-		inner = a.Shards[i+1].Shape
-	}
-	shape := slices.Clone(a.Shards[i].Shape)
-	for d, n := range inner {
-		shape[d] /= n
-	}
-	return shape
 }
 
 // fillV3 parses fill_value, which is required. Raw bytes may be base64 or a list of

@@ -36,6 +36,19 @@ func parseV3(members string) (*zarr.Array, error) {
 	return zarr.ParseArray("/g/v", v3(members), zarr.ParseHint{Layout: zarr.LayoutV3})
 }
 
+// shardGrids shows the grids of all levels of shards.
+func shardGrids(a *zarr.Array) []string {
+	var list []string
+	for i := range a.Shards {
+		g, ok := a.ShardGrid(i)
+		if !ok {
+			list = append(list, "not whole")
+		}
+		list = append(list, zarr.ShownGrid(g))
+	}
+	return list
+}
+
 func TestV3Arrays(t *testing.T) {
 	t.Parallel()
 	ids := func(a *zarr.Array) string {
@@ -68,11 +81,20 @@ func TestV3Arrays(t *testing.T) {
 			func(a *zarr.Array) any { return ids(a) }, "{id: delta, dtype: <i2, astype: <i2} {id: zlib, level: 1}",
 		},
 		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 3], "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}], "index_location": "start", "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`: {
-			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, a.ShardShape(0), a.DType) }, "[1 3] [{[2 3] true false true}] [2 1] >i2",
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a), a.DType) }, "[1 3] [{[2 3] <nil> true false true}] [[2 1]] >i2",
 		},
 		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes", "crc32c"], "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"],
 			"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
-			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, a.ShardShape(0), a.ShardShape(1)) }, "[1 1] [{[4 6] false true false} {[2 3] false false false}] [2 2] [2 3]",
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a)) }, "[1 1] [{[4 6] <nil> false true false} {[2 3] <nil> false false false}] [[2 2] [2 3]]",
+		},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[1, 3], [[2, 2], 2]]}}`:           {func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.ChunkGrid().Runs()) }, "[3 2] [[{1 1} {3 1}] [{2 3}]]"},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[[1, 2], [1, 1], 5], 4]}}`:        {func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.ChunkGrid().Runs()) }, "[5 4] [[{1 3} {5 1}] [{4 0}]]"},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [2, 4]}}`:                          {func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.ChunkGrid().Runs()) }, "[2 4] []"},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[[2, 1000000000000000000]], 4]}}`: {func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.ChunkGrid().Runs()) }, "[2 4] [[{2 1000000000000000000}] [{4 0}]]"},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4, 2], [6, 3]]}}, "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]`: {
+			func(a *zarr.Array) any {
+				return fmt.Sprint(a.Chunks, a.Grid == nil, a.Shards[0].Shape, zarr.ShownGrid(a.ObjectGrid()), shardGrids(a))
+			}, "[2 3] true [4 6][[4,2],[6,3]][[[2,1],[2,1]]]",
 		},
 		`"fill_value": null`: {func(a *zarr.Array) any { return fmt.Sprintf("%v %t %d", a.Fill, a.HasFill, len(a.Warnings)) }, "[0 0] true 1"},
 		`"data_type": "string", "fill_value": null, "codecs": ["vlen-utf8"]`:                                                  {func(a *zarr.Array) any { return fmt.Sprintf("%v %t %d", a.Fill, a.HasFill, len(a.Warnings)) }, "[] true 1"},
@@ -149,9 +171,29 @@ func TestV3ArrayErrors(t *testing.T) {
 		`"shape": [4, -1]`:                    {ncerr.ErrMetadata, "shape: dimension 1"},
 		`"shape": [4]`:                        {ncerr.ErrBadChunk, "chunk_shape has 2 dimensions, but shape has 1"},
 		`"shape": [4611686018427387904, 400]`: {ncerr.ErrLimit, "bytes"},
-		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0, 3]}}`:                            {ncerr.ErrBadChunk, "dimension 0 is 0"},
-		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[1], [2]]}}`: {ncerr.ErrUnsupported, `"rectilinear" is not supported`},
-		`"chunk_grid": {"name": "regular", "must_understand": false, "configuration": {"chunk_shape": [2, 3]}}`:  {ncerr.ErrMetadata, "must_understand is not allowed"},
+		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0, 3]}}`:                                                    {ncerr.ErrBadChunk, "dimension 0 is 0"},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[1], [2]]}}`:                         {ncerr.ErrBadChunk, `the chunk lengths of dimension 0 add up to 1, but shape has 4`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[[2, 2]], [[1, 5]]]}}`:               {ncerr.ErrBadChunk, `the chunk lengths of dimension 1 add up to 5, but shape has 6`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4, 0], 6]}}`:                        {ncerr.ErrBadChunk, `dimension 0: expected an integer from 1 to 9223372036854775807, found 0`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [0, 6]}}`:                             {ncerr.ErrBadChunk, `dimension 0: expected an integer`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], [[6, 0]]]}}`:                    {ncerr.ErrBadChunk, `dimension 1: expected an integer`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], [[6, -1]]]}}`:                   {ncerr.ErrBadChunk, `dimension 1: expected an integer`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], [6.5]]}}`:                       {ncerr.ErrBadChunk, `dimension 1: expected an integer`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], "6"]}}`:                         {ncerr.ErrBadChunk, `dimension 1: expected an integer`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], []]}}`:                          {ncerr.ErrBadChunk, `dimension 1 has no chunk lengths`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], [[6]]]}}`:                       {ncerr.ErrMetadata, `dimension 1: expected a length and a number of chunks, found [6]`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], [[6, 1, 1]]]}}`:                 {ncerr.ErrMetadata, `dimension 1: expected a length and a number of chunks`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], [[10, 1000000000000000000]]]}}`: {ncerr.ErrLimit, `dimension 1: the chunk lengths add up to more than the limit of 9223372036854775807`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4], [9223372036854775807, 1]]}}`:    {ncerr.ErrLimit, `add up to more than`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4611686018427387904], [6]]}}`:       {ncerr.ErrLimit, `bytes`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [4]}}`:                                {ncerr.ErrMetadata, `expected an array with an element for each of 2 dimensions, found [4]`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": 4}}`:                                  {ncerr.ErrMetadata, `expected an array with an element for each of 2 dimensions, found 4`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"chunk_shapes": [4, 6]}}`:                                               {ncerr.ErrMetadata, `kind: expected "inline", found nothing`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "file", "chunk_shapes": [4, 6]}}`:                               {ncerr.ErrMetadata, `kind: expected "inline", found "file"`},
+		`"chunk_grid": {"name": "rectilinear", "must_understand": false, "configuration": {"kind": "inline", "chunk_shapes": [4, 6]}}`:   {ncerr.ErrMetadata, `must_understand is not allowed`},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[3, 2], 6]}}, "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]`: {ncerr.ErrBadChunk, "inner chunks of [2 3] do not divide shards of [[3,2],6]"},
+		`"chunk_grid": {"name": "hexagonal", "configuration": {}}`:                                              {ncerr.ErrUnsupported, `"hexagonal" is not supported`},
+		`"chunk_grid": {"name": "regular", "must_understand": false, "configuration": {"chunk_shape": [2, 3]}}`: {ncerr.ErrMetadata, "must_understand is not allowed"},
 		`"chunk_grid": 1`: {ncerr.ErrMetadata, "chunk_grid: expected an object"},
 		`"chunk_key_encoding": {"name": "zarrs.default_suffix"}`:                    {ncerr.ErrUnsupported, "zarrs.default_suffix"},
 		`"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "-"}}`: {ncerr.ErrMetadata, "separator: expected"},
@@ -214,6 +256,27 @@ func TestV3ArrayErrors(t *testing.T) {
 	}
 }
 
+// TestLongGrid checks the limit on the elements of a list of chunk lengths.
+func TestLongGrid(t *testing.T) {
+	t.Parallel()
+	shapes := func(n int) string { return "[[" + strings.Repeat("1,2,", n/2) + "3]]" }
+	g, err := zarr.ParseGrid(shapes(1<<20 - 1))
+	if err != nil || len(g.Runs()[0]) != 1<<20-1 {
+		t.Errorf("%v", err)
+	}
+	if _, err := zarr.ParseGrid(shapes(1 << 20)); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "dimension 0 has more than the limit of 1048576 elements") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := zarr.ParseGrid("[" + strings.Repeat("1,", 64) + "1]"); ncerr.KindOf(err) != ncerr.ErrLimit {
+		t.Errorf("got %v", err)
+	}
+	for _, bad := range []string{"", "[", "1", "{}"} {
+		if _, err := zarr.ParseGrid(bad); ncerr.KindOf(err) != ncerr.ErrMetadata {
+			t.Errorf("%q: got %v", bad, err)
+		}
+	}
+}
+
 func TestV3Consolidated(t *testing.T) {
 	t.Parallel()
 	root := func(text string) zarr.Docs {
@@ -243,6 +306,10 @@ func FuzzV3(f *testing.F) {
 	f.Add(string(v3(`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8", {"name": "zstd"}], "dimension_names": ["x", null], "attributes": {"a": [1]}`)["zarr.json"]))
 	f.Add(string(v3(`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`)["zarr.json"]))
 	f.Add(string(v3(`"fill_value": null`)["zarr.json"]))
+	f.Add(string(v3(`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4, [2, 5]], 9]}}, "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]`)["zarr.json"]))
+	for _, shapes := range []string{`[[1, 3], [[2, 2], 2]]`, `[[[4, 1000000000000000000]], 6]`, `[[[1, 9223372036854775807], 4], [[6, 0]]]`, `[[], [[6]]]`} {
+		f.Add(string(v3(`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": ` + shapes + `}}`)["zarr.json"]))
+	}
 	f.Add(`{"zarr_format": 3, "node_type": "group", "consolidated_metadata": {"kind": "inline", "metadata": {"a": {"node_type": "array"}}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		docs := zarr.Docs{"zarr.json": []byte(text)}
@@ -269,15 +336,16 @@ func FuzzV3(f *testing.F) {
 		}
 		outer := a.Chunks
 		for i := range a.Shards {
-			for d, n := range a.ShardShape(i) {
-				if n < 1 {
-					t.Fatalf("level %d has %d chunks along dimension %d", i, n, d)
-				}
+			if g, ok := a.ShardGrid(i); !ok || slices.Contains(g.Largest(), 0) {
+				t.Fatalf("level %d has the grid of chunks in shards %v", i, zarr.ShownGrid(g))
 			}
 			outer = a.Shards[0].Shape
 		}
 		if slices.Contains(outer, 0) {
 			t.Fatalf("chunk shape %v contains 0", outer)
+		}
+		if g := a.ChunkGrid(); g.Rank() != rank || !slices.Equal(g.Largest(), a.Chunks) {
+			t.Fatalf("chunks of %v, at most %v", g.Runs(), a.Chunks)
 		}
 		if a.Transpose != nil {
 			order := slices.Clone(a.Transpose)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
@@ -76,18 +77,22 @@ func (o *output) groupV3(g *Group) (Docs, error) {
 //
 // Source: Zarr v3, "Array metadata"; zarr-python 3.4.2 for the spelling.
 func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
-	shape, chunks := a.Shape, a.Chunks
-	if len(a.Shards) > 0 {
-		chunks = a.Shards[0].Shape
-	}
+	shape, grid := a.Shape, a.ObjectGrid()
 	if a.Scalar {
-		shape, chunks = []int64{}, []int64{}
+		shape, grid = []int64{}, chunk.Regular([]int64{})
 	}
 	members := append(nodeV3("array"),
 		memberV3{"shape", true, func(w *jsontext.Writer) error { w.Ints(shape); return nil }},
 		memberV3{"data_type", false, func(w *jsontext.Writer) error { return writeTypeV3(w, a) }},
 		memberV3{"chunk_grid", false, func(w *jsontext.Writer) error {
-			extensionV3(w, "regular", func() { w.Key("chunk_shape").Ints(chunks) })
+			if grid.Regular() {
+				extensionV3(w, "regular", func() { w.Key("chunk_shape").Ints(grid.Largest()) })
+				return nil
+			}
+			extensionV3(w, "rectilinear", func() {
+				w.Key("kind").String("inline")
+				writeGrid(w.Key("chunk_shapes"), grid)
+			})
 			return nil
 		}},
 		memberV3{"chunk_key_encoding", false, func(w *jsontext.Writer) error {
@@ -449,7 +454,7 @@ func (a *Array) checkChainV3() error {
 		}
 	}
 	for i, s := range a.Shards {
-		if !a.divides(i) {
+		if _, ok := a.ShardGrid(i); !ok {
 			return invalid("shards of shape %v do not consist of whole chunks of shape %v", s.Shape, a.Chunks)
 		}
 	}
@@ -464,21 +469,6 @@ func (a *Array) checkChainV3() error {
 		return no("in Zarr v3 the codec %q does not support elements of type %s", a.Codecs[0].ID, a.DType)
 	}
 	return nil
-}
-
-// divides reports whether the shards of level i consist of whole chunks, or of whole
-// shards of the next level.
-func (a *Array) divides(i int) bool {
-	inner := a.Chunks
-	if i+1 < len(a.Shards) {
-		inner = a.Shards[i+1].Shape
-	}
-	for d, n := range a.Shards[i].Shape {
-		if d >= len(inner) || n < 1 || inner[d] < 1 || n%inner[d] != 0 {
-			return false
-		}
-	}
-	return len(inner) == len(a.Shards[i].Shape)
 }
 
 // coreV3 lists the codecs that have the same name in Zarr v2 and v3. All others are

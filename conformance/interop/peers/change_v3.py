@@ -11,6 +11,9 @@ import numpy as np
 import zarr
 
 import canon
+import store
+
+zarr.config.set({"array.rectilinear_chunks": True})
 
 
 def change(path):
@@ -26,7 +29,7 @@ def change(path):
             node[(0,) * node.ndim] = 77
             node.attrs["changed"] = "by zarr-python"
         attrs = canon.attributes(dict(node.attrs), canon.json_attr)
-        variables["/" + name] = canon.variable(node[...], node.metadata.dimension_names, node.chunks, node.fill_value, attrs, node.dtype, node.shape)
+        variables["/" + name] = canon.variable(node[...], node.metadata.dimension_names, store.chunks_of(node), node.fill_value, attrs, node.dtype, node.shape)
     return canon.document({"name": "zarr", "version": zarr.__version__}, groups, variables)
 
 

@@ -24,6 +24,7 @@ import store
 def with_zarr(args):
     import numcodecs
     import zarr
+    zarr.config.set({"array.rectilinear_chunks": True})
     peer = {"name": "zarr", "version": zarr.__version__, "numcodecs": numcodecs.__version__}
     version = 3 if args.v3 else 2
     if args.v3:
@@ -56,7 +57,7 @@ def with_zarr(args):
             values = err
         found = dict(a.attrs)
         dims = a.metadata.dimension_names if args.v3 else found.get("_ARRAY_DIMENSIONS")
-        out["/" + name] = canon.variable(values, dims, a.chunks, a.fill_value,
+        out["/" + name] = canon.variable(values, dims, store.chunks_of(a), a.fill_value,
                                          attrs(found), a.dtype, a.shape)
     return canon.document(peer, out_groups, out)
 

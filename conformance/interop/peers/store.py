@@ -54,6 +54,14 @@ def nodes_v3(path, storage):
     return [n for n in found if kinds[n] == "array"], [n for n in found if kinds[n] == "group"], top
 
 
+def chunks_of(array):
+    """The chunk shape of a zarr-python array; if the chunks differ in shape, the largest length of each dimension."""
+    try:
+        return array.chunks
+    except NotImplementedError:
+        return tuple(n if isinstance(n, int) else max(n) for n in array.metadata.chunk_grid.chunk_shapes)
+
+
 def zarr_store(path, storage, mode="r"):
     """A zarr-python store; mode r opens one for reading, and w creates a new one."""
     import zarr

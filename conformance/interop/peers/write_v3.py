@@ -3,7 +3,7 @@
     python write_v3.py --seed N [--count 60] [--consolidated] OUT
 
 Any type, shape, chunk shape, order, codecs, key encoding and fill value; shards, with the index at either end, and shards in
-shards; some chunks absent. OUT is a directory that must not exist.
+shards; chunks or shards of different shapes; some chunks absent. OUT is a directory that must not exist.
 Exit status: 0 written, 1 with one line on stderr.
 """
 import argparse
@@ -12,10 +12,13 @@ import numcodecs.zarr3 as nc
 import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ShardingCodec, TransposeCodec, VLenUTF8Codec, ZstdCodec
+from zarr.core.metadata.v3 import RectilinearChunkGridMetadata
 
 import canon
 from sample import Record
 from sample_random import NUMBERS, shown, values
+
+zarr.config.set({"array.rectilinear_chunks": True})
 
 ATTRS = [{}, {"units": "m s-1", "count": 3, "range": [-1.5, 2.25]}, {"note": "Gr\u00f6\u00dfe", "flags": ["low", "high"]}]
 
@@ -56,8 +59,23 @@ def chain(rng, dtype, rank):
     return before, serializer, after
 
 
+def rectilinear(rng, shape, unit):
+    """Chunk lengths along each dimension, multiples of unit; or one length for all chunks."""
+    grid = []
+    for length, k in zip(shape, unit):
+        if rng.integers(4) == 0:
+            grid.append(int(k * rng.integers(1, 4)))
+            continue
+        edges = []
+        while sum(edges) < length or rng.integers(3) == 0:
+            edges += [int(k * rng.integers(1, 4))] * int(rng.integers(1, 3))
+        grid.append(tuple(edges))
+    return grid
+
+
 def arrays(args):
     rng = np.random.default_rng(args.seed)
+    lengths = np.random.default_rng([args.seed, 1])  # its own, so that the arrays stay the same
     rec = Record({"name": "zarr", "version": zarr.__version__}, canon.json_attr)
     root = zarr.create_group(args.out, zarr_format=3, attributes={"title": "v3"})
     sub = root.create_group("g/h", attributes={"depth": 2})
@@ -76,6 +94,11 @@ def arrays(args):
             codec = [ShardingCodec(chunk_shape=outer, codecs=codec, index_location=["start", "end"][rng.integers(2)],
                                    index_codecs=[BytesCodec(), Crc32cCodec()] if rng.integers(4) else [BytesCodec()])]
             outer = tuple(n * int(k) for n, k in zip(outer, rng.integers(1, 4, rank)))
+        if rank and lengths.integers(3) == 0:
+            edges = rectilinear(lengths, shape, codec[0].chunk_shape if levels else (1,) * rank)
+            outer = RectilinearChunkGridMetadata(chunk_shapes=edges)
+            if not levels:
+                chunks = tuple(n if isinstance(n, int) else max(n) for n in edges)
         kw = {"filters": before or None, "serializer": serializer, "compressors": after or None} if not levels else {
             "filters": None, "serializer": codec[0], "compressors": None}
         name = f"r{i}_{'str' if dtype == 'str' else np.dtype(dtype).str[1:].split('[')[0]}"

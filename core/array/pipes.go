@@ -1,0 +1,89 @@
+package array
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/codec"
+)
+
+// maxPipes is the maximum number of unused pipelines that an array keeps open.
+const maxPipes = 64
+
+// pipes holds pipelines for chunks of different shapes. The first is that of the largest
+// shape, which is always in use.
+type pipes struct {
+	mu   sync.Mutex
+	open []*shapePipe
+}
+
+// shapePipe is the pipeline for chunks of one shape.
+type shapePipe struct {
+	*codec.Pipeline
+	shape []int64
+	users int
+}
+
+// use returns the pipeline for chunks of the given shape. The caller passes it to unuse.
+func (a *Array) use(ctx context.Context, shape []int64) (*shapePipe, error) {
+	p := &a.pipes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.open {
+		if slices.Equal(s.shape, shape) {
+			s.users++
+			return s, nil
+		}
+	}
+	if len(p.open) >= maxPipes {
+		p.open = slices.DeleteFunc(p.open, func(s *shapePipe) bool {
+			if s.users == 0 {
+				_ = s.Close() // nothing is in progress that could fail
+			}
+			return s.users == 0
+		})
+	}
+	pipe, err := a.env.OpenPipeline(ctx, shape)
+	if err != nil {
+		return nil, err
+	}
+	s := &shapePipe{pipe, slices.Clone(shape), 1}
+	p.open = append(p.open, s)
+	return s, nil
+}
+
+// useAt is like use for the chunk at a position in the grid.
+func (a *Array) useAt(ctx context.Context, index []int64) (*shapePipe, error) {
+	shape := make([]int64, len(index))
+	for d, n := range index {
+		_, shape[d] = a.meta.Grid.Chunk(d, n)
+	}
+	return a.use(ctx, shape)
+}
+
+// sizeAt returns the size in bytes of the decoded chunk at a position in the grid. The
+// elements have a fixed size.
+func (a *Array) sizeAt(index []int64) int64 {
+	if a.meta.Grid.Regular() {
+		return a.size
+	}
+	size := int64(a.meta.Stored.Size)
+	for d, n := range index {
+		_, length := a.meta.Grid.Chunk(d, n)
+		size *= length
+	}
+	return size
+}
+
+func (p *pipes) unuse(s *shapePipe) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.users--
+}
+
+func (p *pipes) close() {
+	for _, s := range p.open {
+		_ = s.Close() // nothing is in progress that could fail
+	}
+}
