@@ -465,6 +465,52 @@ func TestShards(t *testing.T) {
 	}
 }
 
+// TestChunkRuns writes and reads a variable whose chunks differ in length.
+func TestChunkRuns(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s.zarr")
+	ds := must(nczarr.Create(t.Context(), path+"#mode=zarr,v3"))
+	runs := [][]nczarr.ChunkRun{{{Len: 3, Count: 2}, {Len: 1, Count: 1}, {Len: 5, Count: 1}}, {{Len: 2}}}
+	spec := nczarr.VarSpec{Type: nczarr.Int16, Dims: []string{"y", "x"}, Shape: []int64{10, 3}, ChunkRuns: runs}
+	v := must(ds.DefineVar(t.Context(), "v", spec))
+	want := make([]int16, 30)
+	for i := range want {
+		want[i] = int16(i)
+	}
+	if err := nczarr.Write(t.Context(), v, want); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []struct {
+		runs [][]nczarr.ChunkRun
+		kind error
+		says string
+	}{
+		{[][]nczarr.ChunkRun{{{Len: 3, Count: 3}}, {{Len: 2}}}, nczarr.ErrBadChunk, `"y" add up to 9, but its length is 10`},
+		{[][]nczarr.ChunkRun{{{Len: 0, Count: 3}}, {{Len: 2}}}, nczarr.ErrBadChunk, "dimension 0: invalid chunk length 0"},
+		{[][]nczarr.ChunkRun{{{Len: 2}}}, nczarr.ErrBadChunk, "has 1 dimensions instead of 2"},
+	} {
+		spec.ChunkRuns = bad.runs
+		if _, err := ds.DefineVar(t.Context(), "w", spec); !errors.Is(err, bad.kind) || !strings.Contains(err.Error(), bad.says) {
+			t.Errorf("%v: want an error with %q, got %v", bad.runs, bad.says, err)
+		}
+	}
+	if err := ds.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ds = must(nczarr.Open(t.Context(), path))
+	v = must(ds.Var("v"))
+	got, err := nczarr.Read[int16](t.Context(), v)
+	if err != nil || !slices.Equal(got.Data, want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got := v.ChunkRuns(); !slices.EqualFunc(got, runs, slices.Equal[[]nczarr.ChunkRun]) || !slices.Equal(v.Chunks(), []int64{5, 2}) {
+		t.Errorf("got %v, at most %v", got, v.Chunks())
+	}
+	if err := ds.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCodecsAreDefined writes and reads a variable with each codec type.
 func TestCodecsAreDefined(t *testing.T) {
 	t.Parallel()

@@ -96,6 +96,7 @@ func TestV3Arrays(t *testing.T) {
 				return fmt.Sprint(a.Chunks, a.Grid == nil, a.Shards[0].Shape, zarr.ShownGrid(a.ObjectGrid()), shardGrids(a))
 			}, "[2 3] true [4 6][[4,2],[6,3]][[[2,1],[2,1]]]",
 		},
+		`"shape": [], "chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": []}}`: {func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Scalar, a.Grid == nil) }, "[] true true"},
 		`"fill_value": null`: {func(a *zarr.Array) any { return fmt.Sprintf("%v %t %d", a.Fill, a.HasFill, len(a.Warnings)) }, "[0 0] true 1"},
 		`"data_type": "string", "fill_value": null, "codecs": ["vlen-utf8"]`:                                                  {func(a *zarr.Array) any { return fmt.Sprintf("%v %t %d", a.Fill, a.HasFill, len(a.Warnings)) }, "[] true 1"},
 		`"data_type": "float32", "fill_value": "NaN"`:                                                                         {func(a *zarr.Array) any { return a.Fill }, []byte{0, 0, 0xc0, 0x7f}},
