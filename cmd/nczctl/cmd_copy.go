@@ -35,8 +35,10 @@ func (a *app) newCopy() *cobra.Command {
 		Use:   "copy [flags] SRC DST | copy --resume-replace DST",
 		Short: "Copy a dataset and optionally change its chunks, codecs or format",
 		Long: `Copy a dataset. The URL of the destination determines storage and format: x.zip
-is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3. Chunks,
-shards and codecs are kept unless flags change them; only Zarr v3 has shards.
+is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3, and
+#mode=nczarr,v3 is NCZarr on Zarr v3, as a draft of netcdf-c describes it.
+Chunks, shards and codecs are kept unless flags change them; only Zarr v3 has
+shards.
 
 Chunks that do not change are copied as they are stored and decoded once to check
 them. --no-verify omits this check and is faster, but copies damaged chunks without

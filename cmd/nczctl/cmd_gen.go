@@ -29,8 +29,8 @@ func (f *createFlags) add(c *cobra.Command) {
 	fl.BoolVar(&f.overwrite, "overwrite", false, "replace an existing dataset")
 	fl.BoolVar(&f.force, "force", false, "also delete files that do not belong to a dataset, and allow a location inside another dataset")
 	fl.BoolVar(&f.consolidated, "consolidated", false, "also write consolidated metadata (.zmetadata, or a part of zarr.json in Zarr v3)")
-	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest; pure if the URL contains mode=zarr, v3 if it contains mode=v3)")
-	fl.StringVar(&f.strings, "strings", "auto", "`how` strings are stored: auto, fixed or vlen (auto: vlen in pure Zarr, fixed in NCZarr)")
+	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest; pure if the URL contains mode=zarr, v3 if it contains mode=v3, nczarr3 if it contains mode=nczarr,v3)")
+	fl.StringVar(&f.strings, "strings", "auto", "`how` strings are stored: auto, fixed or vlen (auto: fixed in NCZarr on Zarr v2, vlen otherwise)")
 }
 
 func (a *app) newGen() *cobra.Command {
@@ -40,7 +40,8 @@ func (a *app) newGen() *cobra.Command {
 		Short: "Create a dataset from CDL text, as ncgen does",
 		Long: `Create a dataset from CDL text, as ncgen does. Without a file, or with "-", the
 text is read from standard input. The URL determines storage and format: x.zip
-is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3.
+is a zip archive, #mode=zarr is pure Zarr, #mode=zarr,v3 is Zarr v3, and
+#mode=nczarr,v3 is NCZarr on Zarr v3, as a draft of netcdf-c describes it.
 
 A command that fails leaves nothing behind: the text is checked first, and the
 dataset becomes visible only when it is complete. With --overwrite, an existing

@@ -29,6 +29,7 @@ var layouts = [...]struct {
 	{"pure", zarr.LayoutPure, false},
 	{"noxarray", zarr.LayoutPure, true},
 	{"v3", zarr.LayoutV3, false},
+	{"nczarr3", zarr.LayoutNCZarr3, false},
 }
 
 func layoutNames() string {

@@ -65,6 +65,8 @@ var copies = []struct{ sample, layout, options, what, readers string }{
 	{"layout", "v3", "", "chunks", "zarr gdal zarrita tensorstore"},
 	{"codecs", "v3", "", "codecs", "zarr xarray gdal zarrita tensorstore"},
 	{"foreign", "v3", "--skip-unreadable", "types codecs", "zarr xarray gdal zarrita tensorstore"},
+	{"types", "nczarr3", "", "layout types", "zarr xarray gdal zarrita tensorstore"},
+	{"types", "nczarr3", "--consolidated", "layout", "zarr xarray gdal zarrita tensorstore"},
 }
 
 // TestMatrix reads stores that peers write and lets peers read stores that nczctl
@@ -173,7 +175,7 @@ func readThere(t *testing.T, m *matrix) {
 }
 
 func copyLabel(layout, options string) string {
-	label := map[string]string{"pure": "pure Zarr", "noxarray": "pure Zarr, noxarray", "v3": "Zarr v3"}[layout]
+	label := map[string]string{"pure": "pure Zarr", "noxarray": "pure Zarr, noxarray", "v3": "Zarr v3", "nczarr3": "NCZarr 3"}[layout]
 	if label == "" {
 		label = "NCZarr " + layout
 	}
@@ -191,7 +193,7 @@ func readResults(t *testing.T, want []byte, reader, format, options, path string
 	if strings.Contains(options, "--consolidated") {
 		args = append(args, "--consolidated")
 	}
-	if strings.HasSuffix(options, "v3") {
+	if strings.HasSuffix(options, "v3") || strings.HasSuffix(options, "nczarr3") {
 		args = append(args, "--v3")
 	}
 	got, err := tool(t, "read.py", append(args, path)...)

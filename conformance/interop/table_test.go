@@ -70,8 +70,11 @@ func (m *matrix) addStore(t *testing.T, what, layout, peer, path string, results
 		if !strings.Contains(what, strings.TrimSuffix(section, "V3")) || row == "raw bytes" && strings.Contains(r.why, "not shown") {
 			continue
 		}
-		if strings.HasPrefix(layout, "NCZarr") && section == "types" {
+		switch {
+		case strings.HasPrefix(layout, "NCZarr") && section == "types":
 			section = "typesNCZarr"
+		case strings.HasPrefix(layout, "NCZarr") && section == "typesV3":
+			section = "typesNCZarr3"
 		}
 		m.add(section, row, peer, r)
 	}
@@ -129,6 +132,11 @@ func rowOfV3(t *testing.T, data []byte, name string, types bool) (section, row s
 			Name          string
 			Configuration map[string]any
 		}
+		Attributes struct {
+			Array struct {
+				Alias string `json:"type_alias"`
+			} `json:"_nczarr_array"`
+		}
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
 		t.Fatal(err)
@@ -152,6 +160,8 @@ func rowOfV3(t *testing.T, data []byte, name string, types bool) (section, row s
 		return "codecsV3", strings.Join(codecs, " + ")
 	case types && strings.Contains(name, "/scalar_"):
 		return "typesV3", "scalars of any type"
+	case types && doc.Attributes.Array.Alias != "":
+		return "typesV3", doc.Attributes.Array.Alias + ": " + typeLabelV3(doc.DataType)
 	case types:
 		return "typesV3", typeLabelV3(doc.DataType)
 	}
@@ -248,6 +258,7 @@ func (m *matrix) tables() string {
 		{"typesV3", "type, in Zarr v3"},
 		{"chunksV3", "chunks, in Zarr v3"},
 		{"codecsV3", "codecs, in Zarr v3"},
+		{"typesNCZarr3", "type, in NCZarr 3"},
 	} {
 		rows := map[string]bool{}
 		for c := range m.outcomes {

@@ -45,7 +45,7 @@ func ok(t *testing.T, err error) {
 func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv := bucket(t)
 	o := nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
-	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1} { //nolint:paralleltest // the layouts share a bucket and must run in sequence
+	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1, zarr.LayoutV3, zarr.LayoutNCZarr3} { //nolint:paralleltest // the layouts share a bucket and must run in sequence
 		t.Run(layout.String(), func(t *testing.T) {
 			dir, key := t.TempDir(), "l"+layout.String()
 			local := filepath.Join(dir, key) + "#mode=" + format(layout)
@@ -68,10 +68,14 @@ func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets envi
 }
 
 func format(l zarr.Layout) string {
-	if l == zarr.LayoutPure {
-		return "zarr"
+	mode := "zarr"
+	if l.NCZarr() {
+		mode = "nczarr"
 	}
-	return "nczarr"
+	if l.Format() == 3 {
+		mode += ",v3"
+	}
+	return mode
 }
 
 // first creates the dataset: a group with a compressed variable that has partial
@@ -79,7 +83,7 @@ func format(l zarr.Layout) string {
 func first(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	t.Helper()
 	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: o, Layout: &layout}))
-	time := must[*nczarr.Dim](t)(ds.Root().DefineDim("time", 4, layout == zarr.LayoutNewest))
+	time := must[*nczarr.Dim](t)(ds.Root().DefineDim("time", 4, layout.KeepsUnlimited()))
 	x := must[*nczarr.Dim](t)(ds.Root().DefineDim("x", 3, false))
 	g := must[*nczarr.Group](t)(ds.Root().DefineGroup("g"))
 	v := must[*nczarr.Var](t)(g.DefineVar(t.Context(), "v", &nczarr.VarSpec{

@@ -146,9 +146,9 @@ func specialRoot(ds *nczarr.Dataset) []nczarr.Attr {
 	if props := ds.NCProperties(); props != "" {
 		attrs = append(attrs, textAttr("_NCProperties", props))
 	}
-	version := int32(2)
-	if !ds.Layout().NCZarr() {
-		version = 0
+	version := int32(0)
+	if ds.Layout().NCZarr() {
+		version = int32(ds.Layout().Format())
 	}
 	return append(attrs,
 		intsAttr("_SuperblockVersion", version),

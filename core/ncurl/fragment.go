@@ -184,7 +184,7 @@ func (p *parser) readMode() error {
 	p.mode = infer(given)
 	if !slices.Equal(given, p.mode) {
 		p.step("infer", showModes(given), showModes(p.mode),
-			"zarr, xarray and noxarray imply nczarr; xarray, noxarray and v3 imply zarr; duplicates are removed")
+			"zarr, xarray and noxarray imply nczarr; xarray and noxarray imply zarr, and so does v3 without nczarr; duplicates are removed")
 	}
 	if kept := negate(p.mode); !slices.Equal(kept, p.mode) {
 		p.step("negate", showModes(p.mode), showModes(kept),

@@ -21,7 +21,7 @@ const (
 	modeS3           = "s3"
 	modeGS3          = "gs3"
 	modeV2           = "v2" // the Zarr v2 documents of a store that also has v3; unknown to netcdf-c
-	modeV3           = "v3" // Zarr v3; unknown to netcdf-c
+	modeV3           = "v3" // Zarr v3, pure unless nczarr is given too; unknown to netcdf-c
 )
 
 // Modes returns the mode values that [Parse] accepts.
@@ -93,7 +93,12 @@ func infer(modes []string) []string {
 		switch mode {
 		case modeZarr:
 			return []string{modeNCZarr}
-		case modeXarray, modeV3:
+		case modeXarray:
+			return []string{modeZarr}
+		case modeV3:
+			if slices.Contains(modes, modeNCZarr) {
+				return nil
+			}
 			return []string{modeZarr}
 		case modeNoXarray:
 			return []string{modeNCZarr, modeZarr}

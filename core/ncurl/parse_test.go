@@ -64,6 +64,8 @@ func TestModes(t *testing.T) {
 		"file:///d/x#mode=zarr,file":     {"file", "/d/x", "", ncurl.Zarr, "zarr,file,nczarr", false, ""},
 		"file:///d/x#mode=zarr,zip":      {"zip", "/d/x", "", ncurl.Zarr, "zarr,zip,nczarr", false, ""},
 		"file:///d/x#mode=v3":            {"file", "/d/x", "", ncurl.Zarr, "v3,zarr,nczarr,file", false, ""},
+		"file:///d/x#mode=nczarr,v3":     {"file", "/d/x", "", ncurl.NCZarr, "nczarr,v3,file", false, ""},
+		"file:///d/x#mode=v3,zarr":       {"file", "/d/x", "", ncurl.Zarr, "v3,zarr,nczarr,file", false, ""},
 		"file:///d/x#mode=xarray":        {"file", "/d/x", "", ncurl.Zarr, "xarray,zarr,nczarr,file", false, ""},
 		"file:///d/x#mode=noxarray,file": {"file", "/d/x", "", ncurl.Zarr, "noxarray,file,nczarr,zarr", true, ""},
 		"file:///d/x#mode=bytes,zarr":    {"file", "/d/x", "", ncurl.Bytes, "bytes,file", false, ""},

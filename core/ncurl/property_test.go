@@ -20,7 +20,7 @@ func closure(modes []string) map[string]bool {
 	for _, m := range modes {
 		set[m] = true
 	}
-	if set["xarray"] || set["noxarray"] || set["v3"] {
+	if set["xarray"] || set["noxarray"] || set["v3"] && !set["nczarr"] {
 		set["zarr"] = true
 	}
 	if set["zarr"] {

@@ -176,12 +176,12 @@ func (l *loader) byReference(v *Var) error {
 	return nil
 }
 
-// compareNames warns if xarray's dimension names differ from NCZarr's references. The
-// references take precedence.
+// compareNames warns if the dimension names for xarray differ from NCZarr's references.
+// The references take precedence. In Zarr v3 a dimension may have no name.
 func (l *loader) compareNames(v *Var) {
 	for i, name := range v.meta.DimNames {
-		if i < len(v.dims) && name != v.dims[i].name {
-			l.ds.log.Warn("_ARRAY_DIMENSIONS differs from NCZarr's dimension reference, which takes precedence", "path", v.Path(), "name", name, "reference", v.dims[i].Path())
+		if i < len(v.dims) && name != "" && name != v.dims[i].name {
+			l.ds.log.Warn("_ARRAY_DIMENSIONS or dimension_names differs from NCZarr's dimension reference, which takes precedence", "path", v.Path(), "name", name, "reference", v.dims[i].Path())
 		}
 	}
 }
@@ -221,7 +221,7 @@ func shorten(path string) string {
 // from there, for messages.
 func (l *loader) place() string {
 	if l.all != nil {
-		return " in " + zarr.ConsolidatedDoc
+		return " in " + l.ds.layout.ConsolidatedDoc()
 	}
 	return ""
 }

@@ -369,7 +369,7 @@ func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []
 	if err != nil {
 		return nil, nil, err
 	}
-	layout := zarr.FormatLayout(claim.Format)
+	layout := zarr.FormatLayout(claim.Format, false)
 	known := map[string]*zarr.ChunkKeys{"": nil}
 	root, doc, _ := layout.NodeDoc(nil)
 	all := append(slices.Clone(names), root)

@@ -246,7 +246,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 	keep := dst.ds.layout.AllowsAnyType()
 	switch {
 	case v.nc != dtype.NCString, dst.ds.strings == StringsAuto && keep:
-	case dst.ds.strings == StringsVarLen:
+	case dst.ds.strings == StringsVarLen, !dst.ds.FixedStrings():
 		keep = keep && v.varies()
 		spec.MaxStrLen = VarLen
 	case v.varies():

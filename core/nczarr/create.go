@@ -58,7 +58,7 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	ds.top.changes.add()
 	ds.root = ds.top
 	if layout.NCZarr() {
-		ds.ncProperties = zarr.NCProperties(Version)
+		ds.ncProperties = layout.NCProperties(Version)
 	}
 	return ds, nil
 }
@@ -123,13 +123,10 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 }
 
 // layoutFor returns the layout of a new dataset, and sets the format of its location to
-// that of the layout.
+// that of the layout. For Zarr v3 it also sets the version.
 func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 	if o.Layout == nil {
-		if loc.Format == ncurl.Zarr {
-			return zarr.FormatLayout(loc.Version), nil
-		}
-		return zarr.LayoutNewest, nil
+		return zarr.FormatLayout(loc.Version, loc.Format == ncurl.NCZarr), nil
 	}
 	if loc.Version != 0 && loc.Version != o.Layout.Format() {
 		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL selects Zarr v%d, but the layout is %s", loc.Version, *o.Layout)
@@ -141,6 +138,8 @@ func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 	if loc.FormatGiven && loc.Format != format {
 		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL selects format %s, but the layout is %s", loc.Format, *o.Layout)
 	}
-	loc.Format = format
+	if loc.Format = format; o.Layout.Format() == 3 {
+		loc.Version = 3
+	}
 	return *o.Layout, nil
 }

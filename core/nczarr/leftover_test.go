@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
 // mark is the object that marks growth in progress.
@@ -67,14 +68,14 @@ func countMark(o *nczarr.Options) (take func() []string) {
 // user declares the process dead.
 func TestLeftoversOfADeadWriter(t *testing.T) {
 	t.Parallel()
-	for i := range 4 {
-		text, dies := i&1 != 0, i&2 != 0
-		o := memory(invert{})
+	for i := range 8 {
+		text, dies, mode := i&1 != 0, i&2 != 0, []string{"nczarr", "nczarr,v3"}[i/4]
+		o := memory(invert{}, vlen.Provider())
 		nc, spec := dtype.NCInt, nczarr.VarSpec{Chunks: []int64{4}}
 		if text {
 			nc = dtype.NCString
 		}
-		ds := create(t, "mem:left", o)
+		ds := create(t, "mem:left#mode="+mode, o)
 		x := dim(t, ds.Root(), "x", 0, true)
 		spec.Type, spec.Dims = nc, []*nczarr.Dim{x}
 		a, b := define(t, ds.Root(), "a", &spec), define(t, ds.Root(), "b", &spec)
@@ -154,44 +155,43 @@ func keysOf(t *testing.T, ds *nczarr.Dataset) []string {
 // were deleted.
 func TestTwoWritersThatAppend(t *testing.T) {
 	t.Parallel()
-	for _, plain := range []bool{false, true} {
-		for _, cleared := range []bool{false, true} {
-			o := memory()
-			if plain {
-				_, o.Wrap = newGate("none", true)
-			}
-			ds := create(t, "mem:two", o)
-			x := dim(t, ds.Root(), "x", 0, true)
-			define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})
-			closeDataset(t, ds)
-			if plain { // a gate works for one Map only
-				_, o.Wrap = newGate("none", true)
-			}
-			first := update(t, "mem:two", o)
-			if plain {
-				_, o.Wrap = newGate("none", true)
-			}
-			second := update(t, "mem:two", o)
-			write(t, variable(t, first, "v"), slab(0, 4), []int32{1, 2, 3, 4})
-			err := variable(t, second, "v").Write(t.Context(), slab(4, 4), []int32{5, 6, 7, 8})
-			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) || !strings.Contains(err.Error(), "s old") {
-				t.Errorf("the second writer: want ErrConflict, got %v", err)
-			}
-			if cleared {
-				if err := second.ClearGrowth(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if err := first.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-					t.Errorf("a writer whose mark was cleared: want ErrConflict, got %v", err)
-				}
-				closeDataset(t, second)
-				expect(t, open(t, "mem:two", o), "v", []int32{})
-				continue
-			}
-			closeDataset(t, first)
-			closeDataset(t, second)
-			expect(t, open(t, "mem:two", o), "v", []int32{1, 2, 3, 4})
+	for i := range 8 {
+		plain, cleared, mode := i&1 != 0, i&2 != 0, []string{"nczarr", "nczarr,v3"}[i/4]
+		o := memory()
+		if plain {
+			_, o.Wrap = newGate("none", true)
 		}
+		ds := create(t, "mem:two#mode="+mode, o)
+		x := dim(t, ds.Root(), "x", 0, true)
+		define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})
+		closeDataset(t, ds)
+		if plain { // a gate works for one Map only
+			_, o.Wrap = newGate("none", true)
+		}
+		first := update(t, "mem:two", o)
+		if plain {
+			_, o.Wrap = newGate("none", true)
+		}
+		second := update(t, "mem:two", o)
+		write(t, variable(t, first, "v"), slab(0, 4), []int32{1, 2, 3, 4})
+		err := variable(t, second, "v").Write(t.Context(), slab(4, 4), []int32{5, 6, 7, 8})
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) || !strings.Contains(err.Error(), "s old") {
+			t.Errorf("%s: the second writer: want ErrConflict, got %v", mode, err)
+		}
+		if cleared {
+			if err := second.ClearGrowth(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := first.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+				t.Errorf("%s: a writer whose mark was cleared: want ErrConflict, got %v", mode, err)
+			}
+			closeDataset(t, second)
+			expect(t, open(t, "mem:two", o), "v", []int32{})
+			continue
+		}
+		closeDataset(t, first)
+		closeDataset(t, second)
+		expect(t, open(t, "mem:two", o), "v", []int32{1, 2, 3, 4})
 	}
 }
 

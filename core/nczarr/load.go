@@ -344,7 +344,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
 	var wants []want
 	needs := map[bool][]string{true: l.ds.layout.DocsToFetch(true), false: l.ds.layout.DocsToFetch(false)}
-	two := l.ds.layout == zarr.LayoutV3 && l.ds.opts.Update // detect nodes that also have v2 documents
+	two := l.ds.layout.Format() == 3 && l.ds.opts.Update // detect nodes that also have v2 documents
 	if two {
 		needs[true] = append(needs[true], zarr.GroupDoc, zarr.ArrayDoc)
 	}

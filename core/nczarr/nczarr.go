@@ -93,8 +93,9 @@ type Options struct {
 type CreateOptions struct {
 	Options
 	// Layout is the metadata layout to write. If nil, the format of the URL selects it:
-	// LayoutPure for mode=zarr, LayoutV3 for mode=v3, LayoutNewest otherwise. A URL
-	// whose mode contradicts Layout is refused with ncerr.ErrInvalid.
+	// LayoutPure for mode=zarr, LayoutV3 for mode=v3, LayoutNCZarr3 for mode=nczarr,v3,
+	// LayoutNewest otherwise. A URL whose mode contradicts Layout is refused with
+	// ncerr.ErrInvalid.
 	Layout *zarr.Layout
 	// NoXarray omits _ARRAY_DIMENSIONS, as mode=noxarray does. The NCZarr layouts store
 	// dimension names elsewhere; pure Zarr loses them.

@@ -234,7 +234,9 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 	case d.opts.UseConsolidated == ConsolidatedVerify:
 		err = d.verifyConsolidated(ctx)
 	case d.opts.Update && d.layout.Inline():
-		d.consolidated = zarr.CanUpdateInline(d.top.docsInStore)
+		if d.consolidated = zarr.CanUpdateInline(d.top.docsInStore); d.consolidated {
+			err = d.noteUnlisted(ctx)
+		}
 	case d.opts.Update:
 		if !l.asked {
 			l.askKept(ctx)

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// formatOptions adds the driver options that the format requires. A new NCZarr archive
-// has a top-level directory, which netcdf-c requires. A pure Zarr archive does not,
-// because zarr-python cannot read an archive with one. formatOptions does not change
+// formatOptions adds the driver options that the format requires. A new archive of NCZarr
+// on Zarr v2 has a top-level directory, which netcdf-c requires. Any other archive does
+// not, because zarr-python cannot read an archive with one. formatOptions does not change
 // options that are already set.
 //
 // Source: netcdf-c libnczarr/zmap_zip.c; zarr-python ZipStore.
@@ -21,7 +21,7 @@ func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byt
 	case ncurl.DriverS3:
 		return bucketOptions(loc, options)
 	}
-	if loc.Driver != ncurl.DriverZip || loc.Format != ncurl.NCZarr || mode != driver.Create && mode != driver.CreateExclusive {
+	if loc.Driver != ncurl.DriverZip || loc.Format != ncurl.NCZarr || loc.Version == 3 || mode != driver.Create && mode != driver.CreateExclusive {
 		return options, nil
 	}
 	set := make(map[string]json.RawMessage)

@@ -135,7 +135,7 @@ func TestOneChunkStorage(t *testing.T) {
 		for _, storage := range []string{"contiguous", "compact"} {
 			v := variable(t, ds, storage)
 			word := "chunked"
-			if !c.layout.NCZarr() {
+			if !c.layout.NCZarr() || c.layout.Inline() {
 				word = ""
 			}
 			chunk := []string{"0.0", "1.0"}

@@ -98,6 +98,18 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 	return d.unlistedIn(ctx, all)
 }
 
+// noteUnlisted makes the next consolidated metadata keep the nodes in the current one that
+// are not in NCZarr's lists, like keptUnlisted.
+func (d *Dataset) noteUnlisted(ctx context.Context) error {
+	all, err := zarr.ParseInline(d.top.docsInStore)
+	if err != nil {
+		return nil //nolint:nilerr // damaged metadata is replaced
+	}
+	kept, err := d.unlistedIn(ctx, all)
+	d.unseen = slices.AppendSeq(d.unseen, maps.Keys(kept))
+	return err
+}
+
 // unlistedIn returns the documents of those nodes that exist in the store but are not
 // in NCZarr's lists. It fails with ncerr.ErrLimit if there are more than
 // Limits.MaxNodes candidates, or if their documents exceed Limits.MaxDocuments.

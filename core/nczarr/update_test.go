@@ -78,6 +78,7 @@ var layouts = map[string]struct {
 	"v1 consolidated":     {zarr.LayoutV1, "nczarr,consolidated"},
 	"newest consolidated": {zarr.LayoutNewest, "nczarr,consolidated"}, "pure consolidated": {zarr.LayoutPure, "zarr,consolidated"},
 	"v3": {zarr.LayoutV3, "zarr,v3"}, "v3 consolidated": {zarr.LayoutV3, "v3,consolidated"},
+	"nczarr3": {zarr.LayoutNCZarr3, "nczarr,v3"}, "nczarr3 consolidated": {zarr.LayoutNCZarr3, "nczarr,v3,consolidated"},
 }
 
 // In every layout, a dataset is created, opened, changed in every way and read again.
@@ -123,7 +124,7 @@ func TestUpdateOfEveryLayout(t *testing.T) {
 			write(t, w, w.All(), []float64{1, 2, 3})
 			write(t, v, chunk.Selection{Start: []int64{1, 1}, Count: []int64{1, 2}}, []int16{50, 60})
 			want := []int16{1, 2, 3, 4, 50, 60, 7, 8, 9}
-			if c.layout == zarr.LayoutNewest {
+			if c.layout.KeepsUnlimited() {
 				write(t, v, chunk.Selection{Start: []int64{4, 2}, Count: []int64{1, 1}}, []int16{15})
 				f := int16(-32767)
 				want = append(want, f, f, f, f, f, 15)
@@ -318,7 +319,7 @@ func fileOptions() *nczarr.Options {
 // A dataset that was opened at one of its groups can be written.
 func TestUpdateOfASubgroup(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"newest", "lower", "upper"} {
+	for _, name := range []string{"newest", "lower", "upper", "nczarr3"} {
 		layout := layouts[name].layout
 		o := fileOptions()
 		dir := path.Join(t.TempDir(), "ds.file")
@@ -326,7 +327,7 @@ func TestUpdateOfASubgroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time := dim(t, ds.Root(), "time", 2, layout == zarr.LayoutNewest)
+		time := dim(t, ds.Root(), "time", 2, layout.KeepsUnlimited())
 		a, err := ds.Root().DefineGroup("a")
 		if err != nil {
 			t.Fatal(err)
@@ -352,7 +353,7 @@ func TestUpdateOfASubgroup(t *testing.T) {
 			t.Errorf("%s: want dimension /time, got %s", name, v.Dims()[0].Path())
 		}
 		want, other := []int32{1, 2}, 2
-		if layout == zarr.LayoutNewest {
+		if layout.KeepsUnlimited() {
 			write(t, v, slab(2, 1), []int32{3})
 			want, other = append(want, 3), 3
 		}

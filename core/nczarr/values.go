@@ -17,13 +17,13 @@ const VarLen = -1
 // StringStorage selects how strings are stored in a new dataset.
 type StringStorage uint8
 
-// The string storage modes. With StringsAuto, strings have variable length in pure
-// Zarr, as written by most of its software, and fixed length in NCZarr, where netcdf-c
-// refuses a dataset with variable-length strings. Copies within pure Zarr keep the
-// storage of the source. With StringsFixed and StringsVarLen, all strings have fixed or
-// variable length. The default fixed length is 128 bytes. In copies it is that of the
-// source or, for strings of variable length, that of the longest string, which requires
-// reading them twice.
+// The string storage modes. With StringsAuto, strings have variable length in pure Zarr,
+// as written by most of its software, and in NCZarr on Zarr v3. They have fixed length in
+// NCZarr on Zarr v2, where netcdf-c refuses a dataset with variable-length strings.
+// Copies within pure Zarr keep the storage of the source. With StringsFixed and
+// StringsVarLen, all strings have fixed or variable length. The default fixed length is
+// 128 bytes. In copies it is that of the source or, for strings of variable length, that
+// of the longest string, which requires reading them twice.
 const (
 	StringsAuto StringStorage = iota
 	StringsFixed

@@ -14,8 +14,8 @@ import (
 
 // ParseHint describes the dataset that an array belongs to.
 type ParseHint struct {
-	// Layout is the layout of the dataset; see [DetectLayout]. It applies if the array
-	// has no NCZarr metadata.
+	// Layout is the layout of the dataset; see [DetectLayout]. On Zarr v2 it applies if
+	// the array has no NCZarr metadata.
 	Layout Layout
 	// Pure makes the parser ignore NCZarr's blocks.
 	Pure bool
@@ -58,7 +58,7 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 // Source: Zarr v2, "Arrays"; netcdf-c libnczarr/zsync.c.
 func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 	n := &p.n
-	if err := n.load(path, docs, hint.Layout == LayoutV3); err != nil {
+	if err := n.load(path, docs, hint.Layout.row().v3); err != nil {
 		return nil, err
 	}
 	if n.v3 {
@@ -78,7 +78,7 @@ func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 		return nil, err
 	}
 	r := attrReader{n: n}
-	if err := r.load(); err != nil {
+	if err := r.load(true); err != nil {
 		return nil, err
 	}
 	a.Layout = effective(a.Layout, r.place, blk != "", hint)

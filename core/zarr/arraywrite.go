@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // Docs returns the array's documents: zarr.json, or .zarray and, depending on the layout,
@@ -37,7 +38,7 @@ func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 		return nil, err
 	}
 	s := o.s
-	types := o.attrs(a.Attrs)
+	types := o.attrs(a.Attrs, attrReader{})
 	named := false
 	if !opts.NoXarray && (!s.rootXarray || opts.IsRoot) {
 		var names []string
@@ -179,23 +180,33 @@ func (a *Array) xarrayNames(s *spelling) (names []string, ok bool) {
 	return names, true
 }
 
-// arrayBlock writes dimension references, scalar and storage.
+// arrayBlock writes dimension references, and either scalar and storage or, for a new
+// array of Zarr v3, type_alias.
 func (o *output) arrayBlock(a *Array) {
 	s := o.s
 	w := o.open(s.arrayDoc, s.arrayName)
 	if a.Scalar || a.DimRefs != nil {
 		w.Key(s.refs).Strings(a.DimRefs)
 	}
+	switch alias := aliasOf(a.DType); {
+	case s.v3 && o.old == nil && alias != "":
+		w.Key("type_alias").String(alias)
+	case !s.v3:
+		o.storage(w, a)
+	}
+	o.keepIn(w, arrayBlock)
+	done(w, s.arrayName)
+}
+
+func (o *output) storage(w *jsontext.Writer, a *Array) {
 	storage := a.Storage
 	if storage == "" {
 		storage = "chunked"
 	}
 	if a.Scalar {
-		if storage = s.scalarWord; s.scalarFlag {
+		if storage = o.s.scalarWord; o.s.scalarFlag {
 			w.Key("scalar").Int(1)
 		}
 	}
 	w.Key("storage").String(storage)
-	o.keepIn(w, arrayBlock)
-	done(w, s.arrayName)
 }

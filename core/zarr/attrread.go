@@ -35,10 +35,13 @@ type attrReader struct {
 	text  bool     // _FillValue is stored under the name textFillAttr
 }
 
-// load finds the attributes of the node and their types.
-func (r *attrReader) load() error {
+// load finds the attributes of the node and, if nczarr is set, their types.
+func (r *attrReader) load(nczarr bool) error {
 	n := r.n
 	r.attrs, r.doc = n.attrsDoc()
+	if !nczarr {
+		return nil
+	}
 	blk, p, err := n.block(attrBlock)
 	if err != nil || blk == "" {
 		return err
@@ -46,6 +49,9 @@ func (r *attrReader) load() error {
 	r.place = p
 	if r.place.layout == LayoutNewest && !n.newest() {
 		r.place.layout = LayoutLower
+	}
+	if n.v3 {
+		return r.loadListV3(blk, p)
 	}
 	types := blk.Get("types")
 	switch types.Kind() {
@@ -56,6 +62,29 @@ func (r *attrReader) load() error {
 		return n.bad(p.doc, "types", "expected an object, found %s", clip(types))
 	}
 	n.types = jsontext.Members(n.types, types)
+	r.types = newTypeList(n.types)
+	return nil
+}
+
+// loadListV3 parses the attribute types of NCZarr 3: a list of objects with the members
+// name and configuration, which has the member type.
+func (r *attrReader) loadListV3(blk jsontext.Value, p place) error {
+	n, types := r.n, blk.Get("attribute_types")
+	switch types.Kind() {
+	case jsontext.Invalid, jsontext.Null:
+		return nil
+	case jsontext.Array:
+	default:
+		return n.bad(p.doc, "attribute_types", "expected an array of objects, found %s", clip(types))
+	}
+	n.types = named(types)
+	for i, m := range n.types {
+		text := m.Val.Get("configuration").Get("type")
+		if m.Key == "" || text.Kind() != jsontext.String {
+			return n.bad(p.doc, "attribute_types", "entry %d: expected an object with name and configuration, found %s", i, clip(m.Val))
+		}
+		n.types[i].Val = text
+	}
 	r.types = newTypeList(n.types)
 	return nil
 }
@@ -114,7 +143,7 @@ func (r *attrReader) all() []Attr {
 	}
 	list := make([]Attr, 0, len(r.attrs.Members))
 	for _, m := range r.attrs.Members {
-		if m.Key == xarrayDims || !r.n.v3 && reserved(m.Key) {
+		if reserved(m.Key, r.n.v3) || r.ignored(m.Key) {
 			continue
 		}
 		if m.Key == "" {
@@ -125,7 +154,7 @@ func (r *attrReader) all() []Attr {
 		if name == textFillAttr && r.text && r.attrs.get(fillAttr) == "" {
 			name = fillAttr
 		}
-		a := r.attr(name, m.Val)
+		a := r.attr(name, m.Key, m.Val)
 		a.JSON = string(m.Val)
 		list = append(list, a)
 	}
@@ -135,9 +164,14 @@ func (r *attrReader) all() []Attr {
 	return list
 }
 
-func (r *attrReader) attr(name string, v jsontext.Value) Attr {
+// ignored reports whether an attribute is not shown because it is the _FillValue of text,
+// and the elements are not text: pure Zarr shows a char of NCZarr 3 as a number.
+func (r *attrReader) ignored(key string) bool { return r.n.v3 && key == textFillAttr && !r.text }
+
+// attr parses v as the attribute name. key is its name in the document.
+func (r *attrReader) attr(name, key string, v jsontext.Value) Attr {
 	nc, asJSON := dtype.NCNone, false
-	text, given := r.types.find(name)
+	text, given := r.types.find(key)
 	if given {
 		var ok bool
 		if nc, asJSON, ok = attrType(text); !ok {
@@ -167,15 +201,21 @@ func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 	return infer(name, v)
 }
 
-// attrType parses an attribute type: a dtype, "|J0" for JSON, or the number of a netCDF
-// type. ">S1" and one-character "U" types are char. "|S" followed by any number is
-// string, even if the number exceeds the maximum element size.
+// attrType parses an attribute type: a dtype, "|J0" for JSON, the number of a netCDF type,
+// or a name of Zarr v3 or of a type_alias. ">S1" and one-character "U" types are char.
+// "|S" followed by any number is string, even if the number exceeds the maximum element
+// size.
 func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 	switch text {
-	case "|J0", ">J0", "<J0", "J0":
+	case "|J0", ">J0", "<J0", "J0", aliasJSON:
 		return dtype.NCChar, true, true
-	case ">S1", "<S1", "S1", "<U1", ">U1", "|U1", "U1":
+	case ">S1", "<S1", "S1", "<U1", ">U1", "|U1", "U1", aliasChar:
 		return dtype.NCChar, false, true
+	case aliasString:
+		return dtype.NCString, false, true
+	}
+	if form, ok := typesV3[text]; ok {
+		text = strings.Replace(form, "*", "<", 1)
 	}
 	if k, ok := jsontext.Value(text).Int64(); ok {
 		if k >= 1 && k <= int64(dtype.NCString) {

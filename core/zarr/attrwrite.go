@@ -22,7 +22,7 @@ func invalid(format string, args ...any) error {
 // checkAttr fails if an attribute cannot be written: its name must be legal, and its
 // value must have the Go type of its type.
 func checkAttr(a Attr, s *spelling) error {
-	if a.Name == "" || s.reserved(a.Name) {
+	if a.Name == "" || reserved(a.Name, s.v3) {
 		return ncerr.Errorf(ncerr.ErrBadName, "write attribute", a.Name, "the name is empty or reserved")
 	}
 	nc, ok := dtype.TypeOf(a.Value)
@@ -224,6 +224,9 @@ func (s *spelling) typeText(a Attr) string {
 	case dtype.NCChar:
 		return s.char
 	case dtype.NCString:
+		if s.v3 {
+			return aliasString
+		}
 		n := stringAttr
 		for _, text := range a.Value.([]string) { //nolint:forcetypeassert // the value is always []string
 			n = max(n, len(text))

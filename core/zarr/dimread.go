@@ -6,7 +6,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// arrayBlock parses dimension references, scalar and storage.
+// arrayBlock parses dimension references, scalar and storage. References that do not fit
+// the shape are ignored with a warning, because old releases wrote them, or are an error
+// in Zarr v3.
 func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if hint.Pure {
 		return "", nil
@@ -35,6 +37,8 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 		a.Scalar = true
 	}
 	switch {
+	case n.v3 && (len(list) != a.rank() || !allRefs(list)):
+		return "", n.bad(p.doc, name, "expected the names of %d dimensions, found %s", a.rank(), clip(refs))
 	case len(list) != a.rank():
 		n.warn("%s: %s: ignored %d names for %d dimensions", n.key(p.doc), name, len(list), a.rank())
 	case !allRefs(list):

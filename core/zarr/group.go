@@ -8,10 +8,10 @@ import (
 )
 
 // ParseGroup parses the documents of the group at path ("/" is the root). of is the
-// layout of the dataset. ParseGroup reads the NCZarr metadata of every layout. If of is
-// pure, it omits dimensions and lists, which only NCZarr has. Missing documents are
-// treated as empty. The result shares memory with docs, which must not be modified
-// afterwards.
+// layout of the dataset. ParseGroup reads the NCZarr metadata of every layout of that Zarr
+// version. If of is pure, it omits dimensions and lists, which only NCZarr has, and on
+// Zarr v3 it ignores all NCZarr metadata. Missing documents are treated as empty. The
+// result shares memory with docs, which must not be modified afterwards.
 //
 // Names in the lists of the group block that are not valid path segments, and dimensions
 // without a valid length, are reported in Group.Invalid. Duplicate names and dimensions
@@ -21,38 +21,24 @@ import (
 // document that is not a JSON object, with ErrMetadata for malformed members, and with
 // ErrUnsupported for unknown versions and extensions.
 func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
-	n, err := loadNode(path, docs, of == LayoutV3)
+	n, err := loadNode(path, docs, of.row().v3)
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{}
-	if n.v3 {
-		return n.groupV3(g)
+	g := &Group{Layout: FormatLayout(of.Format(), false)}
+	if n.v3 && n.doc(V3Doc).get("node_type").Text() != "group" {
+		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "expected a group, found an array")
 	}
-	super, p, err := n.block(superBlock)
-	if err != nil {
-		return nil, err
-	}
-	if super != "" {
-		g.Layout = p.layout
-		if g.Superblock, err = superVersion(n.key(p.doc), super); err != nil {
+	nczarr := of.NCZarr() || !n.v3
+	if nczarr {
+		if err := n.groupBlocks(g); err != nil {
 			return nil, err
 		}
 	}
-	blk, p, err := n.block(groupBlock)
-	if err != nil {
+	if g.Attrs, err = n.groupAttrs(g, nczarr); err != nil {
 		return nil, err
 	}
-	if blk != "" {
-		g.Layout = p.layout
-		if err := n.groupBlock(g, blk, p.doc); err != nil {
-			return nil, err
-		}
-	}
-	if g.Attrs, err = n.groupAttrs(g); err != nil {
-		return nil, err
-	}
-	if _, ok := docs[GroupDoc]; !ok {
+	if _, ok := docs[GroupDoc]; !ok && !n.v3 {
 		n.warnings = append(n.warnings, "no .zgroup: readers of plain Zarr do not see this group; the write may be incomplete")
 	}
 	if !of.NCZarr() {
@@ -62,20 +48,30 @@ func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 	return g, nil
 }
 
-// groupV3 parses a group of Zarr v3.
-func (n *node) groupV3(g *Group) (*Group, error) {
-	if n.doc(V3Doc).get("node_type").Text() != "group" {
-		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "expected a group, found an array")
+// groupBlocks parses the superblock and the group block, if they exist.
+func (n *node) groupBlocks(g *Group) error {
+	super, p, err := n.block(superBlock)
+	if err != nil {
+		return err
 	}
-	r := attrReader{n: n}
-	r.attrs, r.doc = n.attrsDoc()
-	g.Layout, g.Attrs, g.Warnings = LayoutV3, r.all(), n.warnings
-	return g, nil
+	if super != "" {
+		g.Layout = p.layout
+		if g.Superblock, err = n.superVersion(p, super); err != nil {
+			return err
+		}
+	}
+	blk, p, err := n.block(groupBlock)
+	if err != nil || blk == "" {
+		return err
+	}
+	g.Layout = p.layout
+	return n.groupBlock(g, blk, p)
 }
 
 // groupBlock parses dimensions, arrays and groups, under their newer or older names. It
 // sets g.Listed only if both lists of children exist.
-func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
+func (n *node) groupBlock(g *Group, v jsontext.Value, p place) (err error) {
+	doc, groups := p.doc, p.layout.row().groups
 	if g.Dims, err = n.dims(g, v, doc); err != nil {
 		return err
 	}
@@ -83,8 +79,8 @@ func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
 	if g.Arrays, err = n.names(g, list, doc, name); err != nil {
 		return err
 	}
-	subs := v.Get("groups")
-	if g.Groups, err = n.names(g, subs, doc, "groups"); err != nil {
+	subs := v.Get(groups)
+	if g.Groups, err = n.names(g, subs, doc, groups); err != nil {
 		return err
 	}
 	if g.Listed = listed(list) && listed(subs); !g.Listed {
@@ -98,18 +94,27 @@ func listed(v jsontext.Value) bool {
 	return v != "" && v.Kind() != jsontext.Null
 }
 
-// dims parses {"x": 3, "t": {"size": 2, "unlimited": 1}}. A dimension without a valid
-// length is omitted and reported in g.Invalid.
+// dims parses {"x": 3, "t": {"size": 2, "unlimited": 1}}, or in Zarr v3 a list of objects
+// that also have the member name. A dimension without a valid length is omitted and
+// reported in g.Invalid.
 func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 	obj, name := either(v, "dimensions", "dims")
 	if obj == "" || obj.Kind() == jsontext.Null {
 		return nil, nil
 	}
-	if obj.Kind() != jsontext.Object {
+	var members []jsontext.Member
+	switch kind := obj.Kind(); {
+	case n.v3 && kind == jsontext.Array:
+		members = named(obj)
+	case n.v3:
+		return nil, n.bad(doc, name, "expected an array of objects, found %s", clip(obj))
+	case kind != jsontext.Object:
 		return nil, n.bad(doc, name, "expected an object, found %s", clip(obj))
+	default:
+		members = jsontext.Members(nil, obj)
 	}
 	var dims []Dim
-	for _, m := range jsontext.Members(nil, obj) {
+	for _, m := range members {
 		d := Dim{Name: m.Key}
 		size := m.Val
 		if size.Kind() == jsontext.Object {
@@ -117,6 +122,11 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 			d.Unlimited = isTrue(m.Val.Get("unlimited"))
 		}
 		var ok bool
+		if n.v3 && !validName(d.Name) {
+			g.Invalid = append(g.Invalid, n.bad(doc, name, "expected an object with the name of a dimension, found %s", clip(m.Val)))
+			g.DimsIncomplete = true
+			continue
+		}
 		if d.Len, ok = size.Int64(); !ok || d.Len < 0 {
 			g.Invalid = append(g.Invalid, n.bad(doc, name, "dimension %q: expected a length from 0 to %d, found %s", m.Key, int64(math.MaxInt64), clip(m.Val)))
 			g.DimsIncomplete = true
@@ -129,6 +139,21 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 		dims = append(dims, d)
 	}
 	return dims, nil
+}
+
+// named returns the elements of an array by the value of their member name. An element
+// that is not an object with such a member has the name "".
+func named(list jsontext.Value) []jsontext.Member {
+	var out []jsontext.Member
+	_ = list.Elems(func(_ int, e jsontext.Value) error {
+		m := jsontext.Member{Val: e}
+		if name := e.Get("name"); name.Kind() == jsontext.String {
+			m.Key = name.Text()
+		}
+		out = append(out, m)
+		return nil
+	})
+	return out
 }
 
 // isTrue reports whether a flag is set. A set flag is true, a number other than 0, or
@@ -168,9 +193,10 @@ func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, 
 }
 
 // groupAttrs parses the attributes. It moves _NCProperties to g.NCProperties.
-func (n *node) groupAttrs(g *Group) ([]Attr, error) {
+// If nczarr is set, they have the types of NCZarr.
+func (n *node) groupAttrs(g *Group, nczarr bool) ([]Attr, error) {
 	r := attrReader{n: n}
-	if err := r.load(); err != nil {
+	if err := r.load(nczarr); err != nil {
 		return nil, err
 	}
 	if r.place.layout != LayoutPure && g.Layout == LayoutPure {
@@ -181,6 +207,9 @@ func (n *node) groupAttrs(g *Group) ([]Attr, error) {
 		text, ok := a.Value.(string)
 		if list, is := a.Value.([]string); is && len(list) == 1 { // an attribute of type string
 			text, ok = list[0], true
+		}
+		if n.v3 { // elsewhere it is an ordinary attribute
+			ok = ok && n.path == "/" && a.JSON[0] == '"'
 		}
 		if ok && a.Name == ncProperties {
 			g.NCProperties = text

@@ -16,6 +16,15 @@ var ownMembers = [numBlocks][]string{
 	attrBlock:  {"types"},
 }
 
+// ownMembersV3 are the members of each block in Zarr v3. An array keeps its type_alias,
+// because its data type cannot change.
+var ownMembersV3 = [numBlocks][]string{
+	superBlock: {"version", "format"},
+	groupBlock: {"dimensions", "arrays", "subgroups"},
+	arrayBlock: {"dimension_references"},
+	attrBlock:  {"attribute_types"},
+}
+
 // docMembers are the members that Zarr v2 defines for each document.
 var docMembers = map[string][]string{
 	GroupDoc: {"zarr_format"},
@@ -38,7 +47,7 @@ func (o *output) keep(names bool) {
 			continue
 		}
 		for _, m := range doc.Members {
-			if !slices.Contains(docMembers[name], m.Key) && !isPlace(m.Key) {
+			if !slices.Contains(docMembers[name], m.Key) && !isPlace(m.Key, false) {
 				o.member(o.docs[name], m)
 			}
 		}
@@ -63,8 +72,12 @@ func (o *output) keepIn(w *jsontext.Writer, b block) {
 	if err != nil || v == "" {
 		return
 	}
+	own := ownMembers[b]
+	if o.s.v3 {
+		own = ownMembersV3[b]
+	}
 	for _, m := range jsontext.Members(nil, v) {
-		if !slices.Contains(ownMembers[b], m.Key) {
+		if !slices.Contains(own, m.Key) {
 			o.member(w, m)
 		}
 	}

@@ -36,9 +36,9 @@ func (l Layout) CheckName(name string) error {
 
 // CheckType fails with ncerr.ErrUnsupported if the layout does not allow elements of type
 // t. NCZarr allows only netCDF's own types, because netcdf-c refuses a dataset with any
-// other.
+// other. On Zarr v3 these include strings of variable length.
 func (l Layout) CheckType(t dtype.Type) error {
-	if l.NCZarr() && !t.NCZarrNative() {
+	if l.NCZarr() && !t.NCZarrNative() && (t.Fixed() || l.FixedStrings()) {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of type %s need pure Zarr: netcdf-c refuses an NCZarr dataset with them", t)
 	}
 	return nil
@@ -47,27 +47,27 @@ func (l Layout) CheckType(t dtype.Type) error {
 // AllowsAnyType reports whether the layout allows elements of every readable type.
 func (l Layout) AllowsAnyType() bool { return !l.NCZarr() }
 
-// FixedStrings reports whether strings have a fixed length by default. They do in NCZarr,
-// because netcdf-c refuses a dataset with strings of variable length.
-func (l Layout) FixedStrings() bool { return l.NCZarr() }
+// FixedStrings reports whether strings have a fixed length by default. They do in NCZarr
+// on Zarr v2, because netcdf-c refuses a dataset with strings of variable length.
+func (l Layout) FixedStrings() bool { return l.NCZarr() && !l.row().v3 }
 
 // ByteIsChar reports whether a one-byte string is read as a char.
 func (l Layout) ByteIsChar() bool { return !l.NCZarr() }
 
 // ScalarShape returns the stored shape of an array of rank 0.
 func (l Layout) ScalarShape() []int64 {
-	if l.NCZarr() {
+	if l.NCZarr() && !l.row().v3 {
 		return []int64{1}
 	}
 	return []int64{}
 }
 
-// AbsentMisreadByNetCDF reports whether netCDF-C, the main reader of NCZarr, reads absent
-// chunks of type t as the fill value with its bytes swapped.
+// AbsentMisreadByNetCDF reports whether netCDF-C, the main reader of NCZarr on Zarr v2,
+// reads absent chunks of type t as the fill value with its bytes swapped.
 //
 // Source: libnetcdf 4.10.1 (libnczarr) on a big-endian variable.
 func (l Layout) AbsentMisreadByNetCDF(t dtype.Type) bool {
-	return l.NCZarr() && t.Order == dtype.Big && t.Fixed() && t.Width() > 1
+	return l.NCZarr() && !l.row().v3 && t.Order == dtype.Big && t.Fixed() && t.Width() > 1
 }
 
 func (l Layout) row() *spelling {
@@ -106,9 +106,13 @@ func (d Docs) IsDataset() bool {
 
 // HasNCZarrMembers reports whether a document has NCZarr members.
 func (d Docs) HasNCZarrMembers() bool {
-	for _, doc := range d {
-		if bytes.Contains(doc, []byte(`"_nczarr_`)) || bytes.Contains(doc, []byte(`"_NCZARR_`)) {
-			return true
+	for name, doc := range d {
+		for _, list := range places {
+			for _, p := range list {
+				if p.member != "" && p.layout.row().v3 == (name == V3Doc) && bytes.Contains(doc, []byte(`"`+p.member+`"`)) {
+					return true
+				}
+			}
 		}
 	}
 	return false
@@ -150,7 +154,7 @@ func (l Layout) MoreRootDocs(root Docs) []string {
 	if l == LayoutV1 {
 		return l.NodeDocs()
 	}
-	maps.DeleteFunc(root, func(name string, _ []byte) bool { return name == OldGroupDoc || l == LayoutV3 && name != V3Doc })
+	maps.DeleteFunc(root, func(name string, _ []byte) bool { return name == OldGroupDoc || l.row().v3 && name != V3Doc })
 	return nil
 }
 
@@ -158,9 +162,9 @@ func (l Layout) MoreRootDocs(root Docs) []string {
 // Zarr version. objects holds the names of the objects in it.
 func (l Layout) CheckVersion(path string, objects []string) error {
 	switch {
-	case l == LayoutV3 && (slices.Contains(objects, GroupDoc) || slices.Contains(objects, ArrayDoc)):
+	case l.row().v3 && (slices.Contains(objects, GroupDoc) || slices.Contains(objects, ArrayDoc)):
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "the node is Zarr v2, but the dataset is Zarr v3")
-	case l != LayoutV3 && slices.Contains(objects, V3Doc):
+	case !l.row().v3 && slices.Contains(objects, V3Doc):
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "the node is Zarr v3, but the dataset is Zarr v2")
 	}
 	return nil
@@ -168,7 +172,7 @@ func (l Layout) CheckVersion(path string, objects []string) error {
 
 // NodeDocs returns the names of all documents that a group or array may have.
 func (l Layout) NodeDocs() []string {
-	if l == LayoutV3 {
+	if l.row().v3 {
 		return []string{V3Doc}
 	}
 	names := []string{GroupDoc, ArrayDoc, AttrsDoc}
@@ -200,7 +204,7 @@ func (l Layout) DocsToFetch(array bool) []string {
 // GroupDocs returns the names of the documents that only groups have. [Layout.DocsToFetch]
 // omits them for a node that may be an array.
 func (l Layout) GroupDocs() []string {
-	if l == LayoutV3 {
+	if l.row().v3 {
 		return nil
 	}
 	return []string{GroupDoc}
@@ -208,7 +212,7 @@ func (l Layout) GroupDocs() []string {
 
 // LengthDocs returns the names of the group documents that record dimension lengths.
 func (l Layout) LengthDocs() []string {
-	if l == LayoutV3 {
+	if l.row().v3 {
 		return []string{V3Doc}
 	}
 	return []string{GroupDoc, AttrsDoc, OldGroupDoc}
@@ -216,7 +220,7 @@ func (l Layout) LengthDocs() []string {
 
 // GroupDoc returns the name of the document that describes a group.
 func (l Layout) GroupDoc() string {
-	if l == LayoutV3 {
+	if l.row().v3 {
 		return V3Doc
 	}
 	return GroupDoc
@@ -225,7 +229,7 @@ func (l Layout) GroupDoc() string {
 // ConsolidatedDoc returns the name of the root document that repeats the documents of all
 // nodes.
 func (l Layout) ConsolidatedDoc() string {
-	if l == LayoutV3 {
+	if l.row().v3 {
 		return V3Doc
 	}
 	return ConsolidatedDoc
@@ -233,7 +237,7 @@ func (l Layout) ConsolidatedDoc() string {
 
 // ArrayDoc returns the name of the document that describes an array.
 func (l Layout) ArrayDoc() string {
-	if l == LayoutV3 {
+	if l.row().v3 {
 		return V3Doc
 	}
 	return ArrayDoc
@@ -254,33 +258,33 @@ func NodeDocNames() []string { return []string{GroupDoc, ArrayDoc, V3Doc} }
 // IdentityDocs returns the names of the root documents that identify the dataset.
 // Replacing a dataset rewrites these documents; an update rarely does.
 func (l Layout) IdentityDocs() []string {
-	if l == LayoutV3 {
+	if l.row().v3 {
 		return []string{V3Doc}
 	}
 	return []string{GroupDoc, ArrayDoc, OldGroupDoc, ConsolidatedDoc}
 }
 
 // Pure returns the layout to use if a dataset of layout l is opened as pure Zarr.
-func (l Layout) Pure() Layout {
-	if l == LayoutV3 {
-		return l
-	}
-	return LayoutPure
-}
+func (l Layout) Pure() Layout { return FormatLayout(l.Format(), false) }
 
 // Format returns the Zarr version, 2 or 3.
 func (l Layout) Format() int {
-	if l == LayoutV3 {
+	if l.row().v3 {
 		return 3
 	}
 	return 2
 }
 
-// FormatLayout returns the pure Zarr layout of a version: LayoutV3 for version 3, and
-// LayoutPure for any other version.
-func FormatLayout(version int) Layout {
-	if version == 3 {
+// FormatLayout returns the newest layout of a Zarr version, of NCZarr or of pure Zarr. Any
+// version other than 3 counts as 2.
+func FormatLayout(version int, nczarr bool) Layout {
+	switch v3 := version == 3; {
+	case v3 && nczarr:
+		return LayoutNCZarr3
+	case v3:
 		return LayoutV3
+	case nczarr:
+		return LayoutNewest
 	}
 	return LayoutPure
 }
@@ -288,7 +292,7 @@ func FormatLayout(version int) Layout {
 // Keys returns the chunk key format of a new array. If separator is 0, it uses the
 // default separator of the layout.
 func (l Layout) Keys(separator byte) chunk.Keys {
-	k := chunk.Keys{Separator: separator, Prefix: l == LayoutV3}
+	k := chunk.Keys{Separator: separator, Prefix: l.row().v3}
 	switch {
 	case separator != 0:
 	case k.Prefix:
@@ -300,30 +304,30 @@ func (l Layout) Keys(separator byte) chunk.Keys {
 }
 
 // AllowsUnnamedDims reports whether an array can name only some of its dimensions.
-func (l Layout) AllowsUnnamedDims() bool { return l == LayoutV3 }
+func (l Layout) AllowsUnnamedDims() bool { return l.row().v3 }
 
 // NeedsFill reports whether every array must have a fill value.
-func (l Layout) NeedsFill() bool { return l == LayoutV3 }
+func (l Layout) NeedsFill() bool { return l.row().v3 }
 
 // ByteOrderInCodec reports whether a codec determines the byte order of the elements. That
 // codec follows the array-to-array codecs, whose elements have no byte order.
-func (l Layout) ByteOrderInCodec() bool { return l == LayoutV3 }
+func (l Layout) ByteOrderInCodec() bool { return l.row().v3 }
 
 // HasShards reports whether chunks can be stored in shards.
-func (l Layout) HasShards() bool { return l == LayoutV3 }
+func (l Layout) HasShards() bool { return l.row().v3 }
 
 // HasRectilinear reports whether the chunks of an array can differ in shape.
 func (l Layout) HasRectilinear() bool { return l == LayoutV3 }
 
 // Inline reports whether consolidated metadata is a member of the group document rather
 // than a separate document.
-func (l Layout) Inline() bool { return l == LayoutV3 }
+func (l Layout) Inline() bool { return l.row().v3 }
 
 // SameContent reports whether a document with content a need not be rewritten as b. In v2
 // the contents must be equal. In v3 equal JSON is enough, because zarr.json is the whole
 // group and is not rewritten for white space alone.
 func (l Layout) SameContent(a, b []byte) bool {
-	return bytes.Equal(a, b) || l == LayoutV3 && SameJSON(a, b)
+	return bytes.Equal(a, b) || l.row().v3 && SameJSON(a, b)
 }
 
 // DescribesArray reports whether a document of that name may describe an array.

@@ -26,12 +26,13 @@ type Layout uint8
 
 // The layouts. LayoutNewest is the default for writing.
 const (
-	LayoutPure   Layout = iota // pure Zarr v2: no NCZarr metadata at all
-	LayoutNewest               // netcdf-c 4.9.3 and later: lowercase keys in .zattrs
-	LayoutLower                // netcdf-c 4.9.1, 4.9.2: lowercase keys in .zgroup and .zarray
-	LayoutUpper                // netcdf-c 4.8.1, 4.9.0: uppercase keys in .zgroup, .zarray, .zattrs
-	LayoutV1                   // netcdf-c 4.8.0: separate .nczarr, .nczgroup, .nczarray, .nczattrs
-	LayoutV3                   // pure Zarr v3
+	LayoutPure    Layout = iota // pure Zarr v2: no NCZarr metadata at all
+	LayoutNewest                // netcdf-c 4.9.3 and later: lowercase keys in .zattrs
+	LayoutLower                 // netcdf-c 4.9.1, 4.9.2: lowercase keys in .zgroup and .zarray
+	LayoutUpper                 // netcdf-c 4.8.1, 4.9.0: uppercase keys in .zgroup, .zarray, .zattrs
+	LayoutV1                    // netcdf-c 4.8.0: separate .nczarr, .nczgroup, .nczarray, .nczattrs
+	LayoutV3                    // pure Zarr v3
+	LayoutNCZarr3               // NCZarr on Zarr v3: a draft of netcdf-c, keys in the attributes of zarr.json
 )
 
 // Docs holds the metadata documents of one node (group or array) by base name, such as
@@ -48,7 +49,7 @@ type Dim struct {
 // Group is the metadata of one group.
 type Group struct {
 	// Layout is the layout in which this group's NCZarr metadata was found. It is
-	// LayoutPure if the group has no NCZarr metadata.
+	// LayoutPure or LayoutV3 if the group has no NCZarr metadata.
 	Layout Layout
 	// Superblock is the NCZarr version of the dataset, such as "2.0.0". It is set for the
 	// root group only.

@@ -30,6 +30,13 @@ const (
 	maxStrLen    = "_nczarr_maxstrlen"
 )
 
+// The values of type_alias in NCZarr 3, which are also types of attributes.
+const (
+	aliasChar   = "char"
+	aliasString = "string"
+	aliasJSON   = "json"
+)
+
 // block is one of the four blocks of NCZarr metadata.
 type block uint8
 
@@ -50,9 +57,11 @@ type place struct {
 
 // places lists, for each block, all locations that any release has used, newest first.
 //
-// Source: stores written by NCZarr 4.8.0 to 4.10 and by earlier drafts.
+// Source: stores written by NCZarr 4.8.0 to 4.10 and by earlier drafts; for LayoutNCZarr3
+// the draft in netcdf-c 2ed1b28, docs/nczarr.md, appendix E.
 var places = [numBlocks][]place{
 	superBlock: {
+		{LayoutNCZarr3, AttrsDoc, "_nczarr_superblock"},
 		{LayoutNewest, AttrsDoc, "_nczarr_superblock"},
 		{LayoutLower, GroupDoc, "_nczarr_superblock"},
 		{LayoutUpper, GroupDoc, "_NCZARR_SUPERBLOCK"},
@@ -61,6 +70,7 @@ var places = [numBlocks][]place{
 		{LayoutV1, ".NCZarr", ""},
 	},
 	groupBlock: {
+		{LayoutNCZarr3, AttrsDoc, "_nczarr_group"},
 		{LayoutNewest, AttrsDoc, "_nczarr_group"},
 		{LayoutLower, GroupDoc, "_nczarr_group"},
 		{LayoutUpper, GroupDoc, "_NCZARR_GROUP"},
@@ -69,6 +79,7 @@ var places = [numBlocks][]place{
 		{LayoutV1, ".ncgroup", ""},
 	},
 	arrayBlock: {
+		{LayoutNCZarr3, AttrsDoc, "_nczarr_array"},
 		{LayoutNewest, AttrsDoc, "_nczarr_array"},
 		{LayoutLower, ArrayDoc, "_nczarr_array"},
 		{LayoutUpper, ArrayDoc, "_NCZARR_ARRAY"},
@@ -78,6 +89,7 @@ var places = [numBlocks][]place{
 		{LayoutV1, ".ncvar", ""},
 	},
 	attrBlock: {
+		{LayoutNCZarr3, AttrsDoc, "_nczarr_attrs"},
 		{LayoutNewest, AttrsDoc, "_nczarr_attr"},
 		{LayoutUpper, AttrsDoc, "_NCZARR_ATTR"},
 		{LayoutV1, ".nczattrs", ""},
@@ -88,23 +100,20 @@ var places = [numBlocks][]place{
 // attrsDocs are the names of the attributes document, the newest first.
 var attrsDocs = []string{AttrsDoc, ".zattr"}
 
-// reserved reports whether NCZarr reserves an attribute name.
-func reserved(name string) bool {
+// reserved reports whether NCZarr reserves an attribute name in a version of Zarr.
+func reserved(name string, v3 bool) bool {
 	if name == xarrayDims {
 		return true
 	}
-	return (strings.HasPrefix(name, "_nczarr_") || strings.HasPrefix(name, "_NCZARR_")) && isPlace(name)
+	return (strings.HasPrefix(name, "_nczarr_") || strings.HasPrefix(name, "_NCZARR_")) && isPlace(name, v3)
 }
 
-// reserved reports whether the layout reserves an attribute name. Zarr v3 has no NCZarr
-// blocks.
-func (s *spelling) reserved(name string) bool { return name == xarrayDims || !s.v3 && reserved(name) }
-
-// isPlace reports whether name is a member name of a block in any layout.
-func isPlace(name string) bool {
+// isPlace reports whether name is a member name of a block in any layout of a version of
+// Zarr.
+func isPlace(name string, v3 bool) bool {
 	for _, list := range places {
 		for _, p := range list {
-			if p.member == name {
+			if p.member == name && p.layout.row().v3 == v3 {
 				return true
 			}
 		}
@@ -138,6 +147,8 @@ func (l Layout) String() string {
 		return "NCZarr 1"
 	case LayoutV3:
 		return "Zarr v3"
+	case LayoutNCZarr3:
+		return "NCZarr 3"
 	}
 	return "unknown layout"
 }
@@ -148,7 +159,7 @@ func (l Layout) String() string {
 // set.
 //
 // It fails with ErrNotZarr if root holds no Zarr document or a malformed one, and with
-// ErrUnsupported for NCZarr versions other than 1 and 2.
+// ErrUnsupported for NCZarr versions other than 1 and 2, or 3 on Zarr v3.
 //
 // Source: netcdf-c libnczarr/zinfer.c.
 func DetectLayout(root Docs, pure bool) (Layout, error) {
@@ -160,8 +171,12 @@ func DetectLayout(root Docs, pure bool) (Layout, error) {
 	if err != nil {
 		return LayoutPure, err
 	}
+	without := LayoutPure
 	if v3 {
-		return LayoutV3, nil
+		without = LayoutV3
+	}
+	if pure && v3 {
+		return without, nil
 	}
 	if len(n.docs) == 0 {
 		return LayoutPure, ncerr.Errorf(ncerr.ErrNotZarr, "open", "/", "none of %s exists", strings.Join(DatasetDocs(), ", "))
@@ -169,24 +184,31 @@ func DetectLayout(root Docs, pure bool) (Layout, error) {
 	v, p, err := n.block(superBlock)
 	switch {
 	case err != nil:
-		return LayoutPure, err
+		return without, err
 	case v != "":
-		_, err = superVersion(n.key(p.doc), v)
+		_, err = n.superVersion(p, v)
 		return p.layout, err
+	case v3 && root.IsArray():
+		if v, p, err = n.block(arrayBlock); v != "" {
+			without = p.layout
+		}
+		return without, err
 	case pure || root.IsArray():
 		return LayoutPure, nil
 	case old && n.doc(GroupDoc) != nil && !root.HasNCZarrMembers():
 		return LayoutV1, nil
 	}
 	v, p, err = n.block(groupBlock)
-	if arrays, _ := either(v, "arrays", "vars"); err == nil && listed(arrays) && listed(v.Get("groups")) {
+	arrays, _ := either(v, "arrays", "vars")
+	if err == nil && listed(arrays) && listed(v.Get(p.layout.row().groups)) {
 		return p.layout, nil
 	}
-	return LayoutPure, err
+	return without, err
 }
 
-// superVersion returns the version recorded in a superblock.
-func superVersion(key string, v jsontext.Value) (string, error) {
+// superVersion returns the version recorded in the superblock v, which was found at p.
+func (n *node) superVersion(p place, v jsontext.Value) (string, error) {
+	key, s := n.key(p.doc), p.layout.row()
 	text := v.Get("version")
 	if text == "" {
 		text = v.Get("nczarr_version")
@@ -195,8 +217,11 @@ func superVersion(key string, v jsontext.Value) (string, error) {
 	if version == "" {
 		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "the superblock has no version")
 	}
-	if major, _, _ := strings.Cut(version, "."); major != "1" && major != "2" {
+	if major, _, _ := strings.Cut(version, "."); s.v3 && major != "3" || !s.v3 && major != "1" && major != "2" {
 		return "", ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "NCZarr version %q in the superblock is not supported", version)
+	}
+	if f := v.Get("format"); s.v3 && f != "" && f != "3" {
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "superblock: format: expected 3, found %s", clip(f))
 	}
 	return version, nil
 }

@@ -149,7 +149,7 @@ func (n *node) bad(doc, member, format string, args ...any) error {
 func (n *node) block(b block) (jsontext.Value, place, error) {
 	for _, p := range places[b] {
 		doc := n.doc(p.doc)
-		if doc == nil {
+		if doc == nil || p.layout.row().v3 != n.v3 {
 			continue
 		}
 		v := doc.Text

@@ -177,7 +177,7 @@ func dropJSON(attrs []zarr.Attr) {
 func TestGroupRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
-		want := &zarr.Group{Layout: rapid.SampledFrom(ncLayouts).Draw(t, "layout"), Listed: true, Attrs: drawAttrs(t), NCProperties: zarr.NCProperties("0.1.0")}
+		want := &zarr.Group{Layout: rapid.SampledFrom(ncLayouts).Draw(t, "layout"), Listed: true, Attrs: drawAttrs(t), NCProperties: zarr.LayoutNewest.NCProperties("0.1.0")}
 		want.Superblock = "2.0.0"
 		if want.Layout == zarr.LayoutV1 {
 			want.Superblock = "1.0.0"

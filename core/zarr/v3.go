@@ -73,7 +73,10 @@ func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	if doc.get("node_type").Text() != "array" {
 		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "expected an array, found a group")
 	}
-	a := &Array{Layout: LayoutV3}
+	a := &Array{Layout: hint.Layout}
+	if hint.Pure {
+		a.Layout = LayoutV3
+	}
 	var err error
 	if a.Shape, err = n.lengths("shape", doc.get("shape")); err != nil {
 		return nil, err
@@ -106,15 +109,49 @@ func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	if err := n.fillV3(a, doc.get("fill_value")); err != nil {
 		return nil, err
 	}
+	if a.Layout.NCZarr() {
+		blk, err := n.arrayBlock(a, hint)
+		if err != nil {
+			return nil, err
+		}
+		if err := n.aliasV3(a, blk.Get("type_alias")); err != nil {
+			return nil, err
+		}
+	}
 	if err := n.namesV3(a, doc.get("dimension_names"), hint); err != nil {
 		return nil, err
 	}
 	r := a.attrReader(n)
-	r.attrs, r.doc = n.attrsDoc()
+	if err := r.load(a.Layout.NCZarr()); err != nil {
+		return nil, err
+	}
 	a.Attrs = r.all()
 	a.MaxStrLen = maxStrLenOf(a.Attrs)
 	a.Warnings = n.warnings
 	return a, nil
+}
+
+// aliasV3 replaces the element type with the netCDF type that a type_alias names. An alias
+// for the type that the elements have anyway is allowed.
+func (n *node) aliasV3(a *Array, v jsontext.Value) error {
+	if v == "" || v.Kind() == jsontext.Null {
+		return nil
+	}
+	isByte := a.DType.Kind == dtype.Uint && a.DType.Size == 1
+	switch name := v.Text(); {
+	case v.Kind() != jsontext.String:
+		return n.bad(V3Doc, "type_alias", "expected a string, found %s", clip(v))
+	case (name == aliasChar || name == aliasJSON) && isByte:
+		a.DType = dtype.NCChar.Type(dtype.OrderNone)
+	case name == aliasString && a.DType.Kind == dtype.Raw:
+		a.DType.Kind = dtype.Bytes
+	case name == aliasString && a.DType.NC() == dtype.NCString:
+	case name == aliasChar || name == aliasJSON || name == aliasString:
+		return n.bad(V3Doc, "type_alias", "%q does not apply to the data type %s", name, clip(n.doc(V3Doc).get("data_type")))
+	default:
+		return n.unknown("type_alias", "%s", clip(v))
+	}
+	return nil
 }
 
 // unknown returns the error for an unsupported extension.
@@ -306,7 +343,7 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 		if ordered {
 			text = order + text
 		}
-		if err := n.simple(a, text, LayoutV3); err != nil {
+		if err := n.simple(a, text, a.Layout); err != nil {
 			return err
 		}
 	}
@@ -523,7 +560,7 @@ func (n *node) fillV3(a *Array, v jsontext.Value) error {
 // namesV3 parses dimension_names. A null is a dimension without a name, which is "" in
 // DimNames.
 func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
-	a.Scalar = len(a.Shape) == 0
+	a.Scalar = a.Scalar || len(a.Shape) == 0
 	if v == "" || v.Kind() == jsontext.Null {
 		return nil
 	}
@@ -546,17 +583,21 @@ func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
 		names, some = append(names, name), some || name != ""
 		return nil
 	})
-	if some && !hint.NoXarray {
+	if some && !hint.NoXarray && !a.Scalar {
 		a.DimNames = names
 	}
 	return err
 }
 
 // fillAttrV3 parses the attribute _FillValue in the form that xarray writes to Zarr v3:
-// floats as the base64 of a little-endian float64, and bytes as base64.
+// floats as the base64 of a little-endian float64, bytes as base64, and a char that is
+// stored as a number as that number.
 //
 // Source: xarray, FillValueCoder.
 func fillAttrV3(nc dtype.NC, v jsontext.Value, bytes bool) (any, bool) {
+	if k, ok := v.Int64(); ok && nc == dtype.NCChar && k&0xff == k {
+		return string([]byte{byte(k)}), true
+	}
 	b, err := base64.StdEncoding.DecodeString(v.Text())
 	if v.Kind() != jsontext.String || err != nil {
 		return nil, false

@@ -69,21 +69,26 @@ func nodeV3(kind string) []memberV3 {
 	}
 }
 
-func (o *output) groupV3(g *Group) (Docs, error) {
-	return o.docV3(append(nodeV3("group"), o.attrsV3(g.Attrs, attrReader{})))
-}
-
 // arrayV3 writes the zarr.json of an array.
 //
 // Source: Zarr v3, "Array metadata"; zarr-python 3.4.2 for the spelling.
 func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 	shape, grid := a.Shape, a.ObjectGrid()
-	if a.Scalar {
+	if a.Scalar && o.old == nil {
 		shape, grid = []int64{}, chunk.Regular([]int64{})
+	}
+	stored, r := *a, a.attrReader(o.old)
+	if !o.s.pure && a.DType.Kind == dtype.Char {
+		stored.DType = dtype.NCUByte.Type(dtype.OrderNone)
+	}
+	types := o.attrs(a.Attrs, r)
+	if !o.s.pure {
+		o.arrayBlock(a)
+		o.types(types, []string{o.s.arrayName})
 	}
 	members := append(nodeV3("array"),
 		memberV3{"shape", true, func(w *jsontext.Writer) error { w.Ints(shape); return nil }},
-		memberV3{"data_type", false, func(w *jsontext.Writer) error { return writeTypeV3(w, a) }},
+		memberV3{"data_type", false, func(w *jsontext.Writer) error { return writeTypeV3(w, &stored) }},
 		memberV3{"chunk_grid", false, func(w *jsontext.Writer) error {
 			if grid.Regular() {
 				extensionV3(w, "regular", func() { w.Key("chunk_shape").Ints(grid.Largest()) })
@@ -99,7 +104,7 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 			writeKeysV3(w, a.Keys.Prefix, string(rune(a.Keys.Separator)))
 			return nil
 		}},
-		memberV3{"fill_value", false, func(w *jsontext.Writer) error { return writeFillV3(w, a) }},
+		memberV3{"fill_value", false, func(w *jsontext.Writer) error { return writeFillV3(w, &stored) }},
 		memberV3{"codecs", false, func(w *jsontext.Writer) error { return writeShardsV3(w, a, a.Shards) }},
 	)
 	if names, _ := a.xarrayNames(o.s); !noXarray && slices.ContainsFunc(names, func(name string) bool { return name != "" }) {
@@ -116,7 +121,7 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 			return nil
 		}})
 	}
-	return o.docV3(append(members, o.attrsV3(a.Attrs, a.attrReader(o.old))))
+	return o.docV3(append(members, o.attrsV3()))
 }
 
 // attrReader returns the reader for the attributes of a Zarr v3 array.
@@ -126,6 +131,10 @@ func (a *Array) attrReader(n *node) attrReader {
 	case dtype.Bool, dtype.Int, dtype.Uint, dtype.Float, dtype.Complex:
 	case dtype.Char, dtype.Bytes, dtype.VlenBytes:
 		r.text, r.bytes = true, true
+		if n != nil { // in the draft of NCZarr 3, strings of type r<N> have _FillValue as plain text
+			form, _ := n.typeV3(n.doc(V3Doc).get("data_type"))
+			r.bytes = !strings.HasPrefix(form, "|V")
+		}
 	default:
 		r.text = true
 	}
@@ -134,7 +143,7 @@ func (a *Array) attrReader(n *node) attrReader {
 
 // fillNameV3 returns the name under which the attribute _FillValue is stored. It is
 // _FillValue only for numbers, because xarray refuses a dataset with any other
-// _FillValue.
+// _FillValue, and would read a char that is stored as a number as a float.
 //
 // Source: xarray 2026.9.0, FillValueCoder.decode.
 func (r *attrReader) fillNameV3() string {
@@ -144,56 +153,110 @@ func (r *attrReader) fillNameV3() string {
 	return fillAttr
 }
 
-// attrsV3 returns the member that holds the attributes. An attribute keeps the JSON of
-// the old document if r still parses it as the attribute's value. _ARRAY_DIMENSIONS,
-// which is not in list, and an attribute without a name are copied from the old document.
-func (o *output) attrsV3(list []Attr, r attrReader) memberV3 {
+// attrsV3 returns the member that holds the attributes document.
+func (o *output) attrsV3() memberV3 {
+	_, changes := o.docs[AttrsDoc]
+	w := o.doc(AttrsDoc)
+	w.Close()
+	return memberV3{"attributes", changes, func(doc *jsontext.Writer) error { doc.Raw(jsontext.Value(w.Bytes())); return nil }}
+}
+
+// listV3 writes the attributes in list and returns their names and types. An attribute
+// keeps the JSON of the old document if r still parses it as the attribute's value.
+// Attributes that are never in list are copied from the old document.
+func (o *output) listV3(list []Attr, r attrReader) [][2]string {
 	var old *document
 	if o.old != nil {
 		old = o.old.doc(AttrsDoc)
 	}
-	return memberV3{"attributes", len(list) > 0 || old != nil, func(w *jsontext.Writer) error {
-		r.n = &node{v3: true}
-		w.Open('{')
-		defer w.Close()
-		for _, a := range list {
-			name := a.Name
-			if name == fillAttr && old.get(name) == "" {
-				name = r.fillNameV3()
-			}
-			w.Key(name)
-			was := old.get(name)
-			text := jsontext.Value(a.JSON)
-			isFloat := a.Type == dtype.NCFloat || a.Type == dtype.NCDouble
-			switch {
-			case was != "" && was == text && r.reads(was, a):
-				w.ValueKeepNaN(was)
-			case a.Name == fillAttr:
-				writeFillAttrV3(w, a, r.bytes, o.s)
-			case text != "" && json.Valid([]byte(text)) && r.reads(text, a) && !(isFloat && strings.Contains(a.JSON, `"`)):
-				w.Raw(text)
-			case isFloat && dtype.Len(a.Value) > 0:
-				writeFloatAttrV3(w, a)
-			default:
-				a.JSON = ""
-				writeAttr(w, a, o.s)
+	types := make([][2]string, len(list))
+	for i, a := range list {
+		types[i] = [2]string{a.Name, o.s.typeText(a)}
+		if a.Name == fillAttr && old.get(fillAttr) == "" {
+			types[i][0] = r.fillNameV3()
+		}
+	}
+	r.n = &node{v3: true}
+	if !o.s.pure {
+		for _, t := range types {
+			r.n.types = append(r.n.types, jsontext.Member{Key: t[0], Val: jsontext.Value(jsontext.AppendString(nil, t[1]))})
+		}
+		r.types = newTypeList(r.n.types)
+	}
+	for i, a := range list {
+		w := o.doc(AttrsDoc).Key(types[i][0])
+		o.attrV3(w, types[i][0], a, old, &r)
+		if a.Type == dtype.NCChar && a.Name != fillAttr && !bytes.HasSuffix(w.Bytes(), []byte{'"'}) {
+			types[i][1] = o.s.json
+		}
+	}
+	if old != nil {
+		for _, m := range old.Members {
+			if m.Key == xarrayDims || m.Key == "" || o.s.pure && reserved(m.Key, true) || r.ignored(m.Key) {
+				o.doc(AttrsDoc).Key(m.Key).ValueKeepNaN(m.Val)
 			}
 		}
-		if old != nil {
-			for _, m := range old.Members {
-				if m.Key == xarrayDims || m.Key == "" {
-					w.Key(m.Key).ValueKeepNaN(m.Val)
-				}
-			}
-		}
-		return nil
-	}}
+	}
+	return types
 }
 
-// reads reports whether v parses as the attribute a.
-func (r *attrReader) reads(v jsontext.Value, a Attr) bool {
-	got := r.attr(a.Name, v)
+// attrV3 writes the value of an attribute, which is stored as name.
+func (o *output) attrV3(w *jsontext.Writer, name string, a Attr, old *document, r *attrReader) {
+	was, text := old.get(name), jsontext.Value(a.JSON)
+	isFloat, isText := a.Type == dtype.NCFloat || a.Type == dtype.NCDouble, a.Type == dtype.NCChar || a.Type == dtype.NCString
+	switch {
+	case was != "" && was == text && r.reads(name, was, a):
+		w.ValueKeepNaN(was)
+	case a.Name == fillAttr:
+		writeFillAttrV3(w, a, r.bytes, o.s)
+	case text != "" && json.Valid([]byte(text)) && r.reads(name, text, a) && (o.s.pure || !isFloat) && (isText || !strings.Contains(a.JSON, `"`)):
+		w.Raw(text)
+	case isFloat && dtype.Len(a.Value) > 0:
+		writeFloatAttrV3(w, a)
+	default:
+		a.JSON = ""
+		writeAttr(w, a, o.s)
+	}
+}
+
+// reads reports whether v, which is stored as name, parses as the attribute a.
+func (r *attrReader) reads(name string, v jsontext.Value, a Attr) bool {
+	got := r.attr(a.Name, name, v)
 	return got.Type == a.Type && sameValue(got.Value, a.Value)
+}
+
+// writeTypesV3 writes the types of attributes; it is the reverse of loadListV3.
+func writeTypesV3(w *jsontext.Writer, types [][2]string) {
+	w.Key("attribute_types").Open('[')
+	for _, t := range types {
+		extensionV3(w, t[0], func() { w.Key("type").String(t[1]) })
+	}
+	w.Close()
+}
+
+// writeDimsV3 writes the dimensions of a group.
+func writeDimsV3(w *jsontext.Writer, dims []Dim) {
+	w.Open('[')
+	for _, d := range dims {
+		w.Open('{')
+		w.Key("name").String(d.Name)
+		w.Key("size").Int(d.Len)
+		w.Key("unlimited").Int(map[bool]int64{true: 1}[d.Unlimited])
+		w.Close()
+	}
+	w.Close()
+}
+
+// aliasOf returns the type_alias of an array with elements of type t, or "" if the data
+// type identifies the netCDF type.
+func aliasOf(t dtype.Type) string {
+	switch t.Kind {
+	case dtype.Char:
+		return aliasChar
+	case dtype.Bytes, dtype.VlenBytes:
+		return aliasString
+	}
+	return ""
 }
 
 // writeFloatAttrV3 writes floats. It writes NaN and infinities as bare words, as

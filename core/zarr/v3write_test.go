@@ -209,8 +209,8 @@ func TestV3Chains(t *testing.T) {
 	}
 }
 
-// TestV3Attributes checks that _FillValue is written as xarray expects, and that names
-// reserved by NCZarr are ordinary names in Zarr v3.
+// TestV3Attributes checks that _FillValue is written as xarray expects, and that reserved
+// names are refused.
 func TestV3Attributes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -227,7 +227,6 @@ func TestV3Attributes(t *testing.T) {
 		{"|O", zarr.Attr{Name: "_FillValue", Type: dtype.NCString, Value: []string{"ab"}}, `"_nczarr_fillvalue": "ab"`},
 		{"<f4", zarr.Attr{Name: "missing_value", Type: dtype.NCDouble, Value: []float64{-9999}, JSON: "-9.999e3"}, `"missing_value": -9.999e3`},
 		{"<f4", zarr.Attr{Name: "missing_value", Type: dtype.NCDouble, Value: []float64{1}, JSON: "2.0"}, `"missing_value": 1.0`},
-		{"<f4", zarr.Attr{Name: "_nczarr_array", Type: dtype.NCChar, Value: "{}", JSON: "{}"}, `"_nczarr_array": {}`},
 	} {
 		a := arrayV3(c.typ)
 		switch {
@@ -247,10 +246,12 @@ func TestV3Attributes(t *testing.T) {
 			t.Errorf("%s: want %v, got %v, %v", docs, c.attr, back.Attrs, err)
 		}
 	}
-	a := arrayV3("<i4")
-	a.Attrs = []zarr.Attr{{Name: "_ARRAY_DIMENSIONS", Type: dtype.NCChar, Value: "x"}}
-	if _, err := a.Docs(writeV3); ncerr.KindOf(err) != ncerr.ErrBadName {
-		t.Errorf("attribute _ARRAY_DIMENSIONS: want ErrBadName, got %v", err)
+	for _, name := range []string{"_ARRAY_DIMENSIONS", "_nczarr_array", "_nczarr_attrs"} {
+		a := arrayV3("<i4")
+		a.Attrs = []zarr.Attr{{Name: name, Type: dtype.NCChar, Value: "x"}}
+		if _, err := a.Docs(writeV3); ncerr.KindOf(err) != ncerr.ErrBadName {
+			t.Errorf("attribute %s: want ErrBadName, got %v", name, err)
+		}
 	}
 }
 
@@ -258,7 +259,7 @@ func TestV3Attributes(t *testing.T) {
 func TestV3Keeps(t *testing.T) {
 	t.Parallel()
 	docs := v3(`"x": {"must_understand": false, "a": [NaN]}, "data_type": "r16", "codecs": ["bytes"], "fill_value": [1, 2], "storage_transformers": [],
-		"attributes": {"a": null, "_ARRAY_DIMENSIONS": ["p"], "b": [1, NaN], "c": true, "d": {"e": 1}}`)
+		"attributes": {"a": null, "_ARRAY_DIMENSIONS": ["p"], "_nczarr_array": {"dimension_references": ["/p"]}, "_nczarr_fillvalue": "YQ==", "b": [1, NaN], "c": true, "d": {"e": 1}}`)
 	a, err := zarr.ParseArray("/", docs, zarr.ParseHint{Layout: zarr.LayoutV3})
 	if err != nil {
 		t.Fatal(err)

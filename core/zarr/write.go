@@ -26,7 +26,9 @@ type WriteOptions struct {
 
 // NCProperties returns the provenance attribute for the root group of a dataset that this
 // program writes. version is the version of the program.
-func NCProperties(version string) string { return "version=2,nczarr=2.0.0,go-nczarr=" + version }
+func (l Layout) NCProperties(version string) string {
+	return "version=2,nczarr=" + max("2.0.0", l.row().version) + ",go-nczarr=" + version
+}
 
 // output collects the documents of one node.
 type output struct {
@@ -45,6 +47,9 @@ func newOutput(opts WriteOptions) (*output, error) {
 	}
 	var err error
 	o.old, err = loadNode("/", opts.Old, o.s.v3)
+	if o.s.v3 && err == nil && o.old.doc(AttrsDoc) != nil {
+		o.doc(AttrsDoc) // write the attributes even if all of them were removed
+	}
 	return o, err
 }
 
@@ -90,7 +95,7 @@ func (o *output) finish(names bool) Docs {
 
 // Docs returns the group's documents: zarr.json, or .zgroup and, depending on the layout,
 // .zattrs and NCZarr's own. NCProperties is written only for the root, if not empty. Only
-// LayoutNewest records which dimensions are unlimited.
+// LayoutNewest and LayoutNCZarr3 record which dimensions are unlimited.
 //
 // Docs fails with ErrBadName for names and attributes that cannot be written, with
 // ErrNameInUse for duplicate attributes, with ErrBadType for an attribute whose value
@@ -104,11 +109,10 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 		return nil, err
 	}
 	s := o.s
-	if s.v3 {
-		return o.groupV3(g)
+	if !s.v3 {
+		o.doc(GroupDoc).Key("zarr_format").Int(2)
 	}
-	o.doc(GroupDoc).Key("zarr_format").Int(2)
-	types := o.attrs(g.Attrs)
+	types := o.attrs(g.Attrs, attrReader{})
 	if g.NCProperties != "" && opts.IsRoot {
 		p := Attr{Name: ncProperties, Type: dtype.NCChar, Value: g.NCProperties}
 		o.doc(AttrsDoc).Key(ncProperties).String(g.NCProperties)
@@ -117,22 +121,30 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 	if s.alwaysAttrs {
 		o.doc(AttrsDoc)
 	}
-	if s.pure {
-		return o.finish(false), nil
+	if !s.pure {
+		o.blocks(g, opts.IsRoot, types)
 	}
+	if s.v3 {
+		return o.docV3(append(nodeV3("group"), o.attrsV3()))
+	}
+	return o.finish(false), nil
+}
+
+// blocks writes the blocks of a group.
+func (o *output) blocks(g *Group, root bool, types [][2]string) {
+	s := o.s
 	if s.superDoc != s.groupDoc || s.superDoc == GroupDoc {
-		o.super(opts.IsRoot)
+		o.super(root)
 		o.group(g)
 	} else {
 		o.group(g)
-		o.super(opts.IsRoot)
+		o.super(root)
 	}
 	own := []string{s.groupName}
-	if opts.IsRoot {
+	if root {
 		own = append(own, s.superName)
 	}
 	o.types(types, own)
-	return o.finish(false), nil
 }
 
 func (g *Group) check(s *spelling) error {
@@ -178,6 +190,9 @@ func (o *output) super(root bool) {
 	} else {
 		w.Key("version").String(o.s.version)
 	}
+	if o.s.v3 {
+		w.Key("format").Int(3)
+	}
 	o.keepIn(w, superBlock)
 	done(w, o.s.superName)
 }
@@ -185,8 +200,20 @@ func (o *output) super(root bool) {
 // group writes dimensions, arrays and groups.
 func (o *output) group(g *Group) {
 	w := o.open(o.s.groupDoc, o.s.groupName)
-	w.Key(o.s.dims).Open('{')
-	for _, d := range g.Dims {
+	if w.Key(o.s.dims); o.s.v3 {
+		writeDimsV3(w, g.Dims)
+	} else {
+		o.dims(w, g.Dims)
+	}
+	w.Key(o.s.arrays).Strings(g.Arrays)
+	w.Key(o.s.groups).Strings(g.Groups)
+	o.keepIn(w, groupBlock)
+	done(w, o.s.groupName)
+}
+
+func (o *output) dims(w *jsontext.Writer, dims []Dim) {
+	w.Open('{')
+	for _, d := range dims {
 		w.Key(d.Name)
 		if d.Unlimited && o.s.sizeDims {
 			w.Open('{')
@@ -198,14 +225,14 @@ func (o *output) group(g *Group) {
 		w.Int(d.Len)
 	}
 	w.Close()
-	w.Key(o.s.arrays).Strings(g.Arrays)
-	w.Key("groups").Strings(g.Groups)
-	o.keepIn(w, groupBlock)
-	done(w, o.s.groupName)
 }
 
-// attrs writes the user's attributes and returns their names and types.
-func (o *output) attrs(list []Attr) (types [][2]string) {
+// attrs writes the user's attributes and returns their names and types. r parses
+// attributes of Zarr v3.
+func (o *output) attrs(list []Attr, r attrReader) (types [][2]string) {
+	if o.s.v3 {
+		return o.listV3(list, r)
+	}
 	for _, a := range list {
 		w := o.doc(AttrsDoc)
 		w.Key(a.Name)
@@ -220,7 +247,7 @@ func (o *output) types(types [][2]string, own []string) {
 	s := o.s
 	if s.ownTypes {
 		for _, name := range append(own, s.attrName) {
-			types = append(types, [2]string{name, "|J0"})
+			types = append(types, [2]string{name, s.json})
 		}
 	}
 	if len(types) == 0 {
@@ -230,11 +257,15 @@ func (o *output) types(types [][2]string, own []string) {
 		return
 	}
 	w := o.open(s.attrDoc, s.attrName)
-	w.Key("types").Open('{')
-	for _, t := range types {
-		w.Key(t[0]).String(t[1])
+	if s.v3 {
+		writeTypesV3(w, types)
+	} else {
+		w.Key("types").Open('{')
+		for _, t := range types {
+			w.Key(t[0]).String(t[1])
+		}
+		w.Close()
 	}
-	w.Close()
 	o.keepIn(w, attrBlock)
 	done(w, s.attrName)
 }
