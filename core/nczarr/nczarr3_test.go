@@ -222,8 +222,12 @@ func TestNCZarr3Copies(t *testing.T) {
 	src := create(t, "mem:src", o)
 	setText(t, src.Root().SetAttr, "title", `{"a": [1]}`)
 	for _, a := range []nczarr.Attr{
-		{Name: "word", Type: dtype.NCString, Value: []string{"NaN"}}, {Name: "one", Type: dtype.NCDouble, Value: []float64{1}}, {Name: "b", Type: dtype.NCByte, Value: []int8{1, -1}},
-		{Name: "inf", Type: dtype.NCFloat, Value: []float32{float32(math.Inf(1))}}, {Name: "none", Type: dtype.NCUInt, Value: []uint32{}}, {Name: "u", Type: dtype.NCUInt64, Value: []uint64{1<<64 - 1}},
+		{Name: "word", Type: dtype.NCString, Value: []string{"NaN"}},
+		{Name: "one", Type: dtype.NCDouble, Value: []float64{1}},
+		{Name: "b", Type: dtype.NCByte, Value: []int8{1, -1}},
+		{Name: "inf", Type: dtype.NCFloat, Value: []float32{float32(math.Inf(1))}},
+		{Name: "none", Type: dtype.NCUInt, Value: []uint32{}},
+		{Name: "u", Type: dtype.NCUInt64, Value: []uint64{1<<64 - 1}},
 	} {
 		if err := src.Root().SetAttr(a); err != nil {
 			t.Fatal(err)

@@ -235,7 +235,7 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 		err = d.verifyConsolidated(ctx)
 	case d.opts.Update && d.layout.Inline():
 		if d.consolidated = zarr.CanUpdateInline(d.top.docsInStore); d.consolidated {
-			err = d.noteUnlisted(ctx)
+			err = d.keepUnlisted(ctx)
 		}
 	case d.opts.Update:
 		if !l.asked {

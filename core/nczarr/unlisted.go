@@ -98,9 +98,9 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 	return d.unlistedIn(ctx, all)
 }
 
-// noteUnlisted makes the next consolidated metadata keep the nodes in the current one that
+// keepUnlisted makes the next consolidated metadata keep the nodes in the current one that
 // are not in NCZarr's lists, like keptUnlisted.
-func (d *Dataset) noteUnlisted(ctx context.Context) error {
+func (d *Dataset) keepUnlisted(ctx context.Context) error {
 	all, err := zarr.ParseInline(d.top.docsInStore)
 	if err != nil {
 		return nil //nolint:nilerr // damaged metadata is replaced

@@ -225,26 +225,52 @@ func (r *attrReader) reads(name string, v jsontext.Value, a Attr) bool {
 	return got.Type == a.Type && sameValue(got.Value, a.Value)
 }
 
-// writeTypesV3 writes the types of attributes; it is the reverse of loadListV3.
-func writeTypesV3(w *jsontext.Writer, types [][2]string) {
-	w.Key("attribute_types").Open('[')
+// typesV3 writes the types of attributes; it is the reverse of loadListV3. An entry of the
+// old document for the same type stays as it is.
+func (o *output) typesV3(w *jsontext.Writer, types [][2]string) {
+	const list = "attribute_types"
+	old := o.oldEntries(attrBlock, list)
+	w.Key(list).Open('[')
 	for _, t := range types {
+		was, wasJSON, ok := attrType(old[t[0]].Get("configuration").Get("type").Text())
+		if nc, isJSON, _ := attrType(t[1]); ok && was == nc && wasJSON == isJSON {
+			w.ValueKeepNaN(old[t[0]])
+			continue
+		}
 		extensionV3(w, t[0], func() { w.Key("type").String(t[1]) })
 	}
 	w.Close()
 }
 
-// writeDimsV3 writes the dimensions of a group.
-func writeDimsV3(w *jsontext.Writer, dims []Dim) {
+// dimsV3 writes the dimensions of a group, with the unknown members of the old document.
+func (o *output) dimsV3(w *jsontext.Writer, dims []Dim) {
+	own, old := []string{"name", "size", "unlimited"}, o.oldEntries(groupBlock, o.s.dims)
 	w.Open('[')
 	for _, d := range dims {
 		w.Open('{')
-		w.Key("name").String(d.Name)
-		w.Key("size").Int(d.Len)
-		w.Key("unlimited").Int(map[bool]int64{true: 1}[d.Unlimited])
+		w.Key(own[0]).String(d.Name)
+		w.Key(own[1]).Int(d.Len)
+		w.Key(own[2]).Int(map[bool]int64{true: 1}[d.Unlimited])
+		for _, m := range jsontext.Members(nil, old[d.Name]) {
+			if !slices.Contains(own, m.Key) {
+				o.member(w, m)
+			}
+		}
 		w.Close()
 	}
 	w.Close()
+}
+
+// oldEntries returns the elements of a list in a block of the old document, by name.
+func (o *output) oldEntries(b block, list string) map[string]jsontext.Value {
+	entries := make(map[string]jsontext.Value)
+	if o.old != nil {
+		v, _, _ := o.old.block(b) // an invalid block has no entries
+		for _, m := range named(v.Get(list)) {
+			entries[m.Key] = m.Val
+		}
+	}
+	return entries
 }
 
 // aliasOf returns the type_alias of an array with elements of type t, or "" if the data

@@ -201,7 +201,7 @@ func (o *output) super(root bool) {
 func (o *output) group(g *Group) {
 	w := o.open(o.s.groupDoc, o.s.groupName)
 	if w.Key(o.s.dims); o.s.v3 {
-		writeDimsV3(w, g.Dims)
+		o.dimsV3(w, g.Dims)
 	} else {
 		o.dims(w, g.Dims)
 	}
@@ -258,7 +258,7 @@ func (o *output) types(types [][2]string, own []string) {
 	}
 	w := o.open(s.attrDoc, s.attrName)
 	if s.v3 {
-		writeTypesV3(w, types)
+		o.typesV3(w, types)
 	} else {
 		w.Key("types").Open('{')
 		for _, t := range types {
