@@ -16,10 +16,10 @@ import (
 )
 
 // Value is a coordinate value: a number, or a time. A time is a time.Time, a [Date] or
-// a text such as "2000-01-31 12:00". If parts after the year are omitted, the text
-// means the first moment of the period: "2000-02" is the start of February. As the
-// upper bound of [Between], it means the last moment. With [Exact], a text may also be
-// a value of a coordinate of strings.
+// a string such as "2000-01-31 12:00". If parts after the year are omitted, the string
+// means the first instant of the period: "2000-02" is the start of February. As the
+// upper bound of [Between], the string means the last instant. With [Exact], a string
+// may also be a value of a coordinate of strings.
 type Value interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | uint64 | float32 | float64 | string | time.Time | Date
 }
@@ -29,7 +29,7 @@ type Value interface {
 // (see [ReadUnpacked]) are skipped. A value beyond the ends selects the end.
 //
 // The coordinate is the variable that [Var.Coordinate] returns. Its values are
-// unpacked, and decoded as times if value is a time or a text. Errors: [ErrNoVar] if
+// unpacked, and decoded as times if value is a time or a string. Errors: [ErrNoVar] if
 // the coordinate variable does not exist, [ErrRange] if it has no values, [ErrBadType]
 // for a value of the wrong kind, [ErrInvalid] for a date that does not exist in its
 // calendar.
@@ -42,10 +42,10 @@ func Nearest[T Value](value T) Selector { return search{nearest, []any{value}} }
 func Exact[T Value](value T) Selector { return search{equal, []any{value}} }
 
 // Between selects the positions whose coordinates are at least low and at most high.
-// The selection may be empty. A text as high includes the whole year, month, day, hour,
-// minute or second that it specifies: Between("2000-02", "2000-02") selects February,
-// and Between("2000-02-10", "2000-02-20 12:00") includes the minute after noon.
-// Coordinates may ascend or descend, and the result has the same order. Missing
+// The selection may be empty. If high is a string, the selection includes the whole year,
+// month, day, hour, minute or second that high specifies: Between("2000-02", "2000-02")
+// selects February, and Between("2000-02-10", "2000-02-20 12:00") includes the minute
+// after noon. Coordinates may ascend or descend, and the result has the same order. Missing
 // coordinates are allowed only at the end. Errors: [ErrInvalid] if low is greater than
 // high or the coordinate is not monotonic, and those of [Nearest].
 func Between[T Value](low, high T) Selector { return search{between, []any{low, high}} }

@@ -154,8 +154,8 @@ func TestCoordinates(t *testing.T) {
 	}
 }
 
-// TestBetweenPeriods checks that a text as upper bound includes the whole period that
-// it specifies, in several calendars.
+// TestBetweenPeriods checks that a string as the upper bound includes the whole period
+// that it specifies, in several calendars.
 func TestBetweenPeriods(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

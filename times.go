@@ -12,7 +12,7 @@ import (
 )
 
 // Date is a moment in a CF calendar, to the nanosecond. Its fields are Year, Month,
-// Day, Hour, Minute, Second and Nanosecond. String returns a text like
+// Day, Hour, Minute, Second and Nanosecond. String returns a string like
 // 2000-01-31T12:00:00. Time returns the date as a time.Time in UTC, if the calendar
 // agrees with that of package time on the date. Calendar returns the name of the
 // calendar. Compare and Sub compare and subtract dates of one calendar. IsZero reports
@@ -146,7 +146,7 @@ func WriteTimes[T time.Time | Date](ctx context.Context, v *Var, dates []T, sele
 	return p.elements().write(ctx, v, sel, len(numbers), func(i int) stored { return numbers[i] })
 }
 
-// dateIn converts a time.Time, a Date or a text to a date in the calendar of u. It
+// dateIn converts a time.Time, a Date or a string to a date in the calendar of u. It
 // returns false if the calendar does not have the date.
 func dateIn(u *cftime.Units, value any) (Date, bool) {
 	switch t := value.(type) {

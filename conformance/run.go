@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// grace is the time that a check may take to end after its context has ended.
+// grace is the time that a check may take to end after its context is done.
 const grace = 3 * time.Second
 
 // patience is the number of checks that may hang before the run is aborted.
@@ -21,7 +21,7 @@ const patience = 3
 
 // Run runs the checks of the suite one after the other. The order is shuffled by the
 // seed, except that checks with a higher effort run later; the report lists them in
-// suite order. If ctx ends or three checks have hung, the remaining checks get the
+// suite order. If ctx is done or three checks have hung, the remaining checks get the
 // status error. The report is never nil.
 func Run[S any](ctx context.Context, suite Suite[S], target Target[S], opts *Options) *Report {
 	o := opts.withDefaults()
@@ -178,7 +178,7 @@ func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan str
 			idle := t.idle()
 			switch {
 			case last:
-				t.add(true, false, "the check was abandoned because it ignored the end of its context", nil)
+				t.add(true, false, "the check was abandoned because it continued after its context was done", nil)
 				return interrupted
 			case idle < limit:
 				timer.Reset(limit - idle)

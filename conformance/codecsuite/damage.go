@@ -155,11 +155,11 @@ func flipped(t conformance.T, e *Env) {
 	})
 }
 
-// flip decodes enc with bit number at flipped, and restores enc.
-func (c *opened) flip(t conformance.T, enc []byte, at int) []byte {
-	enc[at/8] ^= 1 << (at % 8)
-	got := c.bad(t, "bit "+strconv.Itoa(at%8)+" of byte "+strconv.Itoa(at/8)+" flipped", enc)
-	enc[at/8] ^= 1 << (at % 8)
+// flip decodes enc with bit n flipped, and then restores enc.
+func (c *opened) flip(t conformance.T, enc []byte, n int) []byte {
+	enc[n/8] ^= 1 << (n % 8)
+	got := c.bad(t, "bit "+strconv.Itoa(n%8)+" of byte "+strconv.Itoa(n/8)+" flipped", enc)
+	enc[n/8] ^= 1 << (n % 8)
 	return got
 }
 
@@ -388,9 +388,10 @@ func (e *Env) detects(t conformance.T, p json.RawMessage, n, tries int) {
 	}
 }
 
-// detects flips bits of the encoded form of src. A codec that only checks the value
-// stores src verbatim, and the rest is the checksum. Every flipped bit of either must be
-// an error, and so must a checksum of all zeros or all ones.
+// detects flips bits of the encoded form of src. Decoding must return an error, or the
+// same value if the bit has no effect. If checks is set and the encoded form contains src,
+// the other bytes are a checksum. Then every flipped bit must be an error, and so must a
+// checksum of all zeros or all ones.
 func (c *opened) detects(t conformance.T, src []byte, tries int, checks bool) {
 	enc := c.encode(t, src)
 	want := c.bad(t, "whole", enc)

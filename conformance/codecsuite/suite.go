@@ -49,7 +49,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.params.apart", Doc: "A codec depends on its own parameters only, not on the parameters of codecs opened before or after it, for any element size.", Needs: []string{CapBoth, CapRestart}, Run: paramsApart},
 		{ID: "codec.params.described", Doc: "Parameters behave as described: unknown parameters fail with ErrInvalid; excluded values fail with ErrInvalid or are clamped to the range; an absent parameter has its default; values survive a round trip with both ends of a range and with every choice.", Needs: enc, Run: paramsDescribed},
 		{ID: "codec.concurrent", Doc: "A codec works when many goroutines use it concurrently and some of them decode damaged input, for any parameters and types.", Needs: both, Run: concurrent},
-		{ID: "codec.cancel", Doc: "A call with an ended context returns the context's error or the correct result.", Needs: both, Run: canceled},
+		{ID: "codec.cancel", Doc: "A call with a canceled context returns the context's error or the correct result.", Needs: both, Run: canceled},
 		{ID: "codec.lasting.calls", Doc: "The thousandth call works like the first, and in a thorough run the 70,000th.", Level: conformance.Extended, Effort: conformance.Normal, Needs: both, Run: lastingCalls},
 		{ID: "codec.lasting.memory", Doc: "Memory and descriptors do not grow with the number of opened codecs, shapes and calls, whether the calls succeed or fail.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{CapBoth, CapMeasured}, Run: lastingMemory},
 		{ID: "codec.pipeline", Doc: "Running all steps in one call returns the same bytes as running them one by one, for every job of a batch.", Needs: []string{CapBoth, CapPipeline}, Run: pipeline},

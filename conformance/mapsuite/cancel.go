@@ -15,11 +15,11 @@ import (
 func cancelChecks() []Check {
 	w := []string{Write}
 	return []Check{
-		{ID: "map.cancel.before", Doc: "A call with an ended context returns the context's error or completes, and never does half of its work.", Needs: w, Run: cancelBefore},
-		{ID: "map.cancel.get", Doc: "A Get whose context ends during the call returns the object or the context's error, never ErrNotFound. Bytes returned with the error are a prefix of the object.", Needs: []string{Content}, Run: cancelGet},
-		{ID: "map.cancel.put", Doc: "A Put whose context ends during the call stores all or nothing.", Needs: w, Run: cancelPut},
-		{ID: "map.cancel.put.late", Doc: "Nothing is stored after Put has returned, even if its context has ended.", Needs: w, Run: latePut},
-		{ID: "map.cancel.list", Doc: "A listing stops soon after its context ends.", Needs: []string{Write, List}, Run: cancelList},
+		{ID: "map.cancel.before", Doc: "A call with a canceled context returns the context's error or completes, and never does half of its work.", Needs: w, Run: cancelBefore},
+		{ID: "map.cancel.get", Doc: "A Get whose context is canceled during the call returns the object or the context's error, never ErrNotFound. Bytes returned with the error are a prefix of the object.", Needs: []string{Content}, Run: cancelGet},
+		{ID: "map.cancel.put", Doc: "A Put whose context is canceled during the call stores all or nothing.", Needs: w, Run: cancelPut},
+		{ID: "map.cancel.put.late", Doc: "Nothing is stored after Put has returned, even if its context is canceled.", Needs: w, Run: latePut},
+		{ID: "map.cancel.list", Doc: "A listing stops soon after its context is canceled.", Needs: []string{Write, List}, Run: cancelList},
 		{ID: "map.cancel.usable", Doc: "A store remains usable after canceled calls.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "old")

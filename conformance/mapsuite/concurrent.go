@@ -336,9 +336,9 @@ func (c keyRace) during(t conformance.T, s *store, content string) error {
 	return err
 }
 
-// versions runs several writers and readers of one key. Every call that returns a version
-// and a content must agree on which belong together. Otherwise a conditional put based on
-// a read could lose an update.
+// versions runs several writers and readers of one key. All calls must return the same
+// content with the same version. Otherwise a conditional put based on a read could lose an
+// update.
 func versions(t conformance.T, e *Env) {
 	s := e.create(t)
 	const key = "a/k"

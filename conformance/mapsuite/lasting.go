@@ -17,7 +17,7 @@ func lastingChecks() []Check {
 	return []Check{
 		{ID: "map.lasting.calls", Doc: "The thousandth call works like the first.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content}, Run: lastingCalls},
 		{ID: "map.lasting.large", Doc: "An object of 70 MiB is stored and read whole, and ranges anywhere in it return the correct bytes.", Effort: conformance.Normal, Needs: []string{Content}, Run: largeObject},
-		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, stops when its context ends, allows other calls while it runs, and leaks no descriptor when the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
+		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, stops when its context is canceled, allows other calls while it runs, and leaks no descriptor when the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
 		{ID: "map.lasting.leaks", Doc: "Opening, reading, writing and closing stores repeatedly leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaks},
 		{ID: "map.lasting.open", Doc: "Reading an open store repeatedly, completely or until the call is canceled, leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
 	}
@@ -140,8 +140,8 @@ func (s *store) countAbandoned(e *Env, prefix string) {
 // cycles is the number of times a store is opened and closed between measurements.
 const cycles = 40
 
-// leaks measures the driver's resources after many cycles. What other parts of the
-// process allocate does not grow with every batch as a leak does.
+// leaks measures the driver's resources after many cycles. A leak grows with every batch
+// of cycles, unlike the memory that other parts of the process allocate.
 func leaks(t conformance.T, e *Env) {
 	s := e.create(t)
 	content := pattern(7, 1<<20)

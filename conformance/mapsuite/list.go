@@ -26,7 +26,7 @@ func listChecks() []Check {
 	}
 	flat, all := driver.ListOptions{}, driver.ListOptions{Recursive: true}
 	return []Check{
-		{ID: "map.list.delimited", Doc: "A listing returns the next segments below its prefix, objects and prefixes with a trailing slash, each once.", Needs: needs, Refuse: listRefused, Run: on(func(s *store) {
+		{ID: "map.list.delimited", Doc: "A listing that is not recursive returns each object and each prefix directly below its prefix once. Prefixes have a trailing slash.", Needs: needs, Refuse: listRefused, Run: on(func(s *store) {
 			s.wantList("", flat, ".zgroup", "a-b", "a/", "ab/", "b", "c/")
 			s.wantList("a/", flat, "a/.zarray", "a/0/", "a/1/")
 			s.wantList("c/d/", flat, "c/d/e/")

@@ -20,7 +20,7 @@ func putManyChecks() []Check {
 	return []Check{
 		{ID: "map.put.many", Doc: "PutMany answers every request exactly once, with the result that Put returns, independently of the others, and stores exactly what it reports.", Needs: needs, Run: putManySizes},
 		{ID: "map.put.many.released", Doc: "PutMany does not use the bodies after it returns.", Needs: needs, Run: putManyReleased},
-		{ID: "map.put.many.cancel", Doc: "A PutMany whose context ends stores all or nothing of each request, never reports a request as stored that is not, and stores nothing after it returns.", Needs: needs, Run: putManyCanceled},
+		{ID: "map.put.many.cancel", Doc: "A PutMany whose context is canceled during the call stores all or nothing of each request, never reports a request as stored that is not, and stores nothing after it returns.", Needs: needs, Run: putManyCanceled},
 	}
 }
 

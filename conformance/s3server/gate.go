@@ -24,7 +24,7 @@ type Gate struct {
 	act  func()
 }
 
-// NewGate starts a gate that ends with the test.
+// NewGate starts a gate in front of the server. It stops when the test ends.
 func (s *Server) NewGate(t testing.TB) *Gate {
 	t.Helper()
 	target, err := url.Parse(s.Endpoint)
@@ -56,14 +56,14 @@ func (s *Server) NewGate(t testing.TB) *Gate {
 	return g
 }
 
-// Arm returns the count so far, resets it to 0, and arranges for act to be called at
-// the request with the number at. If at is 0, act is not called. Requests that arrive
-// during the call wait for its end.
-func (g *Gate) Arm(at int, act func()) (seen int) {
+// Arm returns the count so far and resets it to 0. The gate then calls act before it
+// forwards the n-th request that changes something; if n is 0, it never calls act.
+// Requests that arrive during the call wait until act returns.
+func (g *Gate) Arm(n int, act func()) (seen int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	seen = g.seen
-	g.seen, g.at, g.act = 0, at, act
+	g.seen, g.at, g.act = 0, n, act
 	return seen
 }
 

@@ -132,11 +132,11 @@ func New(meta *Meta, source manifest.Source, pipe *codec.Pipeline, env *Env) *Ar
 	return a
 }
 
-// ChunkBytes returns the size in bytes of a decoded chunk of shape chunks, or most if the
+// ChunkBytes returns the size in bytes of a decoded chunk of shape chunks, or limit if the
 // size of elements varies.
-func (m *Meta) ChunkBytes(chunks []int64, most int64) int64 {
+func (m *Meta) ChunkBytes(chunks []int64, limit int64) int64 {
 	if !m.DType.Fixed() {
-		return most
+		return limit
 	}
 	return int64(m.Stored.Size) * chunk.Product(chunks)
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Read reads sel, which must lie within shape, into array, in native byte order.
-// Elements outside the shape own read as fill; a nil own means no limit. If found is not
-// nil, Read sets *found to report which chunks of sel exist, in C order. absent reports
+// Elements outside bounds read as fill; a nil bounds means no limit. If found is not nil,
+// Read sets *found to report which chunks of sel exist, in C order. absent reports
 // whether any chunk is missing.
 //
 // A chunk that was read in part may come from the cache: it has the content that it had
@@ -25,9 +25,9 @@ import (
 // codecs. If an object was removed after the Source located it, Read retries once. If an
 // object changed, as shards do whenever one of their chunks is written, Read retries
 // several times.
-func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
+func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, bounds []int64, array Slab, found *[]bool) (absent bool, err error) {
 	err = a.retry(func() error {
-		absent, err = a.read(ctx, sel, shape, own, array, found)
+		absent, err = a.read(ctx, sel, shape, bounds, array, found)
 		return err
 	})
 	return absent, err
@@ -51,7 +51,7 @@ func (a *Array) retry(read func() error) (err error) {
 	return err
 }
 
-func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
+func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, bounds []int64, array Slab, found *[]bool) (absent bool, err error) {
 	t, err := a.newTransfer(sel, shape, array)
 	if err != nil {
 		return false, err
@@ -67,7 +67,7 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int6
 	if err := t.checkAbsent(ctx); err != nil {
 		return false, err
 	}
-	t.fillBeyond(own)
+	t.fillBeyond(bounds)
 	t.swap()
 	return t.absent.Load(), nil
 }
@@ -234,9 +234,9 @@ func (w *worker) maxStored(i int) int64 {
 	return n
 }
 
-// tooLong returns the error for a stored chunk of more than most bytes.
-func tooLong(most int64) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk exceeds the maximum of %d bytes for its codecs", most)
+// tooLong returns the error for a stored chunk of more than limit bytes.
+func tooLong(limit int64) error {
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk exceeds the maximum of %d bytes for its codecs", limit)
 }
 
 // addRequest adds a request for item i to the batch.
@@ -267,14 +267,14 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 }
 
 // readError returns the error to report for a chunk if a request for it failed with err.
-// most is the limit in bytes of the request.
-func readError(at *manifest.Location, most int64, err error) error {
+// limit is the limit of the request in bytes.
+func readError(at *manifest.Location, limit int64, err error) error {
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrNotFound:
 		return ncerr.New(ncerr.ErrNoObject, "", "", err)
 	case ncerr.ErrLimit:
 		if at.Range == nil {
-			return tooLong(most)
+			return tooLong(limit)
 		}
 	case ncerr.ErrRange:
 		return ncerr.New(ncerr.ErrCorrupt, "", zmap.Path(at.Key), err)
@@ -397,10 +397,10 @@ func (w *worker) place(i int, it *item, out []byte) {
 	w.mover.Scatter(w.t.Raw, out, it.proj)
 }
 
-// fillBeyond replaces elements beyond the shape own with fill. A nil own means no limit.
-func (t *transfer) fillBeyond(own []int64) {
+// fillBeyond replaces elements outside bounds with fill. A nil bounds means no limit.
+func (t *transfer) fillBeyond(bounds []int64) {
 	count := t.sel.Count
-	for d, end := range own {
+	for d, end := range bounds {
 		first := int64(0) // first position beyond end
 		if t.sel.Start[d] < end {
 			first = (end-1-t.sel.Start[d])/t.step(d) + 1

@@ -52,7 +52,7 @@ func TestBuildErrors(t *testing.T) {
 		{"int v ; v:_QuantizeBitGroomNumberOfSignificantDigits = 3 ;", "", "_QuantizeBitGroomNumberOfSignificantDigits: ", ncerr.ErrInvalid},
 		{"float v ; v:_QuantizeBitRoundNumberOfSignificantBits = \"x\" ;", "", "must be one integer", ncerr.ErrInvalid},
 		{"int v(n) ; v:_Filter = \"12345\" ;", "", "HDF5 filter 12345 has no codec", ncerr.ErrNoFilter},
-		{"int v(n) ; v:_Filter = \"307,x\" ;", "", "unsigned integer parameters", ncerr.ErrInvalid},
+		{"int v(n) ; v:_Filter = \"307,x\" ;", "", `the parameter "x" is not an unsigned integer`, ncerr.ErrInvalid},
 		{"int v(n) ; v:_Codecs = \"zlib\" ;", "", "a JSON list of codecs", ncerr.ErrInvalid},
 		{"int v(n) ; v:_Codecs = \"[{}]\" ;", "", `objects with an "id"`, ncerr.ErrInvalid},
 		{"int v(n) ; v:_Filter = \"307,9\" ;", "", "", ncerr.ErrNoFilter},

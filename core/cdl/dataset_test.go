@@ -676,7 +676,7 @@ func TestSlabs(t *testing.T) {
 	}
 }
 
-// TestWriteStops checks that Write stops if the context ends or the writer fails.
+// TestWriteStops checks that Write stops if the context is done or the writer fails.
 func TestWriteStops(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, smallText)

@@ -237,7 +237,7 @@ func (s *storage) filter(a *Attr) ([]zarr.CodecSpec, error) {
 		for _, f := range fields[1:] {
 			n, err := strconv.ParseUint(strings.TrimRight(strings.TrimSpace(f), "uU"), 10, 32)
 			if err != nil {
-				return nil, s.bad(a, "filter numbers with unsigned integer parameters, not "+strconv.Quote(f))
+				return nil, s.bad(a, `a list of filters such as "32015,3": the parameter `+strconv.Quote(f)+" is not an unsigned integer")
 			}
 			params = append(params, uint32(n))
 		}

@@ -154,10 +154,11 @@ func (p *parser) ident(what string) (token, error) {
 	return tok, p.advance()
 }
 
-// count increments n and fails if it exceeds most.
-func (p *parser) count(n *int, most int, what string) error {
-	if *n++; *n > most {
-		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "the file has more than the limit of %d %s", most, what)
+// count increments *n and fails if *n then exceeds limit. what is a plural noun for the
+// error.
+func (p *parser) count(n *int, limit int, what string) error {
+	if *n++; *n > limit {
+		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "the file has more than the limit of %d %s", limit, what)
 	}
 	return nil
 }

@@ -216,8 +216,11 @@ func (p *Pipeline) before(d direction, job *driver.Job, top int64) error {
 		}
 		return nil
 	}
-	if n := int64(len(job.Src)); n > size || p.exact() && n != size {
-		return ncerr.Errorf(ncerr.ErrInvalid, "encode", "", "the input has %d bytes, not %d", n, size)
+	switch n := int64(len(job.Src)); {
+	case p.exact() && n != size:
+		return ncerr.Errorf(ncerr.ErrInvalid, "encode", "", "the input has %d bytes, want %d", n, size)
+	case n > size:
+		return ncerr.Errorf(ncerr.ErrInvalid, "encode", "", "the input has %d bytes, more than the limit of %d", n, size)
 	}
 	return nil
 }
@@ -229,7 +232,7 @@ func (p *Pipeline) after(d direction, out []byte, top int64) error {
 	case d == encode && n > top:
 		return driver.ShortBuffer("encode", int(top))
 	case d == decode && p.exact() && n != size:
-		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "the decoded chunk has %d bytes, not %d", n, size)
+		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "the decoded chunk has %d bytes, want %d", n, size)
 	case d == decode && n > top:
 		return ncerr.Errorf(ncerr.ErrCorrupt, "decode", "", "the decoded data has more than the limit of %d bytes", top)
 	}

@@ -187,8 +187,8 @@ func TestErrors(t *testing.T) {
 		"limits = 1":              `"c.toml:1": invalid argument: "limits" must be a table`,
 		"[[limits]]\nworkers = 1": `"c.toml:1": invalid argument: "limits" must be a table`,
 		"[drivers]\nx = 1":        `"c.toml:2": invalid argument: drivers.x must be a table: [drivers.NAME] holds the options of NAME`,
-		"[filters.Blosc]":         `"c.toml:1": invalid argument: "Blosc" is not a name for [filters.NAME]`,
-		"[filters.\"\"]":          `"c.toml:1": invalid argument: "" is not a name`,
+		"[filters.Blosc]":         `"c.toml:1": invalid argument: "Blosc" is not a valid name in [filters.NAME]`,
+		"[filters.\"\"]":          `"c.toml:1": invalid argument: "" is not a valid name`,
 		// Wrong values.
 		"[limits]\nworkers = \"two\"":          `"c.toml:2": invalid argument: limits.workers: expected an integer, found a string`,
 		"[limits]\nworkers = 1.5":              `"c.toml:2": invalid argument: limits.workers: expected an integer, found a float`,

@@ -208,7 +208,7 @@ func (c *Config) applyKeys(d *document, table member) error {
 func (c *Config) applyOptions(d *document, table member, into map[string]Options) error {
 	for _, named := range d.members(table.value) {
 		if !validName(named.key) {
-			return d.fail(named.line, fmt.Errorf("%q is not a name for [%s.NAME]: a name consists of lower-case letters, digits, hyphens and underscores",
+			return d.fail(named.line, fmt.Errorf("%q is not a valid name in [%s.NAME]: a name consists of lower-case letters, digits, hyphens and underscores",
 				named.key, table.key))
 		}
 		if !d.isTable(named.value) {

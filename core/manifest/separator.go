@@ -75,9 +75,9 @@ func (c *Computed) CheckMissing(ctx context.Context, indexes [][]int64, grid []i
 	return nil
 }
 
-// listOther lists the first keys of the array. It returns wanted if that key exists.
-// Otherwise, if no key has the array's own separator, it returns a key with the other
-// separator, or "".
+// listOther lists the first keys of the array. It returns wanted if that key exists. If
+// it does not exist and no key has the array's own separator, listOther returns a key
+// with the other separator, or "" if no such key exists.
 func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (string, error) {
 	if caps := c.m.Capabilities(); !caps.List || !caps.RecursiveList || !caps.OrderedList {
 		return "", ncerr.ErrUnsupported // a listing would take many requests

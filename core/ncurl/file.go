@@ -114,8 +114,12 @@ func (p *parser) named(driver, storage string) error {
 	case driver == DriverFile || driver == DriverZip:
 		p.setStorage(driver, driver, "the fragment names the driver")
 		return nil
-	case driver == DriverS3 || driver == DriverHTTP || driver == DriverMem:
-		return p.bad(fmt.Errorf("driver=%s needs a URL with its own scheme, not a path", driver))
+	case driver == DriverS3:
+		return p.bad(fmt.Errorf("driver=%s cannot open a local path or a file: URL; use a URL such as s3://BUCKET/KEY", driver))
+	case driver == DriverHTTP:
+		return p.bad(fmt.Errorf("driver=%s cannot open a local path or a file: URL; use a URL such as https://HOST/PATH", driver))
+	case driver == DriverMem:
+		return p.bad(fmt.Errorf("driver=%s cannot open a local path or a file: URL; use a URL such as mem:NAME", driver))
 	case p.isBytes():
 		return p.bad(errors.New("mode=bytes reads a file without a driver"))
 	}

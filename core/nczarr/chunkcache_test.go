@@ -99,7 +99,8 @@ func TestWholeChunksAreNotCached(t *testing.T) {
 	}
 }
 
-// A dataset sees the changes of others after Refresh, and its own at once.
+// TestRefresh checks that a dataset shows its own changes immediately, and the changes of
+// other writers after Refresh.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})

@@ -13,8 +13,9 @@ import (
 )
 
 // ConsolidatedUse selects how consolidated metadata is read. In all modes, consolidated
-// metadata is used if no other metadata exists. Otherwise [Options.Update] ignores it,
-// so that its copies of documents that other programs wrote are not written back.
+// metadata is used if no other metadata exists. If other metadata exists, a dataset that
+// is opened with [Options.Update] ignores consolidated metadata, because the consolidated
+// copies may be stale and must not replace documents that other programs wrote.
 type ConsolidatedUse uint8
 
 // The ways to read consolidated metadata.

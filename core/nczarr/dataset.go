@@ -161,8 +161,8 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 	return ncerr.Wrap("flush", zarr.GrowthMark, d.endGrowth(ctx))
 }
 
-// Close flushes a writable dataset and releases it. A dataset that replaces another one
-// does so at this point. Close releases the dataset even if it returns an error. If
+// Close flushes a writable dataset and releases it. If the dataset replaces another one,
+// Close makes the replacement. It releases the dataset even if it returns an error. If
 // Close fails before the replacement begins, it removes the new dataset, and the old
 // one is unchanged.
 func (d *Dataset) Close(ctx context.Context) error {

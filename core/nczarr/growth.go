@@ -241,7 +241,7 @@ func (v *Var) checkNotExtended(ctx context.Context) error {
 }
 
 // ClearGrowth removes the mark of a writer that died while it was extending a
-// dimension, and the chunks that it left beyond the shapes. The caller must be sure
+// dimension, and the chunks that the writer left beyond the shapes. The caller must be sure
 // that the writer is dead: a live writer loses what it has written since its last
 // Flush, and its next Flush fails. The dataset must be open for Update.
 func (d *Dataset) ClearGrowth(ctx context.Context) error {

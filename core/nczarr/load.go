@@ -438,8 +438,8 @@ func prefixes(nodes []want) []string {
 	return out
 }
 
-// childNames returns the nodes below a group: from NCZarr's own lists if the group has
-// them, otherwise by searching.
+// childNames returns the nodes below a group. It uses NCZarr's lists if the group has
+// them, and otherwise searches the store.
 func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	if g.meta.Listed {
 		l.noteUnlisted(g)

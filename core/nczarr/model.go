@@ -281,12 +281,12 @@ func (v *Var) Shards() []int64 {
 }
 
 // Unit returns the shape of the blocks in which the variable should be written: the
-// largest shard if it has at most most bytes, and otherwise the largest chunk.
-func (v *Var) Unit(most int64) []int64 { return slices.Clone(v.unit(most).Largest()) }
+// largest shard if it has at most limit bytes, and otherwise the largest chunk.
+func (v *Var) Unit(limit int64) []int64 { return slices.Clone(v.unit(limit).Largest()) }
 
 // unit is Unit as a grid.
-func (v *Var) unit(most int64) chunk.Grid {
-	if shape := v.Shards(); shape != nil && v.shardBytes(shape) <= most {
+func (v *Var) unit(limit int64) chunk.Grid {
+	if shape := v.Shards(); shape != nil && v.shardBytes(shape) <= limit {
 		return v.meta.ObjectGrid()
 	}
 	return v.ChunkGrid()

@@ -240,14 +240,14 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 	return again.m.Flush(ctx)
 }
 
-// deleteLast deletes the objects with the given keys, and then the one with the key
-// last.
-func (d *Dataset) deleteLast(ctx context.Context, keys []string, last string) error {
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == last })
+// deleteLast deletes the objects with the given keys. It deletes the object with the key
+// final after all others.
+func (d *Dataset) deleteLast(ctx context.Context, keys []string, final string) error {
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == final })
 	if err := each(ctx, keys, movers, func(key string) error { return d.m.Delete(ctx, key) }); err != nil {
 		return err
 	}
-	return d.m.Delete(ctx, last)
+	return d.m.Delete(ctx, final)
 }
 
 // A NewNode is the location of a group or variable that a writer is defining, or was

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// base creates a dataset with a dimension of length 4 at a location, and closes it.
+// base creates a dataset at url with a dimension x of length 4 and a variable old, and
+// closes it.
 func base(t *testing.T, url string, o *nczarr.Options) {
 	t.Helper()
 	ds := create(t, url, o)

@@ -41,9 +41,9 @@ func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byt
 }
 
 // webOptions adds the settings of the URL and the rc files to the options of the http
-// driver. The query of the URL replaces one in the options; other options that are
-// already set do not change. The parts of two logins are never mixed: the login of the
-// rc files replaces one for another server.
+// driver. The query of the URL replaces the query in the options, and a login in the rc
+// files replaces the parts of a login in the options unless the options are for the same
+// server. Other options that are already set do not change.
 func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	if loc.Query == "" && len(loc.Web) == 0 {
 		return options, nil

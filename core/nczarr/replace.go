@@ -30,7 +30,7 @@ type site struct {
 type replacement interface {
 	// commit makes the new dataset durable, moves it to its final location, and then
 	// removes the old one. After an error the old dataset is unchanged unless the error
-	// says otherwise.
+	// reports a change.
 	commit(ctx context.Context) error
 	// discard removes the new dataset.
 	discard(ctx context.Context) error
@@ -50,8 +50,8 @@ func local(loc *ncurl.Location) bool {
 	return loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip
 }
 
-// choose examines the location of a new dataset and decides where to create it: at the
-// location if this deletes nothing, and elsewhere otherwise.
+// choose examines the location of a new dataset and decides where to create the dataset:
+// at the location if this deletes nothing, and at another location if it would.
 func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if local(loc) {
 		return chooseLocal(loc, opts, o)

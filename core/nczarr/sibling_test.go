@@ -121,8 +121,9 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 	}
 }
 
-// stateOf returns "old" or "new" if that dataset is complete, "resume" if the error
-// explains how to finish the replacement, or another error.
+// stateOf opens the dataset at url. It returns "old" or "new" if that version of the
+// dataset is complete, "resume" if the error explains how to finish the replacement, or
+// the text of any other error.
 func stateOf(t *testing.T, url string, o *nczarr.Options) string {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), url, o)

@@ -280,7 +280,7 @@ func TestMapThatLies(t *testing.T) {
 	}
 }
 
-// stuck blocks reads of chunks until the context ends.
+// stuck blocks reads of chunks until the context is done.
 type stuck struct {
 	driver.Map
 	entered chan struct{}

@@ -78,8 +78,8 @@ func (d *documents) noteAbsent(key string) {
 	d.absent[key] = true
 }
 
-// attempt records a text before it is put, because the outcome of a put may be unknown.
-// It returns the text of the previous attempt.
+// attempt records the content of a document before it is written, because the outcome of
+// a Put may be unknown. It returns the content of the previous attempt.
 func (d *documents) attempt(key string, text []byte) (before []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -369,9 +369,9 @@ func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zm
 	return zmap.Info{}, errChangedDoc()
 }
 
-// putOver puts a document if the existing version is was, or if it is absent and was is
-// empty. On stores without conditional writes it checks the version first, which leaves
-// a short time window for other writers.
+// putOver puts a document if its existing version is was.Version, or if the document is
+// absent and was.Version is empty. On stores without conditional writes it checks the
+// version first, which leaves a short time window for other writers.
 func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap.Info) (zmap.Info, error) {
 	caps := d.m.Capabilities()
 	var opts driver.PutOptions

@@ -113,7 +113,7 @@ func Clean(f Found) (restored bool, err error) {
 	switch to := f.Target(); {
 	case !f.OnlyCopy():
 	case to == "":
-		return false, fmt.Errorf("the mark does not contain the target of %q", filepath.Join(f.Dir, oldName))
+		return false, fmt.Errorf("cannot restore the old dataset from %q: its original path is not recorded", filepath.Join(f.Dir, oldName))
 	default:
 		if err := os.Rename(filepath.Join(f.Dir, oldName), to); err != nil {
 			return false, err

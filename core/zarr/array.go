@@ -236,7 +236,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		lengths []int64
 	}{{"shape", a.Shape}, {"chunks", a.Chunks}} {
 		if _, ok := product(s.lengths, int64(max(a.DType.Size, 1))); !ok {
-			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "%s has more than the limit of %d bytes", s.member, int64(math.MaxInt64))
+			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "%s: the size exceeds the limit of %d bytes", s.member, int64(math.MaxInt64))
 		}
 	}
 	return n.fill(a, d.fill)

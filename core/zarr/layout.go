@@ -39,7 +39,7 @@ func (l Layout) CheckName(name string) error {
 // other. On Zarr v3 these include strings of variable length.
 func (l Layout) CheckType(t dtype.Type) error {
 	if l.NCZarr() && !t.NCZarrNative() && (t.Fixed() || l.FixedStrings()) {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of type %s need pure Zarr: netcdf-c refuses an NCZarr dataset with them", t)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "NCZarr does not support elements of type %s, because netcdf-c refuses a dataset that contains them; use pure Zarr (mode=zarr)", t)
 	}
 	return nil
 }

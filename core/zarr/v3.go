@@ -103,7 +103,7 @@ func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	}
 	for _, lengths := range [][]int64{a.Shape, a.Chunks} {
 		if _, ok := product(lengths, int64(max(a.DType.Size, 1))); !ok {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "the array has more than the limit of %d bytes", int64(math.MaxInt64))
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "the size of the array exceeds the limit of %d bytes", int64(math.MaxInt64))
 		}
 	}
 	if err := n.fillV3(a, doc.get("fill_value")); err != nil {

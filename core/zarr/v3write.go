@@ -698,7 +698,7 @@ func WithConsolidated(group Docs, nodes map[string]Docs, unknown []string) (Docs
 	docs := maps.Clone(group)
 	docs[V3Doc] = w.Bytes()
 	if err := d.Parse(docs[V3Doc]); err != nil {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "the document with consolidated metadata cannot be parsed: %w", err)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "the document with consolidated metadata would be too large to read back: %w", err)
 	}
 	return docs, nil
 }

@@ -242,11 +242,12 @@ func (o *output) attrs(list []Attr, r attrReader) (types [][2]string) {
 	return types
 }
 
-// types writes the attribute types, including the types of the blocks in own.
-func (o *output) types(types [][2]string, own []string) {
+// types writes the types of the attributes. In layouts with ownTypes they include those
+// of the given blocks.
+func (o *output) types(types [][2]string, blocks []string) {
 	s := o.s
 	if s.ownTypes {
-		for _, name := range append(own, s.attrName) {
+		for _, name := range append(blocks, s.attrName) {
 			types = append(types, [2]string{name, s.json})
 		}
 	}

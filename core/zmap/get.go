@@ -102,7 +102,7 @@ func (z *Map) checkGet(key string, opts *GetOptions) error {
 		return nil
 	}
 	if r := *opts.Range; r.Length < -1 || r.Offset < 0 && r.Length != -1 {
-		return ncerr.Errorf(ncerr.ErrInvalid, "get", key, "invalid range with offset %d and length %d", r.Offset, r.Length)
+		return ncerr.Errorf(ncerr.ErrInvalid, "get", key, "invalid range: offset %d, length %d", r.Offset, r.Length)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (g *guard) checkResult(z *Map, key string, data []byte, info Info) error {
 	if g.part && !g.cut {
 		_, n, err := g.requested.Resolve(info.Size)
 		if err != nil {
-			return z.internal("get", key, "range %d+%d succeeded on an object of %d bytes", g.requested.Offset, g.requested.Length, info.Size)
+			return z.internal("get", key, "the range with offset %d and length %d succeeded, but the object has %d bytes", g.requested.Offset, g.requested.Length, info.Size)
 		}
 		want = n
 	}

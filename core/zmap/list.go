@@ -15,11 +15,12 @@ import (
 const MaxDepth = 4096
 
 // List returns the objects and prefixes below prefix, in byte order of their keys. If
-// opts is nil, it returns the next segments. The trailing slash of prefix is optional,
-// and "" is the root. The sequence is empty if nothing is below prefix. If the driver
-// does not list in order, List collects all entries first and fails with ncerr.ErrLimit
-// if they exceed Options.MaxList or Options.MaxListBytes. If the driver does not list
-// recursively, List walks the store.
+// opts is nil, List is not recursive: it yields only the objects and prefixes directly
+// below prefix. The trailing slash of prefix is optional, and "" is the root. The
+// sequence is empty if nothing is below prefix. If the driver does not list in order,
+// List collects all entries first and fails with ncerr.ErrLimit if they exceed
+// Options.MaxList or Options.MaxListBytes. If the driver does not list recursively, List
+// walks the store.
 //
 // The sequence ends after the first error, which is yielded with a zero Entry. Info.Size
 // is -1 if the listing does not report sizes.
@@ -124,7 +125,7 @@ func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.S
 	return func(yield func(Entry, error) bool) {
 		switch {
 		case !z.caps.List:
-			yield(Entry{}, ncerr.Errorf(ncerr.ErrUnsupported, op, prefix, "the %s map cannot list", z.name))
+			yield(Entry{}, ncerr.Errorf(ncerr.ErrUnsupported, op, prefix, "the %s driver does not support list", z.name))
 		case o.Recursive && !z.caps.RecursiveList:
 			z.walk(ctx, op, prefix, o.StartAfter, 0, &tally{z: z}, yield)
 		default:
@@ -220,7 +221,7 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 	case o.Recursive && e.Prefix:
 		return z.internal(op, prefix, "listed the prefix %q recursively", e.Key)
 	case !o.Recursive && strings.Contains(body, "/"):
-		return z.internal(op, prefix, "listed %q as a next segment", e.Key)
+		return z.internal(op, prefix, "listed %q, which is not directly below the prefix", e.Key)
 	case e.Key <= o.StartAfter:
 		return z.internal(op, prefix, "listed %q, which is not after %q", e.Key, o.StartAfter)
 	}

@@ -215,7 +215,7 @@ func (z *Map) checkKey(op, key string) error {
 		return ncerr.Errorf(ncerr.ErrBadName, op, key, "%s", why)
 	}
 	if z.caps.MaxKey > 0 && len(key) > z.caps.MaxKey {
-		return ncerr.Errorf(ncerr.ErrBadName, op, key, "the key has %d bytes, but the %s map allows at most %d", len(key), z.name, z.caps.MaxKey)
+		return ncerr.Errorf(ncerr.ErrBadName, op, key, "the key has %d bytes, but the %s driver allows at most %d", len(key), z.name, z.caps.MaxKey)
 	}
 	return nil
 }

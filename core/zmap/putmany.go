@@ -72,7 +72,7 @@ func (z *Map) putManyDriver(ctx context.Context, reqs []PutRequest, sink PutSink
 	return b.end(z.puts.PutMany(ctx, b.reqs, b.take))
 }
 
-// putBatch is the state of one PutMany of the driver.
+// putBatch is the state of one call of the driver's PutMany.
 type putBatch struct {
 	z     *Map
 	ctx   context.Context //nolint:containedctx // the context has the lifetime of the call

@@ -64,8 +64,10 @@ func (z *Map) checkPut(key string, body Body, o *PutOptions) error {
 		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "the body has negative size %d", body.Size())
 	case o.IfAbsent && o.IfMatch != "":
 		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "both IfAbsent and IfMatch are set")
-	case o.IfAbsent && !z.caps.IfAbsent, o.IfMatch != "" && !z.caps.IfMatch:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the %s map does not support the condition of this put", z.name)
+	case o.IfAbsent && !z.caps.IfAbsent:
+		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the %s driver does not support the condition IfAbsent", z.name)
+	case o.IfMatch != "" && !z.caps.IfMatch:
+		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the %s driver does not support the condition IfMatch", z.name)
 	}
 	return nil
 }
@@ -76,7 +78,7 @@ func (z *Map) checkWrite(op, key string, able bool) error {
 	case z.readOnly:
 		return ncerr.New(ncerr.ErrReadOnly, op, key, nil)
 	case !able:
-		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the %s map cannot %s", z.name, op)
+		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the %s driver does not support %s", z.name, op)
 	}
 	return nil
 }

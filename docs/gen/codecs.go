@@ -22,7 +22,7 @@ func codecs() string {
 	var page strings.Builder
 	page.WriteString("# Codecs\n\n" + note)
 	page.WriteString("This page lists the built-in filters by their numcodecs id (Zarr v2). `nczctl plugin info ID` shows\nthe same information, also for filters of plugins. " +
-		"If a codec is lossy, the values that are\nread can differ from those written. Values that the stored type cannot represent are an error, both\nwhen read and when written.\n\n" +
+		"If a codec is lossy, the values that are read can\ndiffer from those written. Reading or writing a value that the target type cannot represent is an\nerror.\n\n" +
 		"| id | Zarr v3 | HDF5 | input and output | read | write | lossy | description |\n|---|---|---|---|---|---|---|---|\n")
 	list := builtin.Provider().Describe()
 	for i := range list {
@@ -98,9 +98,9 @@ const zstdPage = `
 ## Levels of zstd
 
 Levels correspond to libzstd's levels. Up to level 9, chunks are on average about as large as
-libzstd's, and encoding is on average at least half as fast. Level 10 compresses most, and is slow.
-Levels 4 to 9, and level 3 for small chunks, use an encoder of this project. The other levels use
-the encoders "fastest", "default" and "best" of klauspost/compress.
+libzstd's, and encoding is on average at least half as fast. Levels 10 to 22 are equal: they
+compress most and are slow. Levels 4 to 9, and level 3 for small chunks, use an encoder of this
+project. The other levels use the encoders "fastest", "default" and "best" of klauspost/compress.
 
 | level | encoder |
 |---|---|

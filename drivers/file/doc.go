@@ -45,7 +45,7 @@
 // The driver cannot detect them: set SingleWriter there, or use a single writer.
 //
 // Every process that may read an object can lock it, and a stopped process keeps its
-// lock: Put and Delete of that object wait until their context ends.
+// lock: Put and Delete of that object wait until their context is done.
 //
 // Mode Create empties an existing directory. It first moves everything into one temporary
 // directory and then deletes that directory, so that a killed process is unlikely to

@@ -82,8 +82,8 @@ func TestPutKeepsLinks(t *testing.T) {
 	}
 }
 
-// sweeper is a body that replaces the temporary file at the first read, like a writer
-// that finds the file before it is locked.
+// sweeper is a body that replaces the temporary file on the first read. It simulates
+// another writer that sweeps the file after it is created and before it is locked.
 type sweeper struct {
 	driver.Bytes
 	left string

@@ -142,7 +142,7 @@ func TestLockedObject(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if err := change(ctx); !ncerr.IsContext(err) {
-			t.Errorf("%s of a locked object: want the end of the context, got %v", what, err)
+			t.Errorf("%s of a locked object: want the error of the context, got %v", what, err)
 		}
 		cancel()
 		if got, err := get(t, m, "k"); err != nil || got != "old" {

@@ -11,7 +11,7 @@ import (
 )
 
 // maxRead is the maximum size of one read or write call, so that the driver notices
-// when a context ends.
+// when a context is done.
 const maxRead = 16 << 20
 
 // Get implements driver.Map.

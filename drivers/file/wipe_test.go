@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// endsAfter is a context that ends after n calls to Err.
+// endsAfter is a context that is canceled after n calls to Err.
 type endsAfter struct {
 	context.Context
 	n atomic.Int64

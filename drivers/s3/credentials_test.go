@@ -147,8 +147,8 @@ func sources() map[string]source {
 // the SDK reads HOME only at the start.
 const testDir = "NC_TEST_AWS_DIR"
 
-// set changes the environment so that it contains only this source, and returns its
-// home directory.
+// set makes s the only source of credentials in the environment of the test. It returns
+// the new home directory.
 func (s source) set(t *testing.T, url string) string {
 	t.Helper()
 	home := t.TempDir()

@@ -35,7 +35,7 @@ func outlasting(ctx context.Context) (late context.Context, stop func()) {
 	return late, func() { unhook(); cancel() }
 }
 
-// untilEnd is a body that cannot be read after ctx has ended: the server does not carry
+// untilEnd is a body that cannot be read after ctx is done: the server does not carry
 // out a request that was not sent completely.
 type untilEnd struct {
 	io.ReadSeeker

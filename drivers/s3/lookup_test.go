@@ -24,7 +24,7 @@ func inRenewed() int {
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("(*provider).renewed("))
 }
 
-// TestSlowLookup checks that a call whose context has ended does not wait for a search
+// TestSlowLookup checks that a call whose context is done does not wait for a search
 // for credentials by another call, and that waiting calls share one search.
 func TestSlowLookup(t *testing.T) { // not parallel, because it sets environment variables
 	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {

@@ -13,7 +13,7 @@ import (
 )
 
 // abortTime limits the time to abort a failed upload, including retries. The abort is
-// sent even if the caller's context has ended, because providers charge for the parts
+// sent even if the caller's context is done, because providers charge for the parts
 // that remain.
 const abortTime = 15 * time.Second
 

@@ -108,6 +108,6 @@ func TestBzip2OfZeros(t *testing.T) {
 		return driver.Heap(n)
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("want the end of the context, got %v", err)
+		t.Errorf("want the error of the context, got %v", err)
 	}
 }

@@ -22,8 +22,8 @@ import (
 // fullEnv makes the test binary run writeTooMuch.
 const fullEnv = "NCZARR_TEST_ZIP_FULL"
 
-// writeTooMuch flushes an archive larger than the file size limit of its process, which
-// fails as on a full disk.
+// writeTooMuch limits the file size of this process and flushes an archive that exceeds
+// the limit. The flush fails as on a full disk.
 func writeTooMuch(spec string) {
 	path, options, _ := strings.Cut(spec, "|")
 	signal.Ignore(syscall.SIGXFSZ)

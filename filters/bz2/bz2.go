@@ -101,7 +101,7 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-// failed returns the context's error if ctx has ended, and otherwise err as ErrCorrupt.
+// failed returns the context's error if ctx is done, and otherwise err as ErrCorrupt.
 func failed(ctx context.Context, err error) error {
 	if own := ctx.Err(); own != nil {
 		return own
@@ -109,7 +109,7 @@ func failed(ctx context.Context, err error) error {
 	return filter.Corrupt("%w", err)
 }
 
-// input stops reading when the context ends. The decoder may read much input without
+// input stops reading when the context is done. The decoder may read much input without
 // producing output.
 type input struct {
 	ctx context.Context //nolint:containedctx // the context has the lifetime of one call
@@ -124,8 +124,8 @@ func (in *input) Read(p []byte) (int, error) {
 }
 
 // reader returns a reader that decodes src. The decoder allocates memory for the block
-// size in the header. reader lowers that size if n bytes of output cannot need it,
-// and reports whether it did.
+// size in the header. If a smaller block size suffices for n bytes of output, reader
+// replaces the size in the header and returns less as true.
 func reader(ctx context.Context, src []byte, n int) (r io.Reader, less bool) {
 	const head, unit = 4, 100_000    // "BZh" and the block size in units
 	blocks := min((n+n/4)/unit+1, 9) // five bytes of a block decode to at least four

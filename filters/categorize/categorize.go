@@ -35,7 +35,7 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, Encode: true, Decode: true,
-			Summary: "strings as numbers in a list of labels", Transform: driver.ArrayToArray, Objects: driver.Text,
+			Summary: "strings stored as integers that identify labels in a list", Transform: driver.ArrayToArray, Objects: driver.Text,
 			Params: []driver.Param{
 				{Name: "labels", Type: driver.ListParam, Required: true, Doc: "all strings that occur"},
 				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the strings; default: the type of the array"},

@@ -50,7 +50,7 @@ func Provider() driver.Provider {
 			Summary: "elements minus an offset, times a scale, rounded", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
 				{Name: "offset", Type: driver.FloatParam, Required: true, Doc: "subtracted from each element"},
-				{Name: "scale", Type: driver.FloatParam, Required: true, Doc: "factor of the difference, not 0"},
+				{Name: "scale", Type: driver.FloatParam, Required: true, Doc: "factor by which the difference is multiplied; must not be 0"},
 				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
 				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: dtype"},
 			},

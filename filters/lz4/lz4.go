@@ -57,7 +57,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return New(Params{Acceleration: p.Int("acceleration")}), filter.Blob(in, 4+in.MaxBytes+in.MaxBytes/255+16), nil
 }
 
-// Encode writes the size of src and its block to dst.
+// Encode writes the size of src to dst, and then src as an LZ4 block.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

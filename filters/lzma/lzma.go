@@ -249,7 +249,7 @@ func (c *Codec) write(ctx context.Context, w *window, src, plain []byte) error {
 }
 
 // writeAll writes src in pieces, each of which takes a fraction of a second, and stops
-// when ctx ends.
+// when ctx is done.
 func writeAll(ctx context.Context, z io.WriteCloser, src []byte) error {
 	for piece := range slices.Chunk(src, 64<<10) {
 		if err := ctx.Err(); err != nil {

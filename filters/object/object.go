@@ -98,7 +98,7 @@ func Provider() driver.Provider {
 			c.write = func(dst []byte) writer { return &jsonWriter{dst: dst, style: style} }
 		}),
 		single(driver.Description{ID: MsgPack, Summary: "elements as a MessagePack list", Params: []driver.Param{
-			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "write strings in the forms added in 2013"},
+			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "write strings in the formats that MessagePack added in 2013"},
 			{Name: "use_single_float", Type: driver.BoolParam, Default: "false", Doc: "write floats with 4 bytes"},
 			{Name: "raw", Type: driver.BoolParam, Default: "false", Doc: "only used by Python"},
 		}}, func(p *filter.Params, c *Codec) {
@@ -314,8 +314,9 @@ func (c *Codec) tail(r reader) error {
 	return r.err()
 }
 
-// takes reports whether a list of type t can hold the array's elements. Objects can be
-// anything, and text types of any length hold text.
+// takes reports whether a list of type t can hold the array's elements. A list of
+// objects can hold any elements, and a list of Unicode strings of any length can hold
+// strings. Other lists must have the type of the array.
 func (c *Codec) takes(t dtype.Type) bool {
 	switch {
 	case t.Kind == dtype.String:

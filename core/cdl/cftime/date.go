@@ -103,7 +103,7 @@ func (u *Units) ParseDate(text string) (Date, error) { return u.parseDate(text, 
 
 // ParseEnd is like [Units.ParseDate], but returns the last nanosecond of the year,
 // month, day, hour, minute or second that text denotes: the end of February for
-// "2000-02". A text with a fraction of a second denotes a single moment.
+// "2000-02". A time with a fraction of a second denotes a single instant.
 func (u *Units) ParseEnd(text string) (Date, error) { return u.parseDate(text, true) }
 
 func (u *Units) parseDate(text string, end bool) (Date, error) {

@@ -96,7 +96,7 @@ func TestDate(t *testing.T) {
 	}
 }
 
-// TestParseEnd checks the last moment of the period that a text denotes.
+// TestParseEnd checks the last instant of the period that a string denotes.
 func TestParseEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ calendar, text, want string }{

@@ -15,15 +15,15 @@ const (
 	day    = 24 * hour
 )
 
-// Units is a unit of time, the moment of the number 0, and a calendar. It is
-// immutable and safe for concurrent use.
+// Units is a unit of time, the reference time, which the number 0 represents, and a
+// calendar. It is immutable and safe for concurrent use.
 type Units struct {
 	cal    calendar
 	span   int64 // nanoseconds in the unit; 0 for months, seasons and years
 	months int64 // months in the unit; 0 for other units
-	base   date
+	base   date  // date of the reference time
 	first  int64 // day number of base
-	clock  int64 // nanoseconds from the start of base to the moment; less than a day
+	clock  int64 // nanoseconds from the start of base to the reference time; less than a day
 }
 
 // MaxYear is the largest supported year. The smallest is -MaxYear.
@@ -35,7 +35,7 @@ const MaxYear = 9_999_999
 //
 // Units are nanoseconds to weeks, months, seasons (three months) and years, with their
 // usual short forms. A month is a calendar month, and a year is twelve calendar months.
-// The moment consists of a date, whose month and day are optional, an optional time
+// The reference time consists of a date, whose month and day are optional, an optional time
 // after a space or a T, and an optional zone: Z, UTC, GMT or an offset such as +05:30.
 //
 // The error has no kind, because callers usually treat a failure as "not a time".

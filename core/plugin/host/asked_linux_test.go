@@ -64,8 +64,8 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestEscapeAsked checks that a plugin is also confined when the host starts it only to
-// describe itself, and that the same process then serves.
+// TestEscapeAsked checks that the host confines a plugin that it starts only to read the
+// description, and that the same process then serves requests.
 func TestEscapeAsked(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

@@ -151,8 +151,8 @@ func TestCodecErrors(t *testing.T) {
 	}
 }
 
-// TestPoison decodes a chunk that kills the plugin. If it does so only once, all jobs
-// must succeed. If it does so each time, only its own job may fail.
+// TestPoison decodes a chunk that kills the plugin. If the chunk kills the plugin only
+// once, all jobs must succeed. If it kills the plugin each time, only its job may fail.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for n := range 4 {

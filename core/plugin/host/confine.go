@@ -56,7 +56,8 @@ type SandboxInfo struct {
 	// Missing describes the restrictions that the system cannot enforce. It is empty if
 	// the sandbox is complete.
 	Missing []string `json:"missing,omitempty"`
-	// Open describes what the process can do without a grant on every system.
+	// Open describes what the process can do without a grant even if the sandbox is
+	// complete.
 	Open []string `json:"open,omitempty"`
 }
 

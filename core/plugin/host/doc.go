@@ -26,8 +26,8 @@
 // affect the other puts of the same PutMany.
 //
 // Once Put or Delete has sent its request, it returns only when the plugin has answered
-// or is dead, even if its context ends. A late write therefore cannot overwrite the
-// result of a later call. When the context ends, the host cancels a Put at level 1;
+// or is dead, even if its context is done. A late write therefore cannot overwrite the
+// result of a later call. When the context is done, the host cancels a Put at level 1;
 // level 0 has no message for that. The error is then the context's, or
 // ncerr.ErrAmbiguous if the process did not answer.
 //

@@ -13,20 +13,20 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// inline makes one attempt at the jobs with the indexes in open, at level 0 over a new
+// inline makes one attempt at the jobs with the given indexes, at level 0 over a new
 // stream. Results may arrive in any order.
-func (x *execution) inline(ctx context.Context, s *session, open []int) error {
+func (x *execution) inline(ctx context.Context, s *session, indexes []int) error {
 	w := s.p.watch(ctx)
 	stream, err := s.p.codec.Exec(w.ctx)
 	if err != nil {
 		defer w.end()
 		return w.fail(ctx, err)
 	}
-	for _, i := range open {
+	for _, i := range indexes {
 		x.out[i].sent = true
 	}
 	var sender sync.WaitGroup
-	sender.Go(func() { x.send(stream, s.handle, open) })
+	sender.Go(func() { x.send(stream, s.handle, indexes) })
 	defer sender.Wait()
 	defer w.end() // runs before Wait and unblocks the sender
 	for err == nil {
@@ -49,8 +49,8 @@ func (x *execution) inline(ctx context.Context, s *session, open []int) error {
 	if !errors.Is(err, io.EOF) {
 		return w.fail(ctx, err)
 	}
-	if left := len(x.undone(open)); left > 0 {
-		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d jobs", left, len(open)))
+	if left := len(x.undone(indexes)); left > 0 {
+		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d jobs", left, len(indexes)))
 	}
 	return nil
 }
@@ -58,9 +58,10 @@ func (x *execution) inline(ctx context.Context, s *session, open []int) error {
 // jobCost is the approximate encoded size of a job without its payload, in bytes.
 const jobCost = 64
 
-// send sends jobs in messages of at most MaxPart bytes. It ignores errors: if sending
-// fails, the stream has ended and the receiver reports the cause.
-func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) {
+// send sends the jobs with the given indexes in messages of at most MaxPart bytes. It
+// ignores errors: if sending fails, the stream has ended and the receiver reports the
+// cause.
+func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, indexes []int) {
 	var batch pb.Batch
 	size := 0
 	flush := func() bool {
@@ -68,7 +69,7 @@ func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) 
 		batch, size = pb.Batch{}, 0
 		return err == nil
 	}
-	for _, i := range open {
+	for _, i := range indexes {
 		job := x.jobs[i]
 		src := job.Src
 		for first := true; first || len(src) > 0; first = false {

@@ -187,7 +187,7 @@ func (l *jobStream[B, R]) stopTimer() {
 	}
 }
 
-// next waits for the next message. It fails if the stream or the watch's context ends.
+// next waits for the next message. It fails if the stream or the watch's context is done.
 func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	for {
 		l.mu.Lock()

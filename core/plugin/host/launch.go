@@ -173,7 +173,7 @@ func ownStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 }
 
 // run starts the process and connects to it. The calls of go-plugin do not accept a
-// context, so run kills the process when ctx ends.
+// context, so run kills the process when ctx is done.
 func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	config := l.config(img)
 	l.client = goplugin.NewClient(config)

@@ -30,7 +30,7 @@ func (p *proc) finish() {
 }
 
 // discard records an unused pipeline, so that the plugin closes it later. If token is
-// not 0, it identifies the pipeline; otherwise handle does.
+// not 0, token identifies the pipeline; if it is 0, handle does.
 func (p *proc) discard(handle, token uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,7 +57,7 @@ func (o slowFilter) Open(id string, params json.RawMessage, in codecdriver.Spec)
 	return o.filters.Open(id, params, in)
 }
 
-// TestOthersOpening checks that a call whose context has ended does not wait for
+// TestOthersOpening checks that a call whose context is done does not wait for
 // another call that reopens the same store or pipeline.
 func TestOthersOpening(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestOthersOpening(t *testing.T) {
 	}
 }
 
-// TestOpenCancelled checks that a call whose context has ended does not wait for the
+// TestOpenCancelled checks that a call whose context is done does not wait for the
 // start of a plugin that must describe itself.
 func TestOpenCancelled(t *testing.T) {
 	t.Parallel()

@@ -222,7 +222,7 @@ func (p *proc) waitEnd(d time.Duration) bool {
 // errHung is the cause of a context that a watch ended after its time limit.
 var errHung = errors.New("no answer")
 
-// watch enforces the time limit of one call. Its context ends if the plugin sends
+// watch enforces the time limit of one call. Its context is done if the plugin sends
 // nothing for too long while the host waits for an answer.
 type watch struct {
 	ctx    context.Context //nolint:containedctx // the context has the lifetime of the call
@@ -353,7 +353,7 @@ func isLost(err error) (lost, again bool) {
 }
 
 // fail converts an error of a gRPC call. It returns the error of ctx, the caller's
-// context, if ctx has ended.
+// context, if ctx is done.
 func (w *watch) fail(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -127,7 +127,7 @@ func sized(n, size int) []driver.PutRequest {
 	return reqs
 }
 
-// pass sleeps for d, or until ctx ends.
+// pass sleeps for d, or until ctx is done.
 func pass(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -176,8 +176,8 @@ const freeOutput = 1 << 30
 // memory of these sizes.
 func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
 	for i, s := range specs {
-		if s.MaxBytes > max(2*r.in.MaxBytes, freeOutput) {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "step %d declares outputs of up to %d bytes for chunks of %d bytes", i+1, s.MaxBytes, r.in.MaxBytes)
+		if limit := max(2*r.in.MaxBytes, freeOutput); s.MaxBytes > limit {
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "step %d declares outputs of up to %d bytes for chunks of %d bytes, more than the limit of %d bytes", i+1, s.MaxBytes, r.in.MaxBytes, limit)
 		}
 	}
 	return nil
@@ -254,16 +254,16 @@ func (x *execution) runAlone(ctx context.Context, i int) error {
 	}
 }
 
-// try makes one attempt at the jobs with the indexes in open. alone is true if no other
+// try makes one attempt at the jobs with the given indexes. alone is true if no other
 // call used the process at the same time.
-func (x *execution) try(ctx context.Context, open []int) (alone bool, err error) {
+func (x *execution) try(ctx context.Context, indexes []int) (alone bool, err error) {
 	s, err := x.r.session(ctx)
 	if err != nil {
 		return false, err
 	}
 	before, total := s.p.execs.Add(1), s.p.execsEver.Add(1)
 	defer s.p.execs.Add(-1)
-	err = x.attempt(ctx, s, open)
+	err = x.attempt(ctx, s, indexes)
 	return before == 1 && total == s.p.execsEver.Load(), err
 }
 
@@ -296,23 +296,23 @@ func (x *execution) finish(i int, out []byte, err error) {
 	x.sink(i, out, err)
 }
 
-// attempt runs the jobs with the indexes in open. It uses level 1 for the jobs that fit
-// in the segments, and level 0 for the others.
-func (x *execution) attempt(ctx context.Context, s *session, open []int) error {
+// attempt runs the jobs with the given indexes. It uses level 1 for the jobs that fit in
+// the segments, and level 0 for the others.
+func (x *execution) attempt(ctx context.Context, s *session, indexes []int) error {
 	if s.p.level > 0 {
-		if err := x.shared(ctx, s, open); err != nil {
+		if err := x.shared(ctx, s, indexes); err != nil {
 			return err
 		}
-		if open = x.undone(open); len(open) == 0 {
+		if indexes = x.undone(indexes); len(indexes) == 0 {
 			return nil
 		}
 	}
-	return x.inline(ctx, s, open)
+	return x.inline(ctx, s, indexes)
 }
 
-// undone resets the jobs with the indexes in open that have no result, and returns
-// their indexes. If open is nil, it considers all jobs.
-func (x *execution) undone(open []int) []int {
+// undone resets those of the jobs with the given indexes that have no result, and
+// returns their indexes. If indexes is nil, undone considers all jobs.
+func (x *execution) undone(indexes []int) []int {
 	var left []int
 	take := func(i int) {
 		if !x.out[i].done {
@@ -320,12 +320,12 @@ func (x *execution) undone(open []int) []int {
 			left = append(left, i)
 		}
 	}
-	if open == nil {
+	if indexes == nil {
 		for i := range x.jobs {
 			take(i)
 		}
 	}
-	for _, i := range open {
+	for _, i := range indexes {
 		take(i)
 	}
 	return left

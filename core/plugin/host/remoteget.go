@@ -302,16 +302,16 @@ func notDone(all []objectRead, start, end int) []int {
 	return open
 }
 
-// inlineBatch makes one attempt at the reads with the indexes in open at level 0.
-func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRead, open []int, sink driver.GetSink) error {
+// inlineBatch makes one attempt at the reads with the given indexes, at level 0.
+func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRead, indexes []int, sink driver.GetSink) error {
 	req := &pb.GetManyRequest{Handle: s.handle}
-	for _, i := range open {
+	for _, i := range indexes {
 		req.Specs = append(req.Specs, wire.GetToWire(all[i].key, all[i].opts))
 	}
 	w := s.p.watch(ctx)
 	defer w.end()
 	stream, err := s.p.driver.GetMany(w.ctx, req)
-	left := len(open)
+	left := len(indexes)
 	for err == nil {
 		w.progress()
 		var r *pb.GetManyReply
@@ -323,14 +323,14 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 			return s.p.broke(err)
 		}
 		for _, item := range r.GetItems() {
-			if n := item.GetIndex(); int64(n) < int64(len(open)) && all[open[n]].skip {
-				all[open[n]].skip = !item.GetLast()
+			if n := item.GetIndex(); int64(n) < int64(len(indexes)) && all[indexes[n]].skip {
+				all[indexes[n]].skip = !item.GetLast()
 				continue
 			}
-			if int64(item.GetIndex()) >= int64(len(open)) || all[open[item.GetIndex()]].done {
-				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected answer for read %d of %d: the read is complete or was not requested", item.GetIndex(), len(open)))
+			if int64(item.GetIndex()) >= int64(len(indexes)) || all[indexes[item.GetIndex()]].done {
+				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected answer for read %d of %d: the read is complete or was not requested", item.GetIndex(), len(indexes)))
 			}
-			i := open[item.GetIndex()]
+			i := indexes[item.GetIndex()]
 			if err := m.item(s.p, &all[i], item, func(data []byte, err error) { sink(i, data, all[i].info, err) }); err != nil {
 				return err
 			}
@@ -341,7 +341,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 	}
 	if errors.Is(err, io.EOF) {
 		if left > 0 {
-			return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d reads", left, len(open)))
+			return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d reads", left, len(indexes)))
 		}
 		return nil
 	}

@@ -130,7 +130,7 @@ func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err
 }
 
 // Delete implements driver.Map. Once the request is sent, Delete waits for the answer
-// even if ctx ends.
+// even if ctx is canceled.
 func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
 	var used *session
 	err := m.again(ctx, func(s *session) error {
@@ -147,16 +147,17 @@ func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOpti
 	return m.wrote("delete", key, used, err)
 }
 
-// wrote counts a successful write made in the session used, and returns the error of
-// the write. If the process died, the error is ErrAmbiguous.
-func (m *remoteMap) wrote(op, key string, used *session, err error) error {
+// wrote records the outcome err of a write made in the session s. If the write
+// succeeded, wrote counts it, and returns the error of the store, if any. If the process
+// died during the write, the error is ErrAmbiguous.
+func (m *remoteMap) wrote(op, key string, s *session, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
 		if m.caps.Durable == driver.OnFlush {
 			m.written++
-			if m.sess != used && m.failed == nil { // another call has reopened the store
-				m.failed = m.lostWrites(used.p)
+			if m.sess != s && m.failed == nil { // another call has reopened the store
+				m.failed = m.lostWrites(s.p)
 			}
 		}
 		return m.failed
@@ -201,7 +202,7 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 	return err
 }
 
-// Close implements driver.Map. It closes the store even if ctx has ended, because the
+// Close implements driver.Map. It closes the store even if ctx is done, because the
 // handle would stay open otherwise. It returns nil if the process has died.
 func (m *remoteMap) Close(ctx context.Context) error {
 	defer m.supervisor.leave()

@@ -153,7 +153,7 @@ func (x *writing) lose(s *session, err error, again bool) {
 
 // attempt performs the puts that are not done. It uses level 1 for the puts that fit in
 // the segment, and level 0 for the others. Once a put is sent, attempt waits until the
-// plugin has answered or is dead, even if ctx ends. Otherwise a late put could
+// plugin has answered or is dead, even if ctx is done. Otherwise a late put could
 // overwrite the result of a later call.
 func (x *writing) attempt(ctx context.Context, s *session) error {
 	if s.p.level > 0 {
@@ -178,25 +178,27 @@ func (x *writing) attempt(ctx context.Context, s *session) error {
 	return nil
 }
 
-// fitting returns the number of leading puts in open that fit in one message.
-func (x *writing) fitting(open []int) int {
+// fitting returns how many of the puts with the given indexes, from the first on, fit in
+// one message.
+func (x *writing) fitting(indexes []int) int {
 	size := int64(0)
-	for n, i := range open {
+	for n, i := range indexes {
 		w := &x.all[i]
 		size += w.Body.Size() + int64(w.cost())
 		if size > handshake.MaxPart || n == handshake.MaxPuts {
 			return n
 		}
 	}
-	return len(open)
+	return len(indexes)
 }
 
-// inlineMany makes one attempt at puts that fit in one message of level 0.
-func (x *writing) inlineMany(ctx context.Context, s *session, open []int) error {
+// inlineMany makes one attempt at the puts with the given indexes, which fit in one
+// message of level 0.
+func (x *writing) inlineMany(ctx context.Context, s *session, indexes []int) error {
 	req := &pb.PutManyRequest{Handle: s.handle}
 	var items []int
 	size := int64(0)
-	for _, i := range open {
+	for _, i := range indexes {
 		w := &x.all[i]
 		body, err := contentOf(w.Body)
 		if err != nil {
@@ -254,7 +256,7 @@ func fillBody(dst []byte, body driver.Body) error {
 }
 
 // inlineOne makes one attempt at a put whose body is sent in parts. It returns an error
-// only if the plugin failed or the context has ended.
+// only if the plugin failed or the context is done.
 func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 	x.sending(i)
 	m, unread, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)

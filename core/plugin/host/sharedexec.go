@@ -109,9 +109,9 @@ type sharedRun struct {
 	open []int // jobs not yet sent
 }
 
-// shared runs the jobs that fit in the segments at level 1. It leaves the others
-// undone.
-func (x *execution) shared(ctx context.Context, s *session, open []int) error {
+// shared makes one attempt at the jobs with the given indexes, at level 1. It leaves jobs
+// that do not fit in the segments undone.
+func (x *execution) shared(ctx context.Context, s *session, indexes []int) error {
 	p := s.p
 	if !p.plane.enter() {
 		return p.lost("is gone", false)
@@ -123,7 +123,7 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	if err != nil {
 		return w.fail(ctx, err)
 	}
-	r := &sharedRun{callState: callState{p: p, pending: map[uint64]*pendingJob{}, turns: p.turns}, x: x, s: s, l: l, open: open}
+	r := &sharedRun{callState: callState{p: p, pending: map[uint64]*pendingJob{}, turns: p.turns}, x: x, s: s, l: l, open: indexes}
 	defer r.end()
 	return drive(ctx, w, &r.callState, l, func() error { return r.fill(ctx, w) }, func(reply *pb.BatchReply) error {
 		for _, result := range reply.GetResults() {

@@ -31,10 +31,10 @@ type sharedReads struct {
 	done func(i int, e error) // called at the end of each read
 }
 
-// sharedGet makes one attempt at the reads in all whose indexes are in open. It stores
-// the results in all and calls done for each completed read. It leaves reads that do
-// not fit in the segments undone.
-func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, open []int, done func(int, error)) error {
+// sharedGet makes one attempt at those reads in all that have the given indexes. It
+// stores the results in all and calls done for each completed read. It leaves reads that
+// do not fit in the segments undone.
+func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, indexes []int, done func(int, error)) error {
 	p := s.p
 	if !p.plane.enter() {
 		return p.lost("is gone", false)
@@ -46,7 +46,7 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead,
 	if err != nil {
 		return w.fail(ctx, err)
 	}
-	r := &sharedReads{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, m: m, s: s, l: l, all: all, open: open, done: done}
+	r := &sharedReads{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, m: m, s: s, l: l, all: all, open: indexes, done: done}
 	defer func() { l.leave(r.pending) }()
 	return drive(ctx, w, &r.callState, l, func() error { return r.fill(ctx, w) }, func(reply *pb.StoreBatchReply) error {
 		for _, result := range reply.GetResults() {

@@ -23,11 +23,11 @@ type sharedWrites struct {
 	cancelled bool
 }
 
-// shared makes one attempt at the puts with the indexes in open. It copies their bodies
-// to the request segment, and leaves puts that do not fit there undone. When ctx ends,
+// shared makes one attempt at the puts with the given indexes. It copies their bodies
+// to the request segment, and leaves puts that do not fit there undone. When ctx is done,
 // it sends no more puts, cancels the puts that it sent, and still waits for their
 // answers.
-func (x *writing) shared(ctx context.Context, s *session, open []int) error {
+func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
 	p := s.p
 	if !p.plane.enter() {
 		return p.lost("is gone", false)
@@ -40,7 +40,7 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	if err != nil {
 		return w.fail(ctx, err)
 	}
-	r := &sharedWrites{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: s, l: l, left: open}
+	r := &sharedWrites{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: s, l: l, left: indexes}
 	defer func() { l.leave(r.pending) }()
 	for {
 		if !r.cancelled { // after the cancellation, one time limit covers all answers
@@ -70,7 +70,7 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	}
 }
 
-// next waits for the next answers. When ctx ends it cancels the puts in flight and
+// next waits for the next answers. When ctx is done it cancels the puts in flight and
 // continues to wait. w must not end with ctx.
 func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply, error) {
 	if r.cancelled {
@@ -110,7 +110,7 @@ func (r *sharedWrites) room() bool {
 	return r.callState.room() && !(r.x.single && r.requests > 0)
 }
 
-// fill sends messages until room returns false or ctx ends.
+// fill sends messages until room returns false or ctx is done.
 func (r *sharedWrites) fill(ctx context.Context, w *watch) error {
 	for r.room() && len(r.left) > 0 && ctx.Err() == nil {
 		if sent, err := r.send(ctx, w); err != nil || !sent {
@@ -120,7 +120,7 @@ func (r *sharedWrites) fill(ctx context.Context, w *watch) error {
 	return nil
 }
 
-// send sends one message of puts. See sharedRun.send. Puts not yet sent when ctx ends
+// send sends one message of puts. See sharedRun.send. Puts not yet sent when ctx is done
 // are left undone.
 func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	batch := &pb.StoreBatch{}

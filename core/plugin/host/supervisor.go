@@ -105,7 +105,7 @@ func (s *supervisor) retire() {
 }
 
 // acquire returns the running process, and starts one if necessary. A start continues
-// when ctx ends, because other callers may be waiting for it.
+// when ctx is done, because other callers may be waiting for it.
 func (s *supervisor) acquire(ctx context.Context) (*proc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -168,8 +168,8 @@ type liar struct {
 	stored []byte // last put, for kinds that store it
 }
 
-// storeLate stores a body. If the body starts with "slow", it does so after a delay,
-// even if the call is canceled.
+// storeLate stores a body. If the body starts with "slow", storeLate waits first and
+// stores the body even if the call is canceled.
 func (l *liar) storeLate(body []byte) error {
 	if bytes.HasPrefix(body, []byte("slow")) {
 		say("received a put")

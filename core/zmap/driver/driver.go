@@ -194,8 +194,9 @@ type Map interface {
 	// Implementations must:
 	//   - yield each entry once;
 	//   - yield only objects if opts.Recursive is set;
-	//   - otherwise yield the next whole segments: an object as its key, a deeper key
-	//     as its prefix with a trailing slash (a name may be both);
+	//   - if opts.Recursive is not set, yield only what is directly below prefix: an
+	//     object as its key, and a prefix of deeper keys with a trailing slash (a name
+	//     may be both);
 	//   - yield only entries with Key > opts.StartAfter in byte order;
 	//   - yield in byte order of Key if Capabilities.OrderedList is set;
 	//   - stop soon after ctx is done;
@@ -315,7 +316,7 @@ func (r Range) Resolve(size int64) (start, length int64, err error) {
 	case r.Length <= size-r.Offset:
 		return r.Offset, r.Length, nil
 	}
-	return 0, 0, ncerr.Errorf(ncerr.ErrRange, "", "", "range %d+%d is outside the object of %d bytes", r.Offset, r.Length, size)
+	return 0, 0, ncerr.Errorf(ncerr.ErrRange, "", "", "the range with offset %d and length %d is outside the object of %d bytes", r.Offset, r.Length, size)
 }
 
 // GetOptions holds the options of Get. The zero value reads the whole object.
@@ -342,7 +343,7 @@ type DeleteOptions struct{}
 
 // ListOptions holds the options of List.
 type ListOptions struct {
-	Recursive  bool   // list all objects below the prefix rather than the next segments
+	Recursive  bool   // list all objects below the prefix, not only the objects and prefixes directly below it
 	StartAfter string // key after which the listing starts, in byte order; empty means all
 }
 

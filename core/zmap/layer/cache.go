@@ -133,8 +133,8 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 	if !e.read(dst) {
 		c.stats.Damaged.Add(1)
 		c.disk.drop(e)
-		// The read from the store uses the same memory. It fails with a conflict if the
-		// content in the store now has another length.
+		// The caller then reads the object from the store into the same memory. That
+		// read fails with a conflict if the object now has a different length.
 		return nil, driver.Info{}, false, nil
 	}
 	c.stats.Hits.Add(1)

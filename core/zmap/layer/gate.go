@@ -18,7 +18,7 @@ type gate struct {
 	minLatency time.Duration
 	seen       int       // samples since minLatency was set
 	decreased  time.Time // time of the last decrease
-	congested  bool      // the limit has been too high once; since then it grows slowly
+	congested  bool      // the limit was too high at least once; since then the limit grows slowly
 }
 
 // enter waits until the call may start. It returns the context's error if the context is

@@ -188,7 +188,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// hanging blocks every call until its context ends.
+// hanging blocks every call until its context is done.
 type hanging struct{ driver.Map }
 
 func (hanging) Get(ctx context.Context, _ string, _ *driver.GetOptions, _ driver.Alloc) ([]byte, driver.Info, error) {

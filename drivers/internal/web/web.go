@@ -27,9 +27,9 @@ type Options struct {
 	// Connect limits the time for a TCP connection, and separately for its TLS
 	// handshake; 0 means 10 s.
 	Connect time.Duration
-	// FirstByte limits the time from the end of the request, once it has a connection,
-	// to the header of the response; 0 means 60 s. A proxy gets the same time to open
-	// the connection.
+	// FirstByte limits the time from the end of the request to the header of the
+	// response; 0 means 60 s. The time that a proxy needs to open a connection has the
+	// same limit.
 	FirstByte time.Duration
 	// Stall limits the time without a byte of a body, in either direction; 0 means 30
 	// s.

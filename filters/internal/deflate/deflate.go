@@ -85,9 +85,9 @@ func (s *stream) encode(dst, src []byte) (int, error) {
 	return s.n, nil
 }
 
-// gaveUp reports whether the sizes show that the fast encoder gave up. It does so for
-// unshuffled floats, although a Huffman code alone can compress their skewed distribution
-// of bytes.
+// gaveUp reports whether the fast encoder compressed plain bytes by at most one percent,
+// to n bytes. This happens with unshuffled floats, although a Huffman code alone can
+// compress their skewed distribution of bytes.
 func gaveUp(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
 
 // Encode encodes src into dst and returns the length.

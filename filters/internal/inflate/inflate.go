@@ -244,15 +244,15 @@ func (d *Decoder) codeLengths(total int) error {
 	return nil
 }
 
-// look returns the entry for the available bits. If the entry is in a second table, look
-// consumes the bits of the first one.
-func (d *Decoder) look(table []uint32, first uint) (uint32, error) {
-	e := table[d.hold&(1<<first-1)]
+// look returns the entry for the available bits. If the entry is in a subtable, look
+// consumes the bits that index the root table.
+func (d *Decoder) look(table []uint32, rootBits uint) (uint32, error) {
+	e := table[d.hold&(1<<rootBits-1)]
 	if e&flagLink != 0 {
-		if d.have < first {
+		if d.have < rootBits {
 			return 0, errTruncated
 		}
-		d.take(first)
+		d.take(rootBits)
 		e = table[e>>16+uint32(d.hold&(1<<(e>>8&15)-1))]
 	}
 	if uint(e>>8&15) > d.have || e&31 == 0 && d.have < maxCode {

@@ -7,14 +7,14 @@ import "math/bits"
 //	bits 0-4    number of bits to consume: code and extra bits
 //	bits 8-11   number of those that are code
 //	bit 13      end of block
-//	bit 14      the code is longer: continue in a second table
+//	bit 14      the code is longer: continue in a subtable
 //	bit 15      bit 13 or 14, or an unused code
 //	bits 16-30  the literal, the base of the length or distance, or the
-//	            start of the second table
+//	            start of the subtable
 //	bit 31      literal
 //
-// An entry of a second table counts only the bits that the first table does not consume.
-// For a link to a second table, bits 8-11 are the number of its index bits.
+// An entry of a subtable counts only the bits that the root table does not consume.
+// For a link to a subtable, bits 8-11 are the number of its index bits.
 const (
 	flagEnd     = 1 << 13
 	flagLink    = 1 << 14
@@ -28,7 +28,7 @@ const (
 	maxCode = 15
 )
 
-// Sizes that no valid set of codes exceeds: every second table belongs to at least two of
+// Sizes that no valid set of codes exceeds: every subtable belongs to at least two of
 // the 288 or 32 symbols. fill still checks them.
 const (
 	litSize  = 1<<litBits + 288/2<<(maxCode-litBits)
@@ -71,7 +71,7 @@ func preSymbol(s int) uint32 { return uint32(s) << 16 }
 // build fills a table from the lengths of the codes. It returns false if the lengths are
 // not the lengths of a prefix code: too many codes, or too few. Zero codes and a single
 // code of length 1 are valid.
-func build(table []uint32, first int, lengths []uint8, symbol func(int) uint32) bool {
+func build(table []uint32, rootBits int, lengths []uint8, symbol func(int) uint32) bool {
 	var count [maxCode + 1]int
 	for _, n := range lengths {
 		count[n]++
@@ -88,7 +88,7 @@ func build(table []uint32, first int, lengths []uint8, symbol func(int) uint32) 
 		}
 	}
 	if longest == 0 || left > 0 {
-		for i := range table[:1<<first] {
+		for i := range table[:1<<rootBits] {
 			table[i] = flagSpecial
 		}
 		if longest > 1 || count[1] > 1 {
@@ -103,15 +103,16 @@ func build(table []uint32, first int, lengths []uint8, symbol func(int) uint32) 
 		code = (code + count[n-1]) << 1
 		next[n] = uint16(code) // the check of left ensures that code is below 1<<16
 	}
-	return fill(table, first, lengths, symbol, &next, longest)
+	return fill(table, rootBits, lengths, symbol, &next, longest)
 }
 
-// fill stores every code. Codes longer than first bits go to second tables after the
-// first one, which all have as many index bits as the longest code needs. It returns
-// false if the table is too small.
-func fill(table []uint32, first int, lengths []uint8, symbol func(int) uint32, next *[maxCode + 1]uint16, longest int) bool {
-	end, size := 1<<first, max(longest-first, 0)
-	if longest > first {
+// fill stores every code. The root table, which rootBits bits index, is at the start of
+// table. Codes longer than rootBits are stored in subtables after the root table. All
+// subtables have as many index bits as the longest code needs. fill returns false if
+// table is too small.
+func fill(table []uint32, rootBits int, lengths []uint8, symbol func(int) uint32, next *[maxCode + 1]uint16, longest int) bool {
+	end, size := 1<<rootBits, max(longest-rootBits, 0)
+	if longest > rootBits {
 		for i := range table[:end] {
 			table[i] = 0
 		}
@@ -124,24 +125,24 @@ func fill(table []uint32, first int, lengths []uint8, symbol func(int) uint32, n
 		code := int(bits.Reverse16(next[n]) >> (16 - n))
 		next[n]++
 		e := symbol(s)
-		if n <= first {
+		if n <= rootBits {
 			e += uint32(n)<<8 | uint32(n)
-			for i := code; i < 1<<first; i += 1 << n {
+			for i := code; i < 1<<rootBits; i += 1 << n {
 				table[i] = e
 			}
 			continue
 		}
-		low := code & (1<<first - 1)
+		low := code & (1<<rootBits - 1)
 		if table[low] == 0 {
 			if end+1<<size > len(table) {
 				return false
 			}
-			table[low] = flagSpecial | flagLink | uint32(end)<<16 | uint32(size)<<8 | uint32(first)
+			table[low] = flagSpecial | flagLink | uint32(end)<<16 | uint32(size)<<8 | uint32(rootBits)
 			end += 1 << size
 		}
-		start, rest := int(table[low]>>16), n-first
+		start, rest := int(table[low]>>16), n-rootBits
 		e += uint32(rest)<<8 | uint32(rest)
-		for i := code >> first; i < 1<<size; i += 1 << rest {
+		for i := code >> rootBits; i < 1<<size; i += 1 << rest {
 			table[start+i] = e
 		}
 	}

@@ -213,8 +213,8 @@ func readHead(b []byte) (h blockHead, err error) {
 	return h, err
 }
 
-// readFilters reads the filters of a block: left filters, then the last one, which must
-// be LZMA2.
+// readFilters reads the left+1 filters of a block. The last one must be LZMA2 and the
+// others delta.
 func readFilters(h []byte, left int) (deltas []int, err error) {
 	for ; left >= 0; left-- {
 		id, rest, err := number(h)

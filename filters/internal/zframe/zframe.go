@@ -72,7 +72,8 @@ const (
 	maxSmall = 256 << 10
 )
 
-// own reports whether zstdenc encodes a class. It encodes all of them at levels 4 to 9.
+// own reports whether zstdenc encodes chunks of class c. At levels 4 to 9 it encodes all
+// classes.
 func (e *Encoder) own(c class) bool {
 	return e.level == 3 && c != large || 4 <= e.level && e.level <= zstdenc.Highest
 }
@@ -106,8 +107,8 @@ func NewEncoder(level int, checksum bool) (*Encoder, error) {
 // library makes rounded floats as small.
 //
 // Literals are entropy-coded even in blocks without matches, because shuffled noise
-// consists of such blocks. The reference implementation does so from level 1 on, and does
-// not encode literals at negative levels.
+// consists of such blocks. The reference implementation also encodes literals from level
+// 1 on, but stores them at negative levels.
 func (e *Encoder) appender(c class) (appender, error) {
 	if e.own(c) {
 		return zstdenc.New(e.level, e.checksum), nil

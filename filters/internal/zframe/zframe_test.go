@@ -81,8 +81,9 @@ func TestFramesAreDeterministic(t *testing.T) {
 }
 
 // TestNoiseOfHalfAByte checks that literals are entropy-coded in content without matches,
-// as after a shuffle, on all levels on which the reference implementation does so. From
-// level 4 on, it finds matches of four bytes here and reaches 54 percent of the size.
+// as after a shuffle, at the levels at which the reference implementation entropy-codes
+// them. From level 4 on, the encoder finds matches of four bytes in this content and
+// reaches 54 percent of the size.
 func TestNoiseOfHalfAByte(t *testing.T) {
 	t.Parallel()
 	const n = 50_000

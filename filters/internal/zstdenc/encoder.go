@@ -83,7 +83,7 @@ func New(level int, checksum bool) *Encoder {
 	return e
 }
 
-// Append appends src as one frame with its content size to dst.
+// Append appends to dst a single frame that holds src and records its size.
 func (e *Encoder) Append(dst, src []byte) []byte {
 	e.finder.begin(len(src), len(src) <= e.effort.maxFour)
 	e.rep = [3]int{1, 4, 8}

@@ -196,7 +196,7 @@ func (w *writer) flush() {
 	w.have &= 7
 }
 
-// next writes the bits that lead from state to a state for code, and returns that state.
+// next encodes code: it writes the low bits of state and returns the next state.
 func (w *writer) next(t *table, state uint32, code uint8) uint32 {
 	c := &t.codes[code&63]
 	n := uint(state+c.bits) >> 16

@@ -175,7 +175,8 @@ func (j *judge) next() error {
 }
 
 // openProcess opens a pidfd for inspecting the sockets of the process. It clears j.look
-// if the host may not inspect them. The process still runs the trusted launcher.
+// if the host may not inspect them. It must be called before the launcher executes the
+// plugin, while the process can still be trusted.
 func (j *judge) openProcess() {
 	if !j.look || j.process >= 0 {
 		return

@@ -108,8 +108,8 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 	return out
 }
 
-// Open describes what a process with this policy can do without a grant on every
-// kernel. The tests of core/plugin/host demonstrate each entry.
+// Open describes what a process with this policy can do without a grant even if the
+// sandbox is complete. The tests of core/plugin/host demonstrate each entry.
 func (s Support) Open(p *Policy, selfContained bool) []string {
 	out := []string{"the process can stat files whose path is known, but not read them"}
 	if p.Network && s.Landlock < abiUDP {

@@ -92,8 +92,8 @@ func (d *driverService) opener(r *pb.OpenRequest) (driver.Opener, driver.OpenSpe
 	return o, spec, nil
 }
 
-// add registers a store and returns its handle. It fails if ctx has ended, because the
-// host would not receive the handle. If ctx ends later, the host closes the store by
+// add registers a store and returns its handle. It fails if ctx is done, because the
+// host would not receive the handle. If ctx is done later, the host closes the store by
 // its token.
 func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint64, error) {
 	d.mu.Lock()
@@ -206,7 +206,7 @@ func (d *driverService) closeAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// idle waits until the store has no active calls, or ctx ends.
+// idle waits until the store has no active calls, or ctx is done.
 func (m *openMap) idle(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { // ends with the last call

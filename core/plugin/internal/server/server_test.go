@@ -37,7 +37,7 @@ type store struct {
 func (s *store) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	if s.opening != nil {
 		s.opening <- struct{}{}
-		<-ctx.Done() // Open succeeds although ctx has ended
+		<-ctx.Done() // Open succeeds although ctx is done
 	}
 	m, err := s.Opener.Open(context.WithoutCancel(ctx), spec)
 	return &held{m, s}, err

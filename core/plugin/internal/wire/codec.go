@@ -50,8 +50,8 @@ func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
 	return d
 }
 
-// first returns at most most+1 elements of list.
-func first[T any](list []T, most int) []T { return list[:min(len(list), most+1)] }
+// first returns at most limit+1 elements of list.
+func first[T any](list []T, limit int) []T { return list[:min(len(list), limit+1)] }
 
 func texts(list []string) []string {
 	var out []string

@@ -138,7 +138,7 @@ func GetFromWire(m *pb.GetSpec) (key string, o driver.GetOptions, err error) {
 	o = driver.GetOptions{IfMatch: string(m.GetIfMatch()), Limit: max(0, m.GetLimit())}
 	if r := m.GetRange(); r != nil {
 		if r.GetLength() < -1 || r.GetOffset() < 0 && r.GetLength() != -1 {
-			return key, o, ncerr.Errorf(ncerr.ErrRange, "get", key, "invalid range %d+%d", r.GetOffset(), r.GetLength())
+			return key, o, ncerr.Errorf(ncerr.ErrRange, "get", key, "invalid range: offset %d, length %d", r.GetOffset(), r.GetLength())
 		}
 		o.Range = &driver.Range{Offset: r.GetOffset(), Length: r.GetLength()}
 	}

@@ -93,7 +93,7 @@ func Status(ctx context.Context, err error) error {
 	return st.Err()
 }
 
-// FromStatus converts the error from a gRPC call made with ctx. If ctx has ended, it
+// FromStatus converts the error from a gRPC call made with ctx. If ctx is done, it
 // returns ctx's error. A status without a detail becomes ncerr.ErrPlugin, which also
 // matches [ErrTransport] if the connection is lost.
 func FromStatus(ctx context.Context, err error) error {
