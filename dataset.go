@@ -92,11 +92,11 @@ func (d *Dataset) Problems() []Problem {
 // errors of the store.
 func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 
-// Refresh makes later reads ask the store for chunks that the dataset has cached. Until
-// then a dataset returns a chunk that it has read in part as it was at that time, even if
-// another program has changed it. Writes to the dataset itself are always visible.
-// Refresh does not read metadata again: open the dataset again to see new variables and
-// lengths. See also [ChunkCache].
+// Refresh discards cached chunks and shard indexes, so that later reads fetch them from
+// the store again. Without Refresh, a chunk of which a part has been read keeps the
+// content it had at the time of that read, even if another program changes it. Writes
+// to the dataset itself are always visible. Refresh does not read metadata again: open
+// the dataset again to see new variables and lengths. See also [ChunkCache].
 func (d *Dataset) Refresh() { d.core.Refresh() }
 
 // Close stores everything written so far and releases the dataset, even if it fails.

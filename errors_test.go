@@ -55,7 +55,7 @@ func TestErrorTexts(t *testing.T) {
 		{nczarr.Write(ctx, temp, []float64{math.NaN()}, nczarr.At(0), nczarr.At(0), nczarr.At(0)), `write "/surface/temp": value not representable: element 0: NaN does not fit in short`},
 		{nczarr.Write(ctx, temp, []int{1}, nczarr.All, nczarr.At(3), nczarr.All), `write "/surface/temp": select along "lat": outside the bounds: At(3): position 3 is outside the dimension, which has length 3`},
 		{nczarr.Write(ctx, station, []string{"a\x00"}, nczarr.At(0)), `write "/station": value not representable: element 0: "a\x00", which ends in NUL, does not fit in text of fixed length`},
-		{nczarr.WriteTimes(ctx, when, []nczarr.Date{{Year: 2000, Month: 2, Day: 30}}, nczarr.At(0)), `write "/time": value not representable: 2000-02-30T00:00:00 cannot be stored as int of "days since 2000-01-01"`},
+		{nczarr.WriteTimes(ctx, when, []nczarr.Date{{Year: 2000, Month: 2, Day: 30}}, nczarr.At(0)), `write "/time": value not representable: 2000-02-30T00:00:00 cannot be stored as int with units "days since 2000-01-01"`},
 	} {
 		if c.err == nil || c.err.Error() != c.want {
 			t.Errorf("want %s\ngot  %v", c.want, c.err)

@@ -571,8 +571,8 @@ func TestCodecsAreDefined(t *testing.T) {
 		nczarr.Shuffle{ElementSize: -4}:                         `codec "shuffle": ElementSize is -4`,
 		nczarr.BitRound{KeepBits: 53}:                           `codec "bitround": KeepBits is 53, which is not in the range 0 to 52`,
 		nczarr.BitRound{KeepBits: 24}:                           `24`,
-		nczarr.RawCodec{ID: "zstd", Params: rawID{"zlib"}}:      `codec "zstd": its parameters have the id "zlib"`,
-		nczarr.RawCodec{Params: rawID{"zlib"}}:                  `codec "": its parameters have the id "zlib"`,
+		nczarr.RawCodec{ID: "zstd", Params: rawID{"zlib"}}:      `codec "zstd": the "id" in its parameters is "zlib"`,
+		nczarr.RawCodec{Params: rawID{"zlib"}}:                  `codec "": the "id" in its parameters is "zlib"`,
 		nczarr.RawCodec{ID: "zstd", Params: struct{ ID int }{}}: `unknown parameter "ID"`,
 	} {
 		_, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{c}})

@@ -139,7 +139,7 @@ func WriteTimes[T time.Time | Date](ctx context.Context, v *Var, dates []T, sele
 			whole, frac, ok = u.Number(d)
 		}
 		if !ok || p.integer() && frac != 0 {
-			return ncerr.Errorf(ErrConvert, "write", v.Path(), "%v cannot be stored as %s of %q", t, v.Type(), v.Attr("units"))
+			return ncerr.Errorf(ErrConvert, "write", v.Path(), "%v cannot be stored as %s with units %q", t, v.Type(), v.Attr("units"))
 		}
 		numbers[i] = stored{float: float64(whole) + frac, int: whole, whole: p.integer()}
 	}

@@ -316,8 +316,8 @@ func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, f func(fr
 	return nil
 }
 
-// mark sets out to the numbers that the elements of in represent, and sets missing for
-// missing ones.
+// mark stores in out the numbers that the elements of in represent, and sets the
+// missing field of those that are missing values.
 func (e *typed[P, M]) mark(out []stored, in []P) {
 	integer := e.integer()
 	out = out[:len(in)]

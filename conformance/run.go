@@ -160,9 +160,9 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 	}
 }
 
-// await waits for the end of the check. It ends the context of a check that exceeds
-// limit without a call to Step, and abandons the check if it still continues. It
-// reports whether ctx ended first.
+// await waits for the end of the check. It cancels the context of a check that exceeds
+// limit without a call to Step, and abandons the check if it still does not return. It
+// reports whether ctx was done first.
 func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan struct{}) (interrupted bool) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

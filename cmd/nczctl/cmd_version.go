@@ -14,8 +14,8 @@ import (
 // version is set by the build with -ldflags -X main.version=...
 var version = "devel" // a variable because the linker sets it
 
-// recordedVersion returns version, or the version of the main module that the Go
-// tool recorded if the build did not set version, as with go install.
+// recordedVersion returns version. If the build did not set it, as with go install, it
+// returns the version of the main module that the go command recorded.
 func recordedVersion(build *debug.BuildInfo) string {
 	if version != "devel" || build.Main.Version == "" || build.Main.Version == "(devel)" {
 		return version

@@ -39,7 +39,8 @@ const storeVar = "NCZARR_TEST_STORE"
 // to New, as server/bucket.
 const bucketVar = "NCZARR_TEST_STORE_BUCKET"
 
-// checks is the number of cases of a rapid property with stores on a server.
+// checks is the number of cases that package rapid runs for each property when the
+// stores are on a server.
 const checks = "5"
 
 // Tests is the part of *testing.M that Run needs.

@@ -12,7 +12,7 @@ import (
 type Cache struct {
 	mu    sync.Mutex
 	most  int64     // maximum of bytes
-	bytes int64     // sum of the sizes of the chunks
+	bytes int64     // sum of the charges of the chunks
 	ring  cacheItem // list head: ring.next is the most recently used chunk
 }
 
@@ -31,8 +31,14 @@ type cacheItem struct {
 type cachedChunks struct {
 	items   map[string]*cacheItem
 	writes  int    // writes in progress, during which no chunk is added
-	version uint64 // incremented by each write
+	version uint64 // incremented when a write begins and when it ends
 }
+
+// itemBytes is what a chunk is charged in addition to its data and key: its cacheItem and
+// its place in the map. It bounds the number of small chunks.
+const itemBytes = 256
+
+func (it *cacheItem) charge() int64 { return itemBytes + int64(len(it.key)) + int64(cap(it.data)) }
 
 // NewCache returns a Cache for at most bytes bytes, or nil if bytes is not positive.
 func NewCache(bytes int64) *Cache {
@@ -85,21 +91,21 @@ func (c *Cache) done(it *cacheItem) {
 
 // add adds a chunk that was read while the chunks of its array had the given version. It
 // does not add the chunk if the array was written since then. The cache owns data after
-// the call. add returns memory that the caller may reuse, or nil.
+// the call. add returns memory of the same size that the caller may reuse, or nil.
 func (c *Cache) add(of *cachedChunks, key []byte, version uint64, data []byte) (free []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if of.writes > 0 || of.version != version || of.items[string(key)] != nil || int64(cap(data)) > c.most {
+	it := &cacheItem{of: of, key: string(key), data: data}
+	if of.writes > 0 || of.version != version || of.items[it.key] != nil || it.charge() > c.most {
 		return data
 	}
-	c.bytes += int64(cap(data))
+	c.bytes += it.charge()
 	for c.bytes > c.most {
 		old := c.ring.prev
-		if c.remove(old); old.readers == 0 && cap(old.data) > cap(free) {
+		if c.remove(old); old.readers == 0 && cap(old.data) == cap(data) {
 			free = old.data
 		}
 	}
-	it := &cacheItem{of: of, key: string(key), data: data}
 	if of.items == nil {
 		of.items = map[string]*cacheItem{}
 	}
@@ -128,6 +134,7 @@ func (c *Cache) endWrite(of *cachedChunks) {
 	}
 	c.mu.Lock()
 	of.writes--
+	of.version++ // a read that began during the write may have old data
 	c.mu.Unlock()
 }
 
@@ -135,7 +142,7 @@ func (c *Cache) endWrite(of *cachedChunks) {
 func (c *Cache) remove(it *cacheItem) {
 	c.unlink(it)
 	delete(it.of.items, it.key)
-	c.bytes -= int64(cap(it.data))
+	c.bytes -= it.charge()
 }
 
 // link makes it the most recently used chunk.

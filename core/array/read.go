@@ -114,7 +114,7 @@ func (w *worker) placeCached() (n int) {
 	c := w.t.a.env.Cache
 	for i := range w.n {
 		it := &w.items[i]
-		it.placed, it.keep = false, c != nil && (w.t.varies || w.t.size <= c.most) && !w.t.plan.Covers(it.proj, w.t.shape)
+		it.placed, it.keep = false, c != nil && (w.t.varies || w.size <= c.most) && !w.t.plan.Covers(it.proj, w.t.shape)
 		if !it.keep {
 			continue
 		}
@@ -123,7 +123,7 @@ func (w *worker) placeCached() (n int) {
 		if found == nil {
 			continue
 		}
-		it.placed = true
+		it.placed, w.where[i] = true, manifest.Location{} // an error must not name a chunk of an earlier batch
 		n++
 		w.found(i)
 		if w.t.varies {
@@ -136,13 +136,14 @@ func (w *worker) placeCached() (n int) {
 	return n
 }
 
-// cache adds the decoded chunk of item i to the cache. If data is in *buf, the cache takes
-// *buf and cache replaces it; otherwise cache copies data.
+// cache adds the decoded chunk of item i to the cache. If data fills *buf, the cache takes
+// *buf and cache replaces it; otherwise cache copies data, so that the cache holds no
+// unused memory.
 func (w *worker) cache(i int, data []byte, buf *[]byte) {
 	c := w.t.a.env.Cache
 	w.key = cacheKey(w.key[:0], w.indexes[i])
 	switch {
-	case same(data, *buf):
+	case same(data, *buf) && cap(data) == len(data):
 		*buf = c.add(&w.t.a.cached, w.key, w.t.version, data)
 	case int64(len(data)) <= c.most:
 		c.add(&w.t.a.cached, w.key, w.t.version, bytes.Clone(data))

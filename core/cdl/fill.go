@@ -196,8 +196,8 @@ func (w *filler) room() (int64, error) {
 	return w.size, nil
 }
 
-// write writes the current slab, or only its chunks that contain set elements. Other
-// elements become the fill value.
+// write writes the current slab, or only those of its chunks in which elements have
+// been set. Elements that are not set are written as the fill value.
 func (w *filler) write() error {
 	if w.size == 0 {
 		return nil

@@ -41,9 +41,9 @@ func (l *lexer) skipBlanks() {
 	l.at = at
 }
 
-// plainNumber parses a decimal number without a suffix that can be computed exactly or
-// with a single rounding. Most data is of this form. If it returns false, the lexer is
-// unchanged.
+// plainNumber parses a decimal number that has no suffix and whose value can be
+// computed exactly or with a single rounding. Most numbers are like this. If
+// plainNumber returns false, it has consumed no input.
 func (l *lexer) plainNumber() (Value, bool) {
 	if len(l.win)-l.at < maxPlain {
 		l.peek(maxPlain - 1) // a failure at the end of the input is harmless

@@ -107,7 +107,7 @@ func appendMember(doc json.RawMessage, name string, value any) json.RawMessage {
 func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params []uint32, err error) {
 	d, _ := c.Find(id)
 	if d.HDF5 == 0 {
-		return 0, nil, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "codec %q has no HDF5 number", id)
+		return 0, nil, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "codec %q has no HDF5 filter number", id)
 	}
 	var have map[string]json.RawMessage
 	if len(doc) > 0 {

@@ -225,7 +225,7 @@ func complete(in *driver.Spec) error {
 		}
 		hi, lo := bits.Mul64(size, uint64(n))
 		if hi != 0 || lo > math.MaxInt64 {
-			return ncerr.Errorf(ncerr.ErrLimit, "open codecs", "", "chunk shape %v overflows", in.Shape)
+			return ncerr.Errorf(ncerr.ErrLimit, "open codecs", "", "the size of chunk shape %v overflows int64", in.Shape)
 		}
 		size = lo
 	}

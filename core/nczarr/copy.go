@@ -154,13 +154,28 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 			spec.Chunks, spec.Grid = chunks, nil
 		}
 	}
-	if spec.Grid != nil && !dst.ds.layout.HasRectilinear() {
+	// unfit returns why the copy cannot have the grid, or "".
+	unfit := func(grid *chunk.Grid) string {
+		switch {
+		case grid == nil || grid.Regular():
+		case !dst.ds.layout.HasRectilinear():
+			return "which the format cannot record"
+		case grid.Uncovered(v.Shape()) >= 0:
+			return "and do not cover the lengths of the dimensions"
+		}
+		return ""
+	}
+	if why := unfit(spec.Grid); why != "" {
 		spec.Grid = nil
-		dst.ds.log.Warn("the chunks differ in shape, which the format cannot record: the copy has chunks of the largest shape", "path", v.Path(), "chunks", spec.Chunks)
+		dst.ds.log.Warn("the chunks differ in shape, "+why+": the copy has chunks of the largest shape", "path", v.Path(), "chunks", spec.Chunks)
 	}
 	if dst.ds.layout.HasShards() && len(v.meta.Shards) > 0 {
 		grid := v.ObjectGrid()
 		spec.ShardGrid = &grid
+		if why := unfit(spec.ShardGrid); why != "" {
+			spec.ShardGrid, spec.Shards = nil, slices.Clone(grid.Largest())
+			dst.ds.log.Warn("the shards differ in shape, "+why+": the copy has shards of the largest shape", "path", v.Path(), "shards", spec.Shards)
+		}
 	}
 	if c.opts.Shards != nil && len(spec.Dims) > 0 {
 		shape, ok, err := c.opts.Shards(v, spec.Chunks)

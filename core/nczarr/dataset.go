@@ -326,11 +326,11 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 	return len(theirs) > 0, ours, nil
 }
 
-// Refresh makes later reads ask the store for chunks and shard indexes that the dataset
-// has cached. Until then a dataset returns a chunk that it has read in part as it was at
-// that time, even if another program has changed it. Writes to the dataset itself are
-// always visible. Refresh does not read metadata again: open the dataset again to see
-// new variables and lengths. It is safe for concurrent use.
+// Refresh discards cached chunks and shard indexes, so that later reads fetch them from
+// the store again. Without Refresh, a chunk of which a part has been read keeps the
+// content it had at the time of that read, even if another program changes it. Writes
+// to the dataset itself are always visible. Refresh does not read metadata again: open
+// the dataset again to see new variables and lengths. It is safe for concurrent use.
 func (d *Dataset) Refresh() {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

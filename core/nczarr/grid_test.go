@@ -446,8 +446,8 @@ func TestDefineGrid(t *testing.T) {
 	}{
 		{"v3", lengthsOf{{4, 3}}, ncerr.ErrBadChunk, `the chunk lengths of dimension "x" add up to 7, but its length is 8`},
 		{"v3", lengthsOf{{8}, {8}}, ncerr.ErrBadChunk, "has 2 dimensions instead of 1"},
-		{"zarr", lengthsOf{{4, 4}}, ncerr.ErrUnsupported, "only Zarr v3"},
-		{"nczarr", lengthsOf{{4, 4}}, ncerr.ErrUnsupported, "only Zarr v3"},
+		{"zarr", lengthsOf{{4, 4}}, ncerr.ErrUnsupported, "only pure Zarr v3"},
+		{"nczarr", lengthsOf{{4, 4}}, ncerr.ErrUnsupported, "only pure Zarr v3"},
 		{"v3", lengthsOf{{1 << 40}}, ncerr.ErrLimit, "limit"},
 	} {
 		ds := create(t, "mem:s#mode="+c.mode, memory())
@@ -487,6 +487,25 @@ func TestDefineShardGrid(t *testing.T) {
 	if err := ds.Abort(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestCopyShardGrid copies shards that differ in shape to NCZarr on Zarr v3, which has
+// shards but no rectilinear grids.
+func TestCopyShardGrid(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	src := create(t, "mem:from#mode=v3", o)
+	x := dim(t, src.Root(), "x", 8, false)
+	v := define(t, src.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, ShardGrid: lengthsOf{{6, 2}}.grid(t)})
+	want := []int32{1, 2, 3, 4, 5, 6, 7, 8}
+	write(t, v, v.All(), want)
+	defer closeDataset(t, src)
+	dst := copyStrings(t, src, "mem:to#mode=nczarr,v3", o, 0)
+	defer closeDataset(t, dst)
+	if got := variable(t, dst, "v").Shards(); !slices.Equal(got, []int64{6}) {
+		t.Errorf("got shards of shape %v, want the largest, [6]", got)
+	}
+	expect(t, dst, "v", want)
 }
 
 // passing is a provider of the codec "pass", which changes nothing. It checks that each

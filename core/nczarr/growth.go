@@ -380,6 +380,9 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 			edge = append(edge, ch.Index)
 		}
 	}
+	if a := v.data.array.Load(); a != nil {
+		defer a.Forget() // even if only some chunks were removed
+	}
 	if err := target.Remove(ctx, beyond, v.gridOf(shape)); err != nil {
 		return err
 	}
@@ -387,9 +390,6 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 		if err := v.clearEdge(ctx, index, shape); err != nil {
 			return err
 		}
-	}
-	if a := v.data.array.Load(); a != nil {
-		a.Forget()
 	}
 	v.lengthen()
 	return nil

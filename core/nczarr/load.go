@@ -602,6 +602,9 @@ func (l *loader) fillGroup(g *Group) {
 	for _, d := range g.meta.Dims {
 		if g.dims.find(d.Name) != nil {
 			l.problem(join(g.Path(), d.Name), ncerr.Errorf(ncerr.ErrMetadata, "open", g.Path(), "dimension %q is declared twice", d.Name))
+			if l.ds.frozen == "" {
+				l.ds.frozen = "a dimension of " + g.Path() + " is declared twice and would be lost"
+			}
 			continue
 		}
 		g.dims.add(&Dim{group: g, name: d.Name, len: d.Len, unlimited: d.Unlimited})

@@ -61,7 +61,7 @@ func (s *StaticRegistry) Filter(id string) (codecdriver.Provider, error) {
 // Filters implements Registry.
 func (s *StaticRegistry) Filters() []codecdriver.Description { return slices.Clone(s.codecs) }
 
-// ids lists the codecs for messages.
+// ids returns a list of the codec ids, for error messages.
 func (s *StaticRegistry) ids() string {
 	byID := map[string]bool{}
 	for _, d := range s.codecs {

@@ -34,9 +34,9 @@ func (c *tally) add(n int) {
 
 func (c *tally) reset() { c.most.Store(0); c.times.Store(0) }
 
-// tallied is a filter whose codecs count the size of their decode buffers and of their
-// encoded results. Each call takes two seconds, during which all others proceed as far
-// as they can.
+// tallied is a filter whose codecs record the total size of the encode inputs and
+// decode buffers in use. Each call sleeps for two seconds, so that all other goroutines
+// run until they block.
 type tallied struct {
 	codecdriver.Provider
 	room *tally

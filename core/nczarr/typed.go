@@ -324,6 +324,9 @@ const maxDim = int64(1) << 56
 // dimensions, too large for an array, or its keys too long for the store.
 func (v *Var) checkGrowth(shape []int64) error {
 	if slices.Equal(shape, v.Shape()) {
+		if v.ownShape() != nil { // the write extends the array to the lengths of its dimensions
+			return v.covers(shape)
+		}
 		return nil
 	}
 	ds := v.group.ds

@@ -171,11 +171,11 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 // write into a dataset that has replaced the one that it opened. It therefore checks
 // one document, the anchor, that a replacement rewrites and an update rarely does. In
 // each batch it checks the anchor after reading the chunks that it changes in part and
-// before the first put. A changed chunk is put on the condition that it has the version
-// that was read, which at that time belonged to the old dataset. It is stored in the
-// new dataset only if the chunk has the same version there or is absent from both. A
-// whole chunk can be stored in the new dataset if the replacement happens between the
-// check and the put. A replacement looks for such chunks before it ends (see
+// before the first put. A chunk that is changed in part is put only if its stored version
+// is still the one that was read from the old dataset. It can therefore reach the new
+// dataset only if the chunk has the same version there or is absent from both. A chunk
+// that is overwritten as a whole can reach the new dataset if the replacement happens
+// between the check and the put. A replacement looks for such chunks before it ends (see
 // sibling.lateChanges).
 
 // replaceable reports whether another process can replace the dataset while it is open,

@@ -99,7 +99,7 @@ func (a *Array) checkGrid(s *spelling) error {
 	case g.Regular():
 		return nil
 	case !s.v3:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "only Zarr v3 has chunks of different shapes")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "only pure Zarr v3 has chunks of different shapes")
 	case g.Rank() != len(a.Shape), a.Grid != nil && len(a.Shards) > 0, !slices.Equal(a.ChunkGrid().Largest(), a.Chunks):
 		return invalid("chunk grid for chunk shape %v", a.Chunks)
 	}

@@ -108,10 +108,10 @@ func orMissing(v jsontext.Value) string {
 // docOrder is the order of a node's documents in consolidated metadata.
 var docOrder = []string{GroupDoc, ArrayDoc, AttrsDoc}
 
-// WriteConsolidated returns consolidated metadata, the reverse of [ParseConsolidated].
-// Nodes are sorted by path. The documents of a node are .zgroup, .zarray, .zattrs, then
-// all others. A document that is not strict JSON is converted to it, except that
-// attributes keep NaN and infinities.
+// WriteConsolidated returns the consolidated metadata of nodes. It is the inverse of
+// [ParseConsolidated]. Nodes are sorted by path. The documents of a node are .zgroup,
+// .zarray, .zattrs, then all others. Documents are converted to strict JSON, except
+// that attributes keep NaN and infinities.
 //
 // It fails with ErrNotZarr for a document that is not JSON, and with ErrInvalid if nodes
 // is empty.

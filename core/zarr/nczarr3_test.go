@@ -28,9 +28,9 @@ func group3(attrs string) zarr.Docs {
 	return zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "node_type": "group", "attributes": {` + attrs + `}}`)}
 }
 
-// The documents of the draft of NCZarr 3, which no release writes, in its own words:
-// netcdf-c 2ed1b28, docs/nczarr.md, appendix E. The types of attributes are in the
-// spellings that the draft allows.
+// Example documents for the draft of NCZarr 3, which no release writes. They follow
+// netcdf-c 2ed1b28, docs/nczarr.md, appendix E, and use the spellings of attribute
+// types that the draft allows.
 const (
 	draftRoot = `"title": "T", "n": [1, 2], "tree": {"a": [1]}, "many": ["a", "b"], "half": 1,
 		"_nczarr_superblock": {"version": "3.0.0", "format": 3},

@@ -208,8 +208,9 @@ func eachName(d handle, f func(name string, t fs.FileMode) bool) error {
 	}
 }
 
-// parseDirent parses one record of getdents64: file number and position, 8 bytes each;
-// length of the record, 2 bytes; type of the file, 1 byte; the name up to a zero byte.
+// parseDirent parses one record of getdents64: inode number and directory offset, 8
+// bytes each; record length, 2 bytes; file type, 1 byte; then the name, which ends with
+// a zero byte.
 // It returns a size of 0 for a damaged record.
 //
 // Source: the manual page getdents(2).

@@ -49,8 +49,8 @@ func answer(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// TestResponses checks the errors for wrong responses and refusals. None of them returns
-// a value.
+// TestResponses checks that a call with a wrong or refused response returns the
+// expected error and no value.
 func TestResponses(t *testing.T) {
 	t.Parallel()
 	part := &driver.Range{Offset: 2, Length: 3}

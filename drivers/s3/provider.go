@@ -52,9 +52,9 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return c, nil
 }
 
-// renewed reports whether the current source of credentials is newer than the one with
-// the number before. It searches for new credentials unless another search has
-// completed since the call began. It waits no longer than ctx allows.
+// renewed reports whether the source of credentials is newer than source number before.
+// Unless another search has completed since the call began, it first searches for new
+// credentials. It waits no longer than ctx allows.
 func (p *provider) renewed(ctx context.Context, before int) bool {
 	p.mu.Lock()
 	earlier := p.begun

@@ -312,7 +312,8 @@ func TestCanceledFlush(t *testing.T) {
 	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1", "b": strings.Repeat("b", 5<<20)})
 }
 
-// late is a context that ends after left calls to Err.
+// late is a context whose Err returns nil for the next left calls, and then the error
+// of Context.
 type late struct {
 	context.Context
 	left int

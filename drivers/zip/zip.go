@@ -195,7 +195,8 @@ func (o *opener) remove(ctx context.Context, spec driver.OpenSpec) error {
 	return h.remove(ctx)
 }
 
-// looksLikeZip returns nil if src may be removed as an archive.
+// looksLikeZip returns an error if src does not look like a zip archive and so must not
+// be removed. It accepts an empty file.
 func looksLikeZip(ctx context.Context, src source) error {
 	if src.size() == 0 {
 		return nil

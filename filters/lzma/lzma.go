@@ -275,8 +275,8 @@ func (c *Codec) writer(w *window, n int) (io.WriteCloser, error) {
 	return lzma.Writer2Config{Properties: &c.props, DictCap: dict}.NewWriter2(w)
 }
 
-// Decode decodes the codec's format. For Auto, it distinguishes xz and alone by their
-// headers.
+// Decode decodes the codec's format. If that is Auto, it distinguishes the formats XZ
+// and Alone by their headers.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

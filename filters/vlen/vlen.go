@@ -64,7 +64,7 @@ func single(desc driver.Description) *filter.Single {
 			}
 			ok := in.DType.Kind == dtype.String || in.DType.Kind == dtype.VlenBytes && !c.text
 			if in.Kind != driver.Array || !ok {
-				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v do not have a variable length", in.DType)
+				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the codec does not support elements of %v", in.DType)
 			}
 			var err error
 			c.count, err = in.Elements()

@@ -80,7 +80,7 @@ type Param struct {
 	// empty, Doc describes the effect of omitting the parameter.
 	Default  string `json:"default,omitempty"`
 	Required bool   `json:"required,omitempty"`
-	// Input is set if the value repeats a property of the elements to encode.
+	// Input, if set, is the property of the elements to encode that the value must equal.
 	Input InputProperty `json:"input,omitempty"`
 	// HDF5 is the position of the value among the parameters of the HDF5 filter, counted
 	// from 1, or 0 if the filter has no such parameter. The HDF5 filter represents a

@@ -36,7 +36,7 @@ func attached(text string, mode Sandbox) ([]*program, error) {
 			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q has the address %q, which is not a loopback address", a.Name, a.Address)
 		}
 		if a.Network != "unix" && a.Network != "tcp" || a.Address == "" || a.PID <= 0 {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q has no valid network, address or pid", a.Name)
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q: the network, address or process ID is missing or invalid", a.Name)
 		}
 		out = append(out, &program{name: a.Name, attachment: &a})
 	}

@@ -129,7 +129,7 @@ func (x *execution) take(r *pb.Result) error {
 		return nil
 	}
 	if int64(out.n) != out.size {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d of the announced %d bytes of an output", out.n, out.size)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d bytes of an output, but %d were announced", out.n, out.size)
 	}
 	x.finish(i, out.buf, nil)
 	return nil

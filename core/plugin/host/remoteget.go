@@ -160,7 +160,7 @@ func (l *objectRead) begin(head *pb.GetHead, n int64, last bool) error {
 // finish checks that the object is complete.
 func (l *objectRead) finish() error {
 	if !l.head || l.n != l.want {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d of the announced %d bytes", l.n, l.want)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d bytes, but %d were announced", l.n, l.want)
 	}
 	l.done = true
 	return nil

@@ -226,7 +226,7 @@ func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult
 		return err
 	}
 	if n > l.want || m.GetError() == nil && n != l.want {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d of the announced %d bytes", n, l.want)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d bytes, but %d were announced", n, l.want)
 	}
 	out := r.p.plane.response.of(t.out[len(t.out)-1], n)
 	var own error

@@ -52,7 +52,7 @@ type attempt struct {
 	err  error
 }
 
-// title returns the name of the plugin and what this process serves, for errors.
+// title returns the name of the plugin and what this process serves, for error messages.
 func (s *supervisor) title() string {
 	return s.program.name + " (" + s.set.serves + ")"
 }

@@ -17,12 +17,12 @@ type deadline struct {
 }
 
 // Deadline returns a Map that abandons each Get, Stat, Put, Delete and Flush that takes
-// longer than d, and each listing that takes longer than d for one entry. No call hangs
-// if the driver never responds. The time for a call with content is extended by the
-// transfer time of the content (see driver.TransferTime): for a Put from the start, and
-// for a Get from the call to alloc, when d also starts again. The error is a Retryable
-// ncerr.ErrIO, or ncerr.ErrAmbiguous for a conditional Put, whose outcome is unknown.
-// The driver must observe its context, unless it runs in its own process.
+// longer than d, and each listing that takes longer than d to return its next entry. A
+// call with content has additional time to transfer it (see driver.TransferTime): a Put
+// from the start, a Get from the call to alloc, which also restarts d. The error is a
+// Retryable ncerr.ErrIO, or ncerr.ErrAmbiguous for a conditional Put, whose outcome is
+// unknown. Calls therefore return even if the driver never responds, provided that it
+// observes its context or runs in its own process.
 func Deadline(m driver.Map, d time.Duration) driver.Map {
 	l := &deadline{Map: m, d: d}
 	return with(l, m, func(many driver.GetManyer) getMany { return many.GetMany })

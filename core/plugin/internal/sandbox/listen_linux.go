@@ -56,7 +56,7 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 // Errors of Supervise that are caused by the system rather than the process.
 var (
 	// ErrNotHandedOver is returned if a process did not send a notification descriptor.
-	ErrNotHandedOver = errors.New("the process did not hand over supervision of its calls")
+	ErrNotHandedOver = errors.New("the process did not send its seccomp notification descriptor")
 	// ErrNotInspected is returned if a process listens on a socket that the host could
 	// not inspect.
 	ErrNotInspected = errors.New("the sockets of the process cannot be inspected")

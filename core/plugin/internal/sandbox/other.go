@@ -15,7 +15,7 @@ func Apply(string) (*Policy, error) { return nil, errors.New("this platform has 
 
 // ErrNotHandedOver and ErrNotInspected are never returned on this platform.
 var (
-	ErrNotHandedOver = errors.New("the process did not hand over supervision of its calls")
+	ErrNotHandedOver = errors.New("the process did not send its seccomp notification descriptor")
 	ErrNotInspected  = errors.New("the sockets of the process cannot be inspected")
 )
 
