@@ -91,12 +91,17 @@ func target(p driver.Provider, id string) *codecsuite.Target {
 	return t
 }
 
+// TestBuiltin runs the suite on every built-in codec, with brief effort under -short.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
+	effort := conformance.Normal
+	if testing.Short() {
+		effort = conformance.Brief
+	}
 	for _, d := range builtin.Provider().Describe() {
 		t.Run(d.ID, func(t *testing.T) {
 			t.Parallel()
-			conformance.Test(t, codecsuite.Suite(), target(runs{builtin.Provider()}, d.ID))
+			conformance.TestWith(t, codecsuite.Suite(), target(runs{builtin.Provider()}, d.ID), &conformance.Options{Effort: effort})
 		})
 	}
 }

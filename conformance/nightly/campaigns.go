@@ -114,9 +114,15 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 			args: []string{"go", "test", "-run=^$", "-fuzz=^" + t.target + "$", "-fuzztime=" + each.String(), "./" + t.dir},
 		})
 	}
+	// A planted defect fails one check, often after many megabytes. The race detector
+	// makes these tests take an hour and sees the same code in a run of all checks.
 	for path := range strings.FieldsSeq(string(packages)) {
 		_, name, _ := strings.Cut(path, "/nczarr/")
-		steps["race"] = append(steps["race"], step{name: name, args: test("-race", "./"+name)})
+		flags := []string{"-race"}
+		if name == "conformance/codecsuite" {
+			flags = append(flags, "-short", "-skip=Leak|AreCaught$|^TestPlantedDefects$")
+		}
+		steps["race"] = append(steps["race"], step{name: name, args: test(append(flags, "./"+name)...)})
 	}
 	steps["matrices"] = []step{
 		{name: "s3", env: []string{"NCZARR_FULL=1"}, args: test("./drivers/s3")},
