@@ -89,7 +89,7 @@ func sameGrids(t *testing.T, src, dst string) (n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer ds.Close(t.Context()) //nolint:errcheck // it is only read
+		defer ds.Close(t.Context())
 		grids[i] = make(map[string]chunk.Grid)
 		groups := []*nczarr.Group{ds.Root()}
 		for len(groups) > 0 {

@@ -47,7 +47,7 @@ func (s step) command() string {
 // shares maps each campaign to its share of the time. Steps with a time limit divide
 // the share; other steps run to completion.
 var shares = map[string]float64{
-	"defences": 0.14, "kills": 0.15, "replaced": 0.04, "random": 0.05, "soak": 0.08, "fuzz": 0.15, "race": 0.22, "matrices": 0.04, "bench": 0.13,
+	"defences": 0.16, "kills": 0.12, "replaced": 0.04, "random": 0.04, "soak": 0.07, "fuzz": 0.14, "race": 0.24, "matrices": 0.04, "bench": 0.15,
 }
 
 // pairs lists the campaigns that run two steps at a time. Their steps mostly wait for
@@ -110,7 +110,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	each := max(time.Second, (budget("fuzz") / 2 / time.Duration(len(targets))).Round(time.Second))
 	for _, t := range targets {
 		steps["fuzz"] = append(steps["fuzz"], step{
-			name: t.target, env: []string{"GOMEMLIMIT=2GiB"},
+			name: t.dir + "/" + t.target, env: []string{"GOMEMLIMIT=2GiB"},
 			args: []string{"go", "test", "-run=^$", "-fuzz=^" + t.target + "$", "-fuzztime=" + each.String(), "./" + t.dir},
 		})
 	}

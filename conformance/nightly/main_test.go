@@ -157,6 +157,28 @@ func TestFuzzTargets(t *testing.T) {
 	}
 }
 
+// TestStepNames checks that no two steps have one name, because a name identifies the
+// result of a step.
+func TestStepNames(t *testing.T) {
+	t.Chdir("../..")
+	all, err := campaigns(t.Context(), 1, 120)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		names := map[string]bool{}
+		for _, st := range c.steps {
+			if names[st.name] {
+				t.Errorf("two steps are named %s/%s", c.name, st.name)
+			}
+			names[st.name] = true
+		}
+		if len(names) == 0 {
+			t.Errorf("%s has no steps", c.name)
+		}
+	}
+}
+
 func TestOnlyTimedOut(t *testing.T) {
 	t.Parallel()
 	const end = "--- FAIL: FuzzX (10.05s)\n    context deadline exceeded\nFAIL\nexit status 1\n"

@@ -158,7 +158,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 			r.pending[job.GetId()].free(r.p.plane)
 			delete(r.pending, job.GetId())
 		}
-		return false, nil //nolint:nilerr // the caller still waits for the puts that were sent
+		return false, nil // the caller still waits for the puts that were sent
 	}
 	for _, job := range batch.GetJobs() {
 		r.x.sending(r.pending[job.GetId()].index)
