@@ -556,23 +556,27 @@ type mortal struct {
 	puts      atomic.Int64
 }
 
-func (p *mortal) opener() *memmap.Opener {
+func (p *mortal) openers() (ram, disk *memmap.Opener) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ram
+	return p.ram, p.disk
 }
 
-func (p *mortal) Describe() driver.Description { return p.disk.Describe() }
+func (p *mortal) Describe() driver.Description {
+	ram, _ := p.openers()
+	return ram.Describe()
+}
 
 func (p *mortal) Remove(ctx context.Context, spec driver.OpenSpec) error {
-	return errors.Join(p.opener().Remove(ctx, spec), p.disk.Remove(ctx, spec))
+	ram, disk := p.openers()
+	return errors.Join(ram.Remove(ctx, spec), disk.Remove(ctx, spec))
 }
 
 func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
-	ram := p.opener()
+	ram, disk := p.openers()
 	m, err := ram.Open(ctx, spec)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset && err != nil { // the store may be on the disk
-		d, err := p.disk.Open(ctx, spec)
+		d, err := disk.Open(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -589,10 +593,11 @@ func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 		return nil, err
 	}
 	save := func(ctx context.Context) error {
-		if p.opener() != ram { // the process was killed
+		now, disk := p.openers()
+		if now != ram { // the process was killed
 			return ncerr.ErrPlugin
 		}
-		d, err := p.disk.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Create})
+		d, err := disk.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Create})
 		if err == nil {
 			err = replace(ctx, d, m)
 		}
@@ -617,7 +622,8 @@ func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	if p.torn {
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			info, err := m.Put(ctx, key, body, o)
-			if d, e := p.disk.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Update}); e == nil && err == nil {
+			_, disk := p.openers()
+			if d, e := disk.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Update}); e == nil && err == nil {
 				fresh, _ := driver.ReadBody(body)
 				_, err = d.Put(ctx, key, driver.Bytes(fresh[:len(fresh)/2]), o)
 			}

@@ -138,21 +138,13 @@ func openCodec(pr driver.Provider, s driver.Step, in driver.Spec) (c driver.Code
 	return c, out, err
 }
 
-// A provider specifies the maximum size of an encoded chunk. The size must not exceed
-// maxExpansion times the decoded chunk plus expansionSlack bytes. The largest expansion
-// of a known codec is 31, for single bytes written as JSON numbers.
-const (
-	maxExpansion   = 32
-	expansionSlack = 64 << 10
-)
-
 // push appends the output spec of step i.
 func (p *Pipeline) push(s driver.Spec, id string, i, n int) error {
 	if s.MaxBytes < 0 {
 		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "the output spec has a negative size"), id, i, n)
 	}
-	if in := p.specs[0].MaxBytes; (s.MaxBytes-expansionSlack)/maxExpansion > in {
-		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "the output spec allows %d bytes for a chunk of %d bytes, more than %d times as many", s.MaxBytes, in, maxExpansion), id, i, n)
+	if in := p.specs[0].MaxBytes; s.MaxBytes > driver.MaxOutput(in) {
+		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "the output spec allows %d bytes for a chunk of %d bytes, more than %d", s.MaxBytes, in, driver.MaxOutput(in)), id, i, n)
 	}
 	p.specs = append(p.specs, s)
 	p.widest = max(p.widest, s.MaxBytes)

@@ -82,7 +82,7 @@ func (p *Pipeline) between(i, lo int, d direction, skip uint32, top int64) int64
 		return n
 	}
 	ratio := max(1, float64(n)/float64(whole))
-	return min(n, int64(ratio*float64(top))+expansionSlack)
+	return min(n, int64(ratio*float64(top))+driver.OutputSlack)
 }
 
 // worker holds the scratch memory for one chunk.

@@ -13,6 +13,7 @@ package object
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -142,16 +143,27 @@ func (c *Codec) check(in driver.Spec) (int64, error) {
 	if c.count, err = in.Elements(); err != nil {
 		return 0, err
 	}
-	// Text grows at most by a factor of six ("\u0001" for a byte), and a number has at
-	// most 25 characters. Each inner list needs brackets.
+	// Text grows at most by a factor of six ("\u0001" for a byte) and has quotes. A number
+	// has a width and a separator. Each inner list needs brackets or a count.
+	size := 30*int64(len(in.Shape)) + 64
+	switch t := in.DType; {
+	case !t.Numeric():
+		size += 6*in.MaxBytes + 8*int64(c.count)
+	case t.Kind == dtype.Bool:
+		size += int64(len("false, ")) * int64(c.count)
+	case t.Kind == dtype.Float:
+		size += int64(len("-2.2250738585072014e-308, ")) * int64(c.count)
+	default:
+		size += int64(len(fmt.Sprint(int64(math.MinInt64)>>(64-8*t.Size), ", "))) * int64(c.count)
+	}
 	lists, n := int64(0), int64(1)
 	for _, k := range in.Shape {
 		lists += n
 		n *= int64(k)
 	}
-	size := 6*in.MaxBytes + 25*int64(c.count) + 8*lists + 30*int64(len(in.Shape)) + 64
+	size += 5 * lists
 	if c.spaces != nil { // limited, because encoders allocate the whole size
-		size += min(c.spaces(int64(c.count), lists, len(in.Shape)), 4*size+1<<20)
+		size += min(c.spaces(int64(c.count), lists, len(in.Shape)), max(0, driver.MaxOutput(in.MaxBytes)-size))
 	}
 	return size, nil
 }

@@ -130,8 +130,14 @@ func TestIndentRoom(t *testing.T) {
 	}
 	plain := room(`{}`)
 	for _, params := range []string{`{"indent":1024}`, `{"separators":["` + strings.Repeat(" ", 1024) + `",":"]}`} {
-		if got := room(params); got > 6*plain {
-			t.Errorf("%.20s: MaxBytes is %d, and %d without it", params, got, plain)
+		if got := room(params); got != driver.MaxOutput(1<<24) {
+			t.Errorf("%.20s: MaxBytes is %d, not the largest that a pipeline accepts", params, got)
+		}
+	}
+	for kind, size := range map[dtype.Kind]int{dtype.Bool: 1, dtype.Int: 1, dtype.Uint: 2} {
+		in := driver.Spec{DType: dtype.Type{Kind: kind, Size: size}, Shape: []int{5003, 1, 1, 1}, MaxBytes: 5003 * int64(size)}
+		if _, out := filtertest.Open(t, object.Provider(), object.JSON, `{"indent":2}`, in); out.MaxBytes > driver.MaxOutput(in.MaxBytes) {
+			t.Errorf("%v in long lists: a pipeline refuses a MaxBytes of %d", in.DType, out.MaxBytes)
 		}
 	}
 	if got := room(`{"indent":8}`); got < plain+25<<24 {

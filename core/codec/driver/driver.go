@@ -17,6 +17,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"math"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -59,6 +60,20 @@ type Spec struct {
 	// Fill is one element with the fill value in DType's byte order, or nil. For a
 	// variable-length type it is the bytes of the element.
 	Fill []byte
+}
+
+// OutputSlack is the part of [MaxOutput] that does not depend on the size of the chunk.
+const OutputSlack = 64 << 10
+
+// MaxOutput returns the largest MaxBytes, in bytes, that a pipeline accepts in the output
+// Spec of a codec when decoded chunks have at most n bytes. The largest known expansion
+// without white space is sixfold, for single bytes written as JSON numbers.
+func MaxOutput(n int64) int64 {
+	const expansion = 32
+	if n > (math.MaxInt64-OutputSlack)/expansion {
+		return math.MaxInt64
+	}
+	return n*expansion + OutputSlack
 }
 
 // Provider opens codecs. It is safe for concurrent use.
