@@ -63,6 +63,9 @@ func (v *Var) clearBeyond(ctx context.Context) error {
 	if err := v.group.ds.markGrowth(ctx); err != nil { // another writer may be extending the array
 		return err
 	}
+	if err := v.checkNotExtended(ctx); err != nil { // or may have extended it
+		return err
+	}
 	return v.dropLeftovers(ctx)
 }
 

@@ -68,14 +68,8 @@ func (d *Dataset) beginGrowth(ctx context.Context, v *Var) (end func(error), err
 	if err := d.markGrowth(ctx); err != nil {
 		return nil, err
 	}
-	if !g.sure[v] {
-		if err := v.checkNotExtended(ctx); err != nil {
-			return nil, err
-		}
-		if g.sure == nil {
-			g.sure = make(map[*Var]bool)
-		}
-		g.sure[v] = true
+	if err := v.checkNotExtended(ctx); err != nil {
+		return nil, err
 	}
 	g.active++
 	return func(err error) {
@@ -202,8 +196,9 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 		return nil
 	}
 	if g.marked != "" {
-		if g.torn {
-			if err := d.dropLeftovers(ctx, false); err != nil {
+		if g.torn { // another writer may have extended other variables
+			own := slices.SortedFunc(maps.Keys(g.sure), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
+			if err := dropLeftovers(ctx, own); err != nil {
 				return err
 			}
 		}
@@ -215,12 +210,21 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 	return nil
 }
 
-// checkNotExtended verifies, before v grows, that no other writer has extended v since
-// this process read its metadata. Otherwise this process would overwrite the other's
-// data and shorten its length. The mark prevents later changes.
+// checkNotExtended verifies, before v grows or its leftovers are removed, that no other
+// writer has extended v since this process read its metadata. Otherwise this process would
+// overwrite or remove the other's data and shorten its length. The mark prevents later
+// changes. The caller holds growth.mu.
 func (v *Var) checkNotExtended(ctx context.Context) error {
 	ds := v.group.ds
+	g := &ds.growth
+	if g.sure[v] {
+		return nil
+	}
+	if g.sure == nil {
+		g.sure = make(map[*Var]bool)
+	}
 	if ds.created && !ds.flushed.Load() {
+		g.sure[v] = true
 		return nil
 	}
 	keys := []string{v.key() + ds.layout.ArrayDoc()}
@@ -236,6 +240,9 @@ func (v *Var) checkNotExtended(ctx context.Context) error {
 	err := ds.compare(ctx, keys)
 	if ncerr.KindOf(err) == ncerr.ErrConflict {
 		err = ncerr.Errorf(ncerr.ErrConflict, "grow", v.Path(), "another process has changed the metadata since the dataset was opened, and may have extended the variable: reopen the dataset")
+	}
+	if err == nil {
+		g.sure[v] = true
 	}
 	return err
 }
@@ -253,7 +260,7 @@ func (d *Dataset) ClearGrowth(ctx context.Context) error {
 	}
 	err := d.stopGrowth(ctx)
 	if err == nil { // pure Zarr does not record which dimensions are unlimited
-		err = d.dropLeftovers(ctx, !d.layout.NCZarr())
+		err = dropLeftovers(ctx, d.extensible(!d.layout.NCZarr()))
 	}
 	if err == nil {
 		err = d.m.Delete(ctx, zarr.GrowthMark)
@@ -276,7 +283,7 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 	if err == nil {
 		err = d.m.Flush(ctx)
 	}
-	if err != nil || d.flushed.Load() { // after a Flush the metadata is newer than what was read
+	if err != nil {
 		return err
 	}
 	keys := []string{d.rootDoc()}
@@ -322,12 +329,10 @@ func (d *Dataset) pending() bool {
 	return found
 }
 
-// dropLeftovers removes all chunks beyond the shapes of variables that can grow, or of
-// all variables. In chunks at the edge, it sets the elements beyond unlimited
-// dimensions to the fill value.
-func (d *Dataset) dropLeftovers(ctx context.Context, all bool) error {
-	var vars []*Var
+// extensible returns the variables that can grow, or all variables.
+func (d *Dataset) extensible(all bool) (vars []*Var) {
 	d.mu.RLock()
+	defer d.mu.RUnlock()
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
 			if all && v.in == nil || slices.ContainsFunc(v.dims, func(d *Dim) bool { return d.unlimited }) {
@@ -335,7 +340,12 @@ func (d *Dataset) dropLeftovers(ctx context.Context, all bool) error {
 			}
 		}
 	})
-	d.mu.RUnlock()
+	return vars
+}
+
+// dropLeftovers removes all chunks beyond the shapes of variables. In chunks at the edge,
+// it sets the elements beyond unlimited dimensions to the fill value.
+func dropLeftovers(ctx context.Context, vars []*Var) error {
 	for _, v := range vars {
 		if err := v.dropLeftovers(ctx); err != nil {
 			return err

@@ -90,6 +90,13 @@ func (d *documents) attempt(key string, text []byte) (before []byte) {
 	return before
 }
 
+// attempted returns the content that may or may not have been put.
+func (d *documents) attempted(key string) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tried[key]
+}
+
 // lacks reports whether a document was absent when it was requested.
 func (d *documents) lacks(key string) bool {
 	d.mu.Lock()
@@ -204,6 +211,13 @@ func (d *Dataset) lookAtAnchor(ctx context.Context) error {
 		err := d.sameDocs(ctx, key)
 		if _, now := d.docs.anchored(); ncerr.KindOf(err) == ncerr.ErrConflict && (turns%2 == 1 || turns != now) {
 			return nil // this process's own Flush, which checked the anchor before, was writing it
+		}
+		if tried := d.docs.attempted(key); tried != nil && ncerr.KindOf(err) == ncerr.ErrConflict {
+			now, info, rerr := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
+			if rerr == nil && bytes.Equal(now, tried) { // a put of this process that seemed to fail
+				d.docs.note(key, info)
+				return nil
+			}
 		}
 		return err
 	}
@@ -321,8 +335,7 @@ func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
 }
 
 // putDoc puts a document unless another process has changed it since this process read
-// or wrote it. If the document is the anchor, putDoc records its new version and time,
-// or that they are unknown if the put may or may not have succeeded.
+// or wrote it. It records the new version of the document, and the time of the anchor.
 func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 	anchor, _ := d.docs.anchored()
 	if key != anchor {
@@ -334,15 +347,15 @@ func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 	}
 	d.docs.countTurn()
 	defer d.docs.countTurn()
-	_, err := d.putUnchanged(ctx, key, text)
-	var info zmap.Info
-	if err == nil {
-		info, err = d.m.Stat(ctx, key)
+	info, err := d.putUnchanged(ctx, key, text)
+	if err != nil {
+		return err // lookAtAnchor finds out whether the put has succeeded
 	}
-	if ncerr.KindOf(err) != ncerr.ErrConflict {
-		d.docs.note(key, info)
+	if now, err := d.m.Stat(ctx, key); err == nil && now.Version == info.Version {
+		info = now // with its time
 	}
-	return err
+	d.docs.note(key, info)
+	return nil
 }
 
 // putUnchanged implements putDoc without recording versions. The existing content may
@@ -384,6 +397,10 @@ func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap
 		}
 	case d.docs.lacks(key) && caps.IfAbsent:
 		opts.IfAbsent = true
+	case d.docs.lacks(key):
+		if now, err := d.m.Stat(ctx, key); ncerr.KindOf(err) != ncerr.ErrNotFound {
+			return now, cmp.Or(err, error(ncerr.ErrConflict))
+		}
 	}
 	info, err := d.m.Put(ctx, key, driver.Bytes(text), &opts)
 	if ncerr.KindOf(err) == ncerr.ErrUnsupported && opts != (driver.PutOptions{}) { // the server lacks conditional writes although its driver declares them
