@@ -347,6 +347,16 @@ func TestLossyDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.ceiling.decode"},
+		"writes to the capacity of its buffer": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Encode(ctx, dst[:cap(dst)], src)
+			if err != nil {
+				return c.Encode(ctx, dst, src)
+			}
+			if n > len(dst) {
+				return 0, driver.ShortBuffer("encode", len(dst))
+			}
+			return n, err
+		}}, "codec.ceiling.encode"},
 		"modifies its input": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			src[0]++

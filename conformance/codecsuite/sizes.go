@@ -60,6 +60,14 @@ func ceilingEncode(t conformance.T, e *Env) {
 			if !whole() {
 				t.Errorf("encode with %d of %d bytes of room writes outside its output buffer", room, full)
 			}
+			if most := c.out.MaxBytes; most < 1<<20 { // a library might use the capacity of its output buffer
+				dst, whole := guarded(int(most) + room)
+				clear(dst[room:])
+				_, _ = c.Encode(t.Context(), dst[:room], src) // the result is the same as above
+				if !whole() || bytes.Count(dst[room:], []byte{0}) < int(most) {
+					t.Errorf("encode with %d of %d bytes of room, in a larger buffer, writes outside its output buffer", room, full)
+				}
+			}
 		}
 	})
 }

@@ -242,7 +242,25 @@ var defects = map[string]struct {
 		}}
 	}, []string{"map.lasting.pages"}},
 	"matches prefixes with a case-insensitive LIKE": {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "(?i)")} }, []string{"map.list.literal"}},
-	"matches prefixes with LIKE":                    {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "")} }, []string{"map.list.literal"}},
+	"does not store blocks that begin with zeros": {storing(func(b []byte) []byte {
+		const block = 256 << 10
+		for at := 0; at+4096 <= len(b); at += block {
+			if bytes.Count(b[at:at+4096], []byte{0}) == 4096 {
+				clear(b[at:min(at+block, len(b))])
+			}
+		}
+		return b
+	}), []string{"map.put.contents"}},
+	"reports a missing key as a conflict": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, alloc)
+			if o.IfMatch != "" && ncerr.KindOf(err) == ncerr.ErrNotFound {
+				err = ncerr.ErrConflict
+			}
+			return data, info, err
+		}}
+	}, []string{"map.get.if-match"}},
+	"matches prefixes with LIKE": {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "")} }, []string{"map.list.literal"}},
 	"truncates keys to 255 bytes": {func(m driver.Map) *hooked {
 		return renamed(m, func(key string) string { return key[:min(len(key), 255)] })
 	}, []string{"map.keys.long", "map.keys.long-names"}},
@@ -470,6 +488,12 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 			}
 			return commit(ctx)
 		},
+		del: func(ctx context.Context, key string, o *driver.DeleteOptions) error {
+			if b.defect == "deletes at once" {
+				_ = base.Delete(ctx, key, o)
+			}
+			return own.Delete(ctx, key, o)
+		},
 		close: func(ctx context.Context) error {
 			switch b.defect {
 			case "commits flushed objects only in Close":
@@ -534,6 +558,7 @@ func TestDurability(t *testing.T) {
 		"declares durable puts but commits in Close": "map.durable.put",
 		"flushes only the first objects":             "map.durable.flush",
 		"does not flush deletions":                   "map.durable.flush",
+		"deletes at once":                            "map.open.unflushed",
 	} {
 		mustFail(t, inMemory(buffering{memmap.NewOpener(), defect}), 10*time.Minute, want)
 	}

@@ -24,6 +24,7 @@ func TestFailureAsAbsence(t *testing.T) {
 		list      bool // List returns an empty listing instead of the failure
 		zeros     bool // Get returns partial content padded with zeros
 		deletes   bool // Delete still succeeds
+		empty     bool // Get and Stat return an empty object
 		passes    bool
 	}{
 		"returns ErrIO":            {get: ncerr.ErrIO, stat: ncerr.ErrIO, passes: true},
@@ -32,6 +33,7 @@ func TestFailureAsAbsence(t *testing.T) {
 		"returns an empty listing": {get: ncerr.ErrIO, stat: ncerr.ErrIO, list: true},
 		"returns zeros in Get":     {stat: ncerr.ErrIO, zeros: true},
 		"deletes successfully":     {get: ncerr.ErrIO, stat: ncerr.ErrIO, deletes: true},
+		"returns empty objects":    {get: ncerr.ErrIO, empty: true},
 		"ignores the damage":       {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,6 +43,10 @@ func TestFailureAsAbsence(t *testing.T) {
 				return &hooked{
 					Map: plain{m},
 					get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+						if broken.Load() && tc.empty && key == "a/l" {
+							data, err := alloc(0)
+							return data, driver.Info{}, err
+						}
 						if broken.Load() && tc.get != nil {
 							return nil, driver.Info{}, tc.get
 						}

@@ -53,6 +53,19 @@ func listChecks() []Check {
 			s.wantList("a/.zarray/", flat)
 			s.wantList("a/.zarray/x/", flat)
 		})},
+		{ID: "map.list.both", Doc: "A name that is both an object and a prefix is listed as both.", Needs: needs, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("k", "l/m")
+			if _, err := s.tryPut("k/x", "k/x"); ncerr.KindOf(err) == ncerr.ErrObjectExists {
+				return // no name can be both, or not on this server
+			}
+			s.putAll("k/x", "k/y", "k/y/z")
+			s.wantList("", flat, "k", "k/", "l/")
+			s.wantList("k/", flat, "k/x", "k/y", "k/y/")
+			if s.m.Capabilities().RecursiveList {
+				s.wantList("", all, "k", "k/x", "k/y", "k/y/z", "l/m")
+			}
+		}},
 		{ID: "map.list.empty-store", Doc: "The listing of an empty store is empty.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			e.create(t).wantList("", flat)
 		}},

@@ -72,19 +72,44 @@ func openChecks() []Check {
 			s.close()
 			e.mustOpen(t, driver.Read).wantOwn("a/b")
 		}},
+		{ID: "map.open.untouched", Doc: "A store that was opened for update, only read, and closed with or without a flush can be opened again and has all objects.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll(tree[:]...)
+			s.flush()
+			s.close()
+			for _, flush := range []bool{false, true} {
+				up := e.mustOpen(t, driver.Update)
+				up.wantOwn(tree[:]...)
+				up.wantAbsent("no-such-key")
+				if flush {
+					up.flush()
+				}
+				up.close()
+				for range 2 {
+					again := e.mustOpen(t, driver.Read)
+					again.wantOwn(tree[:]...)
+					again.close()
+				}
+			}
+		}},
 		{ID: "map.open.unflushed", Doc: "After Close without Flush, the store still has everything flushed before.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
-			s.putAll("kept")
+			s.putAll("kept", "deleted", "replaced")
 			s.flush()
 			s.close()
 			up := e.mustOpen(t, driver.Update)
-			durable := up.m.Capabilities().Durable // of the writer, because that of a reader may differ
+			caps := up.m.Capabilities() // of the writer, because that of a reader may differ
 			up.putAll("later")
+			up.put("replaced", "anew")
+			if caps.Delete {
+				up.delete("deleted")
+			}
 			up.close()
 			again := e.mustOpen(t, driver.Read)
 			again.wantOwn("kept")
-			if durable == driver.OnFlush {
+			if caps.Durable == driver.OnFlush {
 				again.wantAbsent("later")
+				again.wantOwn("deleted", "replaced")
 			}
 		}},
 		{ID: "map.open.read-only", Doc: "A store opened for reading refuses writes and stays unchanged.", Needs: []string{Write, Delete}, Run: openReadOnly},

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,6 +122,75 @@ func lateCheck(m driver.Map) driver.Map {
 		}
 		return m.Put(ctx, key, body, o)
 	}}
+}
+
+// unread is a driver whose stores cannot be read after they were opened for update and
+// closed without a write.
+type unread struct {
+	driver.Opener
+	broken *sync.Map // paths
+}
+
+func (u unread) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	if _, ok := u.broken.Load(spec.Path); ok && spec.Mode == driver.Read {
+		return nil, ncerr.ErrPermission
+	}
+	m, err := u.Opener.Open(ctx, spec)
+	if err != nil || spec.Mode != driver.Update {
+		return m, err
+	}
+	u.broken.Store(spec.Path, true)
+	return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+		u.broken.Delete(spec.Path)
+		return m.Put(ctx, key, body, o)
+	}}, nil
+}
+
+// TestUpdateWithoutWrites tests a driver whose stores are unreadable after an update that
+// wrote nothing.
+func TestUpdateWithoutWrites(t *testing.T) {
+	t.Parallel()
+	mustFail(t, inMemory(unread{memmap.NewOpener(), &sync.Map{}}), 10*time.Minute, "map.open.untouched")
+}
+
+// TestObjectsThatArePrefixes tests a store that allows both under one name, and one that
+// then does not list the prefix.
+func TestObjectsThatArePrefixes(t *testing.T) {
+	t.Parallel()
+	target := func(unlisted bool) *mapsuite.Target {
+		return inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+			const end = "$" // of the names of objects in m, which allows only one under a name
+			return &hooked{
+				Map: plain{m},
+				caps: func() driver.Capabilities {
+					c := m.Capabilities()
+					c.PrefixExclusive, c.OrderedList = false, false
+					return c
+				},
+				put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+					return m.Put(ctx, key+end, body, o)
+				},
+				list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+					return func(yield func(driver.Entry, error) bool) {
+						for e, err := range m.List(ctx, prefix, o) {
+							if e.Prefix && unlisted {
+								if _, err := m.Stat(ctx, strings.TrimSuffix(e.Key, "/")+end); err == nil {
+									continue
+								}
+							}
+							if e.Key = strings.TrimSuffix(e.Key, end); !yield(e, err) {
+								return
+							}
+						}
+					}
+				},
+			}
+		}})
+	}
+	mustFail(t, target(true), 10*time.Minute, "map.list.both")
+	if r := conformance.Run(t.Context(), mapsuite.Suite(), target(false), &conformance.Options{Select: []string{"map.list.both"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
+		t.Errorf("a correct driver fails: %+v", r.Results)
+	}
 }
 
 // plain removes GetMany, which the defects do not cover.

@@ -136,6 +136,7 @@ func contents(t conformance.T, e *Env) {
 	long, head := pattern(1, 100_000), pattern(2, 2_000)
 	for i, content := range []string{
 		string(every), "\x00", "\x00\x00\x00\x00", "a\x00", "\x00a", "{\x00}", strings.Repeat("\x00", 70_000), long + strings.Repeat("\x00", 5_000),
+		strings.Repeat("\x00", 5_000) + long, strings.Repeat("\x00", 400_000) + head, head + strings.Repeat("\x00", 300_000) + head,
 		"\n", "a\n", "a\r\nb\r\n", "\r", " a ", "\t", "\ufeffa", "\xff\xfea\x00", "\xc3\x28\xff", "\xed\xa0\x80", "e\u0301", "\u00e9",
 		"{ \"b\": 1.0,  \"a\": [ 1e3, \"<\" ], \"a\": null }\n", "[ ]", "null", "true", "0", "-0", "1e5", "\"quoted\"", "'single'", "NaN",
 		zipped.String(), "\x28\xb5\x2f\xfd", "PK\x03\x04", "PK\x05\x06" + strings.Repeat("\x00", 18), "SQLite format 3\x00", "\x89HDF\r\n\x1a\n",
