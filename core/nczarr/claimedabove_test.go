@@ -208,7 +208,7 @@ func TestReplacementAboveEndsAtCheck(t *testing.T) {
 	resume := func() {}
 	hooks := *o
 	hooks.Wrap = func(m driver.Map) driver.Map {
-		return &hooked{Map: m, putting: func(string) {}, statted: func(string) { resume() }, stored: func(string) error { return nil }}
+		return &hooked{Map: m, statted: func(string) { resume() }}
 	}
 	ds, v := whole(t, at("a.zarr/g/w", "mode=zarr&"), &hooks)
 	resume = halted(t, b, at("a.zarr", "mode=zarr&"), o, func(op, key string) bool { return key == "a.zarr/g/w/.zarray" })
@@ -243,7 +243,7 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 	var halts atomic.Bool
 	replaces := bucketOptions(b)
 	replaces.Wrap = func(m driver.Map) driver.Map {
-		return &hooked{Map: m, putting: func(string) {}, statted: func(string) {}, stored: func(key string) error {
+		return &hooked{Map: m, stored: func(key string) error {
 			if key == "g/w/.zarray" && halts.Load() {
 				close(put)
 			}

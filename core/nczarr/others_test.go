@@ -12,44 +12,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// around is a store that calls functions around its puts and before its stats.
-type around struct {
-	driver.Map
-	put, done func(key string) error // nil does nothing; an error is the result of the put
-	stat      func(key string)
-}
-
-func (h around) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-	if h.put != nil {
-		if err := h.put(key); err != nil {
-			return driver.Info{}, err
-		}
-	}
-	info, err := h.Map.Put(ctx, key, body, o)
-	if err == nil && h.done != nil {
-		err = h.done(key)
-	}
-	return info, err
-}
-
-func (h around) Stat(ctx context.Context, key string) (driver.Info, error) {
-	if h.stat != nil {
-		h.stat(key)
-	}
-	return h.Map.Stat(ctx, key)
-}
-
-// withHooks returns options that wrap the store in h.
-func withHooks(o *nczarr.Options, h around) *nczarr.Options {
-	u := *o
-	u.Wrap = func(m driver.Map) driver.Map {
-		h := h
-		h.Map = m
-		return h
-	}
-	return &u
-}
-
 // replaceIn replaces a text in an object, like other software that changes it.
 func replaceIn(t *testing.T, m interface {
 	ReadAll(ctx context.Context, key string, limit int64) ([]byte, driver.Info, error)
@@ -85,7 +47,7 @@ func TestLeftoversOfOthersStay(t *testing.T) {
 		}
 		closeDataset(t, ds)
 		fail := false
-		a := update(t, url, withHooks(o, around{put: func(key string) error {
+		a := update(t, url, withHooks(o, &hooked{refuse: func(key string) error {
 			if fail && strings.HasPrefix(key, "h/u/") {
 				return errCut
 			}
@@ -167,9 +129,9 @@ func TestIdentityIsNotOverwritten(t *testing.T) {
 				}
 				return nil
 			}
-			h := around{put: fail}
+			h := &hooked{refuse: fail}
 			if stored {
-				h = around{done: fail}
+				h = &hooked{stored: fail}
 			}
 			a := update(t, url, withHooks(o, h))
 			setText(t, a.Root().SetAttr, "ofa", "1")
@@ -199,19 +161,14 @@ func TestIdentityIsChangedAfterPut(t *testing.T) {
 	const url = "s3://bkt/a.zarr#mode=nczarr,v3&aws.endpoint=http://127.0.0.1:9000"
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
 	closeDataset(t, create(t, url, o))
-	b, put, once := update(t, url, o), false, true
-	a := update(t, url, withHooks(o, around{
-		done: func(key string) error {
-			put = put || key == "zarr.json"
-			return nil
-		},
-		stat: func(key string) {
-			if put && once && key == "zarr.json" {
-				once = false
-				replaceIn(t, b.Map(), key, `"attributes": {`, `"attributes": {"ofb": 1, `)
-			}
-		},
-	}))
+	b, once := update(t, url, o), true
+	a := update(t, url, withHooks(o, &hooked{stored: func(key string) error {
+		if once && key == "zarr.json" {
+			once = false
+			replaceIn(t, b.Map(), key, `"attributes": {`, `"attributes": {"ofb": 1, `)
+		}
+		return nil
+	}}))
 	setText(t, a.Root().SetAttr, "ofa", "1")
 	if err := a.Flush(t.Context()); err != nil || once {
 		t.Fatalf("the other change was made: %t, %v", !once, err)

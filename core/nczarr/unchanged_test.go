@@ -236,23 +236,43 @@ func TestRootArrayReplaced(t *testing.T) {
 	}
 }
 
-// hooked is a store that calls functions around its own methods.
+// hooked is a store that calls functions around its own methods; nil does nothing. An
+// error of refuse prevents a put, and an error of stored is returned after it.
 type hooked struct {
 	driver.Map
 	putting, statted func(key string)
-	stored           func(key string) error
+	refuse, stored   func(key string) error
 }
 
 func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-	h.putting(key)
+	if h.putting != nil {
+		h.putting(key)
+	}
+	if h.refuse != nil {
+		if err := h.refuse(key); err != nil {
+			return driver.Info{}, err
+		}
+	}
 	info, err := h.Map.Put(ctx, key, body, o)
-	return info, errors.Join(err, h.stored(key))
+	if h.stored != nil {
+		err = errors.Join(err, h.stored(key))
+	}
+	return info, err
 }
 
 func (h *hooked) Stat(ctx context.Context, key string) (driver.Info, error) {
 	info, err := h.Map.Stat(ctx, key)
-	h.statted(key)
+	if h.statted != nil {
+		h.statted(key)
+	}
 	return info, err
+}
+
+// withHooks returns options that put the store in h.
+func withHooks(o *nczarr.Options, h *hooked) *nczarr.Options {
+	u := *o
+	u.Wrap = func(m driver.Map) driver.Map { h.Map = m; return h }
+	return &u
 }
 
 // inOldLayout creates a dataset whose .zgroup changes, and opens it for writing.
@@ -268,9 +288,8 @@ func inOldLayout(t *testing.T, mode string) (*nczarr.Dataset, *hooked) {
 	x := dim(t, ds.Root(), "x", 4, false)
 	define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}})
 	closeDataset(t, ds)
-	h := &hooked{putting: func(string) {}, statted: func(string) {}, stored: func(string) error { return nil }}
-	o.Wrap = func(m driver.Map) driver.Map { h.Map = m; return h }
-	ds = update(t, url, o)
+	h := &hooked{}
+	ds = update(t, url, withHooks(o, h))
 	dim(t, ds.Root(), "y", 7, false)
 	return ds, h
 }
@@ -360,7 +379,7 @@ func TestReplacedInLongWrite(t *testing.T) {
 	one := *o
 	one.Workers = 1
 	var once sync.Once
-	h := &hooked{putting: func(string) {}, statted: func(string) {}, stored: func(string) error { once.Do(func() { made(2) }); return nil }}
+	h := &hooked{stored: func(string) error { once.Do(func() { made(2) }); return nil }}
 	one.Wrap = func(m driver.Map) driver.Map { h.Map = m; return h }
 	writer := update(t, url, &one)
 	v := variable(t, writer, "v")

@@ -67,7 +67,7 @@ const OutputSlack = 64 << 10
 
 // MaxOutput returns the largest MaxBytes, in bytes, that a pipeline accepts in the output
 // Spec of a codec when decoded chunks have at most n bytes. The largest known expansion
-// without white space is sixfold, for single bytes written as JSON numbers.
+// without white space is sevenfold, for bool written as JSON in one list.
 func MaxOutput(n int64) int64 {
 	const expansion = 32
 	if n > (math.MaxInt64-OutputSlack)/expansion {
