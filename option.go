@@ -169,6 +169,21 @@ func ChunkCache(bytes int64) Option {
 	}
 }
 
+// WriteBuffer sets the maximum size in bytes of the parts of chunks that the dataset keeps
+// in memory before it stores them, so that writing a chunk row by row encodes and stores it
+// once. The default is 32 MiB; with 0, every write stores what it writes. See [Write].
+func WriteBuffer(bytes int64) Option {
+	return func(c *config) error {
+		if bytes < 0 {
+			return ncerr.Errorf(ErrInvalid, "", "", "WriteBuffer(%d): the size must not be negative", bytes)
+		}
+		if c.Options.WriteBuffer = bytes; bytes == 0 {
+			c.Options.WriteBuffer = -1
+		}
+		return c.once("WriteBuffer")
+	}
+}
+
 // WithLogger sets the logger for events that deserve attention but are not errors. By
 // default, nothing is logged.
 func WithLogger(l *slog.Logger) Option {

@@ -105,7 +105,10 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 // its last dimension. A [Span] may extend beyond the end of an unlimited dimension,
 // which then grows. Write does not retain values.
 //
-// The values are complete in the store after [Dataset.Flush] or [Dataset.Close].
+// A chunk of which only a part was written is kept in memory and stored later (see
+// [WriteBuffer]). If that fails, [Dataset.Flush], [Dataset.Close] or a read of the chunk
+// returns the error. The values are complete in the store after Flush or Close.
+//
 // Errors: [ErrConvert] for a value that the type of v cannot represent, in which case
 // nothing is written; [ErrInvalid] for a wrong number of values; [ErrLimit] for padded
 // text of more than Limits.MaxChunk bytes; [ErrReadOnly]; and those of [Read].

@@ -208,7 +208,7 @@ func memmapStore(t *testing.T, reg nczarr.Registry, name string) (driver.Map, er
 // part of one.
 func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Options) {
 	t.Helper()
-	o.Update = true
+	o.Update, o.WriteBuffer = true, -1
 	open(t, "mem:pure#mode=zarr", o)
 	want(t, rows, "update-pure", r)
 	up := open(t, "mem:nczarr#mode=nczarr", o)

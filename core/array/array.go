@@ -52,6 +52,21 @@ type Env struct {
 	MergeGap int64
 	// Cache holds decoded chunks; nil means none. The arrays of a dataset share it.
 	Cache *Cache
+	// Buffer holds parts of chunks that are stored later; nil means that every write is
+	// stored at once. The arrays of a dataset share it.
+	Buffer *WriteBuffer
+	// Unlimited reports which dimensions may grow; nil means none. A chunk that extends
+	// beyond such a dimension is not complete in Buffer until it is full.
+	Unlimited []bool
+	// Shared returns the dimensions that other processes may have extended; nil means
+	// none. Writes keep what chunks contain beyond the shape along these dimensions.
+	Shared func() []bool
+	// Beyond reports whether an index is outside the lengths of unlimited dimensions in
+	// the store; nil means that none is. See [WriteBuffer.Flush].
+	Beyond func(index []int64) bool
+	// CheckBuffered is called before chunks in Buffer are stored. An error prevents that.
+	// nil means no check.
+	CheckBuffered func(ctx context.Context) error
 	// Grid returns the current number of chunks along each dimension.
 	Grid func() []int64
 	// OpenPipeline opens the codecs for chunks of another shape than the largest one. It
@@ -108,14 +123,15 @@ type Slab struct {
 // Array is an array whose chunks are in a manifest.Source. It is safe for concurrent
 // use.
 type Array struct {
-	meta    Meta
-	source  manifest.Source
-	pipe    *codec.Pipeline // for chunks of the largest shape
-	pipes   pipes
-	env     Env
-	size    int64     // bytes of the largest decoded chunk; the limit if the size of elements varies
-	scratch sync.Pool // idle workers
-	cached  cachedChunks
+	meta     Meta
+	source   manifest.Source
+	pipe     *codec.Pipeline // for chunks of the largest shape
+	pipes    pipes
+	env      Env
+	size     int64     // bytes of the largest decoded chunk; the limit if the size of elements varies
+	scratch  sync.Pool // idle workers
+	cached   cachedChunks
+	buffered buffered
 	// unversioned is set once the store has returned an object without a version.
 	unversioned atomic.Bool
 	// ranges is set once the store has returned a part of an object. noRanges is set
@@ -155,8 +171,9 @@ func (m *Meta) StoredShape(chunks []int64) []int {
 }
 
 // Close releases resources of the codecs and removes the chunks of the array from the
-// cache. No operation may be in progress.
+// cache and from the buffer, which discards them. No operation may be in progress.
 func (a *Array) Close() {
+	a.env.Buffer.drop(a)
 	a.Forget()
 	a.pipes.close()
 }

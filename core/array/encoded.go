@@ -48,8 +48,12 @@ func maxStored(pipe *codec.Pipeline, mask uint32) int64 { return max(1, pipe.Max
 // ReadEncoded reads the stored chunk at the Index of each element of chunks and sets the
 // other fields. If verify is set, it also decodes each chunk to check it. The elements
 // of the array must have a fixed size. absent reports whether any chunk is missing.
-// Errors and retries are the same as for [Array.Read].
+// Errors and retries are the same as for [Array.Read]. ReadEncoded first stores all chunks
+// of the array that are in Env.Buffer.
 func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool) (absent bool, err error) {
+	if err := a.StoreBuffered(ctx); err != nil {
+		return false, err
+	}
 	err = a.retry(func() error {
 		r := &encodedRead{a: a, chunks: chunks, where: make([]manifest.Location, len(chunks))}
 		err := r.read(ctx)
@@ -74,7 +78,7 @@ type encodedRead struct {
 
 func (r *encodedRead) fail(i int, err error) {
 	if r.err == nil {
-		r.err = ncerr.Wrap("read", zmap.Path(r.where[i].Key), err)
+		r.err = inChunk("read", r.where[i].Key, err)
 	}
 }
 
@@ -215,6 +219,9 @@ func (a *Array) WriteEncoded(ctx context.Context, chunks []Encoded) error {
 	if len(changes) == 0 {
 		return nil
 	}
+	if err := a.StoreBuffered(ctx); err != nil {
+		return err
+	}
 	a.env.Cache.beginWrite(&a.cached)
 	defer a.env.Cache.endWrite(&a.cached)
 	return target.Update(ctx, changes, &encodedWrite{a, chunks})
@@ -227,7 +234,7 @@ type encodedWrite struct {
 }
 
 // Plan implements manifest.Editor. Every chunk is replaced as a whole.
-func (*encodedWrite) Plan([]manifest.Change) (grid []int64, batch int) { return nil, 0 }
+func (*encodedWrite) Plan([]manifest.Change) (grid, known []int64, batch int) { return nil, nil, 0 }
 
 // Edit implements manifest.Editor.
 func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) error {
@@ -235,9 +242,9 @@ func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) err
 		c := &e.chunks[ch.Tag]
 		switch most := maxStored(e.a.pipe, 0); {
 		case c.FilterMask != 0:
-			return changeError(ch, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has filter mask %#x, which the array cannot store", c.FilterMask))
+			return inChunk("write", ch.Key, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has filter mask %#x, which the array cannot store", c.FilterMask))
 		case int64(len(c.Data)) > most:
-			return changeError(ch, tooLong(most))
+			return inChunk("write", ch.Key, tooLong(most))
 		}
 		ch.New = c.Data
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
 )
 
@@ -60,6 +61,27 @@ func (a *Array) useAt(ctx context.Context, index []int64) (*shapePipe, error) {
 		_, shape[d] = a.meta.Grid.Chunk(d, n)
 	}
 	return a.use(ctx, shape)
+}
+
+// openPipes verifies that the codecs can be opened for the shapes of the chunks of a plan
+// with the given numbers.
+func (a *Array) openPipes(ctx context.Context, plan *chunk.Plan, numbers []int64) error {
+	if a.meta.Grid.Regular() {
+		return nil
+	}
+	proj, shape := make(chunk.Projection, plan.Rank()), make([]int64, plan.Rank())
+	for _, i := range numbers {
+		plan.At(i, proj)
+		for d, s := range proj {
+			shape[d] = s.Size
+		}
+		s, err := a.use(ctx, shape)
+		if err != nil {
+			return err
+		}
+		a.pipes.unuse(s)
+	}
+	return nil
 }
 
 // sizeAt returns the size in bytes of the decoded chunk at a position in the grid. The

@@ -25,6 +25,8 @@ import (
 // codecs. If an object was removed after the Source located it, Read retries once. If an
 // object changed, as shards do whenever one of their chunks is written, Read retries
 // several times.
+//
+// Read first stores the chunks of sel that are in Env.Buffer. It fails if it cannot.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, bounds []int64, array Slab, found *[]bool) (absent bool, err error) {
 	err = a.retry(func() error {
 		absent, err = a.read(ctx, sel, shape, bounds, array, found)
@@ -54,6 +56,9 @@ func (a *Array) retry(read func() error) (err error) {
 func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, bounds []int64, array Slab, found *[]bool) (absent bool, err error) {
 	t, err := a.newTransfer(sel, shape, array)
 	if err != nil {
+		return false, err
+	}
+	if err := a.storeOverlapping(ctx, t.plan); err != nil {
 		return false, err
 	}
 	if found != nil {

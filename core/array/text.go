@@ -79,12 +79,21 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 	for k, ch := range changes {
 		it := &w.items[ch.Tag]
 		var err error
+		exists := ch.Exists
 		switch {
-		case ch.TooLong:
-			err = tooLong(w.maxStored(ch.Tag))
-		case ch.Exists:
+		case ch.Damage != nil:
+			err = w.damageOf(ch)
+		case exists:
 			err = w.readTexts(ctx, ch.Old)
-		default:
+		}
+		if err != nil && ch.Whole && isDamage(err) {
+			if w.postpone(ch.Tag) {
+				ch.Skip = true
+				continue
+			}
+			exists, err = false, nil // replace it
+		}
+		if !exists {
 			fill := w.t.fillText()
 			for i := range w.texts {
 				w.texts[i] = fill

@@ -24,17 +24,20 @@ type transfer struct {
 	size      int64 // bytes of the largest decoded chunk; the limit if the size of elements varies
 	elements  int64 // elements of the largest chunk
 	varies    bool
-	batch     int64           // chunks that a worker claims, or encodes, at a time
-	units     *chunk.Units    // of a write: how chunks are grouped; nil if each chunk is stored separately
-	unit      int64           // chunks in the largest unit; 1 if units is nil
-	claimed   int64           // units that a worker claims at a time
-	spread    int64           // chunks that a worker encodes or decodes concurrently, if they are in units
-	found     []bool          // of a read: which chunks exist; nil if not requested
-	target    manifest.Writer // of a write: the source of a
-	only      []bool          // of a write: which chunks to write; nil for all
-	absent    atomic.Bool     // of a read: whether a chunk was not found
-	textBytes atomic.Int64    // of a read: bytes of strings of variable length
-	version   uint64          // of a read: of the cached chunks when it began
+	batch     int64            // chunks that a worker claims, or encodes, at a time
+	units     *chunk.Units     // of a write: how chunks are grouped; nil if each chunk is stored separately
+	unit      int64            // chunks in the largest unit; 1 if units is nil
+	claimed   int64            // units that a worker claims at a time
+	spread    int64            // chunks that a worker encodes or decodes concurrently, if they are in units
+	found     []bool           // of a read: which chunks exist; nil if not requested
+	target    manifest.Writer  // of a write: the source of a
+	bounds    []int64          // of a write: shape with the maximum for dimensions that other processes may have extended
+	only      []bool           // of a write: which chunks to write; nil for all
+	workers   int              // maximum number of concurrent workers; 0 for no limit but that of Env
+	parts     []*bufferedChunk // of a write from the buffer: the chunks of the plan, with nil for those not in only
+	absent    atomic.Bool      // of a read: whether a chunk was not found
+	textBytes atomic.Int64     // of a read: bytes of strings of variable length
+	version   uint64           // of a read: of the cached chunks when it began
 	next      atomic.Int64
 	passes
 }
@@ -103,6 +106,9 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 	}
 	if !t.varies && env.Workers <= 0 { // limit what the workers decode at the same time to env.MaxChunk
 		n = int(min(int64(n), max(1, env.MaxChunk/max(t.unitBytes(), 1))))
+	}
+	if t.workers > 0 {
+		n = min(n, t.workers)
 	}
 	items, batch := t.plan.Len(), &t.batch
 	if t.units != nil {

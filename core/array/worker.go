@@ -31,7 +31,7 @@ type worker struct {
 	items   []item
 	spans   []chunk.Span
 	index   []int64
-	shape   []int64 // see bounds
+	shapes  []int64 // see Plan
 	texts   []string
 	indexes [][]int64
 	where   []manifest.Location
@@ -258,6 +258,6 @@ func resize(buf []byte, n int64) []byte {
 
 func (w *worker) failItem(i int, op string, err error) {
 	if w.err == nil {
-		w.err = ncerr.Wrap(op, zmap.Path(w.where[i].Key), err)
+		w.err = inChunk(op, w.where[i].Key, err)
 	}
 }

@@ -3,6 +3,9 @@ package array
 import (
 	"cmp"
 	"context"
+	"errors"
+	"math"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sync/errgroup"
@@ -15,23 +18,56 @@ import (
 )
 
 // Write writes the elements of from, in stored byte order, to sel. shape is the shape of
-// the array after the write. only, if not nil, selects the chunks to write, in C order.
-// The error is ncerr.ErrReadOnly if the Source is not a manifest.Writer, or an error of
-// Update, the codecs or Env.Check. After an error some of the chunks may have been
-// written.
-func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, from Slab, only []bool) error {
-	target, err := manifest.AsWriter(a.source)
+// the array after the write. The error is ncerr.ErrReadOnly if the Source is not a
+// manifest.Writer, or an error of Update, the codecs or Env.Check. After an error some of
+// the chunks may have been written.
+//
+// Write copies parts of chunks to Env.Buffer, which stores them later, unless the array
+// has shards, its elements vary in size, or a codec converts them: see [WriteBuffer]. Write
+// does not return errors of storing parts that are in Env.Buffer.
+func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, from Slab) error {
+	t, err := a.newWrite(sel, shape, from)
 	if err != nil {
 		return err
+	}
+	if a.buffers(t) {
+		return a.env.Buffer.write(ctx, t)
+	}
+	return a.writeThrough(ctx, t)
+}
+
+// WriteThrough is like [Array.Write] but stores all chunks before it returns. only, if not
+// nil, selects the chunks to write, in C order. WriteThrough does not change Env.Buffer,
+// which must not have elements of these chunks that sel includes.
+func (a *Array) WriteThrough(ctx context.Context, sel chunk.Selection, shape []int64, from Slab, only []bool) error {
+	t, err := a.newWrite(sel, shape, from)
+	if err != nil {
+		return err
+	}
+	t.only = only
+	return a.writeThrough(ctx, t)
+}
+
+func (a *Array) newWrite(sel chunk.Selection, shape []int64, from Slab) (*transfer, error) {
+	target, err := manifest.AsWriter(a.source)
+	if err != nil {
+		return nil, err
 	}
 	t, err := a.newTransfer(sel, shape, from)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.target, t.only = target, only
+	t.target = target
+	return t, nil
+}
+
+// writeThrough stores the chunks of t.
+func (a *Array) writeThrough(ctx context.Context, t *transfer) error {
 	a.env.Cache.beginWrite(&a.cached)
 	defer a.env.Cache.endWrite(&a.cached)
-	if unit := target.Units(); unit.Rank() > 0 {
+	if unit := t.target.Units(); unit.Rank() > 0 {
+		t.bounds = slices.Clone(t.shape)
+		a.shared(t.bounds)
 		if err := t.group(unit); err != nil {
 			return err
 		}
@@ -50,37 +86,83 @@ func writeBatch(ctx context.Context, w *worker) error {
 	if len(w.changes) == 0 {
 		return nil
 	}
-	return w.t.target.Update(ctx, w.changes, w)
+	if err := w.t.target.Update(ctx, w.changes, w); err != nil {
+		return err
+	}
+	for i := range w.n {
+		if c := w.part(i); c != nil {
+			c.stored = c.refused == nil
+		}
+	}
+	return nil
 }
 
 // Plan implements manifest.Editor. It sets Part for chunks that the write does not cover
-// completely. Chunks beyond bounds need not be kept.
-func (w *worker) Plan(changes []manifest.Change) (grid []int64, batch int) {
-	bounds, part := w.bounds(), false
+// completely. Chunks beyond the lengths of dimensions that no other process has extended
+// need not be kept.
+func (w *worker) Plan(changes []manifest.Change) (grid, known []int64, batch int) {
+	a, part, rank := w.t.a, false, len(w.t.shape)
+	w.shapes = append(append(w.shapes[:0], w.t.shape...), w.t.shape...)
+	known, grid = w.shapes[:rank], w.shapes[rank:]
+	a.extend(known)
+	copy(grid, known)
+	a.shared(grid)
 	for k := range changes {
 		ch := &changes[k]
-		ch.Part, ch.Limit, ch.Alloc = !w.t.plan.Covers(w.items[ch.Tag].proj, bounds), w.maxStored(0), w.items[ch.Tag].alloc
-		ch.MaySkip = w.room < w.size
+		ch.Part = !w.covers(ch.Tag, grid)
+		ch.Whole = ch.Part && w.covers(ch.Tag, known)
+		ch.Limit, ch.Alloc = w.maxStored(0), w.items[ch.Tag].alloc
+		ch.MaySkip = w.room < w.size || w.t.parts != nil
 		part = part || ch.Part
 	}
-	if part && w.t.a.env.OnPartialWrite != nil {
-		w.t.a.env.OnPartialWrite()
+	if part && a.env.OnPartialWrite != nil {
+		a.env.OnPartialWrite()
 	}
-	grid = w.shape // no longer needed as bounds
-	for d, n := range grid {
-		grid[d] = w.t.a.meta.Grid.Len(d, n)
+	for d := range known {
+		known[d], grid[d] = a.meta.Grid.Len(d, known[d]), a.meta.Grid.Len(d, grid[d])
 	}
-	return grid, int(w.t.batch)
+	return grid, known, int(w.t.batch)
 }
 
-// bounds returns the shape that limits all writes in this process. Elements of a chunk
-// outside it need not be preserved.
-func (w *worker) bounds() []int64 {
-	w.shape = append(w.shape[:0], w.t.shape...)
-	if reach := w.t.a.env.ExtendShape; reach != nil {
-		reach(w.shape)
+// covers reports whether item i has all elements of its chunk inside shape.
+func (w *worker) covers(i int, shape []int64) bool {
+	if c := w.part(i); c != nil {
+		return c.covers(shape)
 	}
-	return w.shape
+	return w.t.plan.Covers(w.items[i].proj, shape)
+}
+
+// shared sets the lengths of the dimensions that other processes may have extended to the
+// maximum.
+func (a *Array) shared(shape []int64) {
+	if a.env.Shared != nil {
+		maximize(shape, a.env.Shared())
+	}
+}
+
+// maximize sets the selected lengths to the maximum.
+func maximize(shape []int64, which []bool) {
+	for d, yes := range which {
+		if yes {
+			shape[d] = math.MaxInt64
+		}
+	}
+}
+
+// extend raises the lengths in shape to those that other writes of this process may have
+// reached.
+func (a *Array) extend(shape []int64) {
+	if a.env.ExtendShape != nil {
+		a.env.ExtendShape(shape)
+	}
+}
+
+// part returns the buffered chunk of item i, or nil if the slab contains its elements.
+func (w *worker) part(i int) *bufferedChunk {
+	if w.t.parts == nil {
+		return nil
+	}
+	return w.t.parts[w.numbers[i]]
 }
 
 // Edit implements manifest.Editor. It copies the written elements over the old chunks
@@ -105,13 +187,23 @@ func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
 
 // checkAbsent fails if the store has one of the missing chunks under another key.
 func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) error {
-	var absent [][]int64
+	var absent []*manifest.Change
+	var indexes [][]int64
 	for _, ch := range changes {
-		if ch.Part && !ch.Exists {
-			absent = append(absent, ch.Index)
+		if ch.Part && !ch.Whole && !ch.Exists {
+			absent, indexes = append(absent, ch), append(indexes, ch.Index)
 		}
 	}
-	return w.t.a.source.CheckMissing(ctx, absent, w.t.a.env.Grid())
+	err := w.t.a.source.CheckMissing(ctx, indexes, w.t.a.env.Grid())
+	if w.t.parts == nil || ncerr.KindOf(err) != ncerr.ErrMetadata {
+		return err
+	}
+	for _, ch := range absent {
+		if err := w.refuse(ch, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // editFixed sets New of each change to a decoded chunk of fixed-size elements. Change k
@@ -121,24 +213,33 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
 	for k, ch := range changes {
 		it := &w.items[ch.Tag]
-		if out, _, n, one := w.mover.Contiguous(it.proj); one && n == w.size && !ch.Part {
+		part := w.part(ch.Tag)
+		if part != nil && part.count == int64(len(part.written)) {
+			it.direct = part.data
+		} else if out, _, n, one := w.mover.Contiguous(it.proj); part == nil && one && n == w.size && !ch.Part {
 			it.direct = w.t.Raw[out : out+n]
+		}
+		if it.direct != nil {
 			ch.New = it.direct
 			continue
 		}
 		ch.New = w.decodeBuf(&w.items[k])
 		switch {
-		case ch.TooLong:
-			return changeError(ch, tooLong(w.maxStored(ch.Tag)))
+		case ch.Skip: // checkAbsent has refused it
+		case ch.Damage != nil:
+			if err := w.damaged(ch, w.damageOf(ch)); err != nil {
+				return err
+			}
 		case !ch.Exists:
-			if ch.Part || !w.t.plan.Whole(it.proj) {
+			if ch.Part || part != nil || !w.t.plan.Whole(it.proj) {
 				chunk.Repeat(ch.New, w.t.fill)
 			}
 		case w.pipe.Empty():
-			if int64(len(ch.Old)) != w.size {
-				return changeError(ch, wrongSize(len(ch.Old), w.size))
+			if int64(len(ch.Old)) == w.size {
+				copy(ch.New, ch.Old)
+			} else if err := w.damaged(ch, wrongSize(len(ch.Old), w.size)); err != nil {
+				return err
 			}
-			copy(ch.New, ch.Old)
 		default:
 			w.jobs = append(w.jobs, codecdriver.Job{Src: ch.Old, Dst: ch.New, Limit: w.size})
 			w.jobItem = append(w.jobItem, k)
@@ -148,9 +249,9 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		ch := changes[w.jobItem[k]]
 		switch {
 		case err != nil:
-			return changeError(ch, err)
+			return w.damaged(ch, err)
 		case int64(len(out)) != w.size:
-			return changeError(ch, wrongSize(len(out), w.size))
+			return w.damaged(ch, wrongSize(len(out), w.size))
 		case !same(out, ch.New):
 			copy(ch.New, out)
 		}
@@ -160,7 +261,11 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		return err
 	}
 	for _, ch := range changes {
-		if it := &w.items[ch.Tag]; it.direct == nil {
+		switch it := &w.items[ch.Tag]; {
+		case it.direct != nil:
+		case w.t.parts != nil:
+			w.part(ch.Tag).copyTo(ch.New)
+		default:
 			w.mover.Gather(ch.New, w.t.Raw, it.proj)
 		}
 	}
@@ -241,18 +346,61 @@ func (w *worker) codeSpread(ctx context.Context, many func(context.Context, []co
 // deferChange defers a chunk that failed with err to a pass with more room. In the last
 // pass it returns the error of the chunk.
 func (w *worker) deferChange(ch *manifest.Change, err error) error {
-	if k := ncerr.KindOf(err); (k == ncerr.ErrLimit || k == ncerr.ErrCorrupt) && w.postpone(ch.Tag) {
+	if isDamage(err) && w.postpone(ch.Tag) {
 		ch.Skip = true
 		return nil
 	}
-	return changeError(ch, err)
+	return w.refuse(ch, err)
+}
+
+// damaged replaces a stored chunk that cannot be decoded by fill values, if the write may
+// do so. Otherwise it refuses the change.
+func (w *worker) damaged(ch *manifest.Change, err error) error {
+	if !ch.Whole || !isDamage(err) {
+		return w.refuse(ch, err)
+	}
+	chunk.Repeat(ch.New, w.t.fill)
+	return nil
+}
+
+// isDamage reports whether err is about the content of a stored chunk.
+func isDamage(err error) bool {
+	k := ncerr.KindOf(err)
+	return k == ncerr.ErrCorrupt || k == ncerr.ErrLimit
+}
+
+// damageOf returns the reason why a stored chunk cannot be read.
+func (w *worker) damageOf(ch *manifest.Change) error {
+	if ncerr.KindOf(ch.Damage) == ncerr.ErrLimit {
+		return tooLong(w.maxStored(ch.Tag))
+	}
+	return ch.Damage
+}
+
+// refuse records that a chunk of the buffer cannot be decoded or encoded, and skips it, so
+// that the others are stored. For any other chunk it returns the error.
+func (w *worker) refuse(ch *manifest.Change, err error) error {
+	err = inChunk("write", ch.Key, err)
+	if c := w.part(ch.Tag); c != nil && !ncerr.IsContext(err) {
+		c.refused, ch.Skip = err, true
+		return nil
+	}
+	return err
 }
 
 // same reports whether a and b start at the same address.
 func same(a, b []byte) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
 
-func changeError(ch *manifest.Change, err error) error {
-	return ncerr.Wrap("write", zmap.Path(ch.Key), err)
+// inChunk adds the key of a chunk to an error. A codec's error contains the id of the
+// codec instead.
+func inChunk(op, key string, err error) error {
+	var e *ncerr.Error
+	if key = zmap.Path(key); errors.As(err, &e) && !ncerr.IsContext(err) && (e.Op == "encode" || e.Op == "decode") {
+		out := ncerr.New(ncerr.KindOf(err), op, key, err)
+		out.Retryable, out.RetryAfter = ncerr.Retry(err)
+		return out
+	}
+	return ncerr.Wrap(op, key, err)
 }
 
 // wrongSize returns the error for a decoded chunk of n bytes instead of size.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -300,7 +302,33 @@ func eachProjection(t *rapid.T, g grid, sel chunk.Selection, f func(plan *chunk.
 			t.Fatalf("chunk %s is in two projections", key)
 		}
 		seen[key] = true
+		if n, ok := plan.Number(idx); !ok || n != i {
+			t.Fatalf("projection %d has number %d, %t", i, n, ok)
+		}
 		f(plan, p, key)
+	}
+	for _, bounds := range [][]int64{g.shape, slices.Repeat([]int64{math.MaxInt64}, len(g.shape))} {
+		var got, want []int64
+		plan.Parts(bounds, func(i int64) bool { got = append(got, i); return true })
+		p := make(chunk.Projection, plan.Rank())
+		for i := range plan.Len() {
+			if plan.At(i, p); !plan.Covers(p, bounds) {
+				want = append(want, i)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("Parts within %v: got %v, want %v", bounds, got, want)
+		}
+	}
+	for key := range g.cut() {
+		var idx []int64
+		for _, n := range strings.FieldsFunc(key, func(c rune) bool { return c == '.' }) {
+			k, _ := strconv.ParseInt(n, 10, 64)
+			idx = append(idx, k)
+		}
+		if n, ok := plan.Number(idx[:plan.Rank()]); ok != seen[key] {
+			t.Fatalf("chunk %s has number %d, %t", key, n, ok)
+		}
 	}
 }
 
@@ -347,6 +375,30 @@ func TestGatherAgainstLoops(t *testing.T) {
 			buf := got[g.key(at)]
 			if elem := buf[g.offset(at):][:g.elem]; !bytes.Equal(elem, g.value(at)) {
 				t.Fatalf("at %v: want %x, got %x", at, g.value(at), elem)
+			}
+		})
+	})
+}
+
+// EachRun calls its function for the elements that Gather copies, once for each.
+func TestRunsAgainstGather(t *testing.T) {
+	t.Parallel()
+	rapidseed.Check(t, func(t *rapid.T) {
+		g, sel := drawGrid(t)
+		g.elem = 1
+		ones := bytes.Repeat([]byte{1}, int(sel.Len()))
+		whole := g.cut()
+		eachProjection(t, g, sel, func(plan *chunk.Plan, p chunk.Projection, key string) {
+			m := chunk.NewMover(plan, sel.Count, g.chunks, g.transpose, 1)
+			got, want := make([]byte, len(whole[key])), make([]byte, len(whole[key]))
+			m.Gather(want, ones, p)
+			m.EachRun(p, func(at, n int64) {
+				for k := range n {
+					got[at+k]++
+				}
+			})
+			if !bytes.Equal(got, want) {
+				t.Fatalf("chunk %s: want %x, got %x", key, want, got)
 			}
 		})
 	})

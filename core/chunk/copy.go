@@ -252,6 +252,26 @@ func (m *Mover) each(out, in int64, k int, f func(out, in int64)) {
 	}
 }
 
+// EachRun calls f for each run of elements of the projection that are contiguous in the
+// chunk and in the selection's array, with its position in the chunk and its length,
+// counted in elements. The Mover must have been created for elements of 1 byte.
+func (m *Mover) EachRun(proj Projection, f func(in, n int64)) {
+	m.prepare(proj)
+	m.eachRun(m.offIn, len(m.loops)-1, f)
+}
+
+func (m *Mover) eachRun(in int64, k int, f func(in, n int64)) {
+	if k < 0 {
+		f(in, m.run)
+		return
+	}
+	l := m.loops[k]
+	for range l.n {
+		m.eachRun(in, k-1, f)
+		in += l.in
+	}
+}
+
 // Fill sets the projection's part of the selection's array to the element fill.
 func (m *Mover) Fill(array, fill []byte, proj Projection) {
 	m.prepare(proj)

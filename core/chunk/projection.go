@@ -127,6 +127,30 @@ func (p *Plan) At(i int64, out Projection) {
 	}
 }
 
+// Number returns the number of the projection of the chunk at a position in the grid. ok
+// is false if the selection does not overlap that chunk.
+func (p *Plan) Number(index []int64) (i int64, ok bool) {
+	if p.total == 0 {
+		return 0, false
+	}
+	for d := range p.dims {
+		dim := &p.dims[d]
+		k, above := int64(0), dim.n
+		for k < above { // the first span at or behind the index
+			if mid := k + (above-k)/2; dim.span(mid).Index < index[d] {
+				k = mid + 1
+			} else {
+				above = mid
+			}
+		}
+		if k == dim.n || dim.span(k).Index != index[d] {
+			return 0, false
+		}
+		i = i*dim.n + k
+	}
+	return i, true
+}
+
 func (d *planDim) span(k int64) Span {
 	if d.runs != nil {
 		r := &d.runs[search(d.runs, k, func(r *planRun) int64 { return r.before })]
@@ -155,9 +179,41 @@ func (d *planDim) span(k int64) Span {
 // inside shape, so that a write need not preserve any part of the chunk.
 func (p *Plan) Covers(proj Projection, shape []int64) bool {
 	for d, s := range proj {
-		dim := &p.dims[d]
-		// If First is 0, the chunk starts at the selected index Out.
-		if s.First != 0 || s.N != min(s.Size, shape[d]-dim.start-s.Out*dim.step) || dim.step != 1 && s.N > 1 {
+		if !p.dims[d].covers(s, shape[d]) {
+			return false
+		}
+	}
+	return true
+}
+
+// covers reports whether s includes every index of its chunk below length.
+func (d *planDim) covers(s Span, length int64) bool {
+	// If First is 0, the chunk starts at the selected index Out.
+	return s.First == 0 && s.N == min(s.Size, length-d.start-s.Out*d.step) && (d.step == 1 || s.N == 1)
+}
+
+// Parts calls f with the number of each projection that does not cover its chunk (see
+// Covers), in C order, until f returns false. It does not look at each chunk.
+func (p *Plan) Parts(shape []int64, f func(i int64) bool) {
+	if p.total > 0 {
+		p.parts(0, 0, false, shape, f)
+	}
+}
+
+func (p *Plan) parts(d int, i int64, part bool, shape []int64, f func(i int64) bool) bool {
+	if d == len(p.dims) {
+		return !part || f(i)
+	}
+	dim := &p.dims[d]
+	for k := int64(0); k < dim.n; k++ {
+		partly := part || !dim.covers(dim.span(k), shape[d])
+		if !partly && d == len(p.dims)-1 {
+			if k > 0 && dim.step == 1 && dim.runs == nil { // so are all others but the last
+				k = max(k, dim.n-2)
+			}
+			continue
+		}
+		if !p.parts(d+1, i*dim.n+k, partly, shape, f) {
 			return false
 		}
 	}

@@ -458,7 +458,7 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 
 // grid returns the number of shards along each dimension.
 func (s *Shards) grid(chunks []int64) []int64 {
-	out := slices.Clone(chunks)
+	out := slices.Clone(chunks) // nil if chunks is
 	for d, n := range out {
 		out[d] = s.shards.Len(d, n)
 	}

@@ -75,7 +75,7 @@ func (s *Shards) Remove(ctx context.Context, chunks []Chunk, grid []int64) error
 // remover is an Editor that removes chunks. Its value is the grid of the array.
 type remover []int64
 
-func (r remover) Plan([]Change) (grid []int64, batch int) { return r, 0 }
+func (r remover) Plan([]Change) (grid, known []int64, batch int) { return r, r, 0 }
 
 func (remover) Edit(_ context.Context, changes []*Change) error {
 	for _, ch := range changes {
@@ -114,29 +114,32 @@ type shardEditor struct {
 }
 
 // Plan implements Editor. A shard must be read if any of its chunks is kept.
-func (e *shardEditor) Plan(shards []Change) (grid []int64, batch int) {
+func (e *shardEditor) Plan(shards []Change) (grid, known []int64, batch int) {
 	for k := range shards {
 		for _, i := range e.items[k] {
 			e.changes[i].Key = shards[k].Key
 		}
 	}
-	grid, e.batch = e.editor.Plan(e.changes)
+	grid, known, e.batch = e.editor.Plan(e.changes)
 	for k := range shards {
-		named := int64(0)
+		sh, all, expected := &shards[k], int64(0), int64(0)
+		part, whole := false, true
 		for _, i := range e.items[k] {
 			ch := &e.changes[i]
-			shards[k].Part = shards[k].Part || ch.Part || ch.MaySkip
+			part = part || ch.Part || ch.MaySkip
+			whole = whole && (!ch.Part || ch.Whole) && !ch.MaySkip
 			if grid == nil || Within(ch.Index, grid) {
-				named++
+				all++
+			}
+			if known == nil || Within(ch.Index, known) {
+				expected++
 			}
 		}
-		shards[k].Part = shards[k].Part || named < e.s.within(shards[k].Index, grid)
-		shards[k].Limit = e.s.limit
+		sh.Part = part || all < e.s.within(sh.Index, grid)
+		sh.Whole = sh.Part && whole && expected == e.s.within(sh.Index, known)
+		sh.Limit = e.s.limit
 	}
-	if grid != nil {
-		grid = e.s.grid(grid)
-	}
-	return grid, 1
+	return e.s.grid(grid), e.s.grid(known), 1
 }
 
 // within returns the number of chunks of a shard that lie in grid.
@@ -165,15 +168,20 @@ func (e *shardEditor) Edit(ctx context.Context, shards []*Change) error {
 // edit sets New of one shard: the chunks to keep, the edited chunks and the index.
 func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 	s := e.s
-	if sh.TooLong {
-		return ncerr.Errorf(ncerr.ErrLimit, "write", zmap.Path(sh.Key), "the shard is too large: %w", sh.tooLong)
-	}
 	shape := s.shapeOf(sh.Index)
 	old := &shard{at: Location{Key: sh.Key}, size: s.index.IndexSize(shape)}
-	if sh.Exists {
-		if err := s.parse(old, int64(len(sh.Old)), s.cut(sh.Old, old.size)); err != nil {
-			return ncerr.Wrap("write", zmap.Path(sh.Key), err)
-		}
+	damage := sh.Damage
+	if sh.Exists && damage == nil {
+		damage = s.parse(old, int64(len(sh.Old)), s.cut(sh.Old, old.size))
+	}
+	switch {
+	case damage == nil:
+	case sh.Whole: // replace it
+		old.entries = nil
+	case ncerr.KindOf(damage) == ncerr.ErrLimit:
+		return ncerr.Errorf(ncerr.ErrLimit, "write", zmap.Path(sh.Key), "the shard is too large: %w", damage)
+	default:
+		return ncerr.Wrap("write", zmap.Path(sh.Key), damage)
 	}
 	items := e.items[sh.Tag]
 	w := newShardWriter(s, shape, sh.Key, int64(len(old.entries))/entrySize+int64(len(items)))
@@ -182,7 +190,7 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 	for k, i := range items {
 		ch := &e.changes[i]
 		edited[k], numbers[k] = ch, s.number(ch.Index)
-		ch.Old, ch.Exists, ch.TooLong, ch.New, ch.Skip, ch.Delete = nil, false, false, nil, false, false
+		ch.Old, ch.Exists, ch.Damage, ch.New, ch.Skip, ch.Delete = nil, false, nil, nil, false, false
 		if old.entries == nil {
 			continue
 		}
@@ -197,7 +205,7 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 			continue
 		}
 		if ch.Limit > 0 && length > ch.Limit {
-			ch.TooLong, ch.tooLong = true, tooLong(length, ch.Limit)
+			ch.Damage = ncerr.New(ncerr.ErrLimit, "", "", tooLong(length, ch.Limit))
 			continue
 		}
 		ch.Old = sh.Old[from : from+length : from+length]

@@ -54,12 +54,12 @@ type acts struct {
 	seen   map[string]bool
 }
 
-func (a *acts) Plan(changes []manifest.Change) (grid []int64, batch int) {
+func (a *acts) Plan(changes []manifest.Change) (grid, known []int64, batch int) {
 	for i := range changes {
 		a.choice = append(a.choice, []string{"replace", "append", "delete", "skip"}[a.r.IntN(4)])
 		changes[i].Tag, changes[i].Part, changes[i].MaySkip = i, a.choice[i] == "append", a.choice[i] == "skip"
 	}
-	return a.grid, a.batch
+	return a.grid, a.grid, a.batch
 }
 
 func (a *acts) Edit(_ context.Context, changes []*manifest.Change) error {

@@ -16,8 +16,10 @@ type Change struct {
 	Index []int64 // position in the grid
 	Tag   int     // for use by the caller
 
-	// Part is set by Plan if a part of the chunk is kept, so that Old is needed.
-	Part bool
+	// Part is set by Plan if a part of the chunk is kept, so that Old is needed. Whole is
+	// set too if this part can only contain what other writers have added: the chunk may
+	// then be replaced if it is damaged.
+	Part, Whole bool
 	// MaySkip is set by Plan if Edit may set Skip.
 	MaySkip bool
 	// Limit is the maximum size of Old in bytes, set by Plan; 0 means no limit.
@@ -30,9 +32,11 @@ type Change struct {
 	// Old is the stored chunk. It is set before Edit is called if Part and Exists are
 	// set.
 	Old []byte
-	// Exists is set if Part is set and a stored chunk exists. TooLong is set if that
-	// chunk has more than Limit bytes, in which case Old is not set.
-	Exists, TooLong bool
+	// Exists is set if Part is set and a stored chunk exists. Damage is set instead of Old
+	// if that chunk cannot be read: its kind is ncerr.ErrLimit if the chunk has more than
+	// Limit bytes, and otherwise ncerr.ErrCorrupt.
+	Exists bool
+	Damage error
 
 	// New is the chunk to store, set by Edit. It is read until Edit is called again
 	// or Update returns.
@@ -42,7 +46,6 @@ type Change struct {
 	Skip, Delete bool
 
 	version string
-	tooLong error // set with TooLong; contains the size
 	err     error // set if another writer changed the chunk while it was read or stored
 }
 
@@ -50,9 +53,10 @@ type Change struct {
 type Editor interface {
 	// Plan is called once, after the chunks have been locked against other updates
 	// through this Writer. It returns the grid outside of which stored chunks need not
-	// be kept, and the maximum number of changes to edit in one call. A nil grid keeps
-	// all chunks; a batch of 0 means no maximum.
-	Plan(changes []Change) (grid []int64, batch int)
+	// be kept, the part of it outside of which only other writers can have stored chunks,
+	// and the maximum number of changes to edit in one call. A nil grid keeps all chunks;
+	// a batch of 0 means no maximum.
+	Plan(changes []Change) (grid, known []int64, batch int)
 	// Edit is called after the chunks that are changed in part have been read, and again
 	// for those that another writer has changed in the meantime. A Writer whose units
 	// have several chunks may call it several times, each time with some of the changes.
@@ -116,7 +120,7 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 	var reqs []zmap.GetRequest
 	var which []*Change
 	for _, ch := range changes {
-		if ch.Old, ch.Exists, ch.TooLong, ch.version, ch.err = nil, false, false, "", nil; !ch.Part {
+		if ch.Old, ch.Exists, ch.Damage, ch.version, ch.err = nil, false, nil, "", nil; !ch.Part {
 			continue
 		}
 		alloc := ch.Alloc
@@ -132,8 +136,8 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 		switch kind := ncerr.KindOf(err); {
 		case err == nil:
 			ch.Old, ch.Exists, ch.version = data, true, info.Version
-		case kind == ncerr.ErrLimit:
-			ch.Exists, ch.TooLong, ch.tooLong = true, true, err
+		case kind == ncerr.ErrLimit || kind == ncerr.ErrCorrupt:
+			ch.Exists, ch.Damage = true, err
 		case kind == ncerr.ErrConflict: // the chunk was replaced between two attempts to read it
 			ch.err = err
 		case kind != ncerr.ErrNotFound && failed == nil:

@@ -30,20 +30,20 @@ type editor struct {
 	seen   []string
 }
 
-func (e *editor) Plan(changes []manifest.Change) (grid []int64, batch int) {
+func (e *editor) Plan(changes []manifest.Change) (grid, known []int64, batch int) {
 	for i := range changes {
 		changes[i].Part, changes[i].Limit = e.part, e.limit
 		changes[i].Alloc = func(n int64) ([]byte, error) { return make([]byte, n), nil }
 	}
-	return e.grid, e.batch
+	return e.grid, e.grid, e.batch
 }
 
 func (e *editor) Edit(_ context.Context, changes []*manifest.Change) error {
 	e.edits++
 	for _, ch := range changes {
-		e.seen = append(e.seen, fmt.Sprintf("%s %q %t %t", ch.Key, ch.Old, ch.Exists, ch.TooLong))
+		e.seen = append(e.seen, fmt.Sprintf("%s %q %t %t", ch.Key, ch.Old, ch.Exists, ch.Damage != nil))
 		ch.New = append(slices.Clone(ch.Old), e.letter...)
-		ch.Skip = ch.TooLong
+		ch.Skip = ch.Damage != nil
 	}
 	if e.before != nil {
 		e.before()

@@ -47,7 +47,7 @@ func TestChunkReadsHaveLimits(t *testing.T) {
 		"coded": {nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{16}, Codecs: []zarr.CodecSpec{{ID: "invert"}}}, most},
 		"text":  {nczarr.VarSpec{Type: dtype.NCString, Chunks: []int64{16}, MaxStrLen: nczarr.VarLen}, 1 << 20},
 	} {
-		o := memory(vlen.Provider(), invert{})
+		o := unbuffered(memory(vlen.Provider(), invert{}))
 		o.Limits.MaxChunk = 1 << 20
 		seen := limits{mu: &sync.Mutex{}, got: make(map[string][]int64)}
 		o.Wrap = func(m driver.Map) driver.Map { return limits{m, seen.mu, seen.got} }

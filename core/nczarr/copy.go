@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-695719ce/nczarr/core/array"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -471,7 +472,9 @@ func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, room a
 			return err
 		}
 	}
-	return p.dst.write(ctx, sel, buf, p.quantize, only)
+	return p.dst.write(ctx, sel, buf, p.quantize, func(ctx context.Context, a *array.Array, sel chunk.Selection, shape []int64, from array.Slab) error {
+		return a.WriteThrough(ctx, sel, shape, from, only) // no other write follows for these chunks
+	})
 }
 
 // blocks are the parts of a box of a variable.

@@ -1,8 +1,10 @@
 package nczarr
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path"
 	"path/filepath"
@@ -59,6 +61,7 @@ type Dataset struct {
 	newClaim     newClaim
 	docs         documents
 	cache        *array.Cache
+	buffer       *array.WriteBuffer
 	up           *upper // set only if the dataset may be part of another one above it
 }
 
@@ -118,9 +121,14 @@ func (d *Dataset) Codecs() codec.Catalog { return d.opts.Registry.Filters() }
 // Writable reports whether the dataset can be changed.
 func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 
-// Flush writes all changed metadata and makes everything written so far durable. It
-// writes the root group's document, which makes a dataset visible, last. A dataset that
-// replaces another one becomes visible only at Close.
+// Flush stores all parts of chunks that Var.Write has buffered, writes all changed
+// metadata and makes everything written so far durable. It writes the root group's
+// document, which makes a dataset visible, last. A dataset that replaces another one
+// becomes visible only at Close. If Flush fails, what it could not store stays in memory,
+// and the next Flush tries again. If it cannot store a chunk for a reason that concerns
+// only this chunk, such as damaged content, it stores the others, writes the metadata and
+// returns the error of the chunk. It does not write the metadata if the dataset is new or
+// replaces another one, or if the chunk has elements beyond the lengths in the store.
 func (d *Dataset) Flush(ctx context.Context) error { return d.flush(ctx, true) }
 
 // flush implements Flush. more is set if further writes may follow.
@@ -128,28 +136,56 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 	if !d.Writable() {
 		return nil
 	}
-	if err := d.checkGrowthMark(ctx); err != nil {
-		return err
+	if !d.buffer.Empty() { // a process that cleared a mark may have written to these chunks
+		if err := d.checkNodeMarks(ctx); err != nil {
+			return ncerr.Wrap("flush", "", err)
+		}
 	}
-	if err := d.checkNodeMarks(ctx); err != nil {
-		return err
+	// Buffered chunks come first, because the metadata includes the lengths that their
+	// writes have extended.
+	var unstored error // of a chunk that does not prevent the Flush
+	err := d.buffer.Flush(ctx, func(err error, beyond bool) error {
+		if err != nil && (beyond || d.swap != nil || d.created && !d.flushed.Load()) { // its elements would be missing from a new length or dataset
+			return ncerr.Errorf(ncerr.KindOf(err), "", "", "the metadata was not written, because a chunk cannot be stored: %w", err)
+		}
+		unstored = err
+		if err := d.checkGrowthMark(ctx); err != nil {
+			return err
+		}
+		if err := d.checkNodeMarks(ctx); err != nil {
+			return err
+		}
+		if err := d.nameNodes(ctx); err != nil {
+			return ncerr.Wrap("flush", d.loc.Path, err)
+		}
+		if err := d.beforeFlush(ctx); err != nil {
+			return ncerr.Wrap("flush", "", err)
+		}
+		lengths := d.lengths()
+		if err := d.save(ctx); err != nil {
+			return err
+		}
+		d.setStored(lengths)
+		return nil
+	})
+	if err == nil {
+		err = d.afterSave(ctx, more)
 	}
-	if err := d.nameNodes(ctx); err != nil {
-		return ncerr.Wrap("flush", d.loc.Path, err)
+	if err != nil && unstored != nil {
+		err = fmt.Errorf("%w (and a chunk could not be stored: %w)", err, unstored)
 	}
-	if err := d.beforeFlush(ctx); err != nil {
-		return ncerr.Wrap("flush", "", err)
-	}
-	if err := d.save(ctx); err != nil {
-		return err
-	}
+	return ncerr.Wrap("flush", "", cmp.Or(err, unstored))
+}
+
+// afterSave ends a Flush that has written the metadata.
+func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 	if err := d.m.Flush(ctx); err != nil {
-		return ncerr.Wrap("flush", "", err)
+		return err
 	}
 	if more && d.created && !d.flushed.Load() && !local(d.loc) && d.swap == nil { // the claim prevents a replacement until it is released
 		key, info, err := d.findAnchor(ctx)
 		if err != nil {
-			return ncerr.Wrap("flush", "", err)
+			return err
 		}
 		d.docs.setAnchor(key, info)
 	}
@@ -162,9 +198,10 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 }
 
 // Close flushes a writable dataset and releases it. If the dataset replaces another one,
-// Close makes the replacement. It releases the dataset even if it returns an error. If
-// Close fails before the replacement begins, it removes the new dataset, and the old
-// one is unchanged.
+// Close makes the replacement. It releases the dataset even if it returns an error, and
+// then discards what it could not store: call Flush first to be able to try again. If Close
+// fails before the replacement begins, it removes the new dataset, and the old one is
+// unchanged.
 func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
 	if err != nil {

@@ -25,6 +25,9 @@ const DefaultMergeGap = 64 << 10
 // default size.
 const DefaultChunkCache = 32 << 20
 
+// DefaultWriteBuffer is the default of Options.WriteBuffer, in bytes.
+const DefaultWriteBuffer = 32 << 20
+
 // engine reads and writes the data of a variable. It opens the array on first use.
 type engine struct {
 	mu     sync.Mutex // held while opening the array
@@ -66,6 +69,20 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	ds := v.group.ds
 	env := ds.env()
 	env.Grid, env.ExtendShape, env.Check, env.OpenPipeline = v.grid, v.reach, ds.stillOpened, v.openPipeline
+	env.Beyond, env.CheckBuffered = v.beyondStored, ds.checkGrowthMark
+	for _, dim := range v.dims {
+		env.Unlimited = append(env.Unlimited, dim.unlimited)
+	}
+	shared := env.Unlimited
+	if !ds.layout.NCZarr() { // its metadata does not record which dimensions are unlimited
+		shared = slices.Repeat([]bool{true}, len(v.dims))
+	}
+	env.Shared = func() []bool {
+		if v.private() {
+			return nil
+		}
+		return shared
+	}
 	if !ds.m.Capabilities().IfMatch {
 		env.OnPartialWrite = ds.warnSingleWriter
 	}
@@ -87,7 +104,7 @@ func (d *Dataset) env() *array.Env {
 	o := &d.opts
 	e := &array.Env{
 		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.m.Capabilities().Latency == driver.Remote,
-		BatchGets: d.getMany, MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap, Cache: d.cache,
+		BatchGets: d.getMany, MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap, Cache: d.cache, Buffer: d.buffer,
 	}
 	if e.InFlight <= 0 {
 		e.InFlight = 64
@@ -174,12 +191,11 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 }
 
 // writeRaw writes from, whose elements have the stored type and byte order, to sel.
-// shape is the variable's shape after growth. If only is not nil, it selects the chunks
-// to write, in C order.
-func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from array.Slab, only []bool) error {
+// shape is the variable's shape after growth.
+func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from array.Slab, f writeFunc) error {
 	a, err := v.beginWrite(ctx)
 	if err == nil {
-		err = a.Write(ctx, sel, shape, from, only)
+		err = f(ctx, a, sel, shape, from)
 	}
 	return ncerr.Wrap("write", v.Path(), err)
 }
@@ -205,6 +221,13 @@ func (v *Var) reach(shape []int64) {
 	for i, d := range v.dims {
 		shape[i] = max(shape[i], d.reach.Load())
 	}
+}
+
+// private reports whether no other process can have extended v: its documents have not been
+// put, or no other process can change them.
+func (v *Var) private() bool {
+	ds := v.group.ds
+	return v.defined && !v.fresh.put.Load() || ds.swap != nil || ds.m.Capabilities().Durable == driver.OnFlush
 }
 
 // warnSingleWriter warns once that changes of partial chunks are not protected from

@@ -272,7 +272,7 @@ func TestFailedReadIsNoFill(t *testing.T) {
 func TestDamagedChunks(t *testing.T) {
 	t.Parallel()
 	for _, coded := range []bool{false, true} {
-		o := memory(invert{})
+		o := unbuffered(memory(invert{}))
 		ds := create(t, "mem:d", o)
 		x := dim(t, ds.Root(), "x", 8, false)
 		spec := &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{8}}

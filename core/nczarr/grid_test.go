@@ -160,6 +160,9 @@ func TestWriteRectilinear(t *testing.T) {
 				} else {
 					write(t, writer, sel, values)
 				}
+				if err := writer.Group().Dataset().Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 				check(reader)
 				check(writer)
 			}
@@ -230,7 +233,7 @@ func checkChunks(t *testing.T, ds *nczarr.Dataset, lengths lengthsOf, shape []in
 // part, and that absent chunks stay absent in copies.
 func TestRectilinearRequests(t *testing.T) {
 	t.Parallel()
-	o := inMemory(gzip.Provider())
+	o := unbuffered(inMemory(gzip.Provider()))
 	counts := &shardCounts{}
 	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
 	ds := create(t, "mem:s#mode=v3", o)

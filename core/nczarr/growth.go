@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/array"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -52,11 +54,11 @@ func (m *GrowthMark) Owner() string {
 // growth is the state of growing dimensions since the last Flush.
 type growth struct {
 	mu     sync.Mutex
-	begun  bool          // markGrowth has succeeded
-	marked string        // Writer of this process's mark in the store; empty if none
-	torn   bool          // a write failed and may have left chunks behind
-	sure   map[*Var]bool // variables for which checkNotExtended has succeeded
-	active int           // writes in progress
+	begun  bool                   // markGrowth has succeeded
+	marked atomic.Pointer[string] // Writer of this process's mark in the store; nil if none. Changed with mu held.
+	torn   bool                   // a write failed and may have left chunks behind
+	sure   map[*Var]bool          // variables for which checkNotExtended has succeeded
+	active int                    // writes in progress
 }
 
 // beginGrowth is called before a write past the end of a dimension. The caller passes
@@ -121,7 +123,8 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 			return err
 		}
 	}
-	d.growth.begun, d.growth.marked = true, m.Writer
+	d.growth.begun = true
+	d.growth.marked.Store(&m.Writer)
 	return nil
 }
 
@@ -168,18 +171,16 @@ func shell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// checkGrowthMark verifies, before the new shapes are written, that the mark of this
-// writer still exists. A process that cleared it may have removed chunks of this
-// writer.
+// checkGrowthMark verifies, before the new shapes or buffered chunks are written, that the
+// mark of this writer still exists. A process that cleared it may have removed chunks of
+// this writer.
 func (d *Dataset) checkGrowthMark(ctx context.Context) error {
-	g := &d.growth
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.marked == "" {
+	writer := d.growth.marked.Load()
+	if writer == nil {
 		return nil
 	}
 	m, err := d.GrowthMark(ctx)
-	if err == nil && (m == nil || m.Writer != g.marked) {
+	if err == nil && (m == nil || m.Writer != *writer) && d.growth.marked.Load() == writer { // endGrowth has not removed it meanwhile
 		err = ncerr.Errorf(ncerr.ErrConflict, "flush", zarr.GrowthMark, "the growth mark of this writer was cleared, and the chunks that it wrote past the end of a dimension were deleted: reopen the dataset and write them again")
 	}
 	return err
@@ -195,18 +196,32 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 	if g.active > 0 || d.pending() {
 		return nil
 	}
-	if g.marked != "" {
-		if g.torn { // another writer may have extended other variables
-			own := slices.SortedFunc(maps.Keys(g.sure), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
+	if g.torn { // another writer may have extended other variables
+		own := slices.SortedFunc(maps.Keys(g.sure), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
+		if g.marked.Load() == nil { // the dataset was new, and other writers can extend it from now on
+			g.begun, g.sure = false, nil
+			if err := d.markGrowth(ctx); err != nil {
+				return err
+			}
+			for _, v := range own {
+				if err := v.checkNotExtended(ctx); err != nil {
+					return err
+				}
+			}
+		}
+		if g.marked.Load() != nil {
 			if err := dropLeftovers(ctx, own); err != nil {
 				return err
 			}
 		}
+	}
+	if mark := g.marked.Swap(nil); mark != nil { // before checkGrowthMark can miss it
 		if err := d.m.Delete(ctx, zarr.GrowthMark); err != nil {
+			g.marked.Store(mark)
 			return err
 		}
 	}
-	g.begun, g.marked, g.torn, g.sure = false, "", false, nil
+	g.begun, g.torn, g.sure = false, false, nil
 	return nil
 }
 
@@ -245,6 +260,42 @@ func (v *Var) checkNotExtended(ctx context.Context) error {
 		g.sure[v] = true
 	}
 	return err
+}
+
+// lengths returns the lengths of the unlimited dimensions.
+func (d *Dataset) lengths() map[*Dim]int64 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	all := make(map[*Dim]int64)
+	d.top.each(func(g *Group) {
+		for _, dim := range g.dims.list {
+			if dim.unlimited {
+				all[dim] = dim.len
+			}
+		}
+	})
+	return all
+}
+
+// setStored records lengths that are in the store.
+func (d *Dataset) setStored(lengths map[*Dim]int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for dim, n := range lengths {
+		dim.stored = max(dim.stored, n)
+	}
+}
+
+// beyondStored reports whether an index is outside the lengths in the store.
+func (v *Var) beyondStored(index []int64) bool {
+	v.group.ds.mu.RLock()
+	defer v.group.ds.mu.RUnlock()
+	for i, d := range v.dims {
+		if d.unlimited && index[i] >= d.stored {
+			return true
+		}
+	}
+	return false
 }
 
 // ClearGrowth removes the mark of a writer that died while it was extending a
@@ -299,10 +350,8 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 // dropGrowth cleans up when the dataset is aborted: it removes this writer's mark, if
 // one exists, and the chunks beyond the shapes.
 func (d *Dataset) dropGrowth(ctx context.Context) error {
-	d.growth.mu.Lock()
-	writer := d.growth.marked
-	d.growth.mu.Unlock()
-	if writer == "" {
+	writer := d.growth.marked.Load()
+	if writer == nil {
 		return nil
 	}
 	opts := d.opts
@@ -312,7 +361,7 @@ func (d *Dataset) dropGrowth(ctx context.Context) error {
 		return err
 	}
 	defer again.m.Close(ctx) //nolint:errcheck // the mark was deleted or an error is returned
-	if m, err := again.GrowthMark(ctx); err != nil || m == nil || m.Writer != writer {
+	if m, err := again.GrowthMark(ctx); err != nil || m == nil || m.Writer != *writer {
 		return err
 	}
 	return again.ClearGrowth(ctx)
@@ -422,7 +471,10 @@ func (v *Var) clearEdge(ctx context.Context, index, shape []int64) error {
 			sel.Count[k] = full[k] - first[k]
 		}
 		sel.Start[i], sel.Count[i] = shape[i], full[i]-shape[i]
-		if err := v.writeRaw(ctx, sel, full, v.fillSlab(sel.Len()), nil); err != nil {
+		err := v.writeRaw(ctx, sel, full, v.fillSlab(sel.Len()), func(ctx context.Context, a *array.Array, sel chunk.Selection, shape []int64, from array.Slab) error {
+			return a.WriteThrough(ctx, sel, shape, from, nil)
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func slab(start, count int64) chunk.Selection {
 func TestGrowthBesideWriteOfLastChunk(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{false, true} {
-		o := memory()
+		o := unbuffered(memory())
 		g, wrap := newGate("v/0", plain)
 		o.Wrap = wrap
 		ds := create(t, "mem:g", o)
@@ -86,7 +86,7 @@ func TestGrowthBesideWriteOfLastChunk(t *testing.T) {
 func TestWholeChunkBesidePart(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{false, true} {
-		o := memory()
+		o := unbuffered(memory())
 		g, wrap := newGate("v/0", plain)
 		o.Wrap = wrap
 		ds := create(t, "mem:w", o)

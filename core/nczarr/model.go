@@ -17,6 +17,7 @@ type Dim struct {
 	group     *Group
 	name      string
 	len       int64
+	stored    int64 // a length that is in the store, or 0
 	unlimited bool
 	anonymous bool
 	invented  bool         // no group document in the store declares it

@@ -81,6 +81,10 @@ type Options struct {
 	// store. 0 means [DefaultChunkCache], and a negative value no cache. See
 	// [Dataset.Refresh].
 	ChunkCache int64
+	// WriteBuffer is the maximum size in bytes of the parts of chunks that the dataset
+	// keeps in memory before it stores them: see [Var.Write]. 0 means
+	// [DefaultWriteBuffer]. With a negative value, every Write stores what it writes.
+	WriteBuffer int64
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 	// SingleWriter states that no other process writes this dataset while it is open,

@@ -27,6 +27,12 @@ func memory(filters ...codecdriver.Provider) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{teststore.New()}, filters...), SingleWriter: true}
 }
 
+// unbuffered changes o so that every Write stores what it writes, and returns it.
+func unbuffered(o *nczarr.Options) *nczarr.Options {
+	o.WriteBuffer = -1
+	return o
+}
+
 // inMemory is like memory, for tests that depend on stores in memory.
 func inMemory(filters ...codecdriver.Provider) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()}, filters...), SingleWriter: true}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -27,7 +28,8 @@ import (
 
 // newNode is the state of a group or variable that this process has defined.
 type newNode struct {
-	defined bool // defined and not yet written by a Flush; guarded by Dataset.mu
+	defined bool        // defined and not yet written by a Flush; guarded by Dataset.mu
+	put     atomic.Bool // a Flush may have put its documents
 	mu      sync.Mutex
 	free    bool   // the location is known to contain nothing else
 	claim   string // the key of the document that was put, if any

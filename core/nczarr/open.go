@@ -1,6 +1,7 @@
 package nczarr
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -159,11 +160,10 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	}
 	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Location: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
 	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray, docs: documents{all: !m.ReadOnly()}}
-	size := opts.ChunkCache
-	if size == 0 {
-		size = DefaultChunkCache
+	ds.cache = array.NewCache(cmp.Or(opts.ChunkCache, DefaultChunkCache))
+	if !m.ReadOnly() {
+		ds.buffer = array.NewWriteBuffer(cmp.Or(opts.WriteBuffer, DefaultWriteBuffer))
 	}
-	ds.cache = array.NewCache(size)
 	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil
 }
@@ -222,6 +222,7 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 		_ = ds.m.Close(ctx)
 		return nil, err
 	}
+	ds.setStored(ds.lengths())
 	return ds, nil
 }
 

@@ -45,7 +45,7 @@ func (h halting) Put(ctx context.Context, key string, body driver.Body, o *drive
 // before.
 func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it starts a child
 	var log bytes.Buffer
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	o := unbuffered(&nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if path := os.Getenv("NCZARR_TEST_DATASET"); path != "" {
 		lines := bufio.NewReader(os.Stdin)
 		o.Wrap = func(m driver.Map) driver.Map { return halting{m, map[string]bool{}, lines} }

@@ -120,6 +120,7 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 	if n.prefix == "" {
 		d.announced.Store(true)
 	}
+	n.fresh.put.Store(true)
 	for _, name := range putOrder(n.docs) {
 		if old, ok := n.old[name]; ok && d.layout.SameContent(old, n.docs[name]) { // do not rewrite an unchanged .zgroup of the root
 			continue

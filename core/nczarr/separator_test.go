@@ -37,7 +37,7 @@ func TestWrongSeparator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := memory()
+			o := unbuffered(memory())
 			objects := map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": c.doc}
 			for _, key := range strings.Fields(c.keys) {
 				objects["v/"+key] = "\x01\x00\x00\x00\x02\x00\x00\x00"

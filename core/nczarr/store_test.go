@@ -255,7 +255,7 @@ func TestMapThatLies(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"short", "less than asked for", "own memory", "no memory", "huge", "negative", "error after memory", "another key", "wrapped deep", "joined", "its own deadline"} {
 		for _, codecs := range [][]zarr.CodecSpec{nil, {{ID: "invert"}}} {
-			o := memory(invert{})
+			o := unbuffered(memory(invert{}))
 			ds := create(t, "mem:liar", o)
 			x := dim(t, ds.Root(), "x", 4, false)
 			v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Codecs: codecs})

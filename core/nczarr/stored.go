@@ -30,6 +30,11 @@ func (v *Var) Stored(ctx context.Context) (Stored, error) {
 	if t, _ := v.stored(); !v.varies() {
 		s.Raw = chunk.Product(v.storedBounds()) * int64(t.Size)
 	}
+	if a := v.data.array.Load(); a != nil {
+		if err := a.StoreBuffered(ctx); err != nil {
+			return s, ncerr.Wrap("write", v.Path(), err)
+		}
+	}
 	for ch, err := range v.source().Chunks(ctx, grid) {
 		if err != nil {
 			return s, ncerr.Wrap("list", v.Path(), err)

@@ -211,21 +211,35 @@ func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n i
 // MaxStrLen, causes ncerr.ErrConvert, and nothing is written. Values of a quantized
 // variable are rounded first (see [VarSpec]).
 //
-// Chunks that are only partly covered are read, changed and written back. The data is
-// in the store when Write returns, or after Flush if the store is durable only then. A
-// new shape is in the store after Flush.
+// Write stores the chunks that sel covers completely. It keeps the parts of others in
+// memory, up to Options.WriteBuffer bytes in all, so that a chunk that is written row by
+// row is encoded and stored once. Such a chunk is stored when it is complete, when memory
+// is needed for another, before it is read, and by Flush and Close. If it is not complete
+// then, it is read, changed and written back. Other processes see what was written, and
+// new lengths, after Flush. Parts that exceed the memory are stored at once, and so are
+// those of shards, of chunks of strings of variable length, and of chunks with codecs that
+// convert elements.
+//
+// If Write fails, none of its values stay in memory, but some may be in the store. If a
+// chunk that is in memory cannot be stored, it stays there. The next read of the chunk, or
+// the next Flush, tries again, and returns an error with the chunk's key if it fails.
+// Abort discards what is in memory.
 //
 // Errors: those of Read, ncerr.ErrReadOnly, and ncerr.ErrAmbiguous if it is unknown
 // whether a chunk was written.
 //
 // Source: netCDF C interface, nc_put_vars.
 func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
-	return v.write(ctx, sel, src, v.Quantization(), nil)
+	return v.write(ctx, sel, src, v.Quantization(), func(ctx context.Context, a *array.Array, sel chunk.Selection, shape []int64, from array.Slab) error {
+		return a.Write(ctx, sel, shape, from)
+	})
 }
 
-// write implements Write. q is the rounding to apply. only selects the chunks to write;
-// nil means all.
-func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization, only []bool) error {
+// writeFunc writes values, in their stored form, to an array: see [array.Array.Write].
+type writeFunc func(ctx context.Context, a *array.Array, sel chunk.Selection, shape []int64, from array.Slab) error
+
+// write implements Write. q is the rounding to apply.
+func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization, f writeFunc) error {
 	ds := v.group.ds
 	if err := v.writable(); err != nil {
 		return err
@@ -251,14 +265,14 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	if slices.Equal(shape, v.Shape()) {
-		return v.writeRaw(ctx, sel, shape, from, only)
+		return v.writeRaw(ctx, sel, shape, from, f)
 	}
 	end, err := ds.beginGrowth(ctx, v)
 	if err != nil {
 		return ncerr.Wrap("grow", v.Path(), err)
 	}
 	v.claim(shape)
-	if err = v.writeRaw(ctx, sel, shape, from, only); err == nil {
+	if err = v.writeRaw(ctx, sel, shape, from, f); err == nil {
 		v.setGrown(shape)
 	}
 	end(err)

@@ -162,7 +162,7 @@ func TestReplacedWhileValuesAreWritten(t *testing.T) {
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
 		for _, who := range []string{"opened", "opened, wrote", "opened, wrote metadata", "made"} {
 			for _, sel := range []chunk.Selection{slab(0, 2), slab(1, 1)} {
-				o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
+				o := unbuffered(&nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})})
 				url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 				writer := pairs(t, url, o, 1)
 				if who != "made" {
@@ -406,7 +406,7 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 		if err := b.bucket("bkt").Delete(t.Context(), "a.zarr/v/1", nil); err != nil { // nothing of it can be read
 			t.Fatal(err)
 		}
-		hooked := *o
+		hooked := *unbuffered(o)
 		var once sync.Once
 		reads := 0
 		replace := func(string) {}

@@ -1,0 +1,393 @@
+package nczarr_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/filters/vlen"
+)
+
+// Chunks that a failed write of a new dataset has left behind are not values of a dimension
+// that is extended later, although no mark existed.
+func TestLeftoversOfNewDataset(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"#mode=nczarr", "#mode=nczarr,v3"} {
+		o := unbuffered(inMemory())
+		o.Workers = 1
+		var broken atomic.Bool
+		countRequests(o, func(key string) error {
+			if broken.Load() && (key == "v/2" || key == "v/c/2") {
+				return ncerr.ErrIO
+			}
+			return nil
+		})
+		url := "mem:left" + mode
+		ds := create(t, url, o)
+		v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}, Fill: []int32{-1}})
+		broken.Store(true)
+		if err := v.Write(t.Context(), slab(0, 12), numbered(100, 12)); err == nil {
+			t.Fatal("no error")
+		}
+		broken.Store(false)
+		closeDataset(t, ds)
+		ds = update(t, url, o)
+		v = variable(t, ds, "v")
+		write(t, v, slab(0, 5), numbered(0, 5)) // up to the new end
+		write(t, v, slab(8, 1), []int32{8})
+		closeDataset(t, ds)
+		expect(t, open(t, url, o), "v", []int32{0, 1, 2, 3, 4, -1, -1, -1, 8})
+	}
+}
+
+// Writing all values of a variable replaces a damaged last chunk or shard.
+func TestDamagedLastChunkIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		buffer int64
+		shards []int64
+		mode   string
+		key    string
+	}{
+		"buffered": {0, nil, "#mode=nczarr", "v/1"}, "unbuffered": {-1, nil, "#mode=nczarr", "v/1"},
+		"sharded": {0, []int64{8}, "#mode=nczarr,v3", "v/c/0"},
+	} {
+		o := inMemory(invert{})
+		o.WriteBuffer = c.buffer
+		url := "mem:damaged " + name + c.mode
+		ds := create(t, url, o)
+		spec := &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Shards: c.shards, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}}
+		if c.shards == nil {
+			spec.Codecs = []zarr.CodecSpec{{ID: "invert"}}
+		}
+		v := define(t, ds.Root(), "v", spec)
+		write(t, v, slab(0, 6), numbered(0, 6))
+		closeDataset(t, ds)
+		ds = update(t, url, o)
+		if there, err := ds.Map().Exists(t.Context(), c.key); err != nil || !there {
+			t.Fatal(c.key, there, err)
+		}
+		if _, err := ds.Map().Put(t.Context(), c.key, driver.Bytes([]byte("x")), nil); err != nil {
+			t.Fatal(err)
+		}
+		v = variable(t, ds, "v")
+		if err := v.Write(t.Context(), slab(0, 6), numbered(0, 6)); err != nil {
+			t.Errorf("%s: Write of all values: %v", name, err)
+		}
+		if err := ds.Close(t.Context()); err != nil {
+			t.Errorf("%s: Close: %v", name, err)
+		}
+	}
+}
+
+// An array whose chunks have the other separator does not prevent others from being stored.
+func TestWrongSeparatorIsAlone(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"a", "z"} {
+		o := inMemory()
+		url := "mem:sep" + first
+		ds := create(t, url, o)
+		bad := define(t, ds.Root(), first, &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{2, 2}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "y", 4, false), dim(t, ds.Root(), "x", 4, false)}})
+		write(t, bad, bad.All(), numbered(0, 16))
+		good := define(t, ds.Root(), "good", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
+		write(t, good, slab(0, 1), []int32{0})
+		closeDataset(t, ds)
+		ds = update(t, url, o)
+		for _, k := range []string{"0.0", "0.1", "1.0", "1.1"} {
+			body, _, err := ds.Map().ReadAll(t.Context(), first+"/"+k, 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ds.Map().Delete(t.Context(), first+"/"+k); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ds.Map().Put(t.Context(), first+"/"+strings.ReplaceAll(k, ".", "/"), driver.Bytes(body), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, variable(t, ds, first), chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 1}}, []int32{5})
+		write(t, variable(t, ds, "good"), slab(1, 1), []int32{1})
+		setText(t, ds.Root().SetAttr, "title", "new")
+		for _, f := range []func(context.Context) error{ds.Flush, ds.Close} {
+			if err := f(t.Context()); ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), "/"+first+"/0.0") {
+				t.Errorf("want ErrMetadata for %s/0.0, got %v", first, err)
+			}
+		}
+		ds = open(t, url, o)
+		expect(t, ds, "good", []int32{0, 1})
+		_ = attr(t, ds.Root().Attrs(), "title")
+	}
+}
+
+type badGet struct {
+	driver.Map
+	key string
+	err error
+}
+
+func (r badGet) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if key == r.key {
+		return nil, driver.Info{}, r.err
+	}
+	return r.Map.Get(ctx, key, o, alloc)
+}
+
+// A stored object that the driver reports as damaged affects no other chunk.
+func TestDamagedObjectIsAlone(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	url := "mem:object"
+	ds := create(t, url, o)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "x", 8, false)}})
+	write(t, v, v.All(), numbered(0, 8))
+	w := define(t, ds.Root(), "w", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
+	write(t, w, slab(0, 1), []int32{0})
+	closeDataset(t, ds)
+	bad := *o
+	bad.Wrap = func(m driver.Map) driver.Map {
+		return badGet{m, "v/1", ncerr.New(ncerr.ErrCorrupt, "get", "v/1", errors.New("checksum of the member differs"))}
+	}
+	ds = update(t, url, &bad)
+	write(t, variable(t, ds, "v"), slab(5, 1), []int32{-1})
+	write(t, variable(t, ds, "w"), slab(1, 1), []int32{1})
+	setText(t, ds.Root().SetAttr, "title", "new")
+	if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrCorrupt || !strings.Contains(err.Error(), `"v/1"`) {
+		t.Errorf("want ErrCorrupt for v/1, got %v", err)
+	}
+	ds = open(t, url, o)
+	expect(t, ds, "w", []int32{0, 1})
+	_ = attr(t, ds.Root().Attrs(), "title")
+}
+
+// sized is invert, which can only be opened for chunks of 4 elements.
+type sized struct{ invert }
+
+func (r sized) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+	if len(in.Shape) == 1 && in.Shape[0] != 4 {
+		return nil, codecdriver.Spec{}, ncerr.Errorf(ncerr.ErrFilter, "", "", "cannot be opened for chunks of %v", in.Shape)
+	}
+	return r.invert.Open(id, params, in)
+}
+
+// A write fails if a codec cannot be opened for the shape of its chunk.
+func TestWriteOpensCodecsOfShape(t *testing.T) {
+	t.Parallel()
+	o := inMemory(sized{})
+	url := "mem:shape#mode=zarr,v3"
+	ds := create(t, url, o)
+	define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Grid: lengthsOf{{4, 3}}.grid(t), Dims: []*nczarr.Dim{dim(t, ds.Root(), "x", 7, false)}, Codecs: []zarr.CodecSpec{{ID: "invert"}}})
+	define(t, ds.Root(), "w", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Fill: []int32{0}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "z", 4, false)}})
+	closeDataset(t, ds)
+	ds = update(t, url, o)
+	if err := variable(t, ds, "v").Write(t.Context(), slab(5, 1), []int32{1}); ncerr.KindOf(err) != ncerr.ErrFilter {
+		t.Errorf("want ErrFilter, got %v", err)
+	}
+	write(t, variable(t, ds, "w"), slab(1, 1), []int32{1})
+	setText(t, ds.Root().SetAttr, "title", "new")
+	closeDataset(t, ds)
+	ds = open(t, url, o)
+	expect(t, ds, "w", []int32{0, 1, 0, 0})
+	_ = attr(t, ds.Root().Attrs(), "title")
+}
+
+type noMatch struct{ driver.Map }
+
+func (m noMatch) Capabilities() driver.Capabilities {
+	c := m.Map.Capabilities()
+	c.IfMatch = false
+	return c
+}
+
+// A write of all chunks of the last shard reads, changes and writes back the shard, and
+// warns.
+func TestLastShardIsReadWithWarning(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	url := "mem:warn#mode=nczarr,v3"
+	ds := create(t, url, o)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Shards: []int64{16}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
+	write(t, v, slab(0, 8), numbered(0, 8))
+	closeDataset(t, ds)
+	var log strings.Builder
+	o.Log, o.SingleWriter = slog.New(slog.NewTextHandler(&log, nil)), false
+	var gets atomic.Int64
+	o.Wrap = func(m driver.Map) driver.Map { return noMatch{requests{m, &gets, new(atomic.Int64), nil}} }
+	ds = update(t, url, o)
+	write(t, variable(t, ds, "v"), slab(0, 8), numbered(0, 8))
+	closeDataset(t, ds)
+	if gets.Load() != 1 || !strings.Contains(log.String(), "partial") {
+		t.Errorf("%d gets, want 1 and a warning; log %q", gets.Load(), log.String())
+	}
+}
+
+// In pure Zarr, a process that has not reopened keeps what the creator appends.
+func TestPureZarrKeepsWhatOthersAppend(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"#mode=zarr", "#mode=zarr,v3"} {
+		o := inMemory()
+		url := "mem:pure" + mode
+		ds := create(t, url, o)
+		g, err := ds.Root().DefineGroup("g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := define(t, g, "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, g, "t", 0, true)}})
+		write(t, v, slab(0, 3), []int32{0, 1, 2})
+		if err := ds.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a := update(t, url, o)
+		write(t, v, slab(3, 4), []int32{3, 4, 5, 6})
+		closeDataset(t, ds)
+		write(t, variable(t, a, "g/v"), slab(0, 3), []int32{10, 11, 12})
+		closeDataset(t, a)
+		expect(t, open(t, url, o), "g/v", []int32{10, 11, 12, 3, 4, 5, 6})
+	}
+}
+
+// A new variable has no chunks, so that none need to be read.
+func TestNewVariableReadsNothing(t *testing.T) {
+	t.Parallel()
+	for name, buffer := range map[string]int64{"buffered": 0, "unbuffered": -1} {
+		for _, mode := range []string{"#mode=nczarr", "#mode=nczarr,v3"} {
+			o := inMemory()
+			o.WriteBuffer = buffer
+			url := "mem:new" + name + mode
+			closeDataset(t, create(t, url, o))
+			gets, puts := countRequests(o, nil)
+			ds := update(t, url, o)
+			v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4, 1}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true), dim(t, ds.Root(), "x", 20, false)}})
+			write(t, v, rows(0, 3, 20), numbered(0, 60))
+			closeDataset(t, ds)
+			if gets.Load() > 0 {
+				t.Errorf("%s%s: %d gets and %d puts", name, mode, gets.Load(), puts.Load())
+			}
+		}
+	}
+}
+
+func conflict(t *testing.T, err error) {
+	t.Helper()
+	if ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+}
+
+// After another process has cleared the growth mark, a read of the first writer leaves
+// nothing beyond the shapes.
+func TestClearedWriterLeavesNothing(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	ds := create(t, "mem:cleared", o)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Fill: []int32{-1}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
+	write(t, v, slab(0, 1), []int32{1})
+	closeDataset(t, ds)
+	first, second := update(t, "mem:cleared", o), update(t, "mem:cleared", o)
+	write(t, variable(t, first, "v"), slab(1, 2), []int32{-2, -3})
+	if err := second.ClearGrowth(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	conflict(t, variable(t, first, "v").Read(t.Context(), slab(0, 3), make([]int32, 3)))
+	conflict(t, first.Close(t.Context()))
+	closeDataset(t, second)
+	third := update(t, "mem:cleared", o)
+	write(t, variable(t, third, "v"), slab(3, 1), []int32{4})
+	closeDataset(t, third)
+	expect(t, open(t, "mem:cleared", o), "v", []int32{1, -1, -1, 4})
+}
+
+// A dataset that replaces another one is not visible before Close, so that its last
+// chunks need not be read.
+func TestReplacementReadsNothing(t *testing.T) {
+	t.Parallel()
+	o := unbuffered(&nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})})
+	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	closeDataset(t, create(t, url, o))
+	gets, _ := countRequests(o, nil)
+	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, v, slab(0, 3), []int32{1, 2, 3})
+	if gets.Load() > 0 {
+		t.Errorf("%d gets", gets.Load())
+	}
+	closeDataset(t, ds)
+}
+
+// A writer whose growth mark was cleared does not overwrite what others appended since, in
+// a read or when it needs memory.
+func TestClearedWriterOverwritesNothing(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	url := "mem:over"
+	ds := create(t, url, o)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Fill: []int32{-1}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
+	write(t, v, slab(0, 1), []int32{1})
+	closeDataset(t, ds)
+	first, second := update(t, url, o), update(t, url, o)
+	write(t, variable(t, first, "v"), slab(1, 2), []int32{-2, -3})
+	if err := second.ClearGrowth(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, variable(t, second, "v"), slab(1, 2), []int32{2, 3})
+	closeDataset(t, second)
+	conflict(t, variable(t, first, "v").Read(t.Context(), slab(0, 3), make([]int32, 3)))
+	if err := first.Abort(t.Context()); err != nil {
+		t.Error(err)
+	}
+	expect(t, open(t, url, o), "v", []int32{1, 2, 3})
+}
+
+// Writing all strings of a variable replaces a damaged last chunk.
+func TestDamagedLastTextIsReplaced(t *testing.T) {
+	t.Parallel()
+	o := inMemory(vlen.Provider())
+	o.Limits.MaxChunk = 4000
+	url := "mem:text#mode=nczarr"
+	ds := create(t, url, o)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCString, MaxStrLen: nczarr.VarLen, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
+	write(t, v, slab(0, 3), []string{"a", "b", "c"})
+	closeDataset(t, ds)
+	ds = update(t, url, o)
+	if _, err := ds.Map().Put(t.Context(), "v/0", driver.Bytes([]byte("x")), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := variable(t, ds, "v").Write(t.Context(), slab(0, 3), []string{"d", "e", "f"}); err != nil {
+		t.Error(err)
+	}
+	closeDataset(t, ds)
+}
+
+// Writing all values of a new variable changes no chunk in part, so that it does not warn.
+func TestNewVariableDoesNotWarn(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	url := "mem:warnnew"
+	closeDataset(t, create(t, url, o))
+	var log strings.Builder
+	o.Log, o.SingleWriter = slog.New(slog.NewTextHandler(&log, nil)), false
+	o.Wrap = func(m driver.Map) driver.Map { return noMatch{m} }
+	ds := update(t, url, o)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
+	write(t, v, slab(0, 6), numbered(0, 6))
+	closeDataset(t, ds)
+	if strings.Contains(log.String(), "partial") {
+		t.Errorf("log: %s", log.String())
+	}
+}
