@@ -87,11 +87,12 @@ func (d *Dataset) Problems() []Problem {
 }
 
 // Flush stores everything written so far, metadata last. A dataset that replaces
-// another one becomes visible only at Close. If Flush fails, what it could not store
-// stays in memory, and the next Flush tries again. Flush does nothing if the dataset is
-// open for reading. Errors: [ErrConflict] if another program changed the same metadata;
-// [ErrCorrupt] or [ErrFilter] if a chunk that was written in part cannot be decoded or
-// encoded, in which case everything else may have been stored; and errors of the store.
+// another one becomes visible only at Close. If Flush fails, the data that it could not
+// store stays in memory, and the next Flush tries again. Flush does nothing if the
+// dataset is open for reading. Errors: [ErrConflict] if another program changed the same
+// metadata; [ErrCorrupt] or [ErrFilter] if a chunk that was written in part cannot be
+// decoded or encoded, in which case everything else may have been stored; and errors of
+// the store.
 func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 
 // Refresh discards cached chunks and shard indexes, so that later reads fetch them from
@@ -102,10 +103,10 @@ func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 func (d *Dataset) Refresh() { d.core.Refresh() }
 
 // Close stores everything written so far and releases the dataset, even if it fails.
-// Written data is complete only if Close returns nil. If Close fails, it discards what it
-// could not store (call Flush first to be able to try again), and it removes a dataset
-// that [Create] created and that was never flushed, as [Dataset.Abort] does. Errors are
-// those of [Dataset.Flush]. See also [Dataset.Finish].
+// Written data is complete only if Close returns nil. If Close fails, it discards the
+// data that it could not store (call Flush first to be able to try again), and it
+// removes a dataset that [Create] created and that was never flushed, as
+// [Dataset.Abort] does. Errors are those of [Dataset.Flush]. See also [Dataset.Finish].
 func (d *Dataset) Close(ctx context.Context) error {
 	d.ended = true
 	err := d.core.Close(ctx)

@@ -26,7 +26,7 @@ func TestErrorTexts(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errorOf(nczarr.Open(ctx, "mem:x")), `open "mem:x": find driver "mem": not supported: use the option nczarr.WithDriver(mem), where mem is a nczarr.Memory() shared by all calls`},
+		{errorOf(nczarr.Open(ctx, "mem:x")), `open "mem:x": find driver "mem": not supported: use the option nczarr.WithDriver(mem), where mem is an nczarr.Memory() shared by all calls`},
 		{errorOf(nczarr.Open(ctx, "mem:x", nczarr.WithDriverOptions("disk", struct{}{}))), `open "mem:x": invalid argument: WithDriverOptions("disk"): find driver "disk": not supported: unknown storage driver; the available drivers are file, http, zip`},
 		{errorOf(nczarr.Open(ctx, "/nowhere/x", nczarr.WithDriverOptions("file", map[string]int{"a": 1}))), `open "/nowhere/x": invalid argument: driver options: json: unknown field "a"`},
 		{errorOf(ds.Var("surfac/temp")), `find variable "surfac/temp": no such variable: the group "surfac" does not exist`},

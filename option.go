@@ -169,9 +169,10 @@ func ChunkCache(bytes int64) Option {
 	}
 }
 
-// WriteBuffer sets the maximum size in bytes of the parts of chunks that the dataset keeps
-// in memory before it stores them, so that writing a chunk row by row encodes and stores it
-// once. The default is 32 MiB; with 0, every write stores what it writes. See [Write].
+// WriteBuffer sets the maximum size in bytes of the parts of chunks that the dataset
+// keeps in memory before it stores them, so that writing a chunk row by row encodes and
+// stores it once. The default is 32 MiB; with 0, every write stores its data
+// immediately. See [Write].
 func WriteBuffer(bytes int64) Option {
 	return func(c *config) error {
 		if bytes < 0 {

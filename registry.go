@@ -68,7 +68,7 @@ func (b builtins) Driver(name string) (driver.Opener, error) {
 	case err != nil && name == ncurl.DriverS3:
 		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "the driver is not built in: import drivers/s3 and use the option nczarr.WithDriver(s3.New())")
 	case err != nil && name == ncurl.DriverMem:
-		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "use the option nczarr.WithDriver(mem), where mem is a nczarr.Memory() shared by all calls")
+		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "use the option nczarr.WithDriver(mem), where mem is an nczarr.Memory() shared by all calls")
 	}
 	return o, err
 }

@@ -73,8 +73,8 @@ type VarSpec struct {
 	Attrs []Attr
 }
 
-// ChunkRun is a number of consecutive chunks that have the same length along one
-// dimension. A Count of 0 means all chunks of the dimension.
+// ChunkRun is a sequence of chunks that have the same length along one dimension. A
+// Count of 0 means all chunks of the dimension.
 type ChunkRun = chunk.Run
 
 // VariableLen as StringLen of a [VarSpec] selects strings of variable length.

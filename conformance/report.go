@@ -14,8 +14,8 @@ type Status string
 
 // The statuses.
 const (
-	StatusPass        Status = "pass"        // the rule is kept
-	StatusFail        Status = "fail"        // the rule is broken
+	StatusPass        Status = "pass"        // the implementation satisfies the rule
+	StatusFail        Status = "fail"        // the implementation violates the rule
 	StatusUnsupported Status = "unsupported" // a needed capability is not declared
 	StatusDisabled    Status = "disabled"    // excluded by the user, with a reason
 	StatusError       Status = "error"       // the check could not be performed, or it panicked

@@ -25,8 +25,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
-// app holds what the commands share: the input and output, the global flags and
-// the session.
+// app holds the state that all commands share: the input and output, the global flags
+// and the session.
 type app struct {
 	in       io.Reader
 	out, err io.Writer

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// inFiles is a driver with the name of the S3 driver that keeps buckets in a directory.
+// inFiles is a driver that has the name of the S3 driver and keeps its buckets in a
+// directory.
 type inFiles struct {
 	driver.Opener
 	dir string

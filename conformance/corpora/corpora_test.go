@@ -150,7 +150,7 @@ var (
 	ours     = regexp.MustCompile(`"_NCProperties": "version=[^"]*", `)
 )
 
-// reduce removes from the output what the reference does not contain.
+// reduce removes the parts of the output that the reference does not contain.
 func (r *row) reduce(out string) string {
 	if r.mask {
 		out = ours.ReplaceAllString(masked(out), "")

@@ -115,7 +115,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		})
 	}
 	// A planted defect fails one check, often after many megabytes. The race detector
-	// makes these tests take an hour and sees the same code in a run of all checks.
+	// makes these tests take an hour and covers the same code in a run of all checks.
 	for path := range strings.FieldsSeq(string(packages)) {
 		_, name, _ := strings.Cut(path, "/nczarr/")
 		flags := []string{"-race"}

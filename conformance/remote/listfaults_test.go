@@ -46,7 +46,7 @@ func listFaults() []fault {
 			page = prefixes.ReplaceAllLiteralString(contents.ReplaceAllLiteralString(page, ""), "")
 			return strings.Replace(page, "</ListBucketResult>", strings.Join(all, "")+"</ListBucketResult>", 1)
 		}),
-		{name: "first page again", applies: listing, do: old.firstAgain, lie: true}, // in a resumed listing the page looks like the rest
+		{name: "first page again", applies: listing, do: old.firstAgain, lie: true}, // in a resumed listing the page looks like any other
 		{name: "stale listing", applies: listing, do: old.stale, lie: true},
 	}
 }

@@ -76,7 +76,8 @@ func (w *soaker) step(ctx context.Context) error {
 	return nil
 }
 
-// absent checks an error against whether the object exists.
+// absent checks the error of an operation on a key. It accepts ErrNotFound only if
+// there is false, and success only if there is true.
 func absent(op, key string, there bool, err error) error {
 	switch {
 	case !there && ncerr.KindOf(err) == ncerr.ErrNotFound:

@@ -53,7 +53,7 @@ type Env struct {
 	// Cache holds decoded chunks; nil means none. The arrays of a dataset share it.
 	Cache *Cache
 	// Buffer holds parts of chunks that are stored later; nil means that every write is
-	// stored at once. The arrays of a dataset share it.
+	// stored immediately. The arrays of a dataset share it.
 	Buffer *WriteBuffer
 	// Unlimited reports which dimensions may grow; nil means none. A chunk that extends
 	// beyond such a dimension is not complete in Buffer until it is full.
@@ -62,7 +62,7 @@ type Env struct {
 	// none. Writes keep what chunks contain beyond the shape along these dimensions.
 	Shared func() []bool
 	// Beyond reports whether an index is outside the lengths of unlimited dimensions in
-	// the store; nil means that none is. See [WriteBuffer.Flush].
+	// the store; nil means that no index is. See [WriteBuffer.Flush].
 	Beyond func(index []int64) bool
 	// CheckBuffered is called before chunks in Buffer are stored. An error prevents that.
 	// nil means no check.
@@ -178,8 +178,8 @@ func (a *Array) Close() {
 	a.pipes.close()
 }
 
-// Forget removes the chunks of the array from the cache and makes its Source forget what
-// it has read. Later reads ask the store again.
+// Forget removes the chunks of the array from the cache and makes its Source forget
+// what it has read. Later reads send requests to the store again.
 func (a *Array) Forget() {
 	a.env.Cache.beginWrite(&a.cached)
 	a.env.Cache.endWrite(&a.cached)

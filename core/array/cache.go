@@ -82,7 +82,7 @@ func (c *Cache) find(of *cachedChunks, key []byte) *cacheItem {
 	return it
 }
 
-// done ends a read of the data of it.
+// done ends a read of the item's data.
 func (c *Cache) done(it *cacheItem) {
 	c.mu.Lock()
 	it.readers--
@@ -114,7 +114,8 @@ func (c *Cache) add(of *cachedChunks, key []byte, version uint64, data []byte) (
 	return free
 }
 
-// beginWrite removes the chunks of an array and adds none until endWrite.
+// beginWrite removes the chunks of an array. No chunk of the array is added until
+// endWrite.
 func (c *Cache) beginWrite(of *cachedChunks) {
 	if c == nil {
 		return
@@ -138,14 +139,14 @@ func (c *Cache) endWrite(of *cachedChunks) {
 	c.mu.Unlock()
 }
 
-// remove removes it from the cache. Readers of its data may continue.
+// remove removes an item from the cache. Readers of its data may continue.
 func (c *Cache) remove(it *cacheItem) {
 	c.unlink(it)
 	delete(it.of.items, it.key)
 	c.bytes -= it.charge()
 }
 
-// link makes it the most recently used chunk.
+// link makes an item the most recently used one.
 func (c *Cache) link(it *cacheItem) {
 	it.prev, it.next = &c.ring, c.ring.next
 	it.prev.next, it.next.prev = it, it

@@ -159,7 +159,7 @@ func (b *builder) vars(g *Group) error {
 	return nil
 }
 
-// spec converts a declaration and its attributes to a nczarr.VarSpec.
+// spec converts a declaration and its attributes to an nczarr.VarSpec.
 func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 	spec := &nczarr.VarSpec{Type: v.Type}
 	for _, ref := range v.Dims {

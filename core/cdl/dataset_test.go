@@ -270,8 +270,8 @@ group: em { }
 }
 `
 
-// unlimitedDump is the output of netcdf-c 4.9.0 for unlimitedText. The exceptions are
-// c, where ncgen joins the two lists, and e, where ncdump splits strings so that ncgen
+// unlimitedDump is the output of netcdf-c 4.9.0 for unlimitedText, except for c and e:
+// ncgen joins the two lists of c, and ncdump splits the strings of e so that ncgen
 // reads too many.
 const unlimitedDump = `netcdf x {
 dimensions:

@@ -7,8 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// A Run is a number of consecutive chunks that have the same length along one
-// dimension.
+// A Run is a sequence of chunks that have the same length along one dimension.
 type Run struct {
 	Len   int64
 	Count int64 // 0: all chunks of the dimension, however long it is

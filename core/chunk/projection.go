@@ -136,7 +136,7 @@ func (p *Plan) Number(index []int64) (i int64, ok bool) {
 	for d := range p.dims {
 		dim := &p.dims[d]
 		k, above := int64(0), dim.n
-		for k < above { // the first span at or behind the index
+		for k < above { // the first span at or after the index
 			if mid := k + (above-k)/2; dim.span(mid).Index < index[d] {
 				k = mid + 1
 			} else {
@@ -193,7 +193,7 @@ func (d *planDim) covers(s Span, length int64) bool {
 }
 
 // Parts calls f with the number of each projection that does not cover its chunk (see
-// Covers), in C order, until f returns false. It does not look at each chunk.
+// Covers), in C order, until f returns false. It does not visit every chunk.
 func (p *Plan) Parts(shape []int64, f func(i int64) bool) {
 	if p.total > 0 {
 		p.parts(0, 0, false, shape, f)

@@ -24,9 +24,9 @@ func (p *parser) setting(from string, cause error) error {
 	return ncerr.New(kind, "parse location", maskText(p.text), fmt.Errorf("%s: %w", from, cause))
 }
 
-// rc returns the value of the rc entry for one of keys that best matches this location,
-// and a description of the entry. The longest matching section has precedence. Among
-// sections of equal length the last one has precedence.
+// rc returns the value of the rc entry whose key is in keys and whose section best
+// matches this location, and a description of the entry. The longest section has
+// precedence, and among sections of equal length the last one.
 func (p *parser) rc(keys ...string) (value, from string) {
 	return p.rcOf(func(string) bool { return true }, keys...)
 }

@@ -112,7 +112,7 @@ func (p *parser) named(driver, storage string) error {
 	case storage != "" && storage != driver:
 		return p.bad(fmt.Errorf("mode=%s conflicts with driver=%s", storage, driver))
 	case driver == DriverFile || driver == DriverZip:
-		p.setStorage(driver, driver, "the fragment names the driver")
+		p.setStorage(driver, driver, "the fragment specifies the driver")
 		return nil
 	case driver == DriverS3:
 		return p.bad(fmt.Errorf("driver=%s cannot open a local path or a file: URL; use a URL such as s3://BUCKET/KEY", driver))
@@ -121,10 +121,10 @@ func (p *parser) named(driver, storage string) error {
 	case driver == DriverMem:
 		return p.bad(fmt.Errorf("driver=%s cannot open a local path or a file: URL; use a URL such as mem:NAME", driver))
 	case p.isBytes():
-		return p.bad(errors.New("mode=bytes reads a file without a driver"))
+		return p.bad(errors.New("mode=bytes cannot be combined with driver"))
 	}
 	p.loc.Driver = driver
-	p.step("driver", "", driver, "the fragment names the driver, which a plugin must provide")
+	p.step("driver", "", driver, "the fragment specifies the driver, which a plugin must provide")
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (p *parser) probe(name string) error {
 	found := NotProbed
 	if p.env.Probe != nil {
 		found = p.env.Probe(name)
-		p.step("probe", name, found.String(), "no mode names the storage, so the path was probed")
+		p.step("probe", name, found.String(), "no mode specifies the storage, so the path was probed")
 	}
 	switch found {
 	case Directory:
@@ -263,7 +263,7 @@ func (p *parser) mem(storage string) error {
 	case name == "":
 		return p.bad(errors.New("a mem: URL needs a name"))
 	case p.isBytes():
-		return p.bad(errors.New("mode=bytes reads a file, not memory"))
+		return p.bad(errors.New("mode=bytes contradicts the scheme mem:"))
 	}
 	p.loc.Path = name
 	p.setStorage(DriverMem, "", "the scheme mem: selects the memory of this process")

@@ -174,7 +174,7 @@ func (p *parser) readMode() error {
 		}
 	}
 	if slices.Contains(p.mode, modeV2) && slices.Contains(p.mode, modeV3) {
-		return p.bad(fmt.Errorf("mode names two versions of Zarr: %s, %s", modeV2, modeV3))
+		return p.bad(fmt.Errorf("mode specifies two versions of Zarr: %s, %s", modeV2, modeV3))
 	}
 	if value := p.env.Vars[varConsolidated]; truthy(value) && !slices.Contains(p.mode, modeConsolidated) {
 		p.step("environment", "", modeConsolidated, varConsolidated+"="+value+" requests consolidated metadata")
@@ -220,7 +220,7 @@ func (p *parser) readFormat() {
 	case has(modeZarr):
 		l.Format, why = Zarr, "mode contains zarr: pure Zarr with _ARRAY_DIMENSIONS"
 	case !l.FormatGiven:
-		why = "no mode names a format: NCZarr, or pure Zarr if the store has no NCZarr metadata"
+		why = "no mode specifies a format: NCZarr, or pure Zarr if the store has no NCZarr metadata"
 	}
 	p.step("format", "", string(l.Format), why)
 	switch {

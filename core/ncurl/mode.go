@@ -152,5 +152,5 @@ func storageOf(modes []string) (string, error) {
 	case len(found) == 2 && found[0] == modeS3:
 		return modeGS3, nil
 	}
-	return "", fmt.Errorf("mode names more than one storage: %s", strings.Join(found, ", "))
+	return "", fmt.Errorf("mode specifies more than one storage: %s", strings.Join(found, ", "))
 }

@@ -32,9 +32,9 @@ func (v *Var) absent() []byte {
 	return fill
 }
 
-// reached converts flags of existing chunks to another grid. found reports which chunks
-// of the grid from exist in the selection sel. The result reports which chunks of the grid
-// to overlap an existing chunk. Both have one entry per chunk, in C order.
+// reached reports which chunks of the grid "to" overlap an existing chunk of the grid
+// "from", inside the selection sel. found reports which chunks of "from" exist. Both
+// lists have one entry per chunk, in C order.
 func reached(sel chunk.Selection, from, to chunk.Grid, found []bool) ([]bool, error) {
 	src, err := chunk.NewPlan(sel, from)
 	if err != nil {

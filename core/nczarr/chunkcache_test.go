@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// decodes is the codec invert, and counts the chunks that it decodes.
+// decodes is the codec invert. It counts the chunks that it decodes.
 type decodes struct {
 	invert
 	n *atomic.Int64
@@ -56,7 +56,7 @@ func rowOf(y int64) chunk.Selection {
 // one chunk of four does not fit, one chunk per row is decoded again.
 func TestRowsDecodeChunksOnce(t *testing.T) {
 	t.Parallel()
-	const size = 16*16*4 + 272 // with what the cache charges for a chunk of two dimensions
+	const size = 16*16*4 + 272 // plus the charge of the cache for a chunk of two dimensions
 	for _, c := range []struct{ cache, want int64 }{
 		{0, 16}, {4 * size, 16}, {4*size - 1, 16 + 60}, {size - 1, 4 * 64}, {-1, 4 * 64},
 	} {
@@ -169,7 +169,8 @@ func TestCacheBesideWrites(t *testing.T) {
 	wg.Wait()
 }
 
-// Strings are cached too. Each string that a read returned stays as it was.
+// Strings are cached too. A later write does not change a string that a read has
+// returned.
 func TestCachedStrings(t *testing.T) {
 	t.Parallel()
 	o := memory()

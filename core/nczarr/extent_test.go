@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// shorten changes the shape of an array and leaves its chunks.
+// shorten changes the shape of an array without removing chunks.
 func shorten(t *testing.T, url string, o *nczarr.Options, key, shape string) {
 	t.Helper()
 	ds := update(t, url, o)

@@ -87,7 +87,7 @@ func TestVariablesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// shortKeys is a store with a low limit on key sizes that counts what is sent.
+// shortKeys is a store with a low limit on key sizes that counts the puts sent to it.
 type shortKeys struct {
 	driver.Map
 	maxKey int

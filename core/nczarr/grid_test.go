@@ -408,8 +408,8 @@ func TestReadRectilinear(t *testing.T) {
 	}
 }
 
-// TestRectilinearProblems checks that a grid that cannot be used makes its variable a
-// problem and leaves the rest readable.
+// TestRectilinearProblems checks that a variable with an invalid grid is reported as a
+// Problem, and that all other variables are readable.
 func TestRectilinearProblems(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -162,8 +162,8 @@ func TestV3Below(t *testing.T) {
 	}
 }
 
-// consolidatedAll returns the same documents, including those of Zarr v3, in .zmetadata
-// alone.
+// consolidatedAll returns objects with all documents, including those of Zarr v3, in
+// .zmetadata instead of single files.
 func consolidatedAll(objects map[string]string) map[string]string {
 	nodes := make(map[string]zarr.Docs)
 	out := maps.Clone(objects)

@@ -39,7 +39,7 @@ func implicitStore() map[string]string {
 	}
 }
 
-// consolidated returns the same documents in .zmetadata alone.
+// consolidated returns objects with all documents in .zmetadata instead of single files.
 func consolidated(objects map[string]string) map[string]string {
 	var docs []string
 	out := map[string]string{}

@@ -76,14 +76,15 @@ type Options struct {
 	// MergeGap is the largest gap, in bytes, between parts of a chunk without codecs
 	// that are read in one request, together with the gap. 0 means [DefaultMergeGap].
 	MergeGap int64
-	// ChunkCache is the maximum size in bytes of the decoded chunks that the dataset keeps
-	// after reads of parts of them, so that later reads of other parts need not ask the
-	// store. 0 means [DefaultChunkCache], and a negative value no cache. See
+	// ChunkCache is the maximum size in bytes of the decoded chunks that the dataset
+	// keeps after reads of parts of them, so that later reads of other parts send no
+	// requests. 0 means [DefaultChunkCache], and a negative value no cache. See
 	// [Dataset.Refresh].
 	ChunkCache int64
 	// WriteBuffer is the maximum size in bytes of the parts of chunks that the dataset
 	// keeps in memory before it stores them: see [Var.Write]. 0 means
-	// [DefaultWriteBuffer]. With a negative value, every Write stores what it writes.
+	// [DefaultWriteBuffer]. With a negative value, every Write stores its data
+	// immediately.
 	WriteBuffer int64
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger

@@ -139,8 +139,8 @@ func TestUpdateOfTheDraft(t *testing.T) {
 	}
 }
 
-// TestHostileNCZarr3 checks that metadata that contradicts itself leaves out only what it
-// describes, with a reason that names it.
+// TestHostileNCZarr3 checks that contradictory metadata excludes only the part that it
+// describes, and that the reason contains the name of that part.
 func TestHostileNCZarr3(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -215,8 +215,8 @@ func TestNCZarr3KeepsTheUnlisted(t *testing.T) {
 }
 
 // TestNCZarr3Copies copies a dataset from NCZarr 2 to other layouts and back, each time
-// by way of NCZarr 3. Dimensions, types, attributes and values stay the same, as far as
-// the layout in between has them.
+// by way of NCZarr 3. Dimensions, types, attributes and values stay the same, if the
+// layout in between supports them.
 func TestNCZarr3Copies(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider())
@@ -277,8 +277,8 @@ func TestNCZarr3Copies(t *testing.T) {
 	}
 }
 
-// described returns everything that a dataset contains, except values. unlimited says
-// whether that includes which dimensions are unlimited.
+// described returns everything that a dataset contains, except values. unlimited
+// specifies whether to include which dimensions are unlimited.
 func described(t *testing.T, ds *nczarr.Dataset, unlimited bool) string {
 	t.Helper()
 	var out []string

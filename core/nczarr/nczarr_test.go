@@ -27,7 +27,7 @@ func memory(filters ...codecdriver.Provider) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{teststore.New()}, filters...), SingleWriter: true}
 }
 
-// unbuffered changes o so that every Write stores what it writes, and returns it.
+// unbuffered changes o so that every Write stores its data immediately, and returns o.
 func unbuffered(o *nczarr.Options) *nczarr.Options {
 	o.WriteBuffer = -1
 	return o

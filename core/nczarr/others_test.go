@@ -154,8 +154,8 @@ func TestIdentityIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// A change of that document between a put of this writer and the request for its time is
-// not taken for one of this writer.
+// If another writer changes the document that identifies the dataset between a put of
+// this writer and the request for its time, this writer detects the change.
 func TestIdentityIsChangedAfterPut(t *testing.T) {
 	t.Parallel()
 	const url = "s3://bkt/a.zarr#mode=nczarr,v3&aws.endpoint=http://127.0.0.1:9000"

@@ -40,7 +40,7 @@ func TestLongFill(t *testing.T) { //nolint:paralleltest // not parallel: it coun
 
 // TestTextOfManyChunks checks that the total size of the strings of one read is
 // limited, so that small chunks cannot expand to any amount of memory, and that
-// ReadParts and Copy observe the limit.
+// ReadParts and Copy are limited too.
 func TestTextOfManyChunks(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider())

@@ -143,7 +143,7 @@ func TestPartsOfOneVersion(t *testing.T) {
 }
 
 // In a store without versions, parts are not read separately. After the first read, no
-// other read tries to.
+// request for a part is sent.
 func TestPartsWithoutVersions(t *testing.T) {
 	t.Parallel()
 	w := &watched{bare: true}

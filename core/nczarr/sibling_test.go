@@ -39,7 +39,7 @@ var errKilled = errors.New("killed")
 // A process that dies after any number of changes to an object store while it replaces
 // a dataset leaves the old dataset, the new one, or one whose error explains how to
 // finish the replacement. Doing so finishes the replacement, even if that process dies
-// as well. Objects of others are never changed, and the stage is found.
+// as well. Objects of other programs are never changed, and Stages lists the stage.
 func TestDyingWhileReplacing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {

@@ -211,19 +211,19 @@ func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n i
 // MaxStrLen, causes ncerr.ErrConvert, and nothing is written. Values of a quantized
 // variable are rounded first (see [VarSpec]).
 //
-// Write stores the chunks that sel covers completely. It keeps the parts of others in
-// memory, up to Options.WriteBuffer bytes in all, so that a chunk that is written row by
-// row is encoded and stored once. Such a chunk is stored when it is complete, when memory
-// is needed for another, before it is read, and by Flush and Close. If it is not complete
-// then, it is read, changed and written back. Other processes see what was written, and
-// new lengths, after Flush. Parts that exceed the memory are stored at once, and so are
-// those of shards, of chunks of strings of variable length, and of chunks with codecs that
-// convert elements.
+// Write stores the chunks that sel covers completely. It keeps partial writes of other
+// chunks in memory, up to Options.WriteBuffer bytes in total, so that a chunk that is
+// written row by row is encoded and stored once. Such a chunk is stored when it is
+// complete, when memory is needed for another, before it is read, and by Flush and
+// Close. If it is not complete then, it is read, changed and written back. Other
+// processes see the values, and new lengths, after Flush. Parts that exceed the memory
+// are stored immediately, and so are parts of shards, of chunks of strings of variable
+// length, and of chunks with codecs that convert elements.
 //
 // If Write fails, none of its values stay in memory, but some may be in the store. If a
-// chunk that is in memory cannot be stored, it stays there. The next read of the chunk, or
-// the next Flush, tries again, and returns an error with the chunk's key if it fails.
-// Abort discards what is in memory.
+// chunk that is in memory cannot be stored, it stays there. The next read of the chunk,
+// or the next Flush, tries again, and returns an error with the chunk's key if it
+// fails. Abort discards the values in memory.
 //
 // Errors: those of Read, ncerr.ErrReadOnly, and ncerr.ErrAmbiguous if it is unknown
 // whether a chunk was written.

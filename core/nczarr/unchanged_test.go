@@ -236,8 +236,9 @@ func TestRootArrayReplaced(t *testing.T) {
 	}
 }
 
-// hooked is a store that calls functions around its own methods; nil does nothing. An
-// error of refuse prevents a put, and an error of stored is returned after it.
+// hooked is a store that calls functions before and after its own methods. Nil
+// functions are not called. A put fails without effect if refuse returns an error, and
+// fails after its effect if stored does.
 type hooked struct {
 	driver.Map
 	putting, statted func(key string)
@@ -268,7 +269,7 @@ func (h *hooked) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return info, err
 }
 
-// withHooks returns options that put the store in h.
+// withHooks returns options that wrap the store in h.
 func withHooks(o *nczarr.Options, h *hooked) *nczarr.Options {
 	u := *o
 	u.Wrap = func(m driver.Map) driver.Map { h.Map = m; return h }

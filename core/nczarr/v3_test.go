@@ -471,8 +471,8 @@ func TestV3Codecs(t *testing.T) {
 	}
 }
 
-// TestV3Problems checks that metadata that is not understood is a problem of its node
-// only.
+// TestV3Problems checks that unsupported or damaged metadata excludes only its own
+// node.
 func TestV3Problems(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -37,7 +37,7 @@ type Options struct {
 	// PluginDirs are directories to search for plugins, in order, before plugins.dirs.
 	PluginDirs []string
 	// OnlyPlugin is the path of the only plugin to run, pinned or not; see
-	// host.Options.Only. Empty means all plugins.
+	// host.Options.OnlyPlugin. Empty means all plugins.
 	OnlyPlugin string
 	// AllowUnpinned allows plugins that the lock file does not pin, regardless of
 	// plugins.allow_unpinned.

@@ -103,7 +103,7 @@ func TestDraftArrays(t *testing.T) {
 		if text += "]"; text != c.want {
 			t.Errorf("%s: want %s, got %s", name, c.want, text)
 		}
-		// An update keeps the alias and everything else that it does not know.
+		// An update keeps the alias and all unknown members.
 		opts := write3
 		opts.Old = docs
 		again, err := a.Docs(opts)
@@ -349,8 +349,9 @@ func TestNCZarr3RoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzNCZarr3 parses arbitrary bytes as the zarr.json of a group and of an array of NCZarr
-// 3. What is written from the result parses as the same, and is then stable.
+// FuzzNCZarr3 parses arbitrary bytes as the zarr.json of a group and of an array of
+// NCZarr 3. The document written from the result must parse to the same result, and
+// writing it again must not change it.
 func FuzzNCZarr3(f *testing.F) {
 	f.Add(string(group3(draftRoot)["zarr.json"]))
 	f.Add(string(group3(`"_nczarr_group": {"dimensions": [{"name": "x"}, 3, {"name": "x", "size": 1}, {"name": "x", "size": 2}]}`)["zarr.json"]))
@@ -395,8 +396,8 @@ func FuzzNCZarr3(f *testing.F) {
 	})
 }
 
-// shownAttrs shows attributes, without the text of JSON that is not a string: JSON that is
-// not strict becomes strict.
+// shownAttrs formats attributes for comparison. It omits the values of char attributes
+// that are not JSON strings, because writing them as strict JSON changes their text.
 func shownAttrs(list []zarr.Attr) string {
 	text := ""
 	for _, a := range list {

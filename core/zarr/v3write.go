@@ -287,8 +287,8 @@ func aliasOf(t dtype.Type) string {
 
 // writeFloatAttrV3 writes floats. It writes NaN and infinities as bare words, as
 // zarr-python does, because readers treat quoted words as strings. A single value is
-// written as a list only if it was read from a list other than that of a quoted word,
-// which is how pure Zarr v2 stores it.
+// written as a list only if it was read from one, except for a list of a quoted word,
+// the form that pure Zarr v2 requires.
 func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 	list := &jsontext.Writer{}
 	list.Open('[')

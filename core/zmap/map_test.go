@@ -371,7 +371,7 @@ func TestAllocOfTheCaller(t *testing.T) {
 	}
 }
 
-// manyDouble adds a GetMany that a test replaces.
+// manyDouble is a double with a GetMany that a test can replace.
 type manyDouble struct {
 	double
 	many func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error

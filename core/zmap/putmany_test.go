@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// putsDouble adds a PutMany that a test can replace.
+// putsDouble is a double with a PutMany that a test can replace.
 type putsDouble struct {
 	double
 	puts func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error

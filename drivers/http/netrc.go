@@ -143,8 +143,8 @@ func (c credentials) authorize(req *http.Request) {
 }
 
 // parseNetrc parses a netrc file and returns the logins by lower-case host or
-// host:port. The first login of a host wins. parseNetrc skips unknown words and the
-// entry "default", which would send a login to the server of any URL.
+// host:port. The first login of a host takes precedence. parseNetrc skips unknown words
+// and the entry "default", which would send a login to the server of any URL.
 //
 // Source: the netrc format as ftp(1) and curl read it.
 func parseNetrc(text string) map[string]login {

@@ -38,8 +38,8 @@ type client struct {
 	users     int // guarded by opener.mu
 }
 
-// idleClients is the number of clients from which on a client without users is no
-// longer kept for its credentials.
+// idleClients is the maximum number of clients with which release keeps a client
+// without users, so that its credentials stay cached.
 const idleClients = 16
 
 // acquire returns the client for a place. The caller returns it with [opener.release].

@@ -118,9 +118,8 @@ func TestEmptyObject(t *testing.T) {
 	}
 }
 
-// TestCanceledWriteCompletes uses a server that completes a request after the
-// caller has canceled it. The call must end only then, so that it cannot undo a later
-// call.
+// TestCanceledWriteCompletes uses a server that completes a request after the caller
+// has canceled it. The call must not end earlier, so that it cannot undo a later call.
 func TestCanceledWriteCompletes(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {

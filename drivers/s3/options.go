@@ -43,7 +43,7 @@ type config struct {
 func options() []driver.Option {
 	return []driver.Option{
 		{Name: "endpoint", Type: "string", Doc: "server for URLs without one, such as http://localhost:9000; also the server of s3://bucket/key URLs"},
-		{Name: "region", Type: "string", Doc: "region used to sign requests if neither the URL nor the AWS configuration names one; empty: us-east-1"},
+		{Name: "region", Type: "string", Doc: "region used to sign requests if neither the URL nor the AWS configuration specifies one; empty: us-east-1"},
 		{Name: "profile", Type: "string", Doc: "AWS profile for credentials; empty: the SDK's own order, environment variables first"},
 		{Name: "unsigned", Type: "bool", Default: "false", Doc: "send requests without a signature, for public buckets"},
 		{Name: "addressing", Type: "string", Default: "path", Doc: "path: https://host/bucket/key; virtual: https://bucket.host/key"},

@@ -135,7 +135,7 @@ func follows(d []byte, base, end int64) (int64, bool) {
 	return o + lenLocal + int64(le.Uint16(d[28:])) + c, o >= end
 }
 
-// index fills the hash table. Among equal keys the last one wins.
+// index fills the hash table. Among equal keys the last one takes precedence.
 func (a *archive) index(recs []uint32) {
 	size := 8
 	for size*7 < len(recs)*8 {

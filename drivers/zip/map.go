@@ -87,7 +87,7 @@ type found struct {
 	entry int
 }
 
-// release must be called after the content has been read.
+// release unlocks the content. It must be called once, after the content has been read.
 func (f found) release(m *Map) {
 	switch {
 	case m.mode == driver.Read:

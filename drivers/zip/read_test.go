@@ -49,7 +49,7 @@ func TestReadForms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "comment" {
-				// The last signature counts, and here it is inside a comment.
+				// Readers use the last signature, which is in a comment here.
 				_, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: saved(t, tc.archive)})
 				wantKind(t, "open", err, ncerr.ErrCorrupt)
 				return

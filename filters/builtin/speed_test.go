@@ -38,7 +38,8 @@ var chains = []struct {
 	{"delta+zlib", []driver.Step{step("delta", `{"dtype":"<i4"}`), step("zlib", `{"level":1}`)}},
 }
 
-// opened returns the pipeline of a chain, and a chunk of n float32, plain and encoded.
+// opened returns the pipeline of a chain, and a chunk of n float32 values, plain and
+// encoded.
 func opened(t testing.TB, steps []driver.Step, n int) (p *codec.Pipeline, plain, enc []byte) {
 	t.Helper()
 	all := builtin.Provider()

@@ -133,7 +133,7 @@ func TestZstdSizes(t *testing.T) {
 			most = 1.06
 		}
 		if mean := math.Pow(product, 1/float64(len(cases))); mean > most {
-			t.Errorf("level %d: want at most %.2f times the size of the reference implementation in the mean, got %.3f", level, most, mean)
+			t.Errorf("level %d: want at most %.2f times the size of the reference implementation on average, got %.3f", level, most, mean)
 		}
 	}
 }

@@ -17,12 +17,14 @@ const few, more, most = 4, 8, 24
 // fluctuates by more than that, but its low points do not rise.
 const leakPerBatch = 2 << 20
 
-// memoryHeadroom is the number of bytes on top of four times the memory after the first
-// batch beyond which a process leaks. Find stops there, because memory might run out.
+// memoryHeadroom limits memory. Find stops and reports a leak when a process has more
+// than this many bytes above four times its memory after the first batch, because
+// memory might run out.
 const memoryHeadroom = 256 << 20
 
-// maxDescriptors is the number of descriptors on top of the initial ones beyond which a
-// process leaks. It may reach its limit in the first batch and stay there.
+// maxDescriptors limits descriptors. Find reports a leak when a process has more than
+// this many above the initial number. A process may reach its own limit in the first
+// batch, after which the number no longer grows.
 const maxDescriptors = 500
 
 // Find runs batch repeatedly and measures after each run. It reports whether memory grows

@@ -83,7 +83,8 @@ func surroundings(t *testing.T) map[string]string {
 	return aim
 }
 
-// target returns the kind of target of an attack, as in surroundings.
+// target returns the kind of the target of an attack, which is a key of the map that
+// surroundings returns.
 func target(attack string) string {
 	for part, aim := range map[string]string{
 		"TCP": "tcp", "datagram": "tcp", "Unix": "unix", "abstract": "abstract", "inherited": "fd", "environment": "variable",

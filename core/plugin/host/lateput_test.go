@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestLatePut uses drivers that store data long after a Put was canceled. The Put must
-// return only then, so that it cannot undo a later one.
+// TestLatePut uses drivers that store data long after a Put was canceled. Put must not
+// return before that, so that a late put cannot overwrite the result of a later one.
 func TestLatePut(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(*testing.T, string) host.Options{
@@ -58,7 +58,7 @@ func TestLatePut(t *testing.T) {
 }
 
 // TestNeverStored uses a driver that does not answer a canceled put. The host must kill
-// the driver, and the outcome is unknown.
+// the driver and return ErrAmbiguous.
 func TestNeverStored(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-never")
@@ -71,8 +71,8 @@ func TestNeverStored(t *testing.T) {
 	}
 }
 
-// TestEmptyAnswers uses a driver that answers a put with endless messages without
-// results.
+// TestEmptyAnswers checks that a put fails if the driver answers it with endless
+// messages without results.
 func TestEmptyAnswers(t *testing.T) {
 	t.Parallel()
 	m := open(t, newHost(t, planeOptions(t, "store-put-empty")), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
@@ -81,8 +81,8 @@ func TestEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestDrippingAnswers uses a driver that answers canceled puts slowly, one by one. All
-// of them together must have the time limit of one put.
+// TestDrippingAnswers uses a driver that answers canceled puts slowly, one by one. The
+// time limit of one put must apply to all of these answers together.
 func TestDrippingAnswers(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-drip")

@@ -187,7 +187,7 @@ func (p *proc) escalate() {
 		if p.waitEnd(terminateGrace) {
 			return
 		}
-		p.log.Warn("plugin does not exit, killing it", "pid", p.child.pid())
+		p.log.Warn("plugin does not exit; killing it", "pid", p.child.pid())
 	}
 	p.child.kill()
 	if !p.waitEnd(killGrace) {

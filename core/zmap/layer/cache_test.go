@@ -150,7 +150,7 @@ func killed(t *testing.T, cmd *exec.Cmd, lines int) {
 }
 
 // TestCacheOfProcesses checks that processes that share a cache, and are killed at any
-// moment, return correct content, and that the cache observes its maximum size.
+// moment, return correct content, and that the cache stays within its maximum size.
 func TestCacheOfProcesses(t *testing.T) {
 	t.Parallel()
 	store, dir, seed := sharedStore(t), t.TempDir(), testseed.New(t)

@@ -14,7 +14,8 @@ import (
 // from RetryOptions.Attempts.
 const minProgress = 64 << 10
 
-// partialRead is the memory of an object that is read in several attempts.
+// partialRead holds the bytes of an object that have been read so far, in one or more
+// attempts.
 type partialRead struct {
 	alloc driver.Alloc
 	asked bool

@@ -160,7 +160,8 @@ func memoryRules(f *filter, loads bool) {
 	})
 }
 
-// kindOfSocket is the mask of a socket type without flags.
+// kindOfSocket is the mask that removes the flags from the type argument of a socket
+// call.
 const kindOfSocket = 0xf
 
 // socketRules permits Unix stream sockets and, with network, TCP and UDP sockets.
