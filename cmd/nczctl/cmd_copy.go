@@ -80,6 +80,7 @@ parameters of one.`,
 	fl.StringVarP(&f.chunks, "chunks", "c", "", "chunk shape: \"dim/N,dim/N\" for all variables, \"var:N,N\" for one variable; separate multiple items with semicolons")
 	fl.StringVar(&f.shards, "shards", "", "shard shape in the form of --chunks, multiples of the chunk shape; \"none\" stores each chunk as an object (Zarr v3 only)")
 	fl.IntVarP(&f.deflate, "deflate", "d", -1, "compress with zlib at this `level`, 0 to 9 (0 stores raw)")
+	fl.Lookup("deflate").DefValue = "0" // help does not show this default
 	fl.BoolVarP(&f.shuffle, "shuffle", "s", false, "with -d: shuffle the bytes before compressing")
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
 	fl.StringVar(&f.round, "quantize", "", "round float and double values, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")

@@ -130,7 +130,7 @@ func checkLen(slice any, n int, t Type) error {
 	}
 	want := Len(slice)
 	if t.Kind != Raw {
-		if want > (1<<62)/t.Size {
+		if want > math.MaxInt/t.Size {
 			return ncerr.Errorf(ncerr.ErrLimit, "convert", "", "%d elements of %d bytes exceed the address space", want, t.Size)
 		}
 		want *= t.Size
