@@ -3,8 +3,11 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -97,8 +100,8 @@ type Target[S any] interface {
 }
 
 // T is the interface through which a check reports its result. The methods that
-// testing.TB also has behave as they do there. All methods except Fatalf may be called
-// from any goroutine.
+// testing.TB also has behave as they do there. All methods except Fatalf and Skipf may be
+// called from any goroutine.
 type T interface {
 	// Name returns the id of the check.
 	Name() string
@@ -117,6 +120,10 @@ type T interface {
 	// Fatalf records a failure and ends the check. It must be called from the check's
 	// own goroutine.
 	Fatalf(format string, args ...any)
+	// Skipf ends the check because its rule cannot apply to this implementation or its
+	// medium. Unless a failure was recorded, the status is unsupported, with this
+	// message. It must be called from the check's own goroutine.
+	Skipf(format string, args ...any)
 	// Failed reports whether a failure was recorded.
 	Failed() bool
 	// Cleanup registers a function to call after the check, in reverse order.
@@ -190,4 +197,19 @@ func (o *Options) withDefaults() *Options {
 type Usage struct {
 	Descriptors int   // open file descriptors; negative if unknown
 	Memory      int64 // resident bytes; negative if unknown, or shared with others
+	Read        int64 // bytes read so far with system calls; negative if unknown
+}
+
+// BytesRead returns the number of bytes that a process has read with system calls, from
+// files and from sockets. It returns -1 if the system does not count them.
+func BytesRead(pid int) int64 {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "io"))
+	if err != nil {
+		return -1
+	}
+	var n int64
+	if _, err := fmt.Sscanf(string(text), "rchar: %d", &n); err != nil {
+		return -1
+	}
+	return n
 }

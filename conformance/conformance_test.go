@@ -52,10 +52,13 @@ func TestStatuses(t *testing.T) {
 		want    conformance.Status
 		message string
 	}{
-		"pass":  {check: check{Run: pass}, want: conformance.StatusPass},
-		"error": {check: check{Run: func(t conformance.T, _ *box) { t.Logf("seen"); t.Errorf("bad %d", 1) }}, want: conformance.StatusFail, message: "seen\nbad 1"},
-		"fatal": {check: check{Run: func(t conformance.T, _ *box) { t.Fatalf("stop"); panic("not reached") }}, want: conformance.StatusFail, message: "stop"},
-		"panic": {check: check{Run: func(conformance.T, *box) { panic("boom") }}, want: conformance.StatusError, message: "panic: boom"},
+		"pass":             {check: check{Run: pass}, want: conformance.StatusPass},
+		"error":            {check: check{Run: func(t conformance.T, _ *box) { t.Logf("seen"); t.Errorf("bad %d", 1) }}, want: conformance.StatusFail, message: "seen\nbad 1"},
+		"fatal":            {check: check{Run: func(t conformance.T, _ *box) { t.Fatalf("stop"); panic("not reached") }}, want: conformance.StatusFail, message: "stop"},
+		"skip":             {check: check{Run: func(t conformance.T, _ *box) { t.Skipf("no %d", 2); panic("not reached") }}, want: conformance.StatusUnsupported, message: "no 2"},
+		"skip, required":   {check: check{Run: func(t conformance.T, _ *box) { t.Skipf("no %d", 2) }}, opts: conformance.Options{Require: []string{"x.*"}}, want: conformance.StatusFail, message: "required, but unsupported: no 2"},
+		"skip with a fail": {check: check{Run: func(t conformance.T, _ *box) { t.Errorf("bad"); t.Skipf("no") }}, want: conformance.StatusFail, message: "bad"},
+		"panic":            {check: check{Run: func(conformance.T, *box) { panic("boom") }}, want: conformance.StatusError, message: "panic: boom"},
 		"nil map": {check: check{Run: func(_ conformance.T, b *box) {
 			var m map[int]int
 			m[b.n] = 1
@@ -225,11 +228,12 @@ func TestBrokenBed(t *testing.T) {
 		ctx    context.Context
 		target *target
 		suite  conformance.Suite[*box]
+		reason string // in the message of each check
 	}{
-		"no capabilities": {t.Context(), &target{capsErr: errors.New("gone")}, suite(p)},
-		"no environment":  {t.Context(), &target{newErr: errors.New("gone")}, suite(p)},
-		"double id":       {t.Context(), &target{}, suite(p, p)},
-		"context ended":   {ended, &target{}, suite(p)},
+		"no capabilities": {t.Context(), &target{capsErr: errors.New("gone")}, suite(p), "not run: gone"},
+		"no environment":  {t.Context(), &target{newErr: errors.New("gone")}, suite(p), "cannot create an environment: gone"},
+		"double id":       {t.Context(), &target{}, suite(p, p), "not run: suite s: two checks have the id"},
+		"context ended":   {ended, &target{}, suite(p), "not run: context canceled"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -237,6 +241,11 @@ func TestBrokenBed(t *testing.T) {
 			r := conformance.Run(tc.ctx, tc.suite, tc.target, nil)
 			if r.OK() || r.Totals.Error != len(tc.suite.Checks) {
 				t.Errorf("want only errors, got %+v", r.Results)
+			}
+			for _, x := range r.Results {
+				if !strings.Contains(x.Message, tc.reason) {
+					t.Errorf("want the reason %q, got %q", tc.reason, x.Message)
+				}
 			}
 		})
 	}

@@ -16,7 +16,7 @@ type Status string
 const (
 	StatusPass        Status = "pass"        // the implementation satisfies the rule
 	StatusFail        Status = "fail"        // the implementation violates the rule
-	StatusUnsupported Status = "unsupported" // a needed capability is not declared
+	StatusUnsupported Status = "unsupported" // a needed capability is not declared, or the rule cannot apply
 	StatusDisabled    Status = "disabled"    // excluded by the user, with a reason
 	StatusError       Status = "error"       // the check could not be performed, or it panicked
 )

@@ -74,7 +74,7 @@ func runAll[S any](ctx context.Context, chosen []Check[S], target Target[S], cap
 		results[i] = Result{ID: c.ID, Level: c.Level, Status: StatusError, Rule: c.Doc}
 		switch {
 		case broken != nil:
-			results[i].Message = "not run"
+			results[i].Message = "not run: " + broken.Error()
 		case ctx.Err() != nil:
 			results[i].Message = "not run: " + ctx.Err().Error()
 		case hung >= patience:
@@ -206,6 +206,7 @@ type tester struct {
 	failed   bool
 	faulty   bool
 	hung     bool
+	skipped  string // why the rule cannot apply
 	cleanups []func()
 }
 
@@ -278,6 +279,13 @@ func (t *tester) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
+func (t *tester) Skipf(format string, args ...any) {
+	t.mu.Lock()
+	t.skipped = fmt.Sprintf(format, args...)
+	t.mu.Unlock()
+	runtime.Goexit()
+}
+
 // fault records that the check could not be performed.
 func (t *tester) fault(format string, args ...any) { t.add(true, true, format, args) }
 
@@ -322,6 +330,8 @@ func (t *tester) result() (status Status, message string, hung bool) {
 		return StatusError, strings.Join(t.log, "\n"), t.hung
 	case t.failed:
 		return StatusFail, strings.Join(t.log, "\n"), t.hung
+	case t.skipped != "":
+		return StatusUnsupported, t.skipped, false
 	}
 	return StatusPass, "", false
 }

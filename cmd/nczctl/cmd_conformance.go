@@ -342,7 +342,7 @@ func requireFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) err
 	if raw.Capabilities().Latency == driver.Remote { // a remote store without objects does not exist
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "an empty store exists and the checks would delete it")
+	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "open in mode read succeeds, although the name of the path is random: the driver must return ErrNoDataset for a missing store, and the checks would delete an existing one")
 }
 
 // examplesOf reads the examples of a filter. It skips examples of other filters in

@@ -148,6 +148,11 @@ func usage(h *host.Host) func() (conformance.Usage, error) {
 				return u, err
 			}
 			u.Descriptors += len(open)
+			if n := conformance.BytesRead(p.PID); n < 0 || u.Read < 0 {
+				u.Read = -1
+			} else {
+				u.Read += n
+			}
 			if fields := bytes.Fields(statm); len(fields) > 1 {
 				pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
 				if err != nil {

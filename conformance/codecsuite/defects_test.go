@@ -283,6 +283,33 @@ func TestDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.ceiling.roomy"},
+		"needs more room than DecodedSize claims": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if err == nil && n == len(dst) {
+				return 0, driver.ShortBuffer("", len(dst))
+			}
+			return n, err
+		}}, "codec.size.decoded"},
+		"returns what truncated input has": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if ncerr.KindOf(err) == ncerr.ErrCorrupt && err != nil && len(src) > 20 && len(dst) > len(src) {
+				return copy(dst, src), nil
+			}
+			return n, err
+		}}, "codec.input.truncated"},
+		"decodes no input to nothing": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if len(src) == 0 {
+				return 0, nil
+			}
+			return c.Decode(ctx, dst, src)
+		}}, "codec.input.truncated"},
+		"reports long truncated input as a short buffer": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if err != nil && len(src) > 8 {
+				err = driver.ShortBuffer("", len(dst))
+			}
+			return n, err
+		}}, "codec.input.truncated"},
 		"reports a recovered panic":               {wrong{decode: failing(ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: index out of range"))}, "codec.input.truncated"},
 		"reports damaged input as a short buffer": {wrong{decode: failing(driver.ShortBuffer("", 1))}, "codec.input.truncated"},
 		"reports damaged input as absence":        {wrong{decode: failing(ncerr.ErrNotFound)}, "codec.input.garbage"},

@@ -83,6 +83,59 @@ func TestUntrueDescriptions(t *testing.T) {
 			mustFail(t, tg, tc.want)
 		})
 	}
+	refusing := func(text string, kind ncerr.Kind) wrong {
+		return wrong{open: func(params json.RawMessage, _ driver.Spec) error {
+			if strings.Contains(string(params), text) {
+				return kind
+			}
+			return nil
+		}}
+	}
+	for name, tc := range map[string]struct {
+		id       string
+		wrong    wrong
+		describe func(*driver.Description)
+		open     func(json.RawMessage) json.RawMessage
+	}{
+		"refuses the highest level": {id: "gzip", wrong: refusing(`"level":9`, ncerr.ErrInvalid)},
+		"refuses the lowest level":  {id: "gzip", wrong: refusing(`"level":-1`, ncerr.ErrUnsupported)},
+		"refuses false":             {id: "zstd", wrong: refusing(`"checksum":false`, ncerr.ErrInvalid)},
+		"refuses a choice":          {id: "blosc", wrong: refusing(`"cname":"snappy"`, ncerr.ErrInvalid)},
+		"describes a choice that it refuses": {id: "crc32", describe: func(d *driver.Description) {
+			if p := d.Param("location"); p != nil {
+				p.Choices = []string{"start", "end", "middle"}
+			}
+		}},
+		"accepts a value far above the range": {id: "zlib", open: replacing(`"level":109`, `"level":1`)},
+		"accepts a value far below the range": {id: "zlib", open: replacing(`"level":-101`, `"level":6`)},
+		"cuts large values to 32 bits":        {id: "zlib", open: replacing(`"level":1099511627785`, `"level":1`)},
+		"takes a list for the default":        {id: "zlib", open: replacing(`"level":[]`, `"level":1`)},
+		"takes a list for a choice":           {id: "crc32", open: replacing(`"location":[]`, `"location":"start"`)},
+		"refuses a level for another reason":  {id: "lzma", wrong: refusing(`"preset":9`, ncerr.ErrInternal)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustFail(t, target(describing{wrongProvider{builtin.Provider(), tc.wrong}, tc.describe, tc.open}, tc.id), "codec.params.described")
+		})
+	}
+	for name, encode := range map[string]func(){"panics": func() { panic("index out of range") }, "fails": nil} {
+		for id, text := range map[string]string{"zlib": `"level":9`, "gzip": `"level":4`, "blosc": `"cname":"zstd"`} {
+			t.Run(name+" for an empty value with "+text, func(t *testing.T) {
+				t.Parallel()
+				some := func(params json.RawMessage, _ driver.Spec) bool { return strings.Contains(string(params), text) }
+				empty := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+					if len(src) == 0 && encode != nil {
+						encode()
+					}
+					if len(src) == 0 {
+						return 0, ncerr.ErrFilter
+					}
+					return c.Encode(ctx, dst, src)
+				}}
+				mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), some, empty}, ID: id}, "codec.params.described")
+			})
+		}
+	}
 	t.Run("corrupts data at the highest level", func(t *testing.T) {
 		t.Parallel()
 		highest := func(params json.RawMessage, _ driver.Spec) bool { return strings.Contains(string(params), `"level":9`) }

@@ -147,6 +147,38 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 	})
 }
 
+// TestSpecsAreCaught checks that a Spec with another kind or type than described is found.
+func TestSpecsAreCaught(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		id   string
+		spec func(in driver.Spec, out *driver.Spec)
+	}{
+		"returns bytes although described as an array": {"delta", func(_ driver.Spec, out *driver.Spec) {
+			*out = driver.Spec{Kind: driver.Blob, DType: out.DType, MaxBytes: out.MaxBytes}
+		}},
+		"returns an array although described as bytes": {"shuffle", func(in driver.Spec, out *driver.Spec) { *out = in }},
+		"returns the other byte order": {"bitround", func(_ driver.Spec, out *driver.Spec) {
+			if out.DType.Order != dtype.OrderNone {
+				out.DType.Order = dtype.Little + dtype.Big - out.DType.Order
+			}
+		}},
+		"returns another type of the same size": {"fixedscaleoffset", func(_ driver.Spec, out *driver.Spec) {
+			if out.DType.Size == 4 {
+				out.DType.Kind = dtype.Float
+			}
+		}},
+		"returns bytes of another type": {"zlib", func(_ driver.Spec, out *driver.Spec) {
+			out.DType = dtype.Type{Kind: dtype.Uint, Size: 1}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustFail(t, target(wrongProvider{builtin.Provider(), wrong{spec: tc.spec}}, tc.id), "codec.open.spec")
+		})
+	}
+}
+
 // truncating returns a codec that drops the last byte of values that end with end.
 func truncating(end string) wrong {
 	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {

@@ -2,6 +2,7 @@ package codecsuite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -121,7 +122,7 @@ func (c *opened) survives(t conformance.T, src []byte) {
 		if !c.lossy {
 			c.back(t, enc, src, len(src))
 		}
-	case !c.lossy && kind != ncerr.ErrConvert && kind != ncerr.ErrInvalid:
+	case errors.Is(err, errPanic), !c.lossy && kind != ncerr.ErrConvert && kind != ncerr.ErrInvalid:
 		t.Errorf("encode %s with %s: %v", describeSpec(c.in), c.params, err)
 	}
 }
@@ -147,14 +148,19 @@ func forms(t conformance.T, e *Env) {
 	}
 }
 
-// outSpec checks the Spec that Open returns against the described transform. If it is an
-// array of fixed-size elements, it is also checked against its own fields and against
-// the encoded bytes.
+// outSpec checks the Spec that Open returns against the description. If it is an array of
+// fixed-size elements, it is also checked against its own fields and against the encoded
+// bytes.
 func outSpec(t conformance.T, e *Env) {
-	transform := e.target.description().Transform
+	d := e.target.description()
 	e.each(t, 100, func(c *opened) {
-		if bytes := transform == driver.BytesToBytes || transform == driver.ArrayToBytes; bytes && c.out.Kind == driver.Array {
-			t.Errorf("%s is described as %s, but Open returns %s", e.target.ID, transform, describeSpec(c.out))
+		if array := d.Transform == driver.ArrayToArray; d.Transform != driver.Unstated && array != (c.out.Kind == driver.Array) {
+			t.Errorf("%s is described as %s, but Open with %s for %s returns %s", e.target.ID, d.Transform, c.params, describeSpec(c.in), describeSpec(c.out))
+			return
+		}
+		if want, known := e.outType(t, c, &d); known && c.out.DType != want {
+			t.Errorf("%s is described as %s, but Open with %s for %s returns %s, want elements of %v", e.target.ID, d.Transform, c.params, describeSpec(c.in), describeSpec(c.out), want)
+			return
 		}
 		if c.out.Kind != driver.Array || !c.out.DType.Fixed() {
 			return
@@ -169,4 +175,30 @@ func outSpec(t conformance.T, e *Env) {
 			t.Errorf("%s: Open declares an output of %s, but encoding returns %d bytes", what, describeSpec(c.out), len(enc))
 		}
 	})
+}
+
+// outType returns the element type of c's output if the description determines it: the
+// value of the parameter for it, or the type of the input if there is no such parameter.
+func (e *Env) outType(t conformance.T, c *opened, d *driver.Description) (dtype.Type, bool) {
+	switch d.Transform {
+	case driver.BytesToBytes:
+		return c.in.DType, c.out.DType != dtype.Type{}
+	case driver.ArrayToArray:
+	default:
+		return dtype.Type{}, false
+	}
+	for _, p := range d.Params {
+		if p.Type != driver.DTypeParam || p.Input != driver.NoProperty {
+			continue
+		}
+		text := p.Default
+		if v, ok := e.members(t, c.params)[p.Name]; ok {
+			_ = json.Unmarshal(v, &text) // Open has accepted the value
+		}
+		typ, err := dtype.Parse(text)
+		return typ, err == nil
+	}
+	before, errIn := c.in.Elements()
+	after, errOut := c.out.Elements()
+	return c.in.DType, errIn == nil && errOut == nil && before == after // other codecs pack elements
 }

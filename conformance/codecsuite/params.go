@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -41,41 +42,46 @@ func (e *Env) members(t conformance.T, params json.RawMessage) members {
 // paramsDescribed changes one parameter of the first set at a time to values that its
 // description allows and to values that it excludes.
 func paramsDescribed(t conformance.T, e *Env) {
-	const n = 20_000
 	d := e.target.description()
-	if d.Transform == driver.Unstated { // a plugin that cannot describe its parameters
-		return
+	if d.Transform == driver.Unstated {
+		t.Skipf("the plugin uses an old protocol, which does not describe parameters")
 	}
-	c := e.first(t, n)
-	src, all := c.data(n, "smooth", t.Seed()), e.members(t, e.params[0])
+	c := e.first(t, many)
+	src, all := c.data(many, "smooth", t.Seed()), e.members(t, e.params[0])
 	refused := func(params json.RawMessage, why string) {
 		if _, _, err := e.target.Provider.Open(e.target.ID, params, c.in); ncerr.KindOf(err) != ncerr.ErrInvalid {
 			t.Errorf("parameters %s, %s: want ErrInvalid, got %s", params, why, outcome(err))
 		}
 	}
 	refused(all.with(t, "no-such-parameter", "1"), "which contain an undescribed one")
+	listed := func(q driver.Param) bool { return q.Type == driver.ListParam && !e.sets(t, q.Name) }
 	for i := range d.Params {
 		p := &d.Params[i]
 		inside, outside := described(p)
-		taken := len(inside) == 0
+		taken := false
 		for _, v := range inside {
-			params := all.with(t, p.Name, v)
-			codec, out, err := e.target.Provider.Open(e.target.ID, params, c.in)
-			switch kind := ncerr.KindOf(err); {
-			case err == nil:
-				taken = true
-				(&opened{Codec: codec, in: c.in, out: out, params: params, lossy: c.lossy}).survives(t, src)
-			case kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported: // the value might not fit the other parameters
-				t.Errorf("open with %s: %v", params, err)
+			err := e.taken(t, &d, p, v)
+			if taken = taken || err == nil; err == nil || p.Type == driver.IntParam && p.Min == 0 && p.Max == 0 {
+				continue // accepted, or the description has no range
+			}
+			if slices.ContainsFunc(d.Params, listed) { // the value may need a list, as raw does in lzma
+				t.Logf("parameter %s: %s is refused without a list: %v", p.Name, v, err)
+			} else {
+				t.Errorf("parameter %s: %s is described, but refused with all tried values of the other parameters and for all types: %v", p.Name, v, err)
 			}
 		}
-		if !taken {
+		if !taken && len(inside) > 0 {
 			t.Errorf("parameter %s is described, but every value is refused: %q", p.Name, inside)
 		}
-		for k, v := range outside {
-			params := all.with(t, p.Name, v)
-			if _, _, err := e.target.Provider.Open(e.target.ID, params, c.in); err == nil && p.Type == driver.IntParam {
-				e.same(t, c.in, src, params, all.with(t, p.Name, inside[k]))
+		if lo, hi := p.Range(); p.Type == driver.IntParam && hi-lo <= fewValues {
+			for v := lo + 1; v < hi; v++ {
+				e.small(t, all.with(t, p.Name, strconv.FormatInt(v, 10)), c.in)
+			}
+		}
+		for _, v := range outside {
+			params := all.with(t, p.Name, v.value)
+			if _, _, err := e.target.Provider.Open(e.target.ID, params, c.in); err == nil && v.clamped != "" {
+				e.same(t, c.in, src, params, all.with(t, p.Name, v.clamped))
 			} else {
 				refused(params, "which the description excludes")
 			}
@@ -88,6 +94,76 @@ func paramsDescribed(t conformance.T, e *Env) {
 	}
 }
 
+// sets reports whether a set of parameters has a value for name.
+func (e *Env) sets(t conformance.T, name string) bool {
+	return slices.ContainsFunc(e.params, func(set json.RawMessage) bool { return e.members(t, set)[name] != nil })
+}
+
+// many is the number of elements encoded with a described value of a parameter. All values
+// of a range of at most fewValues are tried with small chunks.
+const many, fewValues = 20_000, 64
+
+// taken opens codecs with the value v of p until one is opened, with each set of
+// parameters, with one other parameter changed to a value of its own description, and for
+// each type. It checks that this codec works, and returns the first error if all are
+// refused, because the value may fit only some other parameters and types.
+func (e *Env) taken(t conformance.T, d *driver.Description, p *driver.Param, v string) error {
+	var sets []json.RawMessage
+	for _, set := range e.params {
+		sets = append(sets, e.members(t, set).with(t, p.Name, v))
+	}
+	first := e.members(t, sets[0])
+	for i := range d.Params {
+		if q := &d.Params[i]; q.Name != p.Name {
+			inside, _ := described(q)
+			for _, w := range inside {
+				sets = append(sets, first.with(t, q.Name, w))
+			}
+		}
+	}
+	var refusal error
+	for _, params := range sets {
+		for _, typ := range e.allTypes {
+			in := driver.Spec{DType: typ, Shape: []int{many}, MaxBytes: room(typ, many)}
+			codec, out, err := e.target.Provider.Open(e.target.ID, params, in)
+			switch kind := ncerr.KindOf(err); {
+			case err == nil:
+				c := &opened{Codec: codec, in: in, out: out, params: params, lossy: !e.target.exactFor(typ)}
+				c.survives(t, c.data(many, "smooth", t.Seed()))
+				e.small(t, params, in)
+				return nil
+			case kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported:
+				t.Errorf("open with %s for %s: %v", params, describeSpec(in), err)
+				return err
+			case refusal == nil:
+				refusal = err
+			}
+		}
+	}
+	return refusal
+}
+
+// small checks that chunks of no, one and a few elements survive a round trip, as elements
+// and as bytes. The filter may refuse the parameters, the type or the size.
+func (e *Env) small(t conformance.T, params json.RawMessage, in driver.Spec) {
+	for _, n := range []int{0, 1, smallest} {
+		size := room(in.DType, n)
+		specs := []driver.Spec{{DType: in.DType, Shape: []int{n}, MaxBytes: size}}
+		if in.DType.Fixed() {
+			specs = append(specs, driver.Spec{Kind: driver.Blob, DType: in.DType, MaxBytes: size})
+		}
+		for _, in := range specs {
+			codec, out, err := e.target.Provider.Open(e.target.ID, params, in)
+			if err == nil {
+				c := &opened{Codec: codec, in: in, out: out, params: params, lossy: !e.target.exactFor(in.DType)}
+				c.survives(t, c.data(n, "smooth", t.Seed()))
+			} else if kind := ncerr.KindOf(err); kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported {
+				t.Errorf("open with %s for %s: %v", params, describeSpec(in), err)
+			}
+		}
+	}
+}
+
 // literal returns a value of p as JSON.
 func literal(p *driver.Param, value string) string {
 	if p.Type == driver.TextParam || p.Type == driver.DTypeParam {
@@ -96,21 +172,30 @@ func literal(p *driver.Param, value string) string {
 	return value
 }
 
-// described returns values that the description of p allows and values that it excludes.
-// For integers, outside[i] is adjacent to inside[i].
-func described(p *driver.Param) (inside, outside []string) {
+// excluded is a value that a description excludes. clamped, if not empty, is the nearest
+// value in the range.
+type excluded struct{ value, clamped string }
+
+// described returns values that the description of p allows, and values that it excludes.
+func described(p *driver.Param) (inside []string, outside []excluded) {
+	if p.Type != driver.ListParam {
+		outside = append(outside, excluded{"[]", ""})
+	}
 	switch {
 	case p.Type == driver.IntParam:
 		lo, hi := p.Range()
-		inside = []string{strconv.FormatInt(lo, 10), strconv.FormatInt(hi, 10)}
-		outside = []string{strconv.FormatInt(lo-1, 10), strconv.FormatInt(hi+1, 10)}
+		low, high := strconv.FormatInt(lo, 10), strconv.FormatInt(hi, 10)
+		inside = []string{low, high}
+		for _, n := range []int64{1, 100, 1 << 40} {
+			outside = append(outside, excluded{strconv.FormatInt(lo-n, 10), low}, excluded{strconv.FormatInt(hi+n, 10), high})
+		}
 	case p.Type == driver.BoolParam:
-		inside, outside = []string{"true", "false"}, []string{"[]"}
+		inside = []string{"true", "false"}
 	case len(p.Choices) > 0:
 		for _, v := range p.Choices {
 			inside = append(inside, literal(p, v))
 		}
-		outside = []string{`"no-such-choice"`}
+		outside = append(outside, excluded{`"no-such-choice"`, ""})
 	}
 	return inside, outside
 }

@@ -11,7 +11,7 @@ func Suite() conformance.Suite[*Env] {
 	exact := []string{CapExact}
 	both := []string{CapBoth}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.7", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.8", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider describes the codec consistently, with a summary and at least one direction.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "Opening an unknown id fails with ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Opening with invalid parameters fails with ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
@@ -21,7 +21,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.roundtrip", Doc: "Decoding returns the original value for every type, length and pattern.", Needs: exact, Run: roundTrip},
 		{ID: "codec.open.kinds", Doc: "Open accepts element types, shapes and unstructured bytes or fails with ErrUnsupported; accepted data survives a round trip.", Needs: enc, Run: kinds},
 		{ID: "codec.open.forms", Doc: "Absent parameters mean {}, and parameters may include the id and may have numbers as strings.", Needs: enc, Run: forms},
-		{ID: "codec.open.spec", Doc: "The Spec that Open returns is correct: for an array of fixed-size elements, MaxBytes is their size, and encoding returns exactly that many bytes.", Needs: enc, Run: outSpec},
+		{ID: "codec.open.spec", Doc: "The Spec that Open returns is correct: its kind and its element type agree with the description; for an array of fixed-size elements, MaxBytes is their size, and encoding returns exactly that many bytes.", Needs: enc, Run: outSpec},
 		{ID: "codec.roundtrip.blob", Doc: "Unstructured bytes, such as the output of another step, survive a round trip at every length up to MaxBytes.", Needs: exact, Run: roundTripBlob},
 		{ID: "codec.roundtrip.runs", Doc: "Runs of equal values of any length survive a round trip.", Needs: exact, Run: roundTripRuns},
 		{ID: "codec.roundtrip.distances", Doc: "Bytes repeated at distances around powers of two, up to hundreds of kilobytes, survive a round trip.", Needs: exact, Run: roundTripDistances},
@@ -29,12 +29,12 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.roundtrip.large", Doc: "Decoding returns the original value, in time, for a chunk of several megabytes: compressible, incompressible, in short runs, or two-dimensional.", Limit: time.Minute, Needs: exact, Run: roundTripLarge},
 		{ID: "codec.roundtrip.huge", Doc: "Decoding returns the original value for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 5 * time.Minute, Needs: exact, Run: roundTripHuge},
 		{ID: "codec.roundtrip.huge.noise", Doc: "Decoding returns the original value for more than 64 MiB of incompressible data.", Effort: conformance.Thorough, Limit: 20 * time.Minute, Needs: exact, Run: roundTripHugeNoise},
-		{ID: "codec.size.decoded", Doc: "DecodedSize returns the size of the value, an upper bound for elements of variable length, or 0; it does not panic on damaged input.", Needs: enc, Run: decodedSize},
+		{ID: "codec.size.decoded", Doc: "DecodedSize returns the size of the value, an upper bound for elements of variable length, or 0; decoding into a buffer of that size works; it does not panic on damaged input.", Needs: enc, Run: decodedSize},
 		{ID: "codec.size.promise", Doc: "Encoding never exceeds the size that Open promised, for any data.", Needs: enc, Run: sizePromise},
 		{ID: "codec.ceiling.encode", Doc: "Encoding into a buffer that is too small fails with ErrShortBuffer and writes nothing outside it.", Needs: enc, Run: ceilingEncode},
 		{ID: "codec.ceiling.decode", Doc: "Decoding into a buffer that is too small fails with ErrShortBuffer and writes nothing outside it.", Needs: both, Run: ceilingDecode},
 		{ID: "codec.ceiling.roomy", Doc: "Decoding into a larger buffer returns the same bytes and the correct length.", Needs: both, Run: largerBuffer},
-		{ID: "codec.input.truncated", Doc: "Decoding input truncated at any length returns an error, a shorter value or the value itself. It never returns a different value of the same length, panics or writes outside the output.", Needs: enc, Run: truncated},
+		{ID: "codec.input.truncated", Doc: "Decoding input truncated at any length returns an error or the value itself, or a shorter value if the codec only prepares bytes, makes arrays, or encodes an empty value as nothing. No input is an error unless an empty value is encoded as nothing. Decoding never returns a different value of the same length, panics or writes outside the output.", Needs: enc, Run: truncated},
 		{ID: "codec.input.flipped", Doc: "Decoding input with a flipped bit returns an error or a value, and never panics or writes outside the output.", Needs: enc, Run: flipped},
 		{ID: "codec.input.garbage", Doc: "Decoding random bytes returns an error or a value, and never panics, hangs or writes outside the output.", Run: garbage},
 		{ID: "codec.input.overwritten", Doc: "Decoding input with bytes overwritten anywhere, or made of one repeated byte, returns an error or a value, and never panics, hangs or writes outside the output.", Needs: enc, Run: overwritten},
@@ -47,7 +47,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.stateless", Doc: "The result of a call does not depend on earlier calls with similar input, or on codecs for the other byte order.", Needs: both, Run: stateless},
 		{ID: "codec.stateless.tables", Doc: "The encoded form of a value does not depend on earlier values that share parts with it.", Needs: both, Run: statelessTables},
 		{ID: "codec.params.apart", Doc: "A codec depends on its own parameters only, not on the parameters of codecs opened before or after it, for any element size.", Needs: []string{CapBoth, CapRestart}, Run: paramsApart},
-		{ID: "codec.params.described", Doc: "Parameters behave as described: unknown parameters fail with ErrInvalid; excluded values fail with ErrInvalid or are clamped to the range; an absent parameter has its default; values survive a round trip with both ends of a range and with every choice.", Needs: enc, Run: paramsDescribed},
+		{ID: "codec.params.described", Doc: "Parameters behave as described: unknown parameters fail with ErrInvalid; excluded values fail with ErrInvalid or are clamped to the range; an absent parameter has its default; both ends of a range, both values of a bool and every choice are accepted with some values of the other parameters and for some type; values, also empty ones, survive a round trip with them and with all accepted values of a short range.", Needs: enc, Run: paramsDescribed},
 		{ID: "codec.concurrent", Doc: "A codec works when many goroutines use it concurrently and some of them decode damaged input, for any parameters and types.", Needs: both, Run: concurrent},
 		{ID: "codec.cancel", Doc: "A call with a canceled context returns the context's error or the correct result.", Needs: both, Run: canceled},
 		{ID: "codec.lasting.calls", Doc: "The thousandth call works like the first, and in a thorough run the 70,000th.", Level: conformance.Extended, Effort: conformance.Normal, Needs: both, Run: lastingCalls},

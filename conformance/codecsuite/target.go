@@ -147,27 +147,30 @@ func (t *Target) New(c conformance.T) (*Env, error) {
 	if len(e.params) == 0 {
 		e.params = []json.RawMessage{json.RawMessage(`{}`)}
 	}
-	if len(e.types) == 0 || t.Exact {
-		for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", ">f8", "<i8", "<u8", "|b1", "|O", "<f2", "<u4", "<M8[s]"} {
-			typ, err := dtype.Parse(s)
-			if err != nil {
-				return nil, err
-			}
-			if !slices.Contains(e.types, typ) {
-				e.types = append(e.types, typ)
-			}
+	e.allTypes = slices.Clone(e.types)
+	for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", ">f8", "<i8", "<u8", "|b1", "|O", "<f2", "<u4", "<M8[s]"} {
+		typ, err := dtype.Parse(s)
+		if err != nil {
+			return nil, err
 		}
+		if !slices.Contains(e.allTypes, typ) {
+			e.allTypes = append(e.allTypes, typ)
+		}
+	}
+	if len(e.types) == 0 || t.Exact {
+		e.types = e.allTypes
 	}
 	return e, nil
 }
 
 // Env is the environment of one check.
 type Env struct {
-	target *Target
-	params []json.RawMessage
-	types  []dtype.Type
-	effort effort
-	not    []string // types that the filter refused
+	target   *Target
+	params   []json.RawMessage
+	types    []dtype.Type
+	allTypes []dtype.Type // types and the default ones
+	effort   effort
+	not      []string // types that the filter refused
 }
 
 // effort sets how many variations the checks try.

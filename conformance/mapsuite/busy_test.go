@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -87,6 +90,79 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 			return m.Put(ctx, key, reread{body}, o)
 		}}
 	},
+}
+
+// crowded are Maps that fail or hang if more than a few reads are in progress.
+var crowded = map[string]func(m driver.Map) driver.Map{ // constant
+	"fails if 16 connections are in use": getting(limited(16, errBusy)),
+	"fails if 4 connections are in use":  getting(limited(4, ncerr.ErrIO)),
+	"fails if 60 connections are in use": getting(limited(60, errBusy)),
+	"hangs if each read needs a second connection": func() func(driver.Map) driver.Map {
+		free := make(chan struct{}, 8)
+		return getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			take := func() error {
+				select {
+				case free <- struct{}{}:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			if err := take(); err != nil {
+				return nil, driver.Info{}, err
+			}
+			defer func() { <-free }()
+			return m.Get(ctx, key, o, func(n int64) ([]byte, error) {
+				mem, err := alloc(n)
+				if err == nil {
+					err = take()
+				}
+				if err == nil {
+					defer func() { <-free }()
+				}
+				return mem, err
+			})
+		})
+	}(),
+}
+
+// limited returns a Get that fails if n others are in progress.
+func limited(n int, full error) func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	free := make(chan struct{}, n)
+	return func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		select {
+		case free <- struct{}{}:
+		default:
+			return nil, driver.Info{}, full
+		}
+		defer func() { <-free }()
+		return m.Get(ctx, key, o, alloc)
+	}
+}
+
+// TestCrowdedReads checks that map.concurrent.reads finds each defect of crowded, and that
+// a driver may let reads wait.
+func TestCrowdedReads(t *testing.T) {
+	t.Parallel()
+	for name, plant := range crowded {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := 10 * time.Minute
+			if strings.HasPrefix(name, "hangs") {
+				limit = 2 * time.Second
+			}
+			mustFail(t, inMemory(planted{memmap.NewOpener(), plant}), limit, "map.concurrent.reads")
+		})
+	}
+	var mu sync.Mutex
+	waiting := planted{memmap.NewOpener(), getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return m.Get(ctx, key, o, alloc)
+	})}
+	if r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(waiting), &conformance.Options{Select: []string{"map.concurrent.reads"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
+		t.Errorf("a driver that reads one object at a time fails: %+v", r.Results)
+	}
 }
 
 // TestBusyIsCaught checks that map.concurrent.crowd finds each defect of busy.

@@ -19,6 +19,7 @@ func concurrencyChecks() []Check {
 	return []Check{
 		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not affect each other.", Needs: w, Run: distinctKeys},
 		{ID: "map.concurrent.crowd", Doc: "Sixteen concurrent puts of different objects, and concurrent reads of others, all succeed; a busy store waits.", Needs: w, Run: concurrentPuts},
+		{ID: "map.concurrent.reads", Doc: "Sixty-four concurrent reads of whole objects and ranges all succeed, even if each has its memory but no bytes until all others have theirs; a driver that allows fewer waits.", Needs: []string{Content}, Run: concurrentReads},
 		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old or the new content, never a mixture and never ErrNotFound.", Needs: w, Run: sameKey},
 		{ID: "map.concurrent.versions", Doc: "The version that Put returns, and on a local medium the one that Get returns, belongs to the content of that call, even during calls by other handles.", Needs: w, Run: versions},
 		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees ErrNotFound or the whole object.", Needs: w, Run: firstPut},
@@ -147,6 +148,48 @@ func concurrentPuts(t conformance.T, e *Env) {
 		for i := range keys {
 			s.want(keys[i], contents[i])
 		}
+	}
+}
+
+// concurrentReads reads objects whose memory is returned when all reads have asked for it,
+// or after a timeout if the driver allows fewer reads. Like several programs, it reads
+// through two handles.
+func concurrentReads(t conformance.T, e *Env) {
+	const readers, size = 64, 300_000
+	s := e.create(t)
+	contents := make([]string, readers)
+	for i := range contents {
+		contents[i] = pattern(byte(i), size+i)
+		s.put(fmt.Sprintf("d%d/%d", i%5, i), contents[i])
+	}
+	s.flush()
+	handles := []*store{s, e.mustOpen(t, driver.Read)}
+	ranges := s.m.Capabilities().Ranges
+	var r barrier
+	for round := 0; round < 4 && !t.Failed(); round++ {
+		pass, end := r.round(readers)
+		var reads sync.WaitGroup
+		t.Step("get", strconv.Itoa(readers), "objects concurrently")
+		for i, want := range contents {
+			key, o := fmt.Sprintf("d%d/%d", i%5, i), &driver.GetOptions{}
+			if ranges && i%2 == 1 {
+				o.Range = &driver.Range{Offset: int64(1000 * i), Length: 100_000}
+				want = want[1000*i:][:100_000]
+			}
+			reads.Go(func() {
+				got, _, err := handles[i*(round%2)%len(handles)].m.Get(t.Context(), key, o, func(n int64) ([]byte, error) {
+					pass()
+					return make([]byte, n), nil
+				})
+				if err != nil {
+					t.Errorf("get %q with %d concurrent reads: %v", key, readers-1, err)
+				} else if string(got) != want {
+					t.Errorf("get %q with %d concurrent reads: want %d bytes %s, got %d bytes %s", key, readers-1, len(want), show(want), len(got), show(string(got)))
+				}
+			})
+		}
+		reads.Wait()
+		end()
 	}
 }
 
@@ -343,7 +386,7 @@ func versions(t conformance.T, e *Env) {
 	s := e.create(t)
 	const key = "a/k"
 	if s.put(key, "0").Version == "" {
-		return // the driver has no versions
+		t.Skipf("the driver has no versions")
 	}
 	var mu sync.Mutex
 	belongs := map[string]string{}

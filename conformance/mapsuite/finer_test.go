@@ -2,14 +2,20 @@ package mapsuite_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
+	"os"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -31,6 +37,42 @@ func relisting(change func(e *driver.Entry) (keep bool)) func(driver.Map) driver
 			return func(yield func(driver.Entry, error) bool) {
 				for e, err := range m.List(ctx, prefix, o) {
 					if (err != nil || change(&e)) && !yield(e, err) {
+						return
+					}
+				}
+			}
+		}}
+	}
+}
+
+// pagedBy returns a Map that lists pages of size entries, ahead pages at a time, each from
+// the number of entries before it.
+func pagedBy(size, ahead int) func(driver.Map) driver.Map {
+	return func(m driver.Map) driver.Map {
+		return &hooked{Map: plain{m}, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				for from := 0; ; from += size * ahead {
+					var page []driver.Entry
+					at := 0
+					for e, err := range m.List(ctx, prefix, o) {
+						if err != nil {
+							yield(driver.Entry{}, err)
+							return
+						}
+						if at++; at > from && at <= from+size*ahead {
+							page = append(page, e)
+						}
+					}
+					for _, e := range page {
+						if err := ctx.Err(); err != nil {
+							yield(driver.Entry{}, err)
+							return
+						}
+						if !yield(e, nil) {
+							return
+						}
+					}
+					if len(page) < size*ahead {
 						return
 					}
 				}
@@ -142,7 +184,60 @@ func TestFinerDefects(t *testing.T) {
 				}
 			}}
 		}, "map.durable.put"},
-		"omits keys that start with underscores": {relisting(func(e *driver.Entry) bool { return !strings.HasPrefix(e.Key, "__") }), "map.keys.opaque"},
+		"omits keys that start with underscores":                      {relisting(func(e *driver.Entry) bool { return !strings.HasPrefix(e.Key, "__") }), "map.keys.opaque"},
+		"continues a listing after the number of entries so far":      {pagedBy(20, 1), "map.list.many"},
+		"continues a listing one page ahead of the caller":            {pagedBy(100, 3), "map.list.many"},
+		"continues a long listing after the number of entries so far": {pagedBy(5000, 1), "map.lasting.pages"},
+		"reads the object in Stat": {func(m driver.Map) driver.Map {
+			return &hooked{Map: plain{m}, stat: func(ctx context.Context, key string) (driver.Info, error) {
+				_, info, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
+				return info, err
+			}}
+		}, "map.stat.unread"},
+		"reads a file as long as the object in Stat": {func(m driver.Map) driver.Map {
+			return &hooked{Map: plain{m}, stat: func(ctx context.Context, key string) (driver.Info, error) {
+				info, err := m.Stat(ctx, key)
+				if f, e := os.Open("/dev/zero"); e == nil {
+					_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(f, info.Size), make([]byte, 4096))
+					_ = f.Close()
+				}
+				return info, err
+			}}
+		}, "map.stat.unread"},
+		"hides files that begin with ._": {relisting(func(e *driver.Entry) bool { return !strings.HasPrefix(path.Base(e.Key), "._") }), "map.keys.common"},
+		"hides files and directories that end with ~": {relisting(func(e *driver.Entry) bool {
+			return !strings.HasSuffix(strings.TrimSuffix(e.Key, "/"), "~")
+		}), "map.keys.common"},
+		"refuses Thumbs.db": {func(m driver.Map) driver.Map {
+			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				if strings.HasSuffix(key, "Thumbs.db") {
+					return driver.Info{}, ncerr.ErrBadName
+				}
+				return m.Put(ctx, key, body, o)
+			}}
+		}, "map.keys.common"},
+		"reserves names that begin with its own": {func(m driver.Map) driver.Map {
+			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				if strings.HasPrefix(key, ".mem") {
+					return driver.Info{}, ncerr.ErrBadName
+				}
+				return m.Put(ctx, key, body, o)
+			}}
+		}, "map.keys.common"},
+		"does not read what ends in .lock": {getting(func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			if strings.HasSuffix(key, ".lock") {
+				return nil, driver.Info{}, ncerr.ErrNotFound
+			}
+			return m.Get(ctx, key, o, alloc)
+		}), "map.keys.common"},
+		"does not delete what is hidden": {func(m driver.Map) driver.Map {
+			return &hooked{Map: plain{m}, del: func(ctx context.Context, key string, o *driver.DeleteOptions) error {
+				if strings.HasPrefix(path.Base(key), ".") {
+					return nil
+				}
+				return m.Delete(ctx, key, o)
+			}}
+		}, "map.keys.common"},
 		"lists the size of the first 4 KiB": {relisting(func(e *driver.Entry) bool {
 			e.Info.Size = min(e.Info.Size, 4<<10)
 			return true
@@ -178,6 +273,30 @@ func TestFinerDefects(t *testing.T) {
 		t.Parallel()
 		mustFail(t, inMemory(lenient{memmap.NewOpener()}), 10*time.Minute, "map.open.bad-option")
 	})
+	for name, o := range map[string]described{
+		"refuses a described option":                       {option: driver.Option{Name: "cache", Type: "size", Default: "1MiB"}, allows: func(any) bool { return false }},
+		"refuses a described string":                       {option: driver.Option{Name: "color", Type: "string"}, allows: func(any) bool { return false }},
+		"refuses false":                                    {option: driver.Option{Name: "safe", Type: "bool", Default: "true"}, allows: func(v any) bool { return v == true }},
+		"refuses a size in bytes":                          {option: driver.Option{Name: "cache", Type: "size", Default: "1MiB"}, allows: func(v any) bool { return v == "1MiB" }},
+		"describes a default that is not of the type":      {option: driver.Option{Name: "safe", Type: "bool", Default: "yes, mostly"}, allows: func(any) bool { return true }},
+		"describes a default below the minimum":            {option: driver.Option{Name: "page", Type: "int", Default: "0"}, allows: func(v any) bool { return v != 0.0 }},
+		"describes an unknown type":                        {option: driver.Option{Name: "page", Type: "number", Default: "1"}, allows: func(any) bool { return true }},
+		"reads an option that it does not describe":        {option: driver.Option{Name: "safe", Type: "bool"}, more: "debug", allows: func(any) bool { return true }},
+		"describes an option with a dash and reads it too": {option: driver.Option{Name: "page_size", Type: "int", Default: "7"}, more: "page-size", allows: func(any) bool { return true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o.Opener, o.option.Doc = memmap.NewOpener(), "an option"
+			mustFail(t, inMemory(o), 10*time.Minute, "map.open.options")
+		})
+	}
+	t.Run("describes its options", func(t *testing.T) {
+		t.Parallel()
+		o := described{memmap.NewOpener(), driver.Option{Name: "page", Type: "int", Default: "7", Doc: "an option"}, "", func(v any) bool { return v == 7.0 }}
+		if r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Select: []string{"map.open.options"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
+			t.Errorf("a correct driver fails: %+v", r.Results)
+		}
+	})
 	t.Run("reuses the options of the previous request for the same key", func(t *testing.T) {
 		t.Parallel()
 		mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
@@ -197,6 +316,37 @@ func TestFinerDefects(t *testing.T) {
 			}}
 		}}), 10*time.Minute, "map.get.many")
 	})
+}
+
+// described has one described option and reads those values of it that allows selects. It
+// may also read an option called more.
+type described struct {
+	driver.Opener
+	option driver.Option
+	more   string
+	allows func(value any) bool
+}
+
+func (d described) Describe() driver.Description {
+	x := d.Opener.Describe()
+	x.Options = []driver.Option{d.option}
+	return x
+}
+
+func (d described) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	given := map[string]any{}
+	if len(spec.Options) > 0 {
+		if err := json.Unmarshal(spec.Options, &given); err != nil {
+			return nil, err
+		}
+	}
+	for name, value := range given {
+		if name != d.more && (name != d.option.Name || !d.allows(value)) {
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "option %s is %v", name, value)
+		}
+	}
+	spec.Options = nil
+	return d.Opener.Open(ctx, spec)
 }
 
 // lenient accepts any value for its only option.

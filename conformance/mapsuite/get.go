@@ -78,7 +78,7 @@ func getChecks() []Check {
 		{ID: "map.get.failure", Doc: "Objects do not appear missing when the medium cannot be read: reads fail with an error other than ErrNotFound and return neither zeros nor nothing, and listings fail or are complete.", Needs: []string{Content, Breaks}, Run: getFailure},
 		{ID: "map.get.many", Doc: "GetMany answers every request exactly once, with the result that Get returns.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
 		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show the current object, even after many earlier reads.", Needs: []string{Write, Delete}, Run: statFresh},
-		{ID: "map.stat.size", Doc: "Stat returns the size without reading the content.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.stat.size", Doc: "Stat returns the size of an object of any length.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for _, n := range []int{0, 1, 70000} {
 				key := fmt.Sprint("k", n)
@@ -88,6 +88,7 @@ func getChecks() []Check {
 				}
 			}
 		}},
+		{ID: "map.stat.unread", Doc: "Stat of a large object neither reads it with system calls nor, in this process, allocates its size.", Level: conformance.Extended, Needs: []string{Content, Measured}, Run: statUnread},
 	}
 }
 
@@ -199,6 +200,46 @@ func versionAgain(t conformance.T, e *Env) {
 		t.Fatalf("remove: %v", err)
 	}
 	put(e.create(t), "after the store was removed")
+}
+
+// statUnread counts the bytes that the driver's process reads during Stat. In this process
+// it also counts allocated bytes. Other goroutines may read or allocate at the same time,
+// so the least of several counts is decisive.
+func statUnread(t conformance.T, e *Env) {
+	s := e.create(t)
+	size := int64(24 << 20)
+	if limit := s.m.Capabilities().MaxObject; limit > 0 {
+		size = min(size, limit)
+	}
+	s.put("a/large", pattern(6, int(size)))
+	s.flush()
+	count := func() int64 {
+		u, err := e.usage()
+		if err != nil || u.Read < 0 {
+			t.Skipf("the system does not count the bytes that a process reads: %+v, %v", u, err)
+		}
+		if e.own {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			u.Read += int64(m.TotalAlloc)
+		}
+		return u.Read
+	}
+	for _, h := range []*store{s, e.mustOpen(t, driver.Read)} {
+		least := size
+		for try := 0; try < 40 && least >= size/2; try++ {
+			time.Sleep(time.Duration(try) * time.Millisecond) // let other goroutines finish
+			before := count()
+			if info, err := h.stat("a/large"); err != nil || info.Size != size {
+				t.Fatalf("stat: want size %d, got %+v, %v", size, info, err)
+			}
+			least = min(least, count()-before)
+		}
+		if least >= size/2 {
+			t.Errorf("each stat of an object of %d bytes reads or allocates at least %d bytes", size, least)
+			return
+		}
+	}
 }
 
 // statFresh reads before and after every change, so that a stale cache shows.
@@ -410,28 +451,33 @@ func (s *store) getMany(versions []string) {
 		}
 		reqs[i], want[i] = r, content
 	}
-	got, calls := make([]string, len(reqs)), make([]int, len(reqs))
+	got, calls, errs := make([]string, len(reqs)), make([]int, len(reqs)), make([]error, len(reqs))
 	var inside atomic.Int64
 	s.t.Step("get many", strconv.Itoa(len(reqs)))
 	err := many.GetMany(s.t.Context(), reqs, func(i int, data []byte, info driver.Info, err error) {
 		if inside.Add(1) > 1 {
 			s.t.Errorf("the sink is called again before the previous call has returned")
 		}
+		if i < 0 || i >= len(reqs) {
+			s.t.Errorf("the sink is called for request %d of %d: %d bytes, %v", i, len(reqs), len(data), err)
+			inside.Add(-1)
+			return
+		}
 		runtime.Gosched()
 		got[i] = string(data)
 		calls[i]++
-		switch {
+		switch errs[i] = err; {
 		case err != nil:
 			got[i] = ncerr.KindOf(err).Name()
 		case info.Size != sizeOf(reqs[i].Key):
-			s.t.Errorf("request %d: want the size of the whole object, %d, got %d", i, sizeOf(reqs[i].Key), info.Size)
-		case memory[i] != nil && &memory[i][0] != &data[0]:
-			s.t.Errorf("request %d: the data is not in the memory that alloc returned", i)
+			s.t.Errorf("%s: want the size of the whole object, %d, got %d", request(reqs, i), sizeOf(reqs[i].Key), info.Size)
+		case memory[i] != nil && (len(data) == 0 || &memory[i][0] != &data[0]):
+			s.t.Errorf("%s: the data is not in the memory that alloc returned", request(reqs, i))
 		}
 		inside.Add(-1)
 	})
 	if err != nil {
-		s.t.Fatalf("get many: %v", err)
+		s.t.Errorf("get many, %d requests: %v", len(reqs), err)
 	}
 	wrong := 0
 	for i := 0; i < len(want) && wrong < 8; i++ { // report at most 8
@@ -439,12 +485,31 @@ func (s *store) getMany(versions []string) {
 			continue
 		}
 		wrong++
-		if calls[i] == 0 {
-			s.t.Errorf("request %d of %d: want %s, but the sink was not called for it", i, len(reqs), show(want[i]))
-		} else {
-			s.t.Errorf("request %d of %d: want %s once, got %s, %d calls", i, len(reqs), show(want[i]), show(got[i]), calls[i])
+		switch {
+		case calls[i] == 0:
+			s.t.Errorf("%s: want %s, but the sink was not called for it", request(reqs, i), show(want[i]))
+		case errs[i] != nil:
+			s.t.Errorf("%s: want %s once, got %s, %d calls: %v", request(reqs, i), show(want[i]), got[i], calls[i], errs[i])
+		default:
+			s.t.Errorf("%s: want %s once, got %s, %d calls", request(reqs, i), show(want[i]), show(got[i]), calls[i])
 		}
 	}
+}
+
+// request describes request i of a GetMany.
+func request(reqs []driver.GetRequest, i int) string {
+	r := &reqs[i]
+	text := fmt.Sprintf("request %d of %d, get %q", i, len(reqs), r.Key)
+	if r.Opts.Range != nil {
+		text += fmt.Sprintf(", range %+v", *r.Opts.Range)
+	}
+	if r.Opts.Limit > 0 {
+		text += fmt.Sprintf(", limit %d", r.Opts.Limit)
+	}
+	if r.Opts.IfMatch != "" {
+		text += fmt.Sprintf(", version %q", r.Opts.IfMatch)
+	}
+	return text
 }
 
 func rangeChecks() []Check {

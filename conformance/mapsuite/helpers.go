@@ -225,7 +225,7 @@ func (s *store) wantList(prefix string, opts driver.ListOptions, want ...string)
 	if !s.m.Capabilities().OrderedList {
 		slices.Sort(got)
 	}
-	if len(want)+len(got) > 200 {
+	if len(want)+len(got) > 60 {
 		s.differ(prefix, opts, want, got)
 	} else if !slices.Equal(got, want) {
 		s.t.Errorf("list %q %+v:\nwant %q\ngot  %q", prefix, opts, want, got)

@@ -1,6 +1,7 @@
 package mapsuite
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,6 +42,56 @@ func keyChecks() []Check {
 		}},
 		{ID: "map.keys.opaque", Doc: "Keys that look like the driver's own files have no special meaning.", Level: conformance.Extended, Needs: w, Run: keysApart(
 			".tmp", "x.tmp", ".tmp-1", "x~", ".lock", "x.lock", ".#x", "_tmp/x", "lost+found", ".nfs1", "x.part", "__meta/x", "__index__", "_meta", "meta", "index", "data/0", "objects/x")},
+		{ID: "map.keys.common", Doc: "Names that programs hide, skip or give to their own files, such as ._x, .DS_Store, Thumbs.db, lost+found, x~, x.tmp, x.part and x.lock, are stored, read, listed and deleted like any others.", Needs: w, Run: keysCommon},
+	}
+}
+
+// common are names that drivers hide or skip, as segments of keys.
+var common = [...]string{ // constant
+	"._x", ".DS_Store", ".AppleDouble", ".Trashes", ".Trash-1000", ".localized", "__MACOSX", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN", "lost+found", "@eaDir", ".snapshot",
+	"x~", "#x#", ".#x", ".~x", "~$x", ".x.swp", "x.bak", "x.old", "x.orig", "x.new", "x.tmp", "x.temp", ".tmp", ".tmp-1", "tmp", "temp", "x.part", "x.partial", "x.crdownload", "x.lock", ".lock", "LOCK",
+	".git", ".gitignore", ".svn", "CVS", ".nfs0001", ".fuse_hidden01", ".hidden", ".x", "..x", "_x", "__x", "_SUCCESS", "_temporary", "x-wal", "x-shm", "x-journal", "x.db", "index.html", "manifest",
+}
+
+// keysCommon stores each name as an object, as a prefix and below one. It adds the name of
+// the driver in the forms in which drivers name their own files.
+func keysCommon(t conformance.T, e *Env) {
+	s := e.create(t)
+	names := common[:]
+	for _, form := range []string{"%s", ".%s", "_%s", ".%s-1", ".%s.tmp", "%s.meta"} {
+		if name := fmt.Sprintf(form, e.opener.Describe().Name); !slices.Contains(names, name) {
+			names = append(names[:len(names):len(names)], name)
+		}
+	}
+	var keys []string
+	for i, name := range names {
+		if i%2 == 0 {
+			keys = append(keys, name, "1/"+name, name+"-/x", "2/"+name+"/x")
+		} else {
+			keys = append(keys, name+"/x", "1/"+name+"/x", name+"-", "2/"+name)
+		}
+	}
+	slices.Sort(keys)
+	s.putAll(keys...)
+	s.wantOwn(keys...)
+	prefixes := []string{"", "1/", "2/"}
+	if s.m.Capabilities().List {
+		s.wantTree(keys, prefixes, nil)
+	}
+	if !s.m.Capabilities().Delete {
+		return
+	}
+	for i := 0; i < len(keys); i += 2 {
+		s.delete(keys[i])
+		s.wantAbsent(keys[i])
+	}
+	var kept []string
+	for i := 1; i < len(keys); i += 2 {
+		kept = append(kept, keys[i])
+	}
+	s.wantOwn(kept...)
+	if s.m.Capabilities().List {
+		s.wantTree(kept, prefixes, nil)
 	}
 }
 

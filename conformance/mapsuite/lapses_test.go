@@ -665,6 +665,42 @@ func TestLapsesAreCaught(t *testing.T) {
 	}
 }
 
+// TestMessagesOfGetMany checks that a failed request is reported with its key and with the
+// driver's error, and so is a failed call.
+func TestMessagesOfGetMany(t *testing.T) {
+	t.Parallel()
+	for want, many := range map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{
+		`request 3 of 16, get "none": want "ErrNotFound" once, got ErrIO, 1 calls: i/o failure: disk on fire`: func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+			return m.(driver.GetManyer).GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) { // memmap implements it
+				if reqs[i].Key == "none" {
+					err = ncerr.Errorf(ncerr.ErrIO, "", "", "disk on fire")
+				}
+				sink(i, data, info, err)
+			})
+		},
+		`request 1 of 2, get "c/1", range {Offset:10 Length:20}: want "`: func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+			return m.(driver.GetManyer).GetMany(ctx, reqs[:1], sink) // memmap implements it
+		},
+		"get many, 1 requests: i/o failure: too many keys": func(driver.Map, context.Context, []driver.GetRequest, driver.GetSink) error {
+			return ncerr.Errorf(ncerr.ErrIO, "", "", "too many keys")
+		},
+		"the sink is called for request 1 of 1: 0 bytes": func(_ driver.Map, _ context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+			sink(len(reqs), nil, driver.Info{}, nil)
+			return nil
+		},
+	} {
+		target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+			return several{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+				return many(m, ctx, reqs, sink)
+			}}
+		}})
+		r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.get.many"}, Effort: conformance.Brief, Limit: 10 * time.Minute})
+		if x := r.Results[0]; x.Status != conformance.StatusFail || !strings.Contains(x.Message, want) {
+			t.Errorf("want a failure with %q, got %s: %s", want, x.Status, x.Message)
+		}
+	}
+}
+
 // opening is an Opener with replaced methods.
 type opening struct {
 	driver.Opener

@@ -17,7 +17,7 @@ func lastingChecks() []Check {
 	return []Check{
 		{ID: "map.lasting.calls", Doc: "The thousandth call works like the first.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content}, Run: lastingCalls},
 		{ID: "map.lasting.large", Doc: "An object of 70 MiB is stored and read whole, and ranges anywhere in it return the correct bytes.", Effort: conformance.Normal, Needs: []string{Content}, Run: largeObject},
-		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, stops when its context is canceled, allows other calls while it runs, and leaks no descriptor when the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
+		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, even if objects before the next entry are deleted or added meanwhile, stops when its context is canceled, allows other calls while it runs, and leaks no descriptor when the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
 		{ID: "map.lasting.leaks", Doc: "Opening, reading, writing and closing stores repeatedly leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaks},
 		{ID: "map.lasting.open", Doc: "Reading an open store repeatedly, completely or until the call is canceled, leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
 	}
@@ -113,6 +113,7 @@ func manyPages(t conformance.T, e *Env) {
 	if seen != n {
 		t.Errorf("the listing with a concurrent put has %d of %d entries", seen, n)
 	}
+	s.wantSteady(dir, want, 1500)
 	if s.m.Capabilities().Write { // mode Create removes all of the old objects
 		s.flush()
 		s.close()

@@ -187,9 +187,27 @@ func TestObjectsThatArePrefixes(t *testing.T) {
 			}
 		}})
 	}
+	run := func(target *mapsuite.Target) conformance.Result {
+		return conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.list.both"}, Limit: 10 * time.Minute}).Results[0]
+	}
 	mustFail(t, target(true), 10*time.Minute, "map.list.both")
-	if r := conformance.Run(t.Context(), mapsuite.Suite(), target(false), &conformance.Options{Select: []string{"map.list.both"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
-		t.Errorf("a correct driver fails: %+v", r.Results)
+	if x := run(target(false)); x.Status != conformance.StatusPass {
+		t.Errorf("a correct driver fails: %+v", x)
+	}
+	refusing := func(latency driver.Latency) *mapsuite.Target {
+		return inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+			return &hooked{Map: plain{m}, caps: func() driver.Capabilities {
+				c := m.Capabilities()
+				c.PrefixExclusive, c.Latency = false, latency
+				return c
+			}}
+		}})
+	}
+	mustFail(t, refusing(driver.Local), 10*time.Minute, "map.list.both")
+	for reason, target := range map[string]*mapsuite.Target{"the server refuses": refusing(driver.Remote), "declares PrefixExclusive": inMemory(memmap.NewOpener())} {
+		if x := run(target); x.Status != conformance.StatusUnsupported || !strings.Contains(x.Message, reason) {
+			t.Errorf("want unsupported because %s, got %+v", reason, x)
+		}
 	}
 }
 

@@ -258,20 +258,31 @@ func raceRounds(t conformance.T) int {
 	return 100
 }
 
-// barrier makes the bodies of racing puts wait for each other. A driver that checks its
-// condition before it reads the body has then passed all of the checks.
+// barrier makes the bodies of racing puts, or the destinations of reads, wait for each
+// other. A driver that checks its condition before it reads the body has then passed all of
+// the checks.
 type barrier struct {
-	met    atomic.Bool // all bodies were read concurrently once, so they are not read under a lock
-	missed int         // rounds in which not all bodies were read concurrently
+	met    atomic.Bool // all calls met once, so they do not hold a lock
+	missed int         // rounds in which not all calls met
 }
 
-// maxMissed is the number of rounds in which the bodies may fail to be read
-// concurrently. After that they are assumed to be read under a lock, and no longer
-// wait. The timeout doubles after each missed round, for slow machines.
+// maxMissed is the number of rounds in which the calls may fail to meet. After that they
+// are assumed to hold a lock, and no longer wait. The timeout doubles after each missed
+// round, for slow machines.
 const maxMissed = 5
 
 // bodies returns the bodies of one round and a function to call at its end.
 func (r *barrier) bodies(contents []string) (bodies []driver.Body, end func()) {
+	pass, end := r.round(len(contents))
+	for _, content := range contents {
+		bodies = append(bodies, &gatedBody{Bytes: driver.Bytes(content), pass: pass})
+	}
+	return bodies, end
+}
+
+// round returns a function that waits until n calls have called it, and one to call at the
+// end of the round.
+func (r *barrier) round(n int) (pass, end func()) {
 	var waiting atomic.Int64
 	all := make(chan struct{})
 	var alone atomic.Bool
@@ -282,24 +293,21 @@ func (r *barrier) bodies(contents []string) (bodies []driver.Body, end func()) {
 	case r.missed >= maxMissed:
 		alone.Store(true)
 	}
-	bodies = make([]driver.Body, len(contents))
-	for i, content := range contents {
-		bodies[i] = &gatedBody{Bytes: driver.Bytes(content), pass: func() {
-			if waiting.Add(1) == int64(len(contents)) {
-				close(all)
-			}
-			if alone.Load() {
-				return
-			}
-			select {
-			case <-all:
-				r.met.Store(true)
-			case <-time.After(timeout):
-				alone.Store(true)
-			}
-		}}
+	pass = func() {
+		if waiting.Add(1) == int64(n) {
+			close(all)
+		}
+		if alone.Load() {
+			return
+		}
+		select {
+		case <-all:
+			r.met.Store(true)
+		case <-time.After(timeout):
+			alone.Store(true)
+		}
 	}
-	return bodies, func() {
+	return pass, func() {
 		if alone.Load() {
 			r.missed = min(r.missed+1, maxMissed)
 		}

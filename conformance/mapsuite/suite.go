@@ -30,7 +30,7 @@ import (
 )
 
 // Version is the version of the suite.
-const Version = "0.7"
+const Version = "0.8"
 
 // Check is one rule of the driver contract.
 type Check = conformance.Check[*Env]
@@ -97,11 +97,11 @@ type Target struct {
 	Usage func() (conformance.Usage, error)
 }
 
-// ownUsage counts the descriptors of this process. It does not measure memory, because
+// ownUsage counts the descriptors of this process and the bytes it has read. It does not measure memory, because
 // other code of the process uses memory too.
 func ownUsage() (conformance.Usage, error) {
 	open, err := os.ReadDir("/proc/self/fd")
-	return conformance.Usage{Descriptors: len(open), Memory: -1}, err
+	return conformance.Usage{Descriptors: len(open), Memory: -1, Read: conformance.BytesRead(os.Getpid())}, err
 }
 
 var _ conformance.Target[*Env] = (*Target)(nil)
@@ -199,7 +199,7 @@ func (g *Target) New(t conformance.T) (*Env, error) {
 	if cleanup != nil {
 		t.Cleanup(cleanup)
 	}
-	return &Env{opener: g.Opener, spec: spec, another: g.NewSpec, place: g.OpenWriter, crash: g.Crash, damage: g.Break, usage: g.usage()}, nil
+	return &Env{opener: g.Opener, spec: spec, another: g.NewSpec, place: g.OpenWriter, crash: g.Crash, damage: g.Break, usage: g.usage(), own: g.Usage == nil}, nil
 }
 
 func (g *Target) usage() func() (conformance.Usage, error) {
@@ -219,4 +219,5 @@ type Env struct {
 	crash   func() error
 	damage  func(context.Context, driver.OpenSpec) error
 	usage   func() (conformance.Usage, error)
+	own     bool // usage measures this process
 }

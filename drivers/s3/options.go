@@ -48,7 +48,7 @@ func options() []driver.Option {
 		{Name: "unsigned", Type: "bool", Default: "false", Doc: "send requests without a signature, for public buckets"},
 		{Name: "addressing", Type: "string", Default: "path", Doc: "path: https://host/bucket/key; virtual: https://bucket.host/key"},
 		{Name: "missing", Type: "string", Doc: "403: status 403 for a read means that the object does not exist, as in buckets that cannot be listed; empty: status 403 is an error"},
-		{Name: "conditional_writes", Type: "bool", Default: "true, false on storage.googleapis.com", Doc: "the server honors If-None-Match and If-Match on writes; false for servers that ignore them"},
+		{Name: "conditional_writes", Type: "bool", Doc: "the server honors If-None-Match and If-Match on writes; false for servers that ignore them; absent: true, but false on storage.googleapis.com"},
 		{Name: "checksums", Type: "bool", Default: "true", Doc: "send a CRC32C with each write and verify it when a whole object is read"},
 		{Name: "multipart_threshold", Type: "size", Default: "64MiB", Doc: "size above which objects are uploaded in parts; at most 5GiB"},
 		{Name: "part_size", Type: "size", Default: "16MiB", Doc: "size of a part, at least 5MiB; larger for objects that would have more than 10000 parts"},

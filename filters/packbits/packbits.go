@@ -39,6 +39,9 @@ func Provider() driver.Provider {
 			}
 			out := filter.Blob(in, 1+(in.MaxBytes+7)/8)
 			out.DType = dtype.Type{Kind: dtype.Uint, Size: 1}
+			if in.Kind == driver.Array {
+				out.Kind, out.Shape = driver.Array, []int{int(out.MaxBytes)}
+			}
 			return Codec{integers}, out, nil
 		},
 	}

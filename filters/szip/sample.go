@@ -5,7 +5,6 @@ import "encoding/binary"
 // load fills v with the samples of src from index at on, in coding order, that is,
 // plane by plane.
 func (c *Codec) load(v []uint32, src []byte, at int) {
-	top := uint32(1)<<c.rice.Bits - 1
 	switch {
 	case c.planes > 1:
 		n := len(src) / c.planes
@@ -19,23 +18,23 @@ func (c *Codec) load(v []uint32, src []byte, at int) {
 		}
 	case c.size == 1:
 		for i, b := range src[at:][:len(v)] {
-			v[i] = uint32(b) & top
+			v[i] = uint32(b)
 		}
 	case c.size == 2 && c.msb:
 		for i := range v {
-			v[i] = uint32(binary.BigEndian.Uint16(src[2*(at+i):])) & top
+			v[i] = uint32(binary.BigEndian.Uint16(src[2*(at+i):]))
 		}
 	case c.size == 2:
 		for i := range v {
-			v[i] = uint32(binary.LittleEndian.Uint16(src[2*(at+i):])) & top
+			v[i] = uint32(binary.LittleEndian.Uint16(src[2*(at+i):]))
 		}
 	case c.msb:
 		for i := range v {
-			v[i] = binary.BigEndian.Uint32(src[4*(at+i):]) & top
+			v[i] = binary.BigEndian.Uint32(src[4*(at+i):])
 		}
 	default:
 		for i := range v {
-			v[i] = binary.LittleEndian.Uint32(src[4*(at+i):]) & top
+			v[i] = binary.LittleEndian.Uint32(src[4*(at+i):])
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -131,7 +132,8 @@ func (c *Codec) padded(n int64) int64 {
 	return lines * int64(c.rice.Interval*c.rice.Block)
 }
 
-// Encode writes the size and the encoded samples.
+// Encode writes the size and the encoded samples. It fails with ncerr.ErrConvert for a
+// pixel that has more bits than the parameter bits-per-pixel allows.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -151,6 +153,9 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	for at := 0; at < samples; at += c.line {
 		line := v[:min(c.line, samples-at)]
 		c.load(line, src, at)
+		if i := slices.IndexFunc(line, func(x uint32) bool { return x>>c.rice.Bits != 0 }); i >= 0 {
+			return 0, ncerr.Errorf(ncerr.ErrConvert, "", "", "pixel %d is %d, which has more than %d bits", at+i, line[i], c.rice.Bits)
+		}
 		c.pad(v, len(line))
 		e.Next(v)
 	}

@@ -122,3 +122,35 @@ func TestOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestWidePixels checks that a pixel of more bits than the parameter allows is refused
+// rather than truncated.
+func TestWidePixels(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []string{"|u1", "<i2", ">i2", "<u4", ">u4"} {
+		in, err := dtype.Parse(typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := make([]byte, 64*in.Size)
+		mask, low := 4, 0 // index of the low byte of a pixel
+		if in.Order == dtype.Big {
+			mask, low = 4|16, in.Size-1
+		}
+		bits := map[int]int{1: 7, 2: 10, 4: 20}[in.Size]
+		c, out := filtertest.Open(t, szip.Provider(), szip.ID, fmt.Sprintf(`{"mask":%d,"pixels-per-block":8,"bits-per-pixel":%d}`, mask, bits), driver.Spec{DType: in, Shape: []int{64}, MaxBytes: int64(len(raw))})
+		enc, back := make([]byte, out.MaxBytes), make([]byte, len(raw))
+		raw[9*in.Size+low] = 0x7F
+		n, err := c.Encode(t.Context(), enc, raw)
+		if err == nil {
+			_, err = c.Decode(t.Context(), back, enc[:n])
+		}
+		if err != nil || !bytes.Equal(raw, back) {
+			t.Errorf("%s, pixels of %d bits: %v, or they change in a round trip", typ, bits, err)
+		}
+		raw[9*in.Size+in.Size-1-low] = 0x80 // the highest bit
+		if _, err := c.Encode(t.Context(), enc, raw); ncerr.KindOf(err) != ncerr.ErrConvert {
+			t.Errorf("%s, a pixel of %d bits with %d: want ErrConvert, got %v", typ, 8*in.Size, bits, err)
+		}
+	}
+}

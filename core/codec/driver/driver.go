@@ -104,9 +104,10 @@ type Codec interface {
 	// when ctx is done.
 	Encode(ctx context.Context, dst, src []byte) (int, error)
 	// Decode decodes src to dst and returns the length, with the same rules. src is
-	// untrusted. Decode must return ncerr.ErrCorrupt for bad input and
-	// ncerr.ErrShortBuffer if the output does not fit in dst. It must not crash,
-	// hang, read outside src or allocate more than a small multiple of len(dst).
+	// untrusted. Decode must return ncerr.ErrCorrupt for bad input, which includes input
+	// that ends early unless the format cannot tell, and ncerr.ErrShortBuffer if the
+	// output does not fit in dst. It must not crash, hang, read outside src or allocate
+	// more than a small multiple of len(dst).
 	Decode(ctx context.Context, dst, src []byte) (int, error)
 }
 

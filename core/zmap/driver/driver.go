@@ -90,10 +90,13 @@ type Description struct {
 	Siblings bool `json:"siblings,omitempty"`
 }
 
-// Option describes one configuration key.
+// Option describes one configuration key. Open accepts every value that the description
+// allows, and no key that is not described.
 type Option struct {
-	Name    string `json:"name"`
-	Type    string `json:"type"` // "string", "int", "bool", "size" (see [Size]), "duration" (a string such as "30s")
+	Name string `json:"name"`
+	Type string `json:"type"` // "string", "int", "bool", "size" (see [Size]), "duration" (a string such as "30s")
+	// Default is the value of an absent option, as text that Open accepts. If it is empty,
+	// Doc describes the effect of omitting the option, which an empty string also has.
 	Default string `json:"default,omitempty"`
 	Doc     string `json:"doc"`
 	Secret  bool   `json:"secret,omitempty"`
