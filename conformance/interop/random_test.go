@@ -50,8 +50,8 @@ func TestRandomV3(t *testing.T) {
 			dir := t.TempDir()
 			src, dst := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "dst.zarr")
 			args := []string{"--seed", strconv.FormatUint(first+uint64(i), 10), src}
-			if i == 2 {
-				args = append(args, "--consolidated")
+			if i > 0 {
+				args = append(args, []string{"--wrapped", "--consolidated"}[i-1])
 			}
 			want := must(t, "write_v3.py", args...)
 			got := describe(t, src, false)

@@ -78,6 +78,34 @@ func TestWriteV3(t *testing.T) {
 	}
 }
 
+// TestStructsV3 reads random structures that zarr-python wrote to Zarr v3, in the current
+// and in the older form. Every field must be equal, also in copies that zarr-python reads.
+func TestStructsV3(t *testing.T) {
+	t.Parallel()
+	need(t, packages["zarr"]...)
+	dir := t.TempDir()
+	src := filepath.Join(dir, "src.zarr")
+	want := must(t, "write_v3.py", "--structs", "--seed", strconv.FormatUint(testseed.New(t), 10), src)
+	check := func(what string, got []byte) {
+		t.Helper()
+		for _, r := range classify(t, want, got) {
+			if r.outcome != equal {
+				t.Errorf("%s: %s: %v %s", what, r.variable, r.outcome, r.why)
+			}
+		}
+	}
+	check("nczarr", encode(t, describe(t, src, false)))
+	for _, mode := range []string{"zarr,v3", "zarr,v2"} {
+		dst := filepath.Join(dir, mode)
+		ctl(t, "copy", src, "file://"+dst+"#mode="+mode)
+		args := []string{"--with", "zarr", dst}
+		if mode == "zarr,v3" {
+			args = append(args, "--v3")
+		}
+		check(mode, must(t, "read.py", args...))
+	}
+}
+
 // sameGrids checks that the arrays of dst, a copy of src, have the grids of src. It
 // returns the number of arrays whose chunks or shards differ in shape.
 func sameGrids(t *testing.T, src, dst string) (n int) {

@@ -45,6 +45,20 @@ func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
 // maxStored returns the maximum size in bytes of a stored chunk.
 func maxStored(pipe *codec.Pipeline, mask uint32) int64 { return max(1, pipe.MaxInput(mask)) }
 
+// maxStoredAt returns the maximum size in bytes of the stored chunk at a position in the
+// grid.
+func (a *Array) maxStoredAt(ctx context.Context, index []int64, mask uint32) (int64, error) {
+	if a.meta.Grid.Regular() {
+		return maxStored(a.pipe, mask), nil
+	}
+	s, err := a.useAt(ctx, index)
+	if err != nil {
+		return 0, err
+	}
+	defer a.pipes.unuse(s)
+	return maxStored(s.Pipeline, mask), nil
+}
+
 // ReadEncoded reads the stored chunk at the Index of each element of chunks and sets the
 // other fields. If verify is set, it also decodes each chunk to check it. The elements
 // of the array must have a fixed size. absent reports whether any chunk is missing.
@@ -55,7 +69,7 @@ func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool) 
 		return false, err
 	}
 	err = a.retry(func() error {
-		r := &encodedRead{a: a, chunks: chunks, where: make([]manifest.Location, len(chunks))}
+		r := &encodedRead{a: a, chunks: chunks, where: make([]manifest.Location, len(chunks)), most: make([]int64, len(chunks))}
 		err := r.read(ctx)
 		if err == nil && verify {
 			err = r.verify(ctx)
@@ -71,7 +85,8 @@ type encodedRead struct {
 	a      *Array
 	chunks []Encoded
 	where  []manifest.Location
-	item   []int // chunk of each request or job
+	most   []int64 // maximum sizes of the stored chunks
+	item   []int   // chunk of each request or job
 	absent bool
 	err    error
 }
@@ -93,12 +108,16 @@ func (r *encodedRead) read(ctx context.Context) error {
 	var reqs []zmap.GetRequest
 	for i := range r.chunks {
 		ch, at := &r.chunks[i], &r.where[i]
+		var err error
+		if r.most[i], err = r.a.maxStoredAt(ctx, ch.Index, at.FilterMask); err != nil {
+			return err
+		}
 		ch.Data, ch.FilterMask = at.Inline, at.FilterMask
 		switch {
 		case at.Absent:
 			r.absent = r.absent || at.Key != ""
 		case at.Inline == nil:
-			reqs = append(reqs, zmap.GetRequest{Key: at.Key, Alloc: r.alloc(i), Opts: driver.GetOptions{Range: at.Range, IfMatch: at.Version, Limit: maxStored(r.a.pipe, at.FilterMask)}})
+			reqs = append(reqs, zmap.GetRequest{Key: at.Key, Alloc: r.alloc(i), Opts: driver.GetOptions{Range: at.Range, IfMatch: at.Version, Limit: r.most[i]}})
 			r.item = append(r.item, i)
 		}
 	}
@@ -116,8 +135,8 @@ func (r *encodedRead) read(ctx context.Context) error {
 	for i := range r.chunks {
 		switch data := r.chunks[i].Data; {
 		case data == nil:
-		case int64(len(data)) > maxStored(r.a.pipe, r.where[i].FilterMask):
-			r.fail(i, tooLong(maxStored(r.a.pipe, r.where[i].FilterMask)))
+		case int64(len(data)) > r.most[i]:
+			r.fail(i, tooLong(r.most[i]))
 		case r.a.pipe.Empty() && int64(len(data)) != r.a.sizeAt(r.chunks[i].Index):
 			r.fail(i, wrongSize(len(data), r.a.sizeAt(r.chunks[i].Index)))
 		default:
@@ -133,8 +152,8 @@ func (r *encodedRead) read(ctx context.Context) error {
 // alloc returns the allocator for chunk i.
 func (r *encodedRead) alloc(i int) driver.Alloc {
 	return func(n int64) ([]byte, error) {
-		if most := maxStored(r.a.pipe, r.where[i].FilterMask); n > most { // requests with a range have no other limit
-			return nil, tooLong(most)
+		if n > r.most[i] { // requests with a range have no other limit
+			return nil, tooLong(r.most[i])
 		}
 		ch := &r.chunks[i]
 		ch.buf = resize(ch.buf, n)
@@ -153,7 +172,7 @@ func (r *encodedRead) got(i int, data []byte, err error) {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Required:
 		r.absent = true
 	default:
-		r.fail(i, readError(at, maxStored(r.a.pipe, at.FilterMask), err))
+		r.fail(i, readError(at, r.most[i], err))
 	}
 }
 
@@ -240,7 +259,10 @@ func (*encodedWrite) Plan([]manifest.Change) (grid, known []int64, batch int) { 
 func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) error {
 	for _, ch := range changes {
 		c := &e.chunks[ch.Tag]
-		switch most := maxStored(e.a.pipe, 0); {
+		most, err := e.a.maxStoredAt(ctx, ch.Index, 0)
+		switch {
+		case err != nil:
+			return err
 		case c.FilterMask != 0:
 			return inChunk("write", ch.Key, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has filter mask %#x, which the array cannot store", c.FilterMask))
 		case int64(len(c.Data)) > most:

@@ -36,7 +36,7 @@ func (t *transfer) claim(dst []int64) []int64 {
 		k := t.next.Add(t.claimed) - t.claimed
 		for i := k; i < min(k+t.claimed, t.units.Len()); i++ {
 			dst = t.units.Append(dst, i)
-			if t.a.env.OnPartialWrite != nil && !t.units.Covers(i, t.bounds) {
+			if t.target != nil && t.a.env.OnPartialWrite != nil && !t.units.Covers(i, t.bounds) {
 				t.a.env.OnPartialWrite()
 			}
 		}

@@ -65,6 +65,11 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, bounds []i
 		t.found = make([]bool, t.plan.Len())
 		*found = t.found
 	}
+	if unit := manifest.Whole(a.source); unit.Rank() > 0 {
+		if err := t.group(unit); err != nil {
+			return false, err
+		}
+	}
 	t.version = a.env.Cache.version(&a.cached)
 	if err := t.run(ctx, readBatch); err != nil {
 		return false, err
@@ -97,10 +102,11 @@ func (t *transfer) checkAbsent(ctx context.Context) error {
 
 // readBatch reads, decodes and scatters one batch.
 func readBatch(ctx context.Context, w *worker) error {
-	if w.placeCached() == w.n || w.err != nil {
+	placed := w.placeCached()
+	if placed == w.n || w.err != nil {
 		return w.err
 	}
-	if err := w.locate(ctx); err != nil {
+	if err := w.locate(ctx, placed); err != nil {
 		return err
 	}
 	w.request()
@@ -189,9 +195,25 @@ func (a *Array) get(ctx context.Context, m *zmap.Map, reqs []zmap.GetRequest, si
 	return nil
 }
 
-// locate sets the locations of the chunks of the batch.
-func (w *worker) locate(ctx context.Context) error {
-	return w.t.a.source.Locate(ctx, w.indexes[:w.n], w.where[:w.n])
+// locate sets the locations of the chunks of the batch, except those that came from the
+// cache, whose number is placed.
+func (w *worker) locate(ctx context.Context, placed int) error {
+	if placed == 0 {
+		return w.t.a.source.Locate(ctx, w.indexes[:w.n], w.where[:w.n])
+	}
+	var left []int
+	var indexes [][]int64
+	for i := range w.n {
+		if !w.items[i].placed {
+			left, indexes = append(left, i), append(indexes, w.indexes[i])
+		}
+	}
+	where := make([]manifest.Location, len(left))
+	err := w.t.a.source.Locate(ctx, indexes, where)
+	for k, i := range left {
+		w.where[i] = where[k]
+	}
+	return err
 }
 
 // request adds requests for the chunks of the batch that must be read, and fills in the

@@ -25,7 +25,7 @@ type transfer struct {
 	elements  int64 // elements of the largest chunk
 	varies    bool
 	batch     int64            // chunks that a worker claims, or encodes, at a time
-	units     *chunk.Units     // of a write: how chunks are grouped; nil if each chunk is stored separately
+	units     *chunk.Units     // how chunks are grouped; nil if each chunk is read or stored separately
 	unit      int64            // chunks in the largest unit; 1 if units is nil
 	claimed   int64            // units that a worker claims at a time
 	spread    int64            // chunks that a worker encodes or decodes concurrently, if they are in units
@@ -171,6 +171,10 @@ const processWorkers = 2
 func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {
 	w := t.a.worker(t)
 	defer t.a.release(w)
+	most := maxUnit
+	if t.target == nil {
+		most = int(t.batch)
+	}
 	for {
 		w.claimed = t.claim(w.claimed[:0])
 		if len(w.claimed) == 0 {
@@ -180,7 +184,7 @@ func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker)
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := w.take(ctx, left[:min(len(left), maxUnit)]); err != nil {
+			if err := w.take(ctx, left[:min(len(left), most)]); err != nil {
 				return err
 			}
 			if err := work(ctx, w); err != nil {

@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // TestBuildErrors checks the errors for well-formed CDL.
@@ -129,6 +131,48 @@ func TestStringLengths(t *testing.T) {
 	}
 	if got := dump(t, r.open(t, "mem:x"), nil); !strings.Contains(got, "s = \"01234\" ;\n\n e = \"éé\" ;") {
 		t.Errorf("want strings truncated to 5 bytes, got %s", got)
+	}
+}
+
+// chunkPuts counts the puts of chunks and shards.
+type chunkPuts struct {
+	driver.Map
+	n *atomic.Int64
+}
+
+func (m chunkPuts) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if strings.Contains(key, "/c/") {
+		m.n.Add(1)
+	}
+	return m.Map.Put(ctx, key, body, o)
+}
+
+// TestShardsAreStoredOnce checks how often Build stores each shard: once if a row of
+// shards fits the memory, and otherwise once for each slab.
+func TestShardsAreStoredOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		length, shape string
+		puts          int64
+	}{
+		{"65536", "4, 4, 8", 2},  // a row of shards has 32 MiB
+		{"65536", "1, 8, 8", 4},  // one of 8 MiB
+		{"65536", "2, 3, 5", 12}, // shards at the edges
+		{"262144", "4, 4, 8", 8}, // 128 MiB: in four slabs
+	} {
+		var n atomic.Int64
+		r := newRegistry()
+		o := r.create()
+		o.Strings = nczarr.StringsFixed
+		o.Wrap = func(m driver.Map) driver.Map { return chunkPuts{m, &n} }
+		values := strings.TrimSuffix(strings.Repeat(`"a", "b", "c", "d", `, 4*8*8/4), ", ")
+		text := `netcdf x { dimensions: z = 4 ; y = 8 ; x = 8 ; variables: string v(z, y, x) ; v:_nczarr_maxstrlen = ` + c.length + ` ; v:_ChunkSizes = 1, 1, 1 ; v:_ShardSizes = ` + c.shape + ` ; data: v = ` + values + ` ; }`
+		if err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x#mode=v3", o); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.Load(); got != c.puts {
+			t.Errorf("strings of %s bytes in shards of %s: want %d puts, got %d", c.length, c.shape, c.puts, got)
+		}
 	}
 }
 

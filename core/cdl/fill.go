@@ -13,6 +13,10 @@ import (
 // batchLen is the number of constants converted at a time.
 const batchLen = 2048
 
+// maxRow is the maximum memory in bytes for the values of a variable in shards. It is more
+// than MaxSlab, because a shard that a slab covers in part is read and stored again.
+const maxRow = 64 << 20
+
 // fill writes the data of a variable.
 func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 	if !v.HasData {
@@ -76,13 +80,33 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 		w.prefix = append(w.prefix, index...)
 	}
 	w.tail = w.shape[len(w.prefix):]
-	chunks := w.to.Unit(MaxSlab)
-	w.slabs = chunk.NewSlabs(w.tail, chunks[min(len(w.prefix), len(chunks)):], MaxSlab/ElementSize(w.to))
+	w.slabs = w.newSlabs()
 	w.size, w.have, w.need, w.full, w.n, w.excess = 0, 0, 0, false, 0, Pos{}
 	if w.v.Type == dtype.NCChar {
 		w.chars = w.packerFor(w.v, w.putFill, w.putText)
 	}
 	return nil
+}
+
+// newSlabs divides the list into slabs. If a row of shards fits maxRow, the slabs consist
+// of whole rows, so that each shard is stored once.
+func (w *filler) newSlabs() *chunk.Slabs {
+	size := ElementSize(w.to)
+	edges, most := w.to.Chunks(), MaxSlab/size
+	if shards := w.to.Shards(); shards != nil {
+		tail := shards[len(w.prefix):]
+		row := int64(1) // elements of a row of shards
+		for d := len(w.tail) - 1; d >= 0; d-- {
+			if k := min(tail[d], w.tail[d]); k > 1 {
+				row = chunk.Product(append([]int64{k}, w.tail[d+1:]...))
+			}
+		}
+		if row <= maxRow/size {
+			edges = shards
+		}
+		most = max(most, min(row, maxRow/size))
+	}
+	return chunk.NewSlabs(w.tail, edges[min(len(w.prefix), len(edges)):], most)
 }
 
 func (w *filler) value(v *Value) error {

@@ -57,7 +57,7 @@ type WriteOptions struct {
 }
 
 // MaxSlab is the maximum memory in bytes for the values of a variable that Write and
-// Build hold at a time.
+// Build hold at a time. For a variable in shards, Build holds up to 64 MiB.
 const MaxSlab = 4 << 20
 
 // Write prints ds as ncdump does, byte for byte. The exceptions are values that would be

@@ -62,6 +62,10 @@ func TestKeys(t *testing.T) {
 		{[]int64{}, chunk.Keys{Separator: '/', Prefix: true}, "c"},
 		{[]int64{7}, chunk.Keys{Separator: '/', Prefix: true}, "c/7"},
 		{[]int64{1, 2}, chunk.Keys{Separator: '.', Prefix: true}, "c.1.2"},
+		{[]int64{1, 23, 45}, chunk.Keys{Separator: '/', Prefix: true, Suffix: ".tiff"}, "c/1/23/45.tiff"},
+		{[]int64{1, 23, 45}, chunk.Keys{Separator: '.', Prefix: true, Suffix: ".tiff"}, "c.1.23.45.tiff"},
+		{[]int64{}, chunk.Keys{Separator: '/', Prefix: true, Suffix: ".tiff"}, "c.tiff"},
+		{[]int64{7}, chunk.Keys{Separator: '/', Prefix: true, Suffix: "7"}, "c/77"},
 	} {
 		if got := string(c.keys.Append([]byte("v/"), c.index)); got != "v/"+c.want {
 			t.Errorf("want %q, got %q", "v/"+c.want, got)

@@ -186,6 +186,16 @@ func (g Grid) Chunk(d int, index int64) (start, length int64) {
 	return index * g.chunks[d], g.chunks[d]
 }
 
+// Last returns the largest position in the grid of a chunk of dimension d whose indices all
+// are below 2^63-1. Find and Chunk do not support larger positions.
+func (g Grid) Last(d int) int64 {
+	if runs := g.varies(d); runs != nil {
+		r := &runs[len(runs)-1]
+		return r.first + (math.MaxInt64-r.start)/r.Len - 1
+	}
+	return math.MaxInt64/g.chunks[d] - 1
+}
+
 // Len returns the number of chunks that n indices of dimension d need.
 func (g Grid) Len(d int, n int64) int64 {
 	if n == 0 {

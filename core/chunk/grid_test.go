@@ -147,3 +147,20 @@ func TestPlanOfLongRuns(t *testing.T) { //nolint:paralleltest // the test counts
 		}
 	}
 }
+
+// TestGridLast checks that the last chunk ends at most at 2^63-1, and that the next one
+// would not.
+func TestGridLast(t *testing.T) {
+	t.Parallel()
+	regular := [][]chunk.Run{{{Len: 1}}, {{Len: 3}}, {{Len: 1 << 40}}, {{Len: math.MaxInt64}}}
+	for _, runs := range append(regular, []chunk.Run{{Len: 5, Count: 2}, {Len: 1 << 61, Count: 1}, {Len: 7, Count: 1}}, []chunk.Run{{Len: 1, Count: 1 << 62}, {Len: 2, Count: 1 << 60}}) {
+		g := newGrid(t, runs)
+		start, length := g.Chunk(0, g.Last(0))
+		if start < 0 || length > math.MaxInt64-start {
+			t.Errorf("%v: chunk %d starts at %d and has length %d", runs, g.Last(0), start, length)
+		}
+		if end := start + length; length <= math.MaxInt64-end {
+			t.Errorf("%v: chunk %d ends at %d, so it is not the last", runs, g.Last(0), end)
+		}
+	}
+}

@@ -14,6 +14,10 @@ type Keys struct {
 	// Prefix selects the encoding "default" of Zarr v3: a key begins with "c" and the
 	// separator, and the key of a scalar's chunk is "c" instead of "0".
 	Prefix bool
+	// Suffix ends each key, with Prefix.
+	//
+	// Source: zarrs, "zarrs.default_suffix".
+	Suffix string
 }
 
 // Append appends the key of the chunk at index to dst.
@@ -32,7 +36,7 @@ func (k Keys) Append(dst []byte, index []int64) []byte {
 		}
 		dst = strconv.AppendInt(dst, i, 10)
 	}
-	return dst
+	return append(dst, k.Suffix...)
 }
 
 // Parse returns the grid position that a key represents in a grid of the given rank, or
@@ -42,6 +46,10 @@ func (k Keys) Parse(key string, rank int) []int64 {
 		if key == string(k.Append(nil, nil)) {
 			return []int64{}
 		}
+		return nil
+	}
+	key, ok := strings.CutSuffix(key, k.Suffix)
+	if !ok {
 		return nil
 	}
 	if k.Prefix {

@@ -92,15 +92,20 @@ type Writer interface {
 	LongestKey(grid []int64) string
 }
 
-// AsWriter returns s as a Writer, or ncerr.ErrReadOnly if its chunks cannot be changed.
+// AsWriter returns s as a Writer. If the chunks of s cannot be changed, the error is
+// ncerr.ErrReadOnly, or ncerr.ErrUnsupported for chunks in shards that are encoded as a
+// whole.
 func AsWriter(s Source) (Writer, error) {
-	w, ok := s.(Writer)
-	if in, shards := s.(*Shards); shards {
-		_, err := AsWriter(in.of)
-		ok = err == nil
-	}
-	if ok {
-		return w, nil
+	switch in := s.(type) {
+	case *Shards:
+		if _, err := AsWriter(in.of); err != nil {
+			return nil, err
+		}
+		return in, nil
+	case *Wrapped:
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write", "", "the shards of the array are encoded as a whole by codecs after sharding_indexed, and can only be read")
+	case Writer:
+		return in, nil
 	}
 	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", "", "the chunks of the array are in other files, which are read-only")
 }
@@ -168,7 +173,7 @@ type arena struct{ block []byte }
 const arenaSize = 8 << 10
 
 func (a *arena) key(prefix string, index []int64, keys chunk.Keys) string {
-	if need := len(prefix) + 20*(len(index)+1) + 2; cap(a.block)-len(a.block) < need {
+	if need := len(prefix) + 20*(len(index)+1) + 2 + len(keys.Suffix); cap(a.block)-len(a.block) < need {
 		a.block = make([]byte, 0, max(arenaSize, need))
 	}
 	start := len(a.block)

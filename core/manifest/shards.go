@@ -145,6 +145,9 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 		}
 	}
 	group := max(1, s.most/max(s.index.IndexSize(s.shards.Largest()), 1))
+	if Whole(s).Rank() > 0 {
+		group = 1
+	}
 	for len(missing) > 0 {
 		n := min(int64(len(missing)), group)
 		if err := s.use(ctx, missing[:n], func(x *shard, w *wanted) error { return place(x, w.items...) }); err != nil {
@@ -367,13 +370,13 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 // heap is an Alloc for indexes. The requests limit their size.
 func heap(n int64) ([]byte, error) { return make([]byte, n), nil }
 
-// keep caches the index of an existing shard. It drops all others if the cache would
-// become too large.
+// keep caches the index of an existing shard, unless the shard itself is in memory. It
+// drops all others if the cache would become too large.
 func (s *Shards) keep(name string, x *shard, turn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(len(x.entries))
-	if n == 0 || s.turn != turn {
+	if n == 0 || s.turn != turn || x.at.Inline != nil {
 		return
 	}
 	if old := s.kept[name]; old != nil {
@@ -424,11 +427,14 @@ func (s *Shards) tooShort(key string, n, size int64) error {
 }
 
 // Chunks implements Source. It reads the indexes of all shards. The Key of a chunk is
-// that of its shard.
+// that of its shard. It skips shards at positions that no array reaches.
 func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for ch, err := range s.of.Chunks(ctx, s.grid(grid)) {
 			var found []*shard
+			if err == nil && s.beyond(ch.Index) {
+				continue
+			}
 			if err == nil {
 				found, err = s.load(ctx, [][]int64{ch.Index})
 			}
@@ -454,6 +460,17 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 			}
 		}
 	}
+}
+
+// beyond reports whether the positions of the chunks in a shard overflow. A key may
+// contain any position.
+func (s *Shards) beyond(shard []int64) bool {
+	for d, i := range shard {
+		if i > s.shards.Last(d) {
+			return true
+		}
+	}
+	return false
 }
 
 // grid returns the number of shards along each dimension.
@@ -504,4 +521,20 @@ func (s *Shards) Forget(all bool) {
 }
 
 // loose reports whether the shard has no version, so that a change is not detected.
-func (x *shard) loose() bool { return x.at.Version == "" && x.at.Inline == nil }
+func (x *shard) loose() bool { return x.at.Version == "" }
+
+// Whole returns the grid, in chunks, of the shards that s reads and decodes as a whole, so
+// that their chunks should be read together. It returns the zero Grid if there are none.
+func Whole(s Source) chunk.Grid {
+	in, ok := s.(*Shards)
+	if !ok {
+		return chunk.Grid{}
+	}
+	if _, wrapped := in.of.(*Wrapped); wrapped {
+		return in.shards
+	}
+	if outer := Whole(in.of); outer.Rank() > 0 {
+		return outer.Times(in.shards.Largest())
+	}
+	return chunk.Grid{}
+}

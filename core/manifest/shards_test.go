@@ -351,3 +351,25 @@ func TestMissingWithPrefix(t *testing.T) {
 		}
 	}
 }
+
+// TestShardsFarAway lists shards whose keys contain positions that no array reaches. The
+// positions of their chunks would overflow.
+func TestShardsFarAway(t *testing.T) {
+	t.Parallel()
+	x := manifest.ShardIndex{}
+	m := newMap(t)
+	for _, key := range []string{"1", "4611686018427387904", "4611686018427387903", "9223372036854775807"} {
+		put(t, m, "v/c/"+key, makeShard(x, "a", "b"))
+	}
+	s := manifest.NewShards(line(m), chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
+	var found []int64
+	for ch, err := range s.Chunks(t.Context(), []int64{6}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, ch.Index[0])
+	}
+	if slices.Sort(found); !slices.Equal(found, []int64{2, 3}) {
+		t.Errorf("want the chunks 2 and 3, got %d", found)
+	}
+}

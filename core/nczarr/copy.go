@@ -43,7 +43,8 @@ type CopyOptions struct {
 	// chunks are then copied without an error.
 	NoVerify bool
 	// Memory is the approximate maximum amount of data held in memory, in bytes; 0
-	// means 64 MiB.
+	// means 64 MiB. A chunk or shard of the copy is held as a whole even if it is larger,
+	// up to Limits.MaxChunk; a larger shard causes a warning.
 	Memory int64
 	// Progress, if not nil, is called after each block with the number of bytes of
 	// array data written so far and in total.
@@ -384,11 +385,15 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 
 // recode copies the values of box, which begins at a chunk boundary of the copy.
 func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error {
+	shard := p.dst.heldShard(box.Count)
+	if shard > c.opts.Memory {
+		p.dst.group.ds.log.Warn("a shard of the copy is larger than the memory to use, but is written as a whole", "path", p.dst.Path(), "bytes", shard, "memory", c.opts.Memory)
+	}
 	workers := int64(1)
-	if p.nested() {
+	if p.nested() && shard <= c.opts.Memory/2 {
 		workers = 2 // one worker reads while the other writes
 	}
-	b, err := p.src.blocks(box, p.dst.unit(c.opts.Memory/workers), c.opts.Memory/workers)
+	b, err := p.src.blocks(box, p.dst.ObjectGrid(), c.opts.Memory/workers)
 	if err != nil {
 		return err
 	}
@@ -406,6 +411,19 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 			return err
 		}
 	})
+}
+
+// heldShard returns the size in bytes of the largest part of a box of the given shape
+// that lies in one shard of v, without codecs. It is 0 if v has no shards.
+func (v *Var) heldShard(box []int64) int64 {
+	shape := v.Shards()
+	if shape == nil {
+		return 0
+	}
+	for d := range shape {
+		shape[d] = min(shape[d], box[d])
+	}
+	return v.shardBytes(shape)
 }
 
 // nested reports whether blocks may have any size: each chunk of the source lies in one

@@ -1,7 +1,9 @@
 package nczarr
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -184,6 +186,11 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		if _, err := v.docs(); err != nil {
 			v.data.close()
 			return nil, ncerr.Wrap("define", path, err)
+		}
+		for _, c := range v.meta.Codecs {
+			if d, known := codecs.Find(c.ID); !known || d.V3 == "" {
+				g.ds.log.Warn("zarr-python does not support the codec in Zarr v3", "path", path, "codec", c.ID)
+			}
 		}
 	}
 	g.vars.add(v)
@@ -508,6 +515,9 @@ func (v *Var) defineFill(spec *VarSpec) error {
 	if err != nil {
 		return ncerr.Errorf(ncerr.KindOf(err), "", "", "fill value: %w", err)
 	}
-	v.meta.Fill, v.meta.HasFill = fill, true
+	v.meta.Fill, v.meta.HasFill = v.meta.Layout.StoredFill(v.meta.DType, fill), true
+	if !bytes.Equal(v.meta.Fill, fill) {
+		v.group.ds.log.Warn("the fill value is a NaN whose sign or payload Zarr v2 cannot store", "path", v.Path(), "bytes", fmt.Sprintf("%x", fill))
+	}
 	return nil
 }

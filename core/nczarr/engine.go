@@ -1,6 +1,7 @@
 package nczarr
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -34,7 +35,8 @@ type engine struct {
 	array  atomic.Pointer[array.Array]
 	once   sync.Once // guards source
 	source manifest.Source
-	atRoot bool // the array is the root of the store
+	wraps  []*wrapping // for the levels of shards that are encoded as a whole
+	atRoot bool        // the array is the root of the store
 }
 
 const (
@@ -59,11 +61,20 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 		return a, nil
 	}
 	meta := v.arrayMeta()
+	source := v.source()
 	pipe, err := v.openPipeline(ctx, meta.Grid.Largest())
-	if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // the store, not the caller, supplied the codecs
-		return nil, ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), v.meta.Layout.ArrayDoc()), err)
+	for _, w := range e.wraps {
+		if err == nil {
+			_, err = w.open(ctx)
+		}
 	}
 	if err != nil {
+		if pipe != nil {
+			_ = pipe.Close() // err is the cause
+		}
+		if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // the store, not the caller, supplied the codecs
+			return nil, ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), v.meta.Layout.ArrayDoc()), err)
+		}
 		return nil, ncerr.Wrap("open", v.Path(), err)
 	}
 	ds := v.group.ds
@@ -86,7 +97,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	if !ds.m.Capabilities().IfMatch {
 		env.OnPartialWrite = ds.warnSingleWriter
 	}
-	a := array.New(meta, v.source(), pipe, env)
+	a := array.New(meta, source, pipe, env)
 	e.array.Store(a)
 	return a, nil
 }
@@ -126,6 +137,11 @@ func (v *Var) source() manifest.Source {
 		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.getMany)
 		for i, s := range v.meta.Shards {
 			grid, _ := v.meta.ShardGrid(i) // ok, because the array was parsed or defined
+			if s.Around != nil {
+				w := &wrapping{ds: ds, steps: stepsOf(s.Around)}
+				e.wraps = append(e.wraps, w)
+				e.source = manifest.NewWrapped(e.source, ds.opts.Limits.MaxChunk, w.decode)
+			}
 			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.getMany)
 		}
 	})
@@ -134,17 +150,13 @@ func (v *Var) source() manifest.Source {
 
 // openPipeline opens the codecs for chunks of the given shape.
 func (v *Var) openPipeline(ctx context.Context, chunks []int64) (*codec.Pipeline, error) {
-	steps := make([]codecdriver.Step, len(v.meta.Codecs))
-	for i, c := range v.meta.Codecs {
-		steps[i] = codecdriver.Step{ID: c.ID, Params: c.Params}
-	}
 	t, fill := v.stored()
 	meta := v.arrayMeta()
 	in := codecdriver.Spec{
 		Kind: codecdriver.Array, DType: t, Fill: fill, Shape: meta.StoredShape(chunks),
 		MaxBytes: meta.ChunkBytes(chunks, v.group.ds.opts.Limits.MaxChunk),
 	}
-	p, err := codec.Open(ctx, steps, in, v.group.ds.opts.Registry.Filter)
+	p, err := codec.Open(ctx, stepsOf(v.meta.Codecs), in, v.group.ds.opts.Registry.Filter)
 	if err == nil && v.varies() {
 		if err := checkObject(v.group.ds.Codecs(), v.Path(), v.meta, true); err != nil {
 			return nil, errors.Join(err, p.Close())
@@ -153,7 +165,52 @@ func (v *Var) openPipeline(ctx context.Context, chunks []int64) (*codec.Pipeline
 	return p, err
 }
 
+func stepsOf(codecs []zarr.CodecSpec) []codecdriver.Step {
+	steps := make([]codecdriver.Step, len(codecs))
+	for i, c := range codecs {
+		steps[i] = codecdriver.Step{ID: c.ID, Params: c.Params}
+	}
+	return steps
+}
+
+// wrapping decodes shards that are encoded as a whole. It opens the codecs on first use.
+type wrapping struct {
+	ds    *Dataset
+	steps []codecdriver.Step
+	mu    sync.Mutex
+	pipe  *codec.Pipeline
+}
+
+func (w *wrapping) open(ctx context.Context) (*codec.Pipeline, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pipe == nil {
+		in := codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: w.ds.opts.Limits.MaxChunk}
+		pipe, err := codec.Open(ctx, w.steps, in, w.ds.opts.Registry.Filter)
+		if err != nil {
+			return nil, err
+		}
+		w.pipe = pipe
+	}
+	return w.pipe, nil
+}
+
+// decode decodes a shard. The caller owns the result.
+func (w *wrapping) decode(ctx context.Context, data []byte) (out []byte, err error) {
+	pipe, err := w.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	failed := pipe.DecodeMany(ctx, []codecdriver.Job{{Src: data}}, func(_ int, got []byte, e error) { out, err = bytes.Clone(got), e })
+	return out, errors.Join(failed, err)
+}
+
 func (e *engine) close() {
+	for _, w := range e.wraps {
+		if w.pipe != nil {
+			_ = w.pipe.Close() // nothing is in progress that could fail
+		}
+	}
 	if a := e.array.Load(); a != nil {
 		a.Close()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
 // structs returns a store with complex numbers and with a structure of ten fields, two
@@ -113,5 +114,81 @@ func TestFieldsAreKept(t *testing.T) {
 		expect(t, dst, "sf.i", []int16{0, 2, 1, 3})
 		expect(t, dst, "s.t", []int64{0, 1, 2, 3})
 		expect(t, dst, "z.imag", []float32{-1.5, -1.5})
+	}
+}
+
+// structsV3 returns a store of Zarr v3 with structures. The chunk of s and its metadata
+// are those that zarr-python 3.4.2 wrote for the values in TestFieldsV3.
+func structsV3() map[string]string {
+	const fields = `{"name": "a", "data_type": "int32"}, {"name": "b", "data_type": "float64"},
+		{"name": "c", "data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}}}, {"name": "d", "data_type": "bool"},
+		{"name": "n", "data_type": {"name": "struct", "configuration": {"fields": [{"name": "x", "data_type": "uint16"}, {"name": "y", "data_type": "float32"}]}}},
+		{"name": "u", "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}}},
+		{"name": "t", "data_type": {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}}}`
+	array := func(name, fields, fill, endian string) string {
+		return `{"zarr_format": 3, "node_type": "array", "shape": [3], "data_type": {"name": "` + name + `", "configuration": {"fields": [` + fields + `]}}, "fill_value": ` + fill + `,
+			"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}, "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"` + endian + `}],
+			"dimension_names": ["x"], "attributes": {"units": "m", "_FillValue": "AAAA"}}`
+	}
+	const little, big = `, "configuration": {"endian": "little"}`, `, "configuration": {"endian": "big"}`
+	zeros := func(n int) string { return strings.Repeat("\x00", n) }
+	return map[string]string{
+		"zarr.json":   v3Group,
+		"s/zarr.json": array("struct", fields, `{"a": 9, "b": "NaN", "c": "eA==", "d": true, "n": {"x": 0, "y": 0.0}, "u": "z", "t": "NaT"}`, little),
+		"s/c/0": "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf8?abc\x00\x07\x00" + zeros(4+8+8) +
+			"\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04@d\x00\x00\x00\x08\x00" + zeros(4+8+8),
+		"big/zarr.json":   array("struct", `{"name": "a", "data_type": "int32"}, {"name": "b", "data_type": "float64"}`, `{"a": 5, "b": 2.5}`, big),
+		"big/c/0":         "\x00\x00\x00\x01" + zeros(8) + "\x00\x00\x00\x02" + zeros(8),
+		"old/zarr.json":   array("structured", `["a", "int16"], ["b", "uint8"]`, `"BQAH"`, ""),
+		"old/c/0":         "\x01\x02\x03\x04\x05\x06",
+		"float/zarr.json": array("struct", `{"name": "a", "data_type": "bfloat16"}`, `{"a": 0}`, little),
+	}
+}
+
+// TestFieldsV3 checks that structures of Zarr v3 are read like those of Zarr v2, can be
+// copied, and stay as they are when their dataset is updated.
+func TestFieldsV3(t *testing.T) {
+	t.Parallel()
+	o := memory(vlen.Provider())
+	objects := structsV3()
+	store(t, o, "s", objects)
+	src := open(t, "mem:s", o)
+	check := func(ds *nczarr.Dataset) {
+		t.Helper()
+		expect(t, ds, "s.a", []int32{1, 2, 9})
+		expect(t, ds, "s.c", []string{"abc", "d", "x"})
+		expect(t, ds, "s.u", []string{"", "", "z"})
+		expect(t, ds, "s.t", []int64{0, 0, -1 << 63})
+		expect(t, ds, "big.a", []int32{1, 2, 5})
+		expect(t, ds, "big.b", []float64{0, 0, 2.5})
+		expect(t, ds, "old.a", []int16{0x201, 0x504, 5})
+		expect(t, ds, "old.b", []uint8{3, 6, 7})
+		if v := variable(t, ds, "s.a"); attr(t, v.Attrs(), "units") != "m" || v.Dims()[0].Name() != "x" {
+			t.Errorf("want units m and dimension x, got attributes %v, dimensions %v", v.Attrs(), v.Dims())
+		}
+	}
+	check(src)
+	expect(t, src, "s.d", []uint8{0, 0, 1})
+	for path, why := range map[string]string{"/s.n": "itself structured", "/float": `"bfloat16"`} {
+		if !slices.ContainsFunc(src.Problems(), func(p nczarr.Problem) bool { return p.Path == path && strings.Contains(p.Err.Error(), why) }) {
+			t.Errorf("want a problem of %s with %q, got %v", path, why, src.Problems())
+		}
+	}
+	for _, mode := range []string{"v3", "nczarr,v3", "v2", "nczarr"} {
+		check(copyOf(t, src, "mem:copy-"+strings.ReplaceAll(mode, ",", "-")+"#mode="+mode, o, nil))
+	}
+	ds := update(t, "mem:s", o)
+	v := variable(t, ds, "s.a")
+	if err := v.Write(t.Context(), v.All(), make([]int32, 3)); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), `array "s"`) {
+		t.Errorf("write: want ErrUnsupported, got %v", err)
+	}
+	if err := ds.Root().SetAttr(nczarr.Attr{Name: "title", Type: dtype.NCChar, Value: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	for _, key := range []string{"s/zarr.json", "s/c/0", "old/zarr.json"} {
+		if got := object(t, o, "s", key); got != objects[key] {
+			t.Errorf("%s was changed: %s", key, got)
+		}
 	}
 }

@@ -614,3 +614,21 @@ func TestManyChunkShapes(t *testing.T) {
 		}
 	}
 }
+
+// TestEncodedLimitOfShape checks that the limit on a stored chunk that is copied as it is
+// depends on the shape of the chunk, not on the largest one.
+func TestEncodedLimitOfShape(t *testing.T) {
+	t.Parallel()
+	o := memory(gzip.Provider())
+	array := strings.Replace(v3Array(`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[2, 100000]]}}, "codecs": [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 1}}]`), "[6]", "[100002]", 1)
+	for key, bad := range map[string]bool{"a/c/0": true, "a/c/1": false} {
+		name := strings.ReplaceAll(key, "/", "")
+		store(t, o, name, map[string]string{"zarr.json": v3Group, "a/zarr.json": array, key: strings.Repeat("x", 50000)})
+		dst := create(t, "mem:copy-"+name+"#mode=v3", o)
+		err := nczarr.Copy(t.Context(), dst.Root(), open(t, "mem:"+name, o).Root(), &nczarr.CopyOptions{NoVerify: true})
+		if is := ncerr.KindOf(err) == ncerr.ErrCorrupt && strings.Contains(err.Error(), "/"+key); is != bad || err != nil && !bad {
+			t.Errorf("%s: want an error %t, got %v", key, bad, err)
+		}
+		_ = dst.Abort(t.Context())
+	}
+}

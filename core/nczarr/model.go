@@ -281,18 +281,6 @@ func (v *Var) Shards() []int64 {
 	return slices.Clone(v.meta.Shards[0].Shape)
 }
 
-// Unit returns the shape of the blocks in which the variable should be written: the
-// largest shard if it has at most limit bytes, and otherwise the largest chunk.
-func (v *Var) Unit(limit int64) []int64 { return slices.Clone(v.unit(limit).Largest()) }
-
-// unit is Unit as a grid.
-func (v *Var) unit(limit int64) chunk.Grid {
-	if shape := v.Shards(); shape != nil && v.shardBytes(shape) <= limit {
-		return v.meta.ObjectGrid()
-	}
-	return v.ChunkGrid()
-}
-
 // ObjectGrid returns the grid that divides the variable into objects of the store: shards
 // or, if it has none, chunks.
 func (v *Var) ObjectGrid() chunk.Grid {

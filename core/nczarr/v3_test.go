@@ -1,12 +1,15 @@
 package nczarr_test
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,11 +22,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/filters/base64"
 	"github.com/seed-695719ce/nczarr/filters/blosc"
+	"github.com/seed-695719ce/nczarr/filters/checksum"
 	"github.com/seed-695719ce/nczarr/filters/delta"
 	"github.com/seed-695719ce/nczarr/filters/gzip"
 	jsonText "github.com/seed-695719ce/nczarr/filters/object"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
+	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
 
 // v3Array returns the zarr.json of an array of six bytes in chunks of two.
@@ -584,5 +590,98 @@ func TestV3ShardReplaced(t *testing.T) {
 	}
 	if _, err := nczarr.Get[uint8](t.Context(), b, b.All()); !errors.Is(err, ncerr.ErrCorrupt) || !strings.Contains(err.Error(), "/g/b/c/0") {
 		t.Errorf("want ErrCorrupt for /g/b/c/0, got %v", err)
+	}
+}
+
+// TestV3KeySuffix checks that chunks under keys with a suffix are read, listed, written
+// and deleted. The keys are those of zarrs.
+func TestV3KeySuffix(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	const encoding = `"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": ".tiff"`
+	array := func(config string) string {
+		return strings.Replace(v3Array(`"dimension_names": ["x"]`), `"chunk_key_encoding": {"name": "default"`, encoding+config+`}`, 1)
+	}
+	store(t, o, "s", map[string]string{
+		"zarr.json":        v3Group,
+		"slash/zarr.json":  array(""),
+		"slash/c/0.tiff":   "\x01\x02",
+		"slash/c/2.tiff":   "\x05\x06",
+		"slash/c/1":        "\x09\x09",
+		"dot/zarr.json":    array(`, "separator": "."`),
+		"dot/c.1.tiff":     "\x03\x04",
+		"scalar/zarr.json": strings.NewReplacer("[6]", "[]", "[2]", "[]", `["x"]`, "[]").Replace(array("")),
+		"scalar/c.tiff":    "\x07",
+	})
+	ds := update(t, "mem:s", o)
+	for name, want := range map[string]string{"slash": "[1 2 9 9 5 6]", "dot": "[9 9 3 4 9 9]", "scalar": "[7]"} {
+		if got := readBytes(t, variable(t, ds, name)); got != want {
+			t.Errorf("%s: want %s, got %s", name, want, got)
+		}
+	}
+	v := variable(t, ds, "slash")
+	if s, err := v.Stored(t.Context()); err != nil || s.Chunks != 2 {
+		t.Errorf("want 2 chunks, got %+v, %v", s, err)
+	}
+	write(t, v, v.All(), []uint8{1, 2, 3, 4, 5, 6})
+	closeDataset(t, ds)
+	if got := object(t, o, "s", "slash/c/1.tiff"); got != "\x03\x04" {
+		t.Errorf("want a new chunk with the suffix, got %q", got)
+	}
+	src := open(t, "mem:s", o)
+	if got := readBytes(t, variable(t, copyOf(t, src, "mem:copy#mode=v3", o, nil), "slash")); got != "[1 2 3 4 5 6]" {
+		t.Errorf("copy: want [1 2 3 4 5 6], got %s", got)
+	}
+}
+
+// TestV3CodecWarning checks the warning about codecs that zarr-python lacks in Zarr v3.
+func TestV3CodecWarning(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]bool{"gzip": false, "zstd": false, "crc32": false, "base64": true} {
+		for _, mode := range []string{"v3", "nczarr,v3", "v2"} {
+			var log bytes.Buffer
+			o := memory(gzip.Provider(), zstd.Provider(), checksum.Provider(), base64.Provider())
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			ds := create(t, "mem:s#mode="+mode, o)
+			define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{dim(t, ds.Root(), "x", 4, false)}, Codecs: []zarr.CodecSpec{{ID: id}}})
+			closeDataset(t, ds)
+			if got := strings.Contains(log.String(), "zarr-python does not support the codec in Zarr v3\" path=/v codec="+id); got != (want && mode != "v2") {
+				t.Errorf("%s, %s: unexpected log %q", id, mode, &log)
+			}
+		}
+	}
+}
+
+// TestCopyOfNaNFill checks that copies keep the bits of a NaN that is the fill value if their
+// format can. Zarr v2 cannot: its copy has another fill value, and stores the chunks that
+// are absent in the source.
+func TestCopyOfNaNFill(t *testing.T) {
+	t.Parallel()
+	store4 := func(bits uint32) string { return string(binary.LittleEndian.AppendUint32(nil, bits)) }
+	o := memory()
+	store(t, o, "s", map[string]string{
+		"zarr.json":   v3Group,
+		"a/zarr.json": strings.Replace(v3Array(`"data_type": "float32", "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]`), `"fill_value": 9`, `"fill_value": "0xffc00123"`, 1),
+		"a/c/0":       store4(0x3f800000) + store4(0x7fc00456),
+	})
+	want := []uint32{0x3f800000, 0x7fc00456, 0xffc00123, 0xffc00123, 0xffc00123, 0xffc00123}
+	src := open(t, "mem:s", o)
+	for _, mode := range []string{"v3", "nczarr,v3", "v2", "nczarr"} {
+		var log bytes.Buffer
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		ds := copyOf(t, src, "mem:"+strings.ReplaceAll(mode, ",", "-")+"#mode="+mode, o, nil)
+		got, err := nczarr.Get[float32](t.Context(), variable(t, ds, "a"), variable(t, ds, "a").All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			if b := math.Float32bits(got[i]); b != want[i] {
+				t.Errorf("%s: element %d: want %#x, got %#x", mode, i, want[i], b)
+			}
+		}
+		const says = "a NaN whose sign or payload Zarr v2 cannot store\" path=/a bytes=2301c0ff"
+		if warned := strings.Contains(log.String(), says); warned == strings.HasSuffix(mode, "v3") {
+			t.Errorf("%s: unexpected log %q", mode, &log)
+		}
 	}
 }

@@ -2,9 +2,14 @@ package nczarr_test
 
 import (
 	"bytes"
+	stdgzip "compress/gzip"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,11 +18,13 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/filters/checksum"
 	"github.com/seed-695719ce/nczarr/filters/gzip"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
@@ -377,6 +384,29 @@ func TestDefineShards(t *testing.T) {
 	}
 }
 
+// TestCopyOfLargeShards checks the warning if a shard of the copy needs more memory than
+// the copy may use. A shard that is larger than the array needs only the array.
+func TestCopyOfLargeShards(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	src := create(t, "mem:src#mode=v3", o)
+	y, x := dim(t, src.Root(), "y", 12, false), dim(t, src.Root(), "x", 30, false)
+	v := define(t, src.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{2, 3}, Shards: []int64{12, 300}})
+	write(t, v, v.All(), make([]int32, 360))
+	for memory, want := range map[int64]string{1440: "", 1439: "path=/v bytes=1440 memory=1439"} {
+		var log bytes.Buffer
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		dst := create(t, fmt.Sprintf("mem:%d#mode=v3", memory), o)
+		if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), &nczarr.CopyOptions{Memory: memory}); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, dst)
+		if got := log.String(); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("memory of %d: want the log %q, got %q", memory, want, got)
+		}
+	}
+}
+
 // TestCopyShards checks that a copy keeps shards if its format has them, and that
 // CopyOptions.Shards changes or removes them. Each shard is put once.
 func TestCopyShards(t *testing.T) {
@@ -404,6 +434,7 @@ func TestCopyShards(t *testing.T) {
 		"kept":    {"v3", nczarr.CopyOptions{Memory: 500}, []int64{4, 9}, 12},
 		"changed": {"v3", nczarr.CopyOptions{Shards: shards(6, 30)}, []int64{6, 30}, 2},
 		"removed": {"v3", nczarr.CopyOptions{Shards: shards()}, nil, 60},
+		"large":   {"v3", nczarr.CopyOptions{Shards: shards(6, 30), Memory: 100}, []int64{6, 30}, 2},
 		"v2":      {"zarr", nczarr.CopyOptions{}, nil, 0}, // keys without "c"
 	} {
 		counts.puts.Store(0)
@@ -430,4 +461,183 @@ func TestCopyShards(t *testing.T) {
 		t.Error(err)
 	}
 	closeDataset(t, src)
+}
+
+// wrappedObjects returns a store with an array in shards that are encoded as a whole, by
+// gzip and crc32c.
+func wrappedObjects(t *testing.T, shards ...string) map[string]string {
+	t.Helper()
+	const codecs = `"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2], "codecs": ["bytes"], "index_codecs": ["bytes", "crc32c"]}}, {"name": "gzip", "configuration": {"level": 1}}, {"name": "crc32c"}]`
+	objects := map[string]string{
+		"zarr.json":   v3Group,
+		"w/zarr.json": v3Array(`"dimension_names": ["x"], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}}, ` + codecs),
+	}
+	for i, shard := range shards {
+		var b bytes.Buffer
+		z := stdgzip.NewWriter(&b)
+		if _, err := z.Write([]byte(shard)); err != nil || z.Close() != nil {
+			t.Fatal(err)
+		}
+		sum := crc32.Checksum(b.Bytes(), crc32.MakeTable(crc32.Castagnoli))
+		objects[fmt.Sprintf("w/c/%d", i)] = string(binary.LittleEndian.AppendUint32(b.Bytes(), sum))
+	}
+	return objects
+}
+
+// TestWrappedShards checks that shards that are encoded as a whole are read, once for each
+// read, and cannot be written.
+func TestWrappedShards(t *testing.T) {
+	t.Parallel()
+	o := inMemory(gzip.Provider(), checksum.Provider())
+	counts := &shardCounts{}
+	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
+	objects := wrappedObjects(t, v3Shard("\x01\x02", "\x03\x04"), v3Shard("", "\x07\x08"))
+	store(t, o, "s", objects)
+	ds := update(t, "mem:s", o)
+	v := variable(t, ds, "w")
+	counts.gets.Store(0)
+	if got := readBytes(t, v); got != "[1 2 3 4 9 9]" {
+		t.Errorf("want [1 2 3 4 9 9], got %s", got)
+	}
+	if n := counts.gets.Load(); n != 2 {
+		t.Errorf("want one request for each of 2 shards, got %d", n)
+	}
+	s, err := v.Stored(t.Context())
+	if err != nil || s.Chunks != 2 || s.Bytes != 4 {
+		t.Errorf("want 2 chunks with 4 bytes, got %+v, %v", s, err)
+	}
+	for _, mode := range []string{"v3", "v2"} {
+		if got := readBytes(t, variable(t, copyOf(t, ds, "mem:copy-"+mode+"#mode="+mode, o, nil), "w")); got != "[1 2 3 4 9 9]" {
+			t.Errorf("copy to %s: want [1 2 3 4 9 9], got %s", mode, got)
+		}
+	}
+	if err := v.Write(t.Context(), v.All(), make([]uint8, 6)); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), "codecs after sharding_indexed") {
+		t.Errorf("write: want ErrUnsupported, got %v", err)
+	}
+	if err := v.SetAttr(nczarr.Attr{Name: "units", Type: dtype.NCChar, Value: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	old := strings.TrimSuffix(objects["w/zarr.json"], "}")
+	if got := object(t, o, "s", "w/zarr.json"); !zarr.SameJSON([]byte(got), []byte(old+`, "attributes": {"units": "m"}}`)) {
+		t.Errorf("a new attribute changed more of the metadata: %s", got)
+	}
+	if got := readBytes(t, variable(t, open(t, "mem:s", o), "w")); got != "[1 2 3 4 9 9]" {
+		t.Errorf("after the update: want [1 2 3 4 9 9], got %s", got)
+	}
+}
+
+// TestWrappedShardsDamaged checks the errors for damaged shards that are encoded as a
+// whole, and for codecs that are missing or invalid.
+func TestWrappedShardsDamaged(t *testing.T) {
+	t.Parallel()
+	good := wrappedObjects(t, v3Shard("\x01\x02", "\x03\x04"))
+	huge := wrappedObjects(t, strings.Repeat("\x00", 10<<20))
+	for name, c := range map[string]struct {
+		objects  map[string]string
+		key, new string
+		filters  []codecdriver.Provider
+		kind     ncerr.Kind
+		says     string
+	}{
+		"checksum":      {good, "w/c/0", "\x00" + good["w/c/0"][1:], []codecdriver.Provider{gzip.Provider(), checksum.Provider()}, ncerr.ErrCorrupt, "/w/c/0"},
+		"empty":         {good, "w/c/0", "", []codecdriver.Provider{gzip.Provider(), checksum.Provider()}, ncerr.ErrCorrupt, "/w/c/0"},
+		"decoded size":  {huge, "w/c/0", huge["w/c/0"], []codecdriver.Provider{gzip.Provider(), checksum.Provider()}, ncerr.ErrCorrupt, "/w/c/0"},
+		"missing codec": {good, "w/c/0", good["w/c/0"], []codecdriver.Provider{gzip.Provider()}, ncerr.ErrNoFilter, `"crc32c"`},
+		"parameters":    {good, "w/zarr.json", strings.Replace(good["w/zarr.json"], `"level": 1`, `"level": "x"`, 1), []codecdriver.Provider{gzip.Provider(), checksum.Provider()}, ncerr.ErrMetadata, `"/w/zarr.json"`},
+	} {
+		o := inMemory(c.filters...)
+		o.Limits.MaxChunk = 1 << 20
+		objects := maps.Clone(c.objects)
+		objects[c.key] = c.new
+		store(t, o, "s", objects)
+		_, err := nczarr.Get[uint8](t.Context(), variable(t, open(t, "mem:s", o), "w"), chunk.All([]int64{6}))
+		if ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: want %v with %q, got %v", name, c.kind, c.says, err)
+		}
+	}
+}
+
+// TestWrappedBigShards checks that a read decodes each shard that is encoded as a whole
+// once, even if the shards are too large to be kept and rows of the selection cross
+// several of them.
+func TestWrappedBigShards(t *testing.T) {
+	t.Parallel()
+	const side, unit, gap = 16, 8, 36 << 20 // two shards with their gaps are too large to be kept
+	o := inMemory(gzip.Provider())
+	counts := &shardCounts{}
+	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
+	objects := map[string]string{"zarr.json": v3Group, "w/zarr.json": `{"zarr_format": 3, "node_type": "array", "shape": [16, 16], "data_type": "uint8", "fill_value": 9,
+		"chunk_key_encoding": {"name": "default"}, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 8]}}, "codecs": [
+		{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "codecs": ["bytes"], "index_codecs": ["bytes", "crc32c"]}}, {"name": "gzip", "configuration": {"level": 1}}]}`}
+	want, parts := make([]uint8, side*side), [4][]string{}
+	for i := range want {
+		want[i] = uint8(i)
+		k := i/side/unit*2 + i%side/unit
+		parts[k] = append(parts[k], string([]byte{uint8(i)}))
+	}
+	for k, part := range parts {
+		var b bytes.Buffer
+		z := stdgzip.NewWriter(&b)
+		shard := v3Shard(part...)
+		if _, err := z.Write(append(append([]byte(shard[:unit*unit]), make([]byte, gap)...), shard[unit*unit:]...)); err != nil || z.Close() != nil {
+			t.Fatal(err)
+		}
+		objects[fmt.Sprintf("w/c/%d/%d", k/2, k%2)] = b.String()
+	}
+	store(t, o, "s", objects)
+	v := variable(t, open(t, "mem:s", o), "w")
+	counts.gets.Store(0)
+	got, err := nczarr.Get[uint8](t.Context(), v, v.All())
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("want %d, got %d, %v", want, got, err)
+	}
+	if n := counts.gets.Load(); n != 4 {
+		t.Errorf("want one request for each of 4 shards, got %d", n)
+	}
+}
+
+// unversioned is a Map whose objects have no version.
+type unversioned struct{ driver.Map }
+
+func (m unversioned) Capabilities() driver.Capabilities {
+	c := m.Map.Capabilities()
+	c.IfMatch = false
+	return c
+}
+
+func (m unversioned) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	data, info, err := m.Map.Get(ctx, key, o, alloc)
+	info.Version = ""
+	return data, info, err
+}
+
+// TestCachedChunksInShards checks that a chunk that is in the cache is not located: the
+// index of its shard is not read.
+func TestCachedChunksInShards(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	counts := &shardCounts{}
+	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{unversioned{m}, counts} }
+	store(t, o, "s", map[string]string{
+		"zarr.json":   v3Group,
+		"b/zarr.json": v3Array(`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}}, "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2], "codecs": ["bytes"], "index_codecs": ["bytes", "crc32c"]}}]`),
+		"b/c/0":       v3Shard("\x01\x02", "\x03\x04"),
+		"b/c/1":       v3Shard("\x05\x06", ""),
+	})
+	v := variable(t, open(t, "mem:s", o), "b")
+	for _, c := range []struct {
+		sel  chunk.Selection
+		want string
+		gets int64
+	}{
+		{chunk.Selection{Start: []int64{1}, Count: []int64{1}}, "[2]", 2},
+		{chunk.Selection{Start: []int64{1}, Count: []int64{2}, Stride: []int64{4}}, "[2 6]", 2},
+	} {
+		counts.gets.Store(0)
+		got, err := nczarr.Get[uint8](t.Context(), v, c.sel)
+		if err != nil || fmt.Sprint(got) != c.want || counts.gets.Load() != c.gets {
+			t.Errorf("%+v: want %s with %d requests, got %d with %d, %v", c.sel, c.want, c.gets, got, counts.gets.Load(), err)
+		}
+	}
 }

@@ -309,6 +309,21 @@ func (l Layout) AllowsUnnamedDims() bool { return l.row().v3 }
 // NeedsFill reports whether every array must have a fill value.
 func (l Layout) NeedsFill() bool { return l.row().v3 }
 
+// StoredFill returns what readers of the layout get for fill, an element of type t. Zarr v2
+// has only one NaN, so that the sign and the payload of a NaN are lost. For all other
+// values, and in Zarr v3, the result is fill.
+func (l Layout) StoredFill(t dtype.Type, fill []byte) []byte {
+	if l.row().v3 || !isNaN(t, fill) {
+		return fill
+	}
+	f, ok := floatOf(`"NaN"`, 64)
+	b, ok := encoded(t, []float64{f}, ok)
+	if !ok {
+		return fill
+	}
+	return b
+}
+
 // ByteOrderInCodec reports whether a codec determines the byte order of the elements. That
 // codec follows the array-to-array codecs, whose elements have no byte order.
 func (l Layout) ByteOrderInCodec() bool { return l.row().v3 }

@@ -86,7 +86,7 @@ func (l Layout) NodeDoc(k *ChunkKeys) (name string, doc []byte, other []string) 
 		w.Key("node_type").String("array")
 		w.Key("shape").Ints(shape)
 		w.Key("chunk_key_encoding")
-		writeKeysV3(w, k.Prefix, k.Separator)
+		writeKeysV3(w, k.Prefix, k.Separator, "")
 		w.Close()
 		return V3Doc, w.Bytes(), []string{GroupDoc, ArrayDoc, OldGroupDoc, OldArrayDoc, ConsolidatedDoc}
 	}
@@ -108,7 +108,7 @@ func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 	case k == nil:
 		return nodeType(doc) == "group"
 	}
-	return nodeType(doc) == "array" && slices.Equal(keyFormatsV3(doc), []keyFormat{{k.Rank, k.Separator, k.Prefix}})
+	return nodeType(doc) == "array" && slices.Equal(keyFormatsV3(doc), []keyFormat{{k.Rank, k.Separator, k.Prefix, ""}})
 }
 
 // WithGroups returns keys, and the keys of the documents of all groups that contain
@@ -232,6 +232,7 @@ type keyFormat struct {
 	rank   int    // -1 if unknown
 	seps   string // possible separators
 	prefix bool   // the key begins with "c" and a separator
+	suffix string // the key ends with it
 }
 
 // members holds the nodes of a dataset by directory.
@@ -316,11 +317,13 @@ func keyFormatsV3(doc []byte) []keyFormat {
 	sep := encoding.Get("configuration").Get("separator").Text()
 	switch encoding.Get("name").Text() {
 	case "default":
-		return []keyFormat{{shape.Len(), cmp.Or(sep, "/"), true}}
+		return []keyFormat{{shape.Len(), cmp.Or(sep, "/"), true, ""}}
 	case "v2":
-		return []keyFormat{{shape.Len(), cmp.Or(sep, "."), false}}
+		return []keyFormat{{shape.Len(), cmp.Or(sep, "."), false, ""}}
+	case suffixKeys:
+		return []keyFormat{{shape.Len(), cmp.Or(sep, "/"), true, encoding.Get("configuration").Get("suffix").Text()}}
 	}
-	return []keyFormat{{shape.Len(), "./", true}, {shape.Len(), "./", false}}
+	return []keyFormat{{shape.Len(), "./", true, ""}, {shape.Len(), "./", false, ""}}
 }
 
 // node returns the node at dir, or nil if dir holds no node of the dataset. dir is empty
@@ -402,7 +405,12 @@ func MayBeChunk(name string) bool {
 // chunks if it ends in a slash.
 func (k keyFormat) has(name string) bool {
 	name, isDir := strings.CutSuffix(name, "/")
-	rank := k.rank
+	rank, ok := k.rank, true
+	if !isDir {
+		if name, ok = strings.CutSuffix(name, k.suffix); !ok {
+			return false
+		}
+	}
 	if k.prefix {
 		if name == "c" {
 			return rank <= 0 || isDir && strings.Contains(k.seps, "/")
@@ -424,7 +432,7 @@ func (k keyFormat) has(name string) bool {
 	if rank >= 0 {
 		return false
 	}
-	_, ok := numbers(strings.ReplaceAll(name, "/", "."), ".")
+	_, ok = numbers(strings.ReplaceAll(name, "/", "."), ".")
 	return ok
 }
 

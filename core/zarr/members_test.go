@@ -83,6 +83,11 @@ func TestForeignByDocuments(t *testing.T) {
 			[]string{"0.1"},
 			[]string{"c/0/1", "0/1"},
 		},
+		"version 3, keys with a suffix": {
+			zarr.Docs{"zarr.json": []byte(`{"node_type": "array", "shape": [4, 4], "chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": ".tiff"}}}`)},
+			[]string{"c/0/1.tiff", "c/7/"},
+			[]string{"c/0/1", "c/0.tiff/1", "0/1.tiff", "c/0.tiff", ".tiff"},
+		},
 		"version 3, a group": {zarr.Docs{"zarr.json": []byte(`{"node_type": "group"}`)}, nil, []string{"c/0", "0"}},
 		"version 3, nodes in an array": {
 			zarr.Docs{"zarr.json": []byte(`{"node_type": "group"}`), "a/zarr.json": []byte(`{"node_type": "array", "shape": [4], "chunk_key_encoding": {"name": "default"}}`)},

@@ -150,6 +150,8 @@ type Shard struct {
 	// AtStart, Checksum and Big describe how the index is stored; see
 	// manifest.ShardIndex.
 	AtStart, Checksum, Big bool
+	// Around is the chain of codecs that encode a shard as a whole, index included.
+	Around []CodecSpec
 }
 
 // Attr is one attribute.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
@@ -143,7 +144,7 @@ func (n *node) aliasV3(a *Array, v jsontext.Value) error {
 		return n.bad(V3Doc, "type_alias", "expected a string, found %s", clip(v))
 	case (name == aliasChar || name == aliasJSON) && isByte:
 		a.DType = dtype.NCChar.Type(dtype.OrderNone)
-	case name == aliasString && a.DType.Kind == dtype.Raw:
+	case name == aliasString && a.DType.Kind == dtype.Raw && a.Fields == nil:
 		a.DType.Kind = dtype.Bytes
 	case name == aliasString && a.DType.NC() == dtype.NCString:
 	case name == aliasChar || name == aliasJSON || name == aliasString:
@@ -234,6 +235,13 @@ func (n *node) chunkShape(member string, conf jsontext.Value, rank int) ([]int64
 	return shape, nil
 }
 
+// suffixKeys is the name of the chunk key encoding with a suffix, and maxSuffix the maximum
+// length of the suffix in bytes.
+const (
+	suffixKeys = "zarrs.default_suffix"
+	maxSuffix  = 255
+)
+
 func (n *node) keysV3(a *Array, v jsontext.Value) error {
 	name, conf, err := n.extension("chunk_key_encoding", v, true)
 	if err != nil {
@@ -244,6 +252,12 @@ func (n *node) keysV3(a *Array, v jsontext.Value) error {
 		a.Keys.Prefix, a.Keys.Separator = true, '/'
 	case "v2":
 		a.Keys.Separator = '.'
+	case suffixKeys:
+		suffix := conf.Get("suffix")
+		a.Keys = chunk.Keys{Prefix: true, Separator: '/', Suffix: suffix.Text()}
+		if suffix.Kind() != jsontext.String || !validName("c"+a.Keys.Suffix) || len(a.Keys.Suffix) > maxSuffix {
+			return n.bad(V3Doc, "chunk_key_encoding", "suffix: expected a string of at most %d bytes without slashes, found %s", maxSuffix, orMissing(suffix))
+		}
 	default:
 		return n.unknown("chunk_key_encoding", "%q", clip(name))
 	}
@@ -264,6 +278,9 @@ var typesV3 = map[string]string{
 	"float16": "*f2", "float32": "*f4", "float64": "*f8", "complex64": "*c8", "complex128": "*c16",
 	"string": "string", "bytes": "bytes", "variable_length_bytes": "bytes",
 }
+
+// structType is the result of typeV3 for a structure, whose fields structV3 parses.
+const structType = "struct"
 
 // typeV3 returns the v2 spelling of a data type, with a star for the byte order; see
 // typesV3.
@@ -293,6 +310,8 @@ func (n *node) typeV3(v jsontext.Value) (string, error) {
 		form, unit = "*U", 4
 	case "numpy.datetime64", "numpy.timedelta64":
 		return n.timeV3(name, conf)
+	case "struct", "structured":
+		return structType, nil
 	default:
 		return "", n.unknown("data_type", "the type %q", clip(name))
 	}
@@ -335,10 +354,22 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 		a.DType = dtype.Type{Kind: dtype.String}
 	case "bytes":
 		a.DType = dtype.Type{Kind: dtype.VlenBytes}
+	case structType:
+		v, size := n.doc(V3Doc).get("data_type"), 0
+		old := order == "" && v.Get("name").Text() == "structured"
+		if old {
+			order = "<"
+		}
+		a.Fields, size, err = n.structV3(v, order, a.Layout)
+		a.DType = dtype.Type{Kind: dtype.Raw, Size: size}
+		if old && slices.ContainsFunc(a.Fields, func(f Field) bool { return f.fields != nil || f.Type.Order == dtype.Little }) {
+			n.warn("%s: codecs: the codec bytes has no endian, so the fields are read as little-endian", n.key(V3Doc))
+		}
+		return err
 	default:
 		text, ordered := strings.CutPrefix(text, "*")
 		if ordered && order == "" {
-			return n.bad(V3Doc, "codecs", "the codec bytes needs endian for elements of more than one byte")
+			return n.needsEndian()
 		}
 		if ordered {
 			text = order + text
@@ -348,6 +379,10 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 		}
 	}
 	return nil
+}
+
+func (n *node) needsEndian() error {
+	return n.bad(V3Doc, "codecs", "the codec bytes needs endian for elements of more than one byte")
 }
 
 // maxShards is the maximum number of levels of shards.
@@ -363,6 +398,7 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: the array has more than the limit of %d codecs", maxCodecs)
 	}
 	toBytes := false // the chain has an array-to-bytes codec
+	level, sharded := len(a.Shards), false
 	err = v.Elems(func(i int, e jsontext.Value) error {
 		name, conf, err := n.extension("codecs", e, false)
 		if err != nil {
@@ -389,13 +425,19 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			}
 			return err
 		case "sharding_indexed":
-			if v.Len() > 1 || a.Transpose != nil {
-				return n.unknown("codecs", "sharding_indexed next to other codecs")
+			if i > 0 || a.Transpose != nil {
+				return n.unknown("codecs", "sharding_indexed after another codec")
 			}
+			sharded = true
 			order, err = n.shardV3(a, conf)
 			return err
 		}
 		params, err := paramsOf(id, conf)
+		if sharded {
+			s := &a.Shards[level]
+			s.Around = append(s.Around, CodecSpec{ID: id, Params: params})
+			return err
+		}
 		if a.Codecs = append(a.Codecs, CodecSpec{ID: id, Params: params}); !toBytes {
 			a.ArrayCodecs++
 		}
@@ -532,22 +574,24 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 // CreateMDArray with FORMAT=ZARR_V3.
 func (n *node) fillV3(a *Array, v jsontext.Value) error {
 	value, ok := []byte(nil), false
-	if a.DType.Kind == dtype.Raw || a.DType.Kind == dtype.VlenBytes {
-		if v.Kind() == jsontext.Array {
-			ok = each(v, func(e jsontext.Value) bool {
-				k, is := e.Int64()
-				value = append(value, byte(k))
-				return is && k&0xff == k
-			})
-			ok = ok && (a.DType.Size == 0 || len(value) == a.DType.Size)
-		}
+	isStruct := a.DType.Kind == dtype.Raw && a.Fields != nil
+	switch {
+	case isStruct:
+		value, ok = n.structFill(a, v)
+	case v.Kind() == jsontext.Array && (a.DType.Kind == dtype.Raw || a.DType.Kind == dtype.VlenBytes):
+		ok = each(v, func(e jsontext.Value) bool {
+			k, is := e.Int64()
+			value = append(value, byte(k))
+			return is && k&0xff == k
+		})
+		ok = ok && (a.DType.Size == 0 || len(value) == a.DType.Size)
 	}
 	if v != "" && v.Kind() == jsontext.Null {
 		if value, ok = nullFill(a.DType); !ok {
 			value, ok = make([]byte, a.DType.Size), true
 		}
 		n.warn("%s: fill_value is null, which Zarr v3 does not allow; the fill value is the default of the type", n.key(V3Doc))
-	} else if !ok && v != "" && (v.Kind() != jsontext.Array || a.DType.Kind == dtype.Complex) {
+	} else if !ok && !isStruct && v != "" && (v.Kind() != jsontext.Array || a.DType.Kind == dtype.Complex) {
 		value, ok = n.fillOf(a, v)
 	}
 	if !ok {

@@ -58,6 +58,17 @@ func TestV3Arrays(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
+	fields := func(a *zarr.Array) any {
+		text := fmt.Sprintf("%s %d ", a.DType, a.Fill)
+		for _, f := range a.Fields {
+			typ := ""
+			if f.Type.Kind != dtype.Invalid {
+				typ = " " + f.Type.String()
+			}
+			text += fmt.Sprintf("%s%s %d; ", f.Name, typ, f.Offset)
+		}
+		return fmt.Sprint(text, len(a.Warnings))
+	}
 	for members, want := range map[string]struct {
 		get  func(a *zarr.Array) any
 		want any
@@ -65,12 +76,14 @@ func TestV3Arrays(t *testing.T) {
 		``: {func(a *zarr.Array) any {
 			return fmt.Sprintf("%v %v %v %v%c%v %d %v %v %v %v %v", a.Layout, a.Shape, a.Chunks, a.Keys.Prefix, a.Keys.Separator, a.DType, a.Fill, a.HasFill, a.Codecs, a.Transpose, a.DimNames, a.Scalar)
 		}, "Zarr v3 [4 6] [2 3] true/<i2 [7 0] true [] [] [] false"},
-		`"shape": [], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": []}}`: {func(a *zarr.Array) any { return a.Scalar }, true},
-		`"chunk_key_encoding": {"name": "v2"}`:                                                 {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{46 false}"},
-		`"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "/"}}`:            {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{47 false}"},
-		`"chunk_key_encoding": "default"`:                                                      {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{47 true}"},
-		`"chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}`:       {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{46 true}"},
-		`"codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]`:                    {func(a *zarr.Array) any { return fmt.Sprintf("%s%d", a.DType, a.Fill) }, ">i2[0 7]"},
+		`"shape": [], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": []}}`:                       {func(a *zarr.Array) any { return a.Scalar }, true},
+		`"chunk_key_encoding": {"name": "v2"}`:                                                                       {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{46 false }"},
+		`"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "/"}}`:                                  {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{47 false }"},
+		`"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": ".tiff"}}`:               {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{47 true .tiff}"},
+		`"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": "0", "separator": "."}}`: {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{46 true 0}"},
+		`"chunk_key_encoding": "default"`:                                                                            {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{47 true }"},
+		`"chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}`:                             {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{46 true }"},
+		`"codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]`:                                          {func(a *zarr.Array) any { return fmt.Sprintf("%s%d", a.DType, a.Fill) }, ">i2[0 7]"},
 		`"codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}}]`: {
 			func(a *zarr.Array) any { return a.Transpose == nil }, true,
 		},
@@ -81,11 +94,19 @@ func TestV3Arrays(t *testing.T) {
 			func(a *zarr.Array) any { return ids(a) }, "{id: delta, dtype: <i2, astype: <i2} {id: zlib, level: 1}",
 		},
 		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 3], "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}], "index_location": "start", "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`: {
-			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a), a.DType) }, "[1 3] [{[2 3] <nil> true false true}] [[2 1]] >i2",
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a), a.DType) }, "[1 3] [{[2 3] <nil> true false true []}] [[2 1]] >i2",
 		},
 		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes", "crc32c"], "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"],
 			"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
-			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a)) }, "[1 1] [{[4 6] <nil> false true false} {[2 3] <nil> false false false}] [[2 2] [2 3]]",
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a)) }, "[1 1] [{[4 6] <nil> false true false []} {[2 3] <nil> false false false []}] [[2 2] [2 3]]",
+		},
+		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes"], "codecs": [
+			{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd"}]}}, {"name": "gzip", "configuration": {"level": 2}}]}},
+			{"name": "numcodecs.zlib", "configuration": {"level": 1}}, {"name": "crc32c"}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
+			func(a *zarr.Array) any {
+				return fmt.Sprintf("%s %s %s", ids(a), a.Shards[0].Around, a.Shards[1].Around)
+			},
+			`{id: zstd} [{zlib {"id": "zlib", "level": 1}} {crc32c {"id": "crc32c"}}] [{gzip {"id": "gzip", "level": 2}}]`,
 		},
 		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[1, 3], [[2, 2], 2]]}}`:           {func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.ChunkGrid().Runs()) }, "[3 2] [[{1 1} {3 1}] [{2 3}]]"},
 		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[[1, 2], [1, 1], 5], 4]}}`:        {func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.ChunkGrid().Runs()) }, "[5 4] [[{1 3} {5 1}] [{4 0}]]"},
@@ -131,6 +152,20 @@ func TestV3Arrays(t *testing.T) {
 		`"data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}}, "codecs": ["bytes"], "fill_value": "YWJj", "attributes": {"_FillValue": "YWJj"}`: {
 			func(a *zarr.Array) any { return fmt.Sprintf("%s %v", a.Fill, a.Attrs[0].Value) }, "abc [abc]",
 		},
+		`"data_type": {"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "int16"}, {"name": "in", "data_type": {"name": "struct", "configuration": {"fields": [{"name": "x", "data_type": "uint8"}, {"name": "y", "data_type": "uint16"}]}}},
+			{"name": "r", "data_type": "r16"}, {"name": "s", "data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 2}}}]}},
+			"fill_value": {"s": "YQ==", "a": 1, "in": {"y": 515, "x": 4}, "r": "BQY="}, "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]`: {
+			fields, "|V9 [0 1 4 2 3 5 6 97 0] a >i2 0; in 2; r |V2 5; s |S2 7; 0",
+		},
+		`"data_type": {"name": "structured", "configuration": {"fields": [["a", "int16"], ["c", {"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}}]]}}, "fill_value": "AQBh", "codecs": [{"name": "bytes"}]`: {
+			fields, "|V3 [1 0 97] a <i2 0; c >S1 2; 1",
+		},
+		`"data_type": {"name": "structured", "configuration": {"fields": [["b", "bool"], ["in", {"name": "structured", "configuration": {"fields": [["z", "complex64"]]}}]]}}, "fill_value": "AQECAwQFBgcI", "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]`: {
+			fields, "|V9 [1 4 3 2 1 8 7 6 5] b |b1 0; in 1; 0",
+		},
+		`"data_type": {"name": "struct", "configuration": {"fields": [{"name": "b", "data_type": "int8"}]}}, "fill_value": null, "codecs": [{"name": "bytes"}]`: {
+			fields, "|V1 [0] b |i1 0; 1",
+		},
 		`"data_type": "complex64", "fill_value": ["0x7fc00001", "-Infinity"]`: {func(a *zarr.Array) any { return a.Fill }, []byte{1, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xff}},
 		`"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "bitshuffle", "typesize": 2, "blocksize": 0}}]`: {
 			func(a *zarr.Array) any { return ids(a) }, "{id: blosc, cname: lz4, clevel: 5, shuffle: 2, blocksize: 0}",
@@ -145,6 +180,12 @@ func TestV3Arrays(t *testing.T) {
 			t.Errorf("%s: want %v, got %v", members, want.want, got)
 		}
 	}
+}
+
+// structV3 returns the members of an array of structures with the given fields, whose
+// codec bytes has no byte order.
+func structV3(fields, fill string) string {
+	return `"data_type": {"name": "struct", "configuration": {"fields": [` + fields + `]}}, "fill_value": ` + fill + `, "codecs": [{"name": "bytes"}]`
 }
 
 func TestV3ArrayErrors(t *testing.T) {
@@ -197,7 +238,6 @@ func TestV3ArrayErrors(t *testing.T) {
 		`"chunk_grid": {"name": "hexagonal", "configuration": {}}`:                                              {ncerr.ErrUnsupported, `"hexagonal" is not supported`},
 		`"chunk_grid": {"name": "regular", "must_understand": false, "configuration": {"chunk_shape": [2, 3]}}`: {ncerr.ErrMetadata, "must_understand is not allowed"},
 		`"chunk_grid": 1`: {ncerr.ErrMetadata, "chunk_grid: expected an object"},
-		`"chunk_key_encoding": {"name": "zarrs.default_suffix"}`:                    {ncerr.ErrUnsupported, "zarrs.default_suffix"},
 		`"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "-"}}`: {ncerr.ErrMetadata, "separator: expected"},
 		`"chunk_key_encoding": {"name": "v2", "configuration": []}`:                 {ncerr.ErrMetadata, `configuration of "v2"`},
 		`"data_type": "int128"`:   {ncerr.ErrUnsupported, `the type "int128" is not supported`},
@@ -230,8 +270,31 @@ func TestV3ArrayErrors(t *testing.T) {
 		shard(`"index_codecs": 1`):            {ncerr.ErrMetadata, "index_codecs: expected an array"},
 		shard(`"index_location": "middle"`):   {ncerr.ErrMetadata, "index_location: expected"},
 		shard(`"codecs": [{"name": "gzip"}]`): {ncerr.ErrMetadata, "missing array-to-bytes codec"},
-		strings.Replace(shard(""), "[{", `[{"name": "transpose", "configuration": {"order": [1, 0]}}, {`, 1): {ncerr.ErrUnsupported, "sharding_indexed next to other codecs"},
-		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}, "codecs": ` + deep:     {ncerr.ErrLimit, "more than the limit of 8 levels of shards"},
+		strings.Replace(shard(""), "[{", `[{"name": "transpose", "configuration": {"order": [1, 0]}}, {`, 1):                      {ncerr.ErrUnsupported, "sharding_indexed after another codec"},
+		strings.Replace(shard(""), "[{", `[{"name": "numcodecs.delta", "configuration": {"dtype": "<i2"}}, {`, 1):                 {ncerr.ErrUnsupported, "sharding_indexed after another codec"},
+		strings.Replace(shard(""), "}}]}}]", `}}]}}, {"name": "transpose", "configuration": {"order": [1, 0]}}]`, 1):              {ncerr.ErrMetadata, "transpose must come before"},
+		strings.Replace(shard(""), "}}]}}]", `}}]}}, {"name": "bytes"}]`, 1):                                                      {ncerr.ErrMetadata, `"bytes" is the second array-to-bytes codec`},
+		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}, "codecs": ` + deep:                          {ncerr.ErrLimit, "more than the limit of 8 levels of shards"},
+		`"chunk_key_encoding": {"name": "zarrs.default_suffix"}`:                                                                  {ncerr.ErrMetadata, "suffix: expected a string"},
+		`"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": 1}}`:                                  {ncerr.ErrMetadata, "suffix: expected a string"},
+		`"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": "/../x"}}`:                            {ncerr.ErrMetadata, "suffix: expected a string"},
+		`"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": "` + strings.Repeat("x", 256) + `"}}`: {ncerr.ErrMetadata, "of at most 255 bytes"},
+		`"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": ".x", "separator": "-"}}`:             {ncerr.ErrMetadata, "separator: expected"},
+		structV3("", "7"):                                     {ncerr.ErrMetadata, "the list of fields is empty"},
+		structV3(`{"name": "a"}`, "7"):                        {ncerr.ErrMetadata, `data_type: expected an object with a name`},
+		structV3(`["a", "int8", [2]]`, "7"):                   {ncerr.ErrMetadata, `field 0: expected an object with name and data_type, found ["a", "int8", [2]]`},
+		structV3(`{"name": "a/b", "data_type": "int8"}`, "7"): {ncerr.ErrMetadata, "field 0: expected an object"},
+		structV3(`{"name": "a", "data_type": "int8"}, {"name": "a", "data_type": "int8"}`, "7"):                      {ncerr.ErrMetadata, `duplicate field "a"`},
+		structV3(`{"name": "a", "data_type": "bfloat16"}`, "7"):                                                      {ncerr.ErrUnsupported, `the type "bfloat16" is not supported`},
+		structV3(`{"name": "a", "data_type": "string"}`, "7"):                                                        {ncerr.ErrMetadata, `field "a"`},
+		structV3(`{"name": "a", "data_type": "int16"}`, "7"):                                                         {ncerr.ErrMetadata, "needs endian"},
+		structV3(`{"name": "a", "data_type": "int8"}`, "7"):                                                          {ncerr.ErrMetadata, "fill_value: 7 is not"},
+		structV3(`{"name": "a", "data_type": "int8"}`, "[7]"):                                                        {ncerr.ErrMetadata, "fill_value: [7] is not"},
+		structV3(`{"name": "a", "data_type": "int8"}`, `{"b": 7}`):                                                   {ncerr.ErrMetadata, "fill_value"},
+		structV3(`{"name": "a", "data_type": "int8"}`, `{"a": 700}`):                                                 {ncerr.ErrMetadata, "fill_value"},
+		structV3(`{"name": "a", "data_type": "int8"}`, `"AAA="`):                                                     {ncerr.ErrMetadata, "fill_value"},
+		structV3(`["a", "r33554432"], ["b", "r33554432"], ["c", "r33554432"], ["d", "r33554432"], ["e", "r8"]`, "7"): {ncerr.ErrLimit, "more than the limit of 16777216 bytes"},
+		structV3(strings.Repeat(`{"name": "a", "data_type": {"name": "struct", "configuration": {"fields": [`, 18)+`{"name": "a", "data_type": "int8"}`+strings.Repeat(`]}}}`, 18), "7"): {ncerr.ErrNotZarr, "nested deeper than 64 levels"},
 		`"fill_value": "x"`:   {ncerr.ErrMetadata, "fill_value"},
 		`"fill_value": 40000`: {ncerr.ErrMetadata, "fill_value"},
 		`"fill_value": [7]`:   {ncerr.ErrMetadata, "fill_value"},
@@ -307,6 +370,9 @@ func FuzzV3(f *testing.F) {
 	f.Add(string(v3("")["zarr.json"]))
 	f.Add(string(v3(`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8", {"name": "zstd"}], "dimension_names": ["x", null], "attributes": {"a": [1]}`)["zarr.json"]))
 	f.Add(string(v3(`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`)["zarr.json"]))
+	f.Add(string(v3(`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}, {"name": "zstd"}, "crc32c"]`)["zarr.json"]))
+	f.Add(string(v3(structV3(`{"name": "a", "data_type": "int8"}, ["b", {"name": "structured", "configuration": {"fields": [["c", "bool"]]}}]`, `{"a": 1, "b": {"c": true}}`))["zarr.json"]))
+	f.Add(string(v3(`"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": ".tiff"}}`)["zarr.json"]))
 	f.Add(string(v3(`"fill_value": null`)["zarr.json"]))
 	f.Add(string(v3(`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[4, [2, 5]], 9]}}, "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]`)["zarr.json"]))
 	for _, shapes := range []string{`[[1, 3], [[2, 2], 2]]`, `[[[4, 1000000000000000000]], 6]`, `[[[1, 9223372036854775807], 4], [[6, 0]]]`, `[[], [[6]]]`} {

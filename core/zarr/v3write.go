@@ -101,7 +101,7 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 			return nil
 		}},
 		memberV3{"chunk_key_encoding", false, func(w *jsontext.Writer) error {
-			writeKeysV3(w, a.Keys.Prefix, string(rune(a.Keys.Separator)))
+			writeKeysV3(w, a.Keys.Prefix, string(rune(a.Keys.Separator)), a.Keys.Suffix)
 			return nil
 		}},
 		memberV3{"fill_value", false, func(w *jsontext.Writer) error { return writeFillV3(w, &stored) }},
@@ -346,9 +346,16 @@ func extensionV3(w *jsontext.Writer, name string, conf func()) {
 }
 
 // writeKeysV3 writes a chunk_key_encoding.
-func writeKeysV3(w *jsontext.Writer, prefix bool, separator string) {
+func writeKeysV3(w *jsontext.Writer, prefix bool, separator, suffix string) {
 	name := map[bool]string{true: "default", false: "v2"}[prefix]
-	extensionV3(w, name, func() { w.Key("separator").String(separator) })
+	if suffix != "" {
+		name = suffixKeys
+	}
+	extensionV3(w, name, func() {
+		if w.Key("separator").String(separator); suffix != "" {
+			w.Key("suffix").String(suffix)
+		}
+	})
 }
 
 // writeTypeV3 writes a data type; it is the reverse of typeV3.
@@ -486,6 +493,11 @@ func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard) (err error) {
 		w.Close()
 		w.Key("index_location").String(map[bool]string{true: "start", false: "end"}[levels[0].AtStart])
 	})
+	for _, c := range levels[0].Around {
+		if err == nil {
+			err = writeCodecV3(w, c, dtype.Type{})
+		}
+	}
 	return err
 }
 

@@ -1,12 +1,17 @@
 """Write random arrays of Zarr v3 with zarr-python, and print the canonical description (canon.py) of what was written.
 
-    python write_v3.py --seed N [--count 60] [--consolidated] OUT
+    python write_v3.py --seed N [--count 60] [--consolidated] [--wrapped] [--structs] OUT
 
 Any type, shape, chunk shape, order, codecs, key encoding and fill value; shards, with the index at either end, and shards in
-shards; chunks or shards of different shapes; some chunks absent. OUT is a directory that must not exist.
+shards; chunks or shards of different shapes; some chunks absent. With --wrapped, half of the shards are
+encoded as a whole by further codecs. With --structs all elements are structures of several fields,
+and half of the documents have the older form "structured". OUT is a directory that must not exist.
 Exit status: 0 written, 1 with one line on stderr.
 """
 import argparse
+import base64
+import json
+import os
 
 import numcodecs.zarr3 as nc
 import numpy as np
@@ -90,7 +95,13 @@ def arrays(args):
         levels = int(rng.integers(0, 3)) if rank else 0
         before, serializer, after = chain(rng, dtype, rank)
         outer, codec = chunks, [*before, serializer, *after]
+        around = []
         for _ in range(levels):
+            codec = [*codec, *around]
+            if args.wrapped and lengths.integers(2):
+                around = [[GzipCodec(level=1)], [ZstdCodec(level=1), Crc32cCodec()], [Crc32cCodec()]][lengths.integers(3)]
+            else:
+                around = []
             codec = [ShardingCodec(chunk_shape=outer, codecs=codec, index_location=["start", "end"][rng.integers(2)],
                                    index_codecs=[BytesCodec(), Crc32cCodec()] if rng.integers(4) else [BytesCodec()])]
             outer = tuple(n * int(k) for n, k in zip(outer, rng.integers(1, 4, rank)))
@@ -100,7 +111,7 @@ def arrays(args):
             if not levels:
                 chunks = tuple(n if isinstance(n, int) else max(n) for n in edges)
         kw = {"filters": before or None, "serializer": serializer, "compressors": after or None} if not levels else {
-            "filters": None, "serializer": codec[0], "compressors": None}
+            "filters": None, "serializer": codec[0], "compressors": around or None}
         name = f"r{i}_{'str' if dtype == 'str' else np.dtype(dtype).str[1:].split('[')[0]}"
         names = [[f"d{n}" for n in shape], None, [None, *(f"d{n}" for n in shape[1:])][:rank]][rng.integers(3)] if rank else None
         attrs, fill = ATTRS[rng.integers(3)] if dtype[:1] not in "Mm" else {}, fill_of(rng, dtype)
@@ -124,14 +135,53 @@ def arrays(args):
     return rec.document()
 
 
+def structs(args):
+    rng = np.random.default_rng(args.seed)
+    rec = Record({"name": "zarr", "version": zarr.__version__}, canon.json_attr)
+    root = zarr.create_group(args.out, zarr_format=3)
+    rec.group("/", {})
+    allowed = ["S5", "U3", *(t for t in NUMBERS if t != "f2")]  # readers that have no f2 see f4, and "parts" has one form only
+    for i in range(args.count):
+        types = [allowed[rng.integers(len(allowed))] for _ in range(rng.integers(1, 6))]
+        dtype = np.dtype([(f"f{k}_{t}".split("[")[0], np.dtype(t).newbyteorder("<")) for k, t in enumerate(types)])
+        shape, chunks = tuple(int(n) for n in rng.integers(1, 13, 2)), tuple(int(n) for n in rng.integers(1, 6, 2))
+        fill, data = np.zeros((), dtype), np.zeros(shape, dtype)
+        for name, t in zip(dtype.names, types):
+            fill[name] = fill_of(rng, t)
+            data[name] = values(rng, t, shape)
+        shards = tuple(2 * n for n in chunks) if rng.integers(3) == 0 else None
+        a = root.create_array(f"s{i}", shape=shape, dtype=dtype, chunks=chunks, shards=shards, fill_value=fill[()], config={"write_empty_chunks": True},
+                              filters=TransposeCodec(order=(1, 0)) if rng.integers(2) else None, serializer=BytesCodec(endian=["little", "big"][rng.integers(2)]),
+                              compressors=[None, GzipCodec(level=1), ZstdCodec(level=1)][rng.integers(3)])
+        written = slice(0, int(rng.integers(0, shape[0] + 1)))
+        a[written] = data[written]
+        data[written.stop:] = fill
+        if i % 2:
+            path = os.path.join(args.out, f"s{i}", "zarr.json")
+            with open(path) as f:
+                doc = json.load(f)
+            fields = [[f["name"], f["data_type"]] for f in doc["data_type"]["configuration"]["fields"]]
+            doc["data_type"] = {"name": "structured", "configuration": {"fields": fields}}
+            if i % 4 == 1:
+                doc["fill_value"] = base64.b64encode(fill.tobytes()).decode()
+            with open(path, "w") as f:
+                json.dump(doc, f)
+        again = zarr.open_array(args.out, path=f"s{i}", mode="r")[...]
+        rec.variable(f"/s{i}", again, None, chunks, fill[()], {})
+    return rec.document()
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--seed", type=int, required=True)
     p.add_argument("--count", type=int, default=60)
     p.add_argument("--consolidated", action="store_true")
+    p.add_argument("--wrapped", action="store_true")
+    p.add_argument("--structs", action="store_true")
     p.add_argument("out")
     try:
-        canon.emit(arrays(p.parse_args()))
+        args = p.parse_args()
+        canon.emit(structs(args) if args.structs else arrays(args))
     except Exception as err:
         canon.fail("write_v3.py", err)
 
