@@ -203,7 +203,7 @@ Storage drivers and filters run in separate plugin processes unless
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
-	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newConsolidate(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
+	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newConsolidate(), a.newMigrate(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
 		a.newURL(), a.newInfo(), a.newClean(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()

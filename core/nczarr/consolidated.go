@@ -40,7 +40,7 @@ const (
 // documents.
 func (d *Dataset) consolidatedFirst() bool {
 	switch {
-	case d.opts.Update:
+	case d.opts.Update || d.opts.migrating:
 		return false
 	case d.opts.UseConsolidated == ConsolidatedTrust:
 		return true

@@ -71,7 +71,7 @@ func (l *loader) load(ctx context.Context) error {
 	switch {
 	case ds.loc.Version == 3 && ds.layout.Format() != 3:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the dataset is %s, but mode=v3 requires Zarr v3", ds.layout)
-	case both && ds.layout.Format() == 3 && ds.opts.Update:
+	case both && ds.layout.Format() == 3 && ds.opts.Update && !ds.opts.migrating:
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", ds.loc.Path, "the dataset has both Zarr v3 and Zarr v2 documents, and an update would change only one set")
 	}
 	ds.inline = zarr.HasInlineMetadata(root)
@@ -91,7 +91,7 @@ func (l *loader) load(ctx context.Context) error {
 		}
 		ds.layout = ds.layout.Pure()
 	}
-	l.keep = ds.opts.Update || ds.opts.UseConsolidated == ConsolidatedVerify
+	l.keep = ds.opts.Update || ds.opts.migrating || ds.opts.UseConsolidated == ConsolidatedVerify
 	ds.top = &Group{ds: ds}
 	if l.keep {
 		ds.top.docsInStore = root
@@ -344,7 +344,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
 	var wants []want
 	needs := map[bool][]string{true: l.ds.layout.DocsToFetch(true), false: l.ds.layout.DocsToFetch(false)}
-	two := l.ds.layout.Format() == 3 && l.ds.opts.Update // detect nodes that also have v2 documents
+	two := l.ds.layout.Format() == 3 && l.ds.opts.Update && !l.ds.opts.migrating // detect nodes that also have v2 documents
 	if two {
 		needs[true] = append(needs[true], zarr.GroupDoc, zarr.ArrayDoc)
 	}

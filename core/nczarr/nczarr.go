@@ -92,6 +92,10 @@ type Options struct {
 	// so that partial chunks may be read, changed and written back on stores without
 	// conditional writes. If it is false, the first such write logs a warning.
 	SingleWriter bool
+
+	// migrating opens a dataset that has documents of two Zarr versions and keeps the
+	// documents, as [Migrate] needs it.
+	migrating bool
 }
 
 // CreateOptions configures a new dataset.

@@ -2,8 +2,10 @@ package zarr
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
@@ -81,6 +83,60 @@ func (o *output) keepIn(w *jsontext.Writer, b block) {
 			o.member(w, m)
 		}
 	}
+}
+
+// UnknownMembers returns the names of the members of .zgroup, .zarray and zarr.json that
+// neither Zarr nor NCZarr defines. They are empty for a document that is not JSON.
+func (d Docs) UnknownMembers() (names []string) {
+	var doc jsontext.Document
+	for _, name := range NodeDocNames() {
+		own := docMembers[name]
+		if text, ok := d[name]; !ok || doc.Parse(text) != nil {
+			continue
+		} else if name == V3Doc {
+			own = v3Members[doc.Get("node_type").Text()]
+		}
+		for _, m := range doc.Members {
+			if !slices.Contains(own, m.Key) && !isPlace(m.Key, false) {
+				names = append(names, m.Key)
+			}
+		}
+	}
+	return names
+}
+
+// WithoutNCZarr returns the documents without the NCZarr metadata in the attributes of a
+// zarr.json. Other documents are unchanged, because their writers omit such metadata.
+//
+// It fails with ErrNotZarr for a zarr.json that is not JSON.
+func (d Docs) WithoutNCZarr() (Docs, error) {
+	if !d.HasNCZarrMembers() || d[V3Doc] == nil {
+		return d, nil
+	}
+	var doc jsontext.Document
+	if err := doc.Parse(d[V3Doc]); err != nil {
+		return nil, ncerr.Errorf(ncerr.ErrNotZarr, "parse", "/"+V3Doc, "not JSON: %w", err)
+	}
+	w := &jsontext.Writer{Style: jsontext.Spaced}
+	w.Open('{')
+	for _, m := range doc.Members {
+		w.Key(m.Key)
+		if m.Key != "attributes" || m.Val.Kind() != jsontext.Object {
+			w.ValueKeepNaN(m.Val)
+			continue
+		}
+		w.Open('{')
+		for _, a := range jsontext.Members(nil, m.Val) {
+			if a.Key == xarrayDims || !reserved(a.Key, true) {
+				w.Key(a.Key).ValueKeepNaN(a.Val)
+			}
+		}
+		w.Close()
+	}
+	w.Close()
+	out := maps.Clone(d)
+	out[V3Doc] = w.Bytes()
+	return out, nil
 }
 
 // member writes a member unchanged if it is strict JSON, and converts it to strict JSON

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // The functions in this file describe the properties of layouts. Other packages call them
@@ -116,6 +117,13 @@ func (d Docs) HasNCZarrMembers() bool {
 		}
 	}
 	return false
+}
+
+// HasNCZarrForm reports whether d has NCZarr members or is an array of chars in the form
+// of NCZarr, which pure Zarr v2 spells differently.
+func (d Docs) HasNCZarrForm() bool {
+	v, err := jsontext.Check(string(d[ArrayDoc]))
+	return d.HasNCZarrMembers() || err == nil && v.Get("dtype").Text() == ">S1"
 }
 
 // BothVersions reports whether d holds documents of both Zarr v2 and Zarr v3.
