@@ -64,8 +64,8 @@ type Env struct {
 	// Beyond reports whether an index is outside the lengths of unlimited dimensions in
 	// the store; nil means that no index is. See [WriteBuffer.Flush].
 	Beyond func(index []int64) bool
-	// CheckBuffered is called before chunks in Buffer are stored. An error prevents that.
-	// nil means no check.
+	// CheckBuffered is called before chunks that may have been in Buffer for long are
+	// stored. An error prevents that. nil means no check.
 	CheckBuffered func(ctx context.Context) error
 	// Grid returns the current number of chunks along each dimension.
 	Grid func() []int64

@@ -86,7 +86,7 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 		case exists:
 			err = w.readTexts(ctx, ch.Old)
 		}
-		if err != nil && ch.Whole && isDamage(err) {
+		if ch.Damage == nil && ch.Whole && ncerr.KindOf(err) == ncerr.ErrCorrupt {
 			if w.postpone(ch.Tag) {
 				ch.Skip = true
 				continue

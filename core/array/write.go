@@ -227,7 +227,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		switch {
 		case ch.Skip: // checkAbsent has refused it
 		case ch.Damage != nil:
-			if err := w.damaged(ch, w.damageOf(ch)); err != nil {
+			if err := w.refuse(ch, w.damageOf(ch)); err != nil {
 				return err
 			}
 		case !ch.Exists:
@@ -346,7 +346,7 @@ func (w *worker) codeSpread(ctx context.Context, many func(context.Context, []co
 // deferChange defers a chunk that failed with err to a pass with more room. In the last
 // pass it returns the error of the chunk.
 func (w *worker) deferChange(ch *manifest.Change, err error) error {
-	if isDamage(err) && w.postpone(ch.Tag) {
+	if k := ncerr.KindOf(err); (k == ncerr.ErrLimit || k == ncerr.ErrCorrupt) && w.postpone(ch.Tag) {
 		ch.Skip = true
 		return nil
 	}
@@ -356,17 +356,11 @@ func (w *worker) deferChange(ch *manifest.Change, err error) error {
 // damaged replaces a stored chunk that cannot be decoded by fill values, if the write may
 // do so. Otherwise it refuses the change.
 func (w *worker) damaged(ch *manifest.Change, err error) error {
-	if !ch.Whole || !isDamage(err) {
+	if !ch.Whole || ncerr.KindOf(err) != ncerr.ErrCorrupt {
 		return w.refuse(ch, err)
 	}
 	chunk.Repeat(ch.New, w.t.fill)
 	return nil
-}
-
-// isDamage reports whether err is about the content of a stored chunk.
-func isDamage(err error) bool {
-	k := ncerr.KindOf(err)
-	return k == ncerr.ErrCorrupt || k == ncerr.ErrLimit
 }
 
 // damageOf returns the reason why a stored chunk cannot be read.

@@ -127,7 +127,7 @@ func (b *WriteBuffer) storeAll(ctx context.Context, chunks []*bufferedChunk) (re
 		}
 	}
 	store := func(list []*bufferedChunk) {
-		err = b.store(ctx, list)
+		err = b.store(ctx, list, true)
 		for _, c := range list { // before another call claims it
 			if c.refused != nil && b.has(c) {
 				refused, first = append(refused, c), cmp.Or(first, c.refused)
@@ -359,7 +359,7 @@ func (b *WriteBuffer) makeRoom(ctx context.Context, n int64, keep map[*bufferedC
 				break
 			}
 		}
-		if len(list) == 0 || b.store(ctx, list) != nil { // Flush tries again
+		if len(list) == 0 || b.store(ctx, list, true) != nil { // Flush tries again
 			return false
 		}
 	}
@@ -405,7 +405,7 @@ func (b *WriteBuffer) writeRest(ctx context.Context, t *transfer, except, bounds
 			replaced = append(replaced, c)
 			continue
 		}
-		err := b.store(ctx, []*bufferedChunk{c}) // another call has added it meanwhile
+		err := b.store(ctx, []*bufferedChunk{c}, true) // another call has added it meanwhile
 		if err = cmp.Or(err, c.refused); err != nil {
 			return err
 		}
@@ -456,7 +456,7 @@ func (b *WriteBuffer) add(ctx context.Context, t *transfer, numbers, bounds []in
 	for d, n := range t.shape {
 		a.buffered.shape[d] = max(a.buffered.shape[d], n)
 	}
-	_ = b.store(ctx, done) // Flush tries again
+	_ = b.store(ctx, done, false) // Flush tries again
 	return nil
 }
 
@@ -573,8 +573,9 @@ func (c *bufferedChunk) copyTo(dst []byte) {
 
 // store stores claimed chunks, releases them, and removes those that it has stored. It
 // returns the error of the store, if any; those of chunks are in refused. The caller holds
-// the mutex, which store releases meanwhile.
-func (b *WriteBuffer) store(ctx context.Context, chunks []*bufferedChunk) error {
+// the mutex, which store releases meanwhile. check calls Env.CheckBuffered first, which is
+// necessary unless a write in progress has just added to the chunks.
+func (b *WriteBuffer) store(ctx context.Context, chunks []*bufferedChunk, check bool) error {
 	if len(chunks) == 0 {
 		return nil
 	}
@@ -595,8 +596,8 @@ func (b *WriteBuffer) store(ctx context.Context, chunks []*bufferedChunk) error 
 	}
 	var err error
 	b.unlocked(func() {
-		if check := arrays[0].env.CheckBuffered; check != nil { // the arrays belong to one dataset
-			err = check(ctx)
+		if f := arrays[0].env.CheckBuffered; check && f != nil { // the arrays belong to one dataset
+			err = f(ctx)
 		}
 		if err == nil {
 			err = storeBoxes(ctx, boxes)

@@ -524,7 +524,8 @@ func (s *Shards) Forget(all bool) {
 func (x *shard) loose() bool { return x.at.Version == "" }
 
 // Whole returns the grid, in chunks, of the shards that s reads and decodes as a whole, so
-// that their chunks should be read together. It returns the zero Grid if there are none.
+// that their chunks should be read together. It returns the zero Grid if it reads chunks one by
+// one.
 func Whole(s Source) chunk.Grid {
 	in, ok := s.(*Shards)
 	if !ok {

@@ -352,9 +352,9 @@ func TestMissingWithPrefix(t *testing.T) {
 	}
 }
 
-// TestShardsFarAway lists shards whose keys contain positions that no array reaches. The
+// TestShardsBeyondArrays lists shards whose keys contain positions that no array reaches. The
 // positions of their chunks would overflow.
-func TestShardsFarAway(t *testing.T) {
+func TestShardsBeyondArrays(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{}
 	m := newMap(t)

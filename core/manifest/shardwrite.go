@@ -170,18 +170,17 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 	s := e.s
 	shape := s.shapeOf(sh.Index)
 	old := &shard{at: Location{Key: sh.Key}, size: s.index.IndexSize(shape)}
-	damage := sh.Damage
-	if sh.Exists && damage == nil {
-		damage = s.parse(old, int64(len(sh.Old)), s.cut(sh.Old, old.size))
-	}
 	switch {
-	case damage == nil:
-	case sh.Whole: // replace it
-		old.entries = nil
-	case ncerr.KindOf(damage) == ncerr.ErrLimit:
-		return ncerr.Errorf(ncerr.ErrLimit, "write", zmap.Path(sh.Key), "the shard is too large: %w", damage)
-	default:
-		return ncerr.Wrap("write", zmap.Path(sh.Key), damage)
+	case ncerr.KindOf(sh.Damage) == ncerr.ErrLimit:
+		return ncerr.Errorf(ncerr.ErrLimit, "write", zmap.Path(sh.Key), "the shard is too large: %w", sh.Damage)
+	case sh.Damage != nil:
+		return ncerr.Wrap("write", zmap.Path(sh.Key), sh.Damage)
+	case sh.Exists:
+		if err := s.parse(old, int64(len(sh.Old)), s.cut(sh.Old, old.size)); ncerr.KindOf(err) == ncerr.ErrCorrupt && sh.Whole {
+			old.entries = nil // replace it
+		} else if err != nil {
+			return ncerr.Wrap("write", zmap.Path(sh.Key), err)
+		}
 	}
 	items := e.items[sh.Tag]
 	w := newShardWriter(s, shape, sh.Key, int64(len(old.entries))/entrySize+int64(len(items)))

@@ -17,8 +17,8 @@ type Change struct {
 	Tag   int     // for use by the caller
 
 	// Part is set by Plan if a part of the chunk is kept, so that Old is needed. Whole is
-	// set too if this part can only contain what other writers have added: the chunk may
-	// then be replaced if it is damaged.
+	// set too if this part can only contain what other writers have added: if Old cannot
+	// be decoded, the chunk may then be replaced.
 	Part, Whole bool
 	// MaySkip is set by Plan if Edit may set Skip.
 	MaySkip bool
@@ -136,7 +136,7 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 		switch kind := ncerr.KindOf(err); {
 		case err == nil:
 			ch.Old, ch.Exists, ch.version = data, true, info.Version
-		case kind == ncerr.ErrLimit || kind == ncerr.ErrCorrupt:
+		case kind == ncerr.ErrLimit || kind == ncerr.ErrCorrupt && !retryable(err):
 			ch.Exists, ch.Damage = true, err
 		case kind == ncerr.ErrConflict: // the chunk was replaced between two attempts to read it
 			ch.err = err
@@ -160,6 +160,12 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 		}
 	}
 	return nil
+}
+
+// retryable reports whether an error may be one of the transfer.
+func retryable(err error) bool {
+	again, _ := ncerr.Retry(err)
+	return again
 }
 
 // store stores the changes. It sets the err field of changes that conflict with another

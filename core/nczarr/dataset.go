@@ -136,11 +136,6 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 	if !d.Writable() {
 		return nil
 	}
-	if !d.buffer.Empty() { // a process that cleared a mark may have written to these chunks
-		if err := d.checkNodeMarks(ctx); err != nil {
-			return ncerr.Wrap("flush", "", err)
-		}
-	}
 	// Buffered chunks come first, because the metadata includes the lengths that their
 	// writes have extended.
 	var unstored error // of a chunk that does not prevent the Flush
@@ -149,10 +144,10 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 			return ncerr.Errorf(ncerr.KindOf(err), "", "", "the metadata was not written, because a chunk cannot be stored: %w", err)
 		}
 		unstored = err
-		if err := d.checkGrowthMark(ctx); err != nil {
+		if err := d.checkMarks(ctx); err != nil {
 			return err
 		}
-		if err := d.checkNodeMarks(ctx); err != nil {
+		if err := d.dropTorn(ctx); err != nil {
 			return err
 		}
 		if err := d.nameNodes(ctx); err != nil {

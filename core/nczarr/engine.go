@@ -80,7 +80,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	ds := v.group.ds
 	env := ds.env()
 	env.Grid, env.ExtendShape, env.Check, env.OpenPipeline = v.grid, v.reach, ds.stillOpened, v.openPipeline
-	env.Beyond, env.CheckBuffered = v.beyondStored, ds.checkGrowthMark
+	env.Beyond, env.CheckBuffered = v.beyondStored, ds.checkMarks
 	for _, dim := range v.dims {
 		env.Unlimited = append(env.Unlimited, dim.unlimited)
 	}

@@ -171,6 +171,15 @@ func shell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
+// checkMarks verifies, before the metadata or buffered chunks are written, that no other
+// process has cleared a mark of this writer.
+func (d *Dataset) checkMarks(ctx context.Context) error {
+	if err := d.checkGrowthMark(ctx); err != nil {
+		return err
+	}
+	return d.checkNodeMarks(ctx)
+}
+
 // checkGrowthMark verifies, before the new shapes or buffered chunks are written, that the
 // mark of this writer still exists. A process that cleared it may have removed chunks of
 // this writer.
@@ -196,32 +205,46 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 	if g.active > 0 || d.pending() {
 		return nil
 	}
-	if g.torn { // another writer may have extended other variables
-		own := slices.SortedFunc(maps.Keys(g.sure), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
-		if g.marked.Load() == nil { // the dataset was new, and other writers can extend it from now on
-			g.begun, g.sure = false, nil
-			if err := d.markGrowth(ctx); err != nil {
-				return err
-			}
-			for _, v := range own {
-				if err := v.checkNotExtended(ctx); err != nil {
-					return err
-				}
-			}
-		}
-		if g.marked.Load() != nil {
-			if err := dropLeftovers(ctx, own); err != nil {
-				return err
-			}
+	if g.torn && g.marked.Load() != nil {
+		if err := dropLeftovers(ctx, g.own()); err != nil {
+			return err
 		}
 	}
 	if mark := g.marked.Swap(nil); mark != nil { // before checkGrowthMark can miss it
-		if err := d.m.Delete(ctx, zarr.GrowthMark); err != nil {
+		err := d.m.Delete(ctx, zarr.GrowthMark)
+		if err != nil {
+			if m, gerr := d.GrowthMark(ctx); gerr == nil && m == nil { // Delete has succeeded
+				err = nil
+			}
+		}
+		if err != nil {
 			g.marked.Store(mark)
 			return err
 		}
 	}
 	g.begun, g.torn, g.sure = false, false, nil
+	return nil
+}
+
+// own returns the variables that only this writer can have extended, in a fixed order.
+func (g *growth) own() []*Var {
+	return slices.SortedFunc(maps.Keys(g.sure), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
+}
+
+// dropTorn removes what failed writes have left beyond the lengths of a dataset that no
+// other process can see yet.
+func (d *Dataset) dropTorn(ctx context.Context) error {
+	g := &d.growth
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	caps := d.m.Capabilities()
+	if !g.torn || g.active > 0 || !d.created || d.announced.Load() || !caps.List || !caps.Delete {
+		return nil
+	}
+	if err := dropLeftovers(ctx, g.own()); err != nil {
+		return err
+	}
+	g.torn = false
 	return nil
 }
 

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -130,19 +133,6 @@ func TestWrongSeparatorIsAlone(t *testing.T) {
 	}
 }
 
-type badGet struct {
-	driver.Map
-	key string
-	err error
-}
-
-func (r badGet) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	if key == r.key {
-		return nil, driver.Info{}, r.err
-	}
-	return r.Map.Get(ctx, key, o, alloc)
-}
-
 // A stored object that the driver reports as damaged affects no other chunk.
 func TestDamagedObjectIsAlone(t *testing.T) {
 	t.Parallel()
@@ -154,11 +144,12 @@ func TestDamagedObjectIsAlone(t *testing.T) {
 	w := define(t, ds.Root(), "w", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}})
 	write(t, w, slab(0, 1), []int32{0})
 	closeDataset(t, ds)
-	bad := *o
-	bad.Wrap = func(m driver.Map) driver.Map {
-		return badGet{m, "v/1", ncerr.New(ncerr.ErrCorrupt, "get", "v/1", errors.New("checksum of the member differs"))}
-	}
-	ds = update(t, url, &bad)
+	ds = update(t, url, withHooks(o, &hooked{getting: func(key string) error {
+		if key == "v/1" {
+			return ncerr.New(ncerr.ErrCorrupt, "get", key, errors.New("checksum of the member differs"))
+		}
+		return nil
+	}}))
 	write(t, variable(t, ds, "v"), slab(5, 1), []int32{-1})
 	write(t, variable(t, ds, "w"), slab(1, 1), []int32{1})
 	setText(t, ds.Root().SetAttr, "title", "new")
@@ -390,4 +381,188 @@ func TestNewVariableDoesNotWarn(t *testing.T) {
 	if strings.Contains(log.String(), "partial") {
 		t.Errorf("log: %s", log.String())
 	}
+}
+
+// A last chunk is not replaced because of an error of the transfer, or because its strings
+// or its shard exceed a limit of this process.
+func TestLastChunkIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 10_000)
+	for name, c := range map[string]struct {
+		mode, key string
+		spec      nczarr.VarSpec
+		most      int64 // Limits.MaxChunk of the writer
+		transfer  bool
+		old, add  any
+		buffer    int64
+	}{
+		"transfer, buffered":   {spec: nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}}, transfer: true, old: numbered(0, 2), add: numbered(2, 2)},
+		"transfer, unbuffered": {spec: nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}}, transfer: true, old: numbered(0, 2), add: numbered(2, 2), buffer: -1},
+		"strings":              {spec: nczarr.VarSpec{Type: dtype.NCString, MaxStrLen: nczarr.VarLen, Chunks: []int64{4}}, most: 4000, old: []string{"a", "b"}, add: []string{long}},
+		"shard":                {mode: ",v3", spec: nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Shards: []int64{64}}, most: 300, old: numbered(0, 4), add: numbered(4, 60)},
+	} {
+		o := inMemory(vlen.Provider())
+		o.WriteBuffer = c.buffer
+		url := "mem:not replaced " + name + "#mode=nczarr" + c.mode
+		ds := create(t, url, o)
+		g, err := ds.Root().DefineGroup("g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.spec.Dims = []*nczarr.Dim{dim(t, g, "t", 0, true)}
+		n, added := int64(dtype.Len(c.old)), int64(dtype.Len(c.add))
+		if err := define(t, g, "v", &c.spec).Write(t.Context(), slab(0, n), c.old); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		var broken atomic.Bool
+		small := withHooks(o, &hooked{getting: func(key string) error {
+			if c.transfer && broken.Load() && key == "g/v/0" {
+				e := ncerr.New(ncerr.ErrCorrupt, "", "", errors.New("the content does not match its checksum"))
+				e.Retryable = true
+				return e
+			}
+			return nil
+		}})
+		small.Limits.MaxChunk = c.most
+		a, b := update(t, url, small), update(t, url, o)
+		if err := variable(t, b, "g/v").Write(t.Context(), slab(n, added), c.add); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, b)
+		setText(t, a.Root().SetAttr, "title", "new")
+		broken.Store(true)
+		if err := errors.Join(variable(t, a, "g/v").Write(t.Context(), slab(0, n), c.old), a.Close(t.Context())); err == nil {
+			t.Errorf("%s: the write succeeds", name)
+		}
+		ds = open(t, url, o)
+		if _, err := ds.Root().Attr("title"); err == nil && c.transfer && c.buffer == 0 {
+			t.Errorf("%s: the metadata was written although values are lost", name)
+		}
+		v := variable(t, ds, "g/v")
+		got := v.NewSlice(added)
+		if err := v.Read(t.Context(), slab(n, added), got); err != nil || !reflect.DeepEqual(got, c.add) {
+			t.Errorf("%s: what another process appended is lost: %.40v, %v", name, got, err)
+		}
+	}
+}
+
+// What a failed write to a new dataset leaves behind is removed before other processes can
+// see the dataset, on every store.
+func TestLeftoversOfNewDatasetOnStores(t *testing.T) {
+	t.Parallel()
+	for pattern, o := range map[string]*nczarr.Options{
+		"mem:NAME":                inMemory(),
+		"mem:NAME#mode=nczarr,v3": inMemory(),
+		"s3://bkt/NAME.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000": {Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})},
+		filepath.Join(t.TempDir(), "NAME.zarr") + "#mode=nczarr,file":       localOptions(),
+		filepath.Join(t.TempDir(), "NAME.zip") + "#mode=nczarr,zip":         localOptions(),
+	} {
+		for _, flush := range []bool{false, true} {
+			url := strings.Replace(pattern, "NAME", fmt.Sprintf("torn%t", flush), 1)
+			o := unbuffered(o)
+			o.Workers = 1
+			var broken atomic.Bool
+			failing := *o
+			failing.Wrap = func(m driver.Map) driver.Map {
+				return &hooked{Map: m, refuse: func(key string) error {
+					if broken.Load() && (key == "v/2" || key == "v/c/2") {
+						return ncerr.ErrIO
+					}
+					return nil
+				}}
+			}
+			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: failing})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}, Fill: []int32{-1}})
+			write(t, v, slab(0, 2), []int32{0, 1})
+			broken.Store(true)
+			if err := v.Write(t.Context(), slab(2, 10), numbered(100, 10)); err == nil {
+				t.Fatal("the write succeeds")
+			}
+			if flush {
+				if err := ds.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			closeDataset(t, ds)
+			ds = update(t, url, o)
+			if m, err := ds.GrowthMark(t.Context()); m != nil || err != nil {
+				t.Errorf("%s: growth mark %v, %v", url, m, err)
+			}
+			write(t, variable(t, ds, "v"), slab(8, 1), []int32{8})
+			closeDataset(t, ds)
+			expect(t, open(t, url, o), "v", []int32{0, 1, -1, -1, -1, -1, -1, -1, 8})
+		}
+	}
+}
+
+// After another process has cleared the mark of a new variable, a read of the first writer
+// stores nothing, whether the other process defines the variable again or not.
+func TestClearedNewVariable(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		o := inMemory()
+		url := fmt.Sprintf("mem:new variable %t#mode=v3", again)
+		base(t, url, o)
+		first := update(t, url, o)
+		v := newVar(t, first.Root(), "v")
+		write(t, v, slab(0, 1), []int32{-1})
+		second := update(t, url, o)
+		nodes, err := second.NewNodes(t.Context())
+		if err != nil || len(nodes) != 1 {
+			t.Fatal(nodes, err)
+		}
+		if _, err := second.ClearNewNode(t.Context(), &nodes[0]); err != nil {
+			t.Fatal(err)
+		}
+		if again {
+			write(t, newVar(t, second.Root(), "v"), slab(0, 4), numbered(1, 4))
+			closeDataset(t, second)
+		}
+		want := ncerr.ErrConflict
+		if again {
+			want = ncerr.ErrNameInUse
+		}
+		if err := v.Read(t.Context(), slab(0, 2), make([]int32, 2)); ncerr.KindOf(err) != want {
+			t.Errorf("read: want %v, got %v", want, err)
+		}
+		if err := first.Abort(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if !again {
+			write(t, newVar(t, second.Root(), "v"), slab(0, 4), numbered(1, 4))
+			closeDataset(t, second)
+		}
+		expect(t, open(t, url, o), "v", numbered(1, 4))
+	}
+}
+
+// A growth mark whose deletion returns an error although it succeeded is not missed.
+func TestMarkThatWasDeleted(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	url := "mem:deleted mark"
+	ds := create(t, url, o)
+	write(t, define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "t", 0, true)}}), slab(0, 2), numbered(0, 2))
+	closeDataset(t, ds)
+	ds = update(t, url, withHooks(o, &hooked{deleted: func(key string) error {
+		if key == zarr.GrowthMark {
+			return ncerr.ErrIO
+		}
+		return nil
+	}}))
+	v := variable(t, ds, "v")
+	write(t, v, slab(2, 1), []int32{2})
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	write(t, v, slab(3, 2), []int32{3, 4})
+	if err := v.Read(t.Context(), slab(0, 5), make([]int32, 5)); err != nil {
+		t.Error(err)
+	}
+	closeDataset(t, ds)
+	expect(t, open(t, url, o), "v", numbered(0, 5))
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -428,9 +429,7 @@ func (m *migration) order(n *migrant) []string {
 	slices.Reverse(backwards)
 	for _, order := range [][]string{backwards, names} { // NCZarr metadata shows another migration what is left to do
 		now := make(zarr.Docs)
-		for name, text := range n.old {
-			now[name] = text
-		}
+		maps.Copy(now, n.old)
 		ok := m.reads(n, now)
 		for _, name := range order {
 			now[name] = n.docs[name]

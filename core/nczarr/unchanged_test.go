@@ -243,6 +243,24 @@ type hooked struct {
 	driver.Map
 	putting, statted func(key string)
 	refuse, stored   func(key string) error
+	getting, deleted func(key string) error
+}
+
+func (h *hooked) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if h.getting != nil {
+		if err := h.getting(key); err != nil {
+			return nil, driver.Info{}, err
+		}
+	}
+	return h.Map.Get(ctx, key, o, alloc)
+}
+
+func (h *hooked) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	err := h.Map.Delete(ctx, key, o)
+	if h.deleted != nil {
+		err = errors.Join(err, h.deleted(key))
+	}
+	return err
 }
 
 func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {

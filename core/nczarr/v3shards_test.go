@@ -636,7 +636,7 @@ func TestCachedChunksInShards(t *testing.T) {
 	} {
 		counts.gets.Store(0)
 		got, err := nczarr.Get[uint8](t.Context(), v, c.sel)
-		if err != nil || fmt.Sprint(got) != c.want || counts.gets.Load() != c.gets {
+		if err != nil || fmt.Sprintf("%d", got) != c.want || counts.gets.Load() != c.gets {
 			t.Errorf("%+v: want %s with %d requests, got %d with %d, %v", c.sel, c.want, c.gets, got, counts.gets.Load(), err)
 		}
 	}

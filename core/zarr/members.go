@@ -405,12 +405,13 @@ func MayBeChunk(name string) bool {
 // chunks if it ends in a slash.
 func (k keyFormat) has(name string) bool {
 	name, isDir := strings.CutSuffix(name, "/")
-	rank, ok := k.rank, true
 	if !isDir {
+		var ok bool
 		if name, ok = strings.CutSuffix(name, k.suffix); !ok {
 			return false
 		}
 	}
+	rank := k.rank
 	if k.prefix {
 		if name == "c" {
 			return rank <= 0 || isDir && strings.Contains(k.seps, "/")
@@ -432,7 +433,7 @@ func (k keyFormat) has(name string) bool {
 	if rank >= 0 {
 		return false
 	}
-	_, ok = numbers(strings.ReplaceAll(name, "/", "."), ".")
+	_, ok := numbers(strings.ReplaceAll(name, "/", "."), ".")
 	return ok
 }
 
