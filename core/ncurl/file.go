@@ -263,7 +263,7 @@ func (p *parser) mem(storage string) error {
 	case name == "":
 		return p.bad(errors.New("a mem: URL needs a name"))
 	case p.isBytes():
-		return p.bad(errors.New("mode=bytes contradicts the scheme mem:"))
+		return p.bad(errors.New("the scheme mem: contradicts mode=bytes"))
 	}
 	p.loc.Path = name
 	p.setStorage(DriverMem, "", "the scheme mem: selects the memory of this process")

@@ -405,7 +405,7 @@ func TestErrors(t *testing.T) {
 		{"https://h/p#mode=file", ncerr.ErrBadURL, "contradicts the scheme https:"},
 		{"mem:x#mode=zip", ncerr.ErrBadURL, "contradicts the scheme mem:"},
 		{"mem:", ncerr.ErrBadURL, "needs a name"},
-		{"mem:x#bytes", ncerr.ErrBadURL, "contradicts the scheme mem:"},
+		{"mem:x#bytes", ncerr.ErrBadURL, "contradicts mode=bytes"},
 		{"file:a#mode=bytes,zip", ncerr.ErrBadURL, "conflicts with mode=zip"},
 		{"s3://b/k#mode=zip", ncerr.ErrUnsupported, "zip archive"},
 		{"s3://b/k#mode=zip,s3", ncerr.ErrUnsupported, "zip archive"},

@@ -388,12 +388,6 @@ func (d *Dataset) checkNodeMarks(ctx context.Context) error {
 		if err == nil && now.Version == was.Version || err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound {
 			return err
 		}
-		prefix := strings.TrimSuffix(mark, zarr.NewNodeMark)
-		if there, err := d.isNode(ctx, path.Dir(mark)); err != nil {
-			return err
-		} else if there {
-			return taken(prefix, prefix+d.layout.ArrayDoc())
-		}
 		return ncerr.Errorf(ncerr.ErrConflict, "flush", zmap.Path(mark), "the mark of this writer was cleared, and the chunks that it wrote there were deleted: reopen the dataset and write them again")
 	})
 }

@@ -302,7 +302,7 @@ func TestStoreErrorIsNotHidden(t *testing.T) {
 		write(t, variable(t, ds, "v"), slab(1, 1), []int32{-1})
 		write(t, variable(t, ds, "w"), slab(1, 1), []int32{8})
 		broken.Store(true)
-		if err := ds.Close(t.Context()); ncerr.KindOf(err) != fault {
+		if err := ds.Close(t.Context()); !errors.Is(err, fault) {
 			t.Errorf("%s: want %v, got %v", name, fault, err)
 		}
 		broken.Store(false)
