@@ -7,6 +7,17 @@ import (
 	"time"
 )
 
+// endWhileWaiting is a context that ends as soon as a call waits for its end.
+type endWhileWaiting struct {
+	context.Context
+	end context.CancelFunc
+}
+
+func (c endWhileWaiting) Done() <-chan struct{} {
+	c.end()
+	return c.Context.Done()
+}
+
 // TestRetireStarting checks that retire does not remove a supervisor that starts a
 // process. Close would otherwise not stop the process.
 func TestRetireStarting(t *testing.T) {
@@ -20,9 +31,9 @@ func TestRetireStarting(t *testing.T) {
 	late := time.Now().Add(10 * time.Second) // the start is still delayed when retire is called
 	s.deaths = []time.Time{late, late, late}
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := s.acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.acquire(endWhileWaiting{ctx, cancel}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("want the caller's context, got %v", err)
 	}
 	s.leave()
