@@ -33,7 +33,8 @@ func unbuffered(o *nczarr.Options) *nczarr.Options {
 	return o
 }
 
-// inMemory is like memory, for tests that depend on stores in memory.
+// inMemory is like memory, for tests that depend on stores in memory or send thousands of
+// requests.
 func inMemory(filters ...codecdriver.Provider) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()}, filters...), SingleWriter: true}
 }

@@ -107,7 +107,7 @@ func TestRowsStoreChunksOnce(t *testing.T) {
 		{"too small", false, 4*size - 1, 4 * 70, 4 * 70},
 		{"none", false, -1, 4 * 70, 4 * 70},
 	} {
-		o := memory()
+		o := inMemory()
 		o.Workers, o.WriteBuffer = 1, c.buffer
 		gets, puts := countRequests(o, nil)
 		ds := create(t, "mem:rows", o)
@@ -364,7 +364,7 @@ func TestRefusedChunkIsAlone(t *testing.T) {
 func TestBufferAfterOutage(t *testing.T) {
 	t.Parallel()
 	for _, canceled := range []bool{true, false} {
-		o := memory()
+		o := inMemory()
 		o.Workers, o.WriteBuffer = 1, 50*(4*5+256+40)
 		var broken atomic.Bool
 		gets, puts := countRequests(o, func(string) error {
@@ -595,7 +595,7 @@ func TestClearedWriterStoresNothing(t *testing.T) {
 func TestBufferSlightlyTooSmall(t *testing.T) {
 	t.Parallel()
 	const variables, steps = 30, 40
-	o := memory()
+	o := inMemory()
 	o.Workers, o.WriteBuffer = 1, variables*9/10*(steps*5+256+40)
 	gets, puts := countRequests(o, nil)
 	ds := create(t, "mem:turns", o)
@@ -709,7 +709,7 @@ func TestLengthFollowsBufferedChunks(t *testing.T) {
 // dimension, with a small buffer, and compares what is read with a model.
 func TestBufferAgainstModel(t *testing.T) {
 	t.Parallel()
-	o, number := memory(invert{}), 0
+	o, number := inMemory(invert{}), 0
 	rapidseed.Check(t, func(rt *rapid.T) {
 		o := *o
 		o.WriteBuffer = rapid.SampledFrom([]int64{0, 300, 700, 1500}).Draw(rt, "buffer")
@@ -797,7 +797,7 @@ func TestBufferAgainstModel(t *testing.T) {
 // read and flush. Each sees its own writes.
 func TestBufferConcurrently(t *testing.T) {
 	t.Parallel()
-	o := memory(invert{})
+	o := inMemory(invert{})
 	o.WriteBuffer = 5 * (16*16*5 + 256 + 2*40)
 	ds, v := grid(t, "mem:concurrent", o)
 	var wg sync.WaitGroup
