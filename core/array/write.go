@@ -187,18 +187,21 @@ func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
 
 // checkAbsent fails if the store has one of the missing chunks under another key.
 func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) error {
-	var absent []*manifest.Change
+	absent := func(ch *manifest.Change) bool { return ch.Part && !ch.Whole && !ch.Exists }
 	var indexes [][]int64
 	for _, ch := range changes {
-		if ch.Part && !ch.Whole && !ch.Exists {
-			absent, indexes = append(absent, ch), append(indexes, ch.Index)
+		if absent(ch) {
+			indexes = append(indexes, ch.Index)
 		}
 	}
 	err := w.t.a.source.CheckMissing(ctx, indexes, w.t.a.env.Grid())
 	if w.t.parts == nil || ncerr.KindOf(err) != ncerr.ErrMetadata {
 		return err
 	}
-	for _, ch := range absent {
+	for _, ch := range changes {
+		if !absent(ch) {
+			continue
+		}
 		if err := w.refuse(ch, err); err != nil {
 			return err
 		}

@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/manifest"
 )
 
 // WriteBuffer holds parts of chunks that were written but not stored yet, so that a chunk
@@ -46,21 +42,20 @@ type buffered struct {
 // bufferedChunk is a chunk of which a part was written. While it is claimed, only at, busy
 // and wanted change, and the call that stores it sets stored and refused.
 type bufferedChunk struct {
-	of       *Array
-	at       int // index in WriteBuffer.chunks
-	key      string
-	index    []int64
-	start    []int64       // first element, in the array
-	size     []int64       // shape of the chunk
-	last     []int64       // upper bound of the indices that were written, in the array
-	elements int64         // number of elements
-	data     []byte        // decoded chunk, in storage order
-	written  []byte        // for each element 1 if it was written, in the same order
-	count    int64         // number of written elements
-	busy     chan struct{} // not nil while the chunk is claimed; closed when it is released
-	wanted   int           // calls that wait to claim it, before which it is not stored early
-	stored   bool          // the store contains the elements
-	refused  error         // why the chunk cannot be decoded or encoded
+	of      *Array
+	at      int // index in WriteBuffer.chunks
+	key     string
+	index   []int64
+	start   []int64       // first element, in the array
+	size    []int64       // shape of the chunk
+	last    []int64       // upper bound of the indices that were written, in the array
+	data    []byte        // decoded chunk, in storage order
+	written []byte        // for each element 1 if it was written, in the same order
+	count   int64         // number of written elements
+	busy    chan struct{} // not nil while the chunk is claimed; closed when it is released
+	wanted  int           // calls that wait to claim it, before which it is not stored early
+	stored  bool          // the store contains the elements
+	refused error         // why the chunk cannot be decoded or encoded
 }
 
 // NewWriteBuffer returns a WriteBuffer for at most most bytes, or nil if most is not
@@ -70,16 +65,6 @@ func NewWriteBuffer(most int64) *WriteBuffer {
 		return nil
 	}
 	return &WriteBuffer{most: most, random: 1}
-}
-
-// Empty reports whether the buffer has no chunks.
-func (b *WriteBuffer) Empty() bool {
-	if b == nil {
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.chunks) == 0
 }
 
 // wait releases the mutex until done is closed.
@@ -497,8 +482,8 @@ func (a *Array) newBuffered(proj chunk.Projection) *bufferedChunk {
 		c.index[d] = s.Index
 		c.start[d], c.size[d] = a.meta.Grid.Chunk(d, s.Index)
 	}
-	c.key, c.elements = string(cacheKey(nil, c.index)), chunk.Product(c.size)
-	c.data, c.written = make([]byte, c.elements*int64(a.meta.DType.Size)), make([]byte, c.elements)
+	elements := chunk.Product(c.size)
+	c.key, c.data, c.written = string(cacheKey(nil, c.index)), make([]byte, elements*int64(a.meta.DType.Size)), make([]byte, elements)
 	return c
 }
 
@@ -515,7 +500,7 @@ func (a *Array) chargeFor(elements int64) int64 {
 	return itemBytes + 40*int64(a.meta.Grid.Rank()) + elements*int64(a.meta.DType.Size+1)
 }
 
-func (c *bufferedChunk) charge() int64 { return c.of.chargeFor(c.elements) }
+func (c *bufferedChunk) charge() int64 { return c.of.chargeFor(int64(len(c.written))) }
 
 func (b *WriteBuffer) link(c *bufferedChunk) {
 	if c.of.buffered.chunks == nil {
@@ -604,100 +589,4 @@ func (b *WriteBuffer) store(ctx context.Context, chunks []*bufferedChunk, check 
 		}
 	})
 	return err
-}
-
-// storeBoxes stores boxes until the store fails. Boxes with few chunks are stored
-// concurrently.
-func storeBoxes(ctx context.Context, boxes []*box) error {
-	if len(boxes) == 1 {
-		return boxes[0].store(ctx, 0)
-	}
-	workers := math.MaxInt
-	for _, x := range boxes {
-		a := x.chunks[0].of
-		workers = min(workers, a.env.Concurrency(a.size))
-	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
-	var large []*box
-	for _, x := range boxes {
-		if len(x.chunks) >= workers {
-			large = append(large, x)
-			continue
-		}
-		g.Go(func() error {
-			if err := gctx.Err(); err != nil {
-				return err
-			}
-			return x.store(ctx, 1) // do not cancel requests in progress
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	for _, x := range large {
-		if err := x.store(ctx, 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// box is a list of buffered chunks of one array, and the first and last positions in the
-// grid of the box that contains them.
-type box struct {
-	chunks      []*bufferedChunk
-	shape       []int64 // of the array
-	first, last []int64
-}
-
-// appendBoxes divides chunks of one array, in C order, into boxes that contain few other
-// chunks.
-func appendBoxes(boxes []*box, chunks []*bufferedChunk, shape []int64) []*box {
-	x := &box{chunks: chunks, shape: shape, first: slices.Clone(chunks[0].index), last: slices.Clone(chunks[0].index)}
-	for _, c := range chunks {
-		for d, n := range c.index {
-			x.first[d], x.last[d] = min(x.first[d], n), max(x.last[d], n)
-		}
-	}
-	n, most := int64(1), int64(64+4*len(chunks))
-	for d := range x.first {
-		if n <= most {
-			n *= min(x.last[d]-x.first[d]+1, most+1)
-		}
-	}
-	if n <= most {
-		return append(boxes, x)
-	}
-	half := len(chunks) / 2
-	return appendBoxes(appendBoxes(boxes, chunks[:half], shape), chunks[half:], shape)
-}
-
-// store stores the chunks of the box with at most workers workers, and sets stored or
-// refused of each. It returns the error of the store, if any.
-func (x *box) store(ctx context.Context, workers int) error {
-	a := x.chunks[0].of
-	sel := chunk.Selection{Start: make([]int64, len(x.first)), Count: make([]int64, len(x.first))}
-	for d := range x.first {
-		start, _ := a.meta.Grid.Chunk(d, x.first[d])
-		last, size := a.meta.Grid.Chunk(d, x.last[d])
-		sel.Start[d], sel.Count[d] = start, last+size-start
-	}
-	t, err := a.newTransfer(sel, x.shape, Slab{})
-	if err != nil {
-		return err
-	}
-	if t.target, err = manifest.AsWriter(a.source); err != nil {
-		return err
-	}
-	t.workers = workers
-	t.parts = make([]*bufferedChunk, t.plan.Len())
-	t.only = make([]bool, t.plan.Len())
-	for _, c := range x.chunks {
-		i, _ := t.plan.Number(c.index) // the box contains the chunk
-		t.parts[i], t.only[i] = c, true
-	}
-	a.env.Cache.beginWrite(&a.cached)
-	defer a.env.Cache.endWrite(&a.cached)
-	return t.run(ctx, writeBatch)
 }

@@ -69,14 +69,13 @@ func (w *Wrapped) locate(ctx context.Context, index []int64, name string, out *L
 		return nil
 	}
 	at := make([]Location, 1)
-	if err := w.of.Locate(ctx, [][]int64{index}, at); err != nil {
+	err := w.of.Locate(ctx, [][]int64{index}, at)
+	if err == nil {
+		err = w.read(ctx, &at[0])
+	}
+	if *out = at[0]; err != nil || out.Absent {
 		return err
 	}
-	if err := w.read(ctx, &at[0]); err != nil || at[0].Absent {
-		*out = at[0]
-		return err
-	}
-	*out = at[0]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.turn != turn {

@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -202,7 +203,7 @@ func (w *wrapping) decode(ctx context.Context, data []byte) (out []byte, err err
 		return nil, err
 	}
 	failed := pipe.DecodeMany(ctx, []codecdriver.Job{{Src: data}}, func(_ int, got []byte, e error) { out, err = bytes.Clone(got), e })
-	return out, errors.Join(failed, err)
+	return out, cmp.Or(failed, err)
 }
 
 func (e *engine) close() {
