@@ -43,7 +43,7 @@ type testBed struct {
 func (a *app) newTestBed(ctx context.Context, f *conformanceFlags, name string) (*testBed, error) {
 	s := a.session
 	opts := s.HostOptions()
-	opts.MaxRestarts, opts.Poison = 0, true
+	opts.MaxRestarts, opts.Poison, opts.PluginsOf = 0, true, s.Host()
 	if !opts.Logger.Enabled(ctx, slog.LevelDebug) { // the report describes failures of processes
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -82,19 +82,6 @@ func ownSubject() (conformance.Subject, error) {
 	return conformance.Subject{Path: path, Version: version, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// start returns a host that has discovered the subject.
-func (b *testBed) start(ctx context.Context) (*host.Host, error) {
-	h, err := host.New(&b.opts)
-	if err != nil || b.builtin {
-		return h, err
-	}
-	if err := h.Start(ctx, b.name); err != nil {
-		b.stop(ctx, h)
-		return nil, err
-	}
-	return h, nil
-}
-
 // stop closes a host, which kills processes that hang.
 func (b *testBed) stop(ctx context.Context, h *host.Host) {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -106,8 +93,7 @@ func (b *testBed) stop(ctx context.Context, h *host.Host) {
 
 // begin returns a host for a check. The check fails if a process dies during it.
 func (b *testBed) begin(t conformance.T) (*host.Host, error) {
-	t.Step("start the process")
-	h, err := b.start(t.Context())
+	h, err := host.New(&b.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +195,7 @@ func (d *checkedDriver) TargetName() string { return d.b.name }
 func (d *checkedDriver) TargetCapabilities(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.b.timeout)
 	defer cancel()
-	h, err := d.b.start(ctx)
+	h, err := host.New(&d.b.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +248,7 @@ func (c *checkedFilter) TargetName() string { return c.b.name }
 func (c *checkedFilter) TargetCapabilities(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.b.timeout)
 	defer cancel()
-	h, err := c.b.start(ctx)
+	h, err := host.New(&c.b.opts)
 	if err != nil {
 		return nil, err
 	}

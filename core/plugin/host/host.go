@@ -55,7 +55,8 @@ type Host struct {
 	deaths  []error
 }
 
-// New returns a new Host. It searches for plugins but starts no process. It logs a
+// New returns a new Host. It searches for plugins, unless the options name them, but
+// starts no process. It logs a
 // warning for a directory that it cannot read. A nil opts is equivalent to the zero
 // value.
 func New(opts *Options) (*Host, error) {
@@ -79,6 +80,8 @@ func New(opts *Options) (*Host, error) {
 	}
 	switch {
 	case !o.thirdPartyAllowed():
+	case o.PluginsOf != nil:
+		h.programs = o.PluginsOf.programs
 	case o.OnlyPlugin != "":
 		only := newProgram(o.OnlyPlugin, o.Lock)
 		only.all = true
@@ -447,8 +450,10 @@ func (h *Host) Close(ctx context.Context) error {
 // cleanup releases the resources that all processes share.
 func (h *Host) cleanup() error {
 	h.spawner.close()
-	for _, p := range h.programs {
-		p.close()
+	if h.opts.PluginsOf == nil {
+		for _, p := range h.programs {
+			p.close()
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

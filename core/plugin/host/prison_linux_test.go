@@ -106,3 +106,32 @@ func TestReplaced(t *testing.T) {
 		t.Errorf("want a restart with the checked copy, got %v", err)
 	}
 }
+
+// TestPluginsOf removes the executable of a plugin that one host has checked. Another
+// host that runs the plugins of the first must execute the checked copy, with a process
+// of its own, and closing it must not close the copy.
+func TestPluginsOf(t *testing.T) {
+	t.Parallel()
+	opts := zooOptions(t, "good", "nczarr-driver-good")
+	first := newHost(t, opts)
+	if err := first.Start(t.Context(), "good"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(opts.Dirs[0], "nczarr-driver-good")); err != nil {
+		t.Fatal(err)
+	}
+	opts.PluginsOf = first
+	for range 2 {
+		h, err := host.New(&opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+		if a, b := first.Plugins()[0], h.Plugins()[0]; b.PID == 0 || a.PID == b.PID || a.SHA256 != b.SHA256 {
+			t.Errorf("want another process of the same program, got %+v and %+v", a, b)
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

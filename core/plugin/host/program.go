@@ -160,7 +160,7 @@ func (p *program) ownedNames(ds []driver.Description, cs []codecdriver.Descripti
 	}
 	names = p.names(kindFilter)
 	for _, c := range cs {
-		panicLine := c.ID
+		id := c.ID
 		c.Aliases = slices.DeleteFunc(c.Aliases, func(name string) bool { return !slices.Contains(names, name) })
 		if !slices.Contains(names, c.V3) {
 			c.V3 = ""
@@ -171,7 +171,7 @@ func (p *program) ownedNames(ds []driver.Description, cs []codecdriver.Descripti
 		if c.ID != "" {
 			codecs = append(codecs, c)
 		} else {
-			ignored = append(ignored, panicLine)
+			ignored = append(ignored, id)
 		}
 	}
 	return drivers, codecs, ignored
