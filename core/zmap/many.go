@@ -199,10 +199,12 @@ func (z *Map) eachWorker(ctx context.Context, n int, worker func() func(i int) e
 	for range workers - 1 {
 		wg.Go(run)
 	}
-	if workers > 0 {
-		run()
-	}
-	wg.Wait()
+	func() {
+		defer wg.Wait() // also if f panics, because the others use memory of the caller
+		if workers > 0 {
+			run()
+		}
+	}()
 	if p := failed.Load(); p != nil {
 		return *p
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -493,6 +494,38 @@ func TestGetManyEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || n > 50 {
 		t.Errorf("want context.Canceled within 50 calls, got %d calls, %v", n, err)
 	}
+}
+
+// TestGetManyPanics panics in the caller's goroutine while another goroutine performs a
+// request. GetMany must not end before that request has, because it may write to memory of
+// the caller.
+func TestGetManyPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var both sync.WaitGroup
+		both.Add(2)
+		ended := false
+		goroutine := func() string { name, _, _ := strings.Cut(string(debug.Stack()), "["); return name }
+		caller := goroutine()
+		d := &double{Map: filled(t, "a"), caps: func(c *driver.Capabilities) { c.Latency = driver.Remote }}
+		d.get = func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+			both.Done()
+			both.Wait()
+			if goroutine() == caller {
+				panic("out of cheese")
+			}
+			time.Sleep(time.Second)
+			ended = true
+			return nil, driver.Info{}, errors.New("unreadable")
+		}
+		defer func() {
+			if p := recover(); p == nil || !ended {
+				t.Errorf("want a panic after all requests have ended, got %v, ended: %v", p, ended)
+			}
+		}()
+		err := zmap.New(d, nil).GetMany(t.Context(), slices.Repeat([]zmap.GetRequest{{Key: "a"}}, 2), func(int, []byte, zmap.Info, error) {})
+		t.Errorf("want a panic, got %v", err)
+	})
 }
 
 func TestClose(t *testing.T) {
