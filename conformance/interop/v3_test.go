@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -291,6 +292,52 @@ func TestUpdateV3(t *testing.T) {
 	theirs := must(t, "change_v3.py", path)
 	ours, _ = describeV3(t, path)
 	same(t, theirs, ours, ignored, halves...)
+}
+
+// TestTransposedShards reads shards that tensorstore wrote transposed, and updates them.
+// tensorstore must then read the same values as nczarr. Copies must have equal values.
+func TestTransposedShards(t *testing.T) {
+	t.Parallel()
+	need(t, append(packages["zarr"], "tensorstore")...)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.zarr")
+	seed := testseed.New(t)
+	want := must(t, "write_transposed.py", "--seed", strconv.FormatUint(seed, 10), path)
+	const ignored = "type,chunks,fill,dims,attrs"
+	same(t, want, encode(t, describe(t, path, false)), ignored)
+	r := rand.New(rand.NewPCG(seed, 0))
+	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider()), Update: true}
+	ds, err := nczarr.Open(t.Context(), path, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range ds.Root().Vars() {
+		if err := v.SetAttr(nczarr.Attr{Name: "set", Type: dtype.NCInt, Value: []int32{1}}); err != nil {
+			t.Fatal(v.Path(), err)
+		}
+		for range 4 {
+			sel := randomPart(r, v.Shape())
+			values := v.NewSlice(sel.Len())
+			if err := v.Read(t.Context(), sel, values); err != nil {
+				t.Fatal(v.Path(), err)
+			}
+			r.Shuffle(int(sel.Len()), reflect.Swapper(values))
+			if err := v.Write(t.Context(), sel, values); err != nil {
+				t.Fatal(v.Path(), err)
+			}
+		}
+	}
+	if err := ds.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ours := encode(t, describe(t, path, false))
+	if rows := classify(t, want, ours); len(rows) != 24 || !slices.ContainsFunc(rows, func(r result) bool { return r.outcome == wrong }) {
+		t.Errorf("want 24 arrays, some of them changed, got %v", rows)
+	}
+	same(t, must(t, "read.py", "--with", "tensorstore", "--v3", path), ours, ignored)
+	ctl(t, "copy", path, filepath.Join(dir, "y.zarr")+"#mode=zarr,v3")
+	same(t, ours, encode(t, describe(t, filepath.Join(dir, "y.zarr"), false)), ignored)
+	same(t, ours, must(t, "read.py", "--with", "zarr", "--v3", filepath.Join(dir, "y.zarr")), ignored)
 }
 
 // randomPart returns a random selection of an array.

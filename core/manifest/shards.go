@@ -47,6 +47,17 @@ type ShardIndex struct {
 	AtStart  bool // the index is at the start of the shard rather than at the end
 	Checksum bool // a CRC-32C follows the index
 	Big      bool // the numbers in the index are big-endian
+	// Axes is the order in which the index counts the dimensions, from the slowest to the
+	// fastest. Nil is the order of the array.
+	Axes []int
+}
+
+// axis returns the dimension that the index counts at the given position.
+func (x *ShardIndex) axis(i int) int {
+	if x.Axes == nil {
+		return i
+	}
+	return x.Axes[i]
 }
 
 // shard is the index of one shard.
@@ -449,7 +460,8 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 					continue
 				}
 				index := make([]int64, len(ch.Index))
-				for d, rest := len(index)-1, n; d >= 0; d-- {
+				for i, rest := len(index)-1, n; i >= 0; i-- {
+					d := s.index.axis(i)
 					start, length := s.shards.Chunk(d, ch.Index[d])
 					index[d] = start + rest%length
 					rest /= length

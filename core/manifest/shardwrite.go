@@ -256,9 +256,10 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 // number returns the position of a chunk in the index of its shard.
 func (s *Shards) number(index []int64) int64 {
 	n := int64(0)
-	for d, i := range index {
-		_, start, length := s.shards.Find(d, i)
-		n = n*length + i - start
+	for i := range index {
+		d := s.index.axis(i)
+		_, start, length := s.shards.Find(d, index[d])
+		n = n*length + index[d] - start
 	}
 	return n
 }

@@ -120,6 +120,9 @@ func TestUpdateShards(t *testing.T) {
 					levels[l].shards = g
 				}
 				levels[l].x = manifest.ShardIndex{AtStart: r.IntN(2) == 0, Checksum: r.IntN(2) == 0, Big: r.IntN(2) == 0}
+				if i%5 == 4 && l != 1 {
+					levels[l].x.Axes = []int{1, 0}
+				}
 			}
 			newSource := func() manifest.Writer {
 				var s manifest.Writer = manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 2, i%2 == 0)

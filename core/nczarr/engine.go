@@ -46,7 +46,7 @@ const (
 )
 
 func indexOf(s zarr.Shard) manifest.ShardIndex {
-	return manifest.ShardIndex{AtStart: s.AtStart, Checksum: s.Checksum, Big: s.Big}
+	return manifest.ShardIndex{AtStart: s.AtStart, Checksum: s.Checksum, Big: s.Big, Axes: s.Axes}
 }
 
 // open returns the array, opening it if necessary. After a failure the next call tries

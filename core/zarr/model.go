@@ -150,6 +150,9 @@ type Shard struct {
 	// AtStart, Checksum and Big describe how the index is stored; see
 	// manifest.ShardIndex.
 	AtStart, Checksum, Big bool
+	// Axes is the dimension of the array along each dimension of the shard, for shards after
+	// a transpose codec. Nil means that they are the same.
+	Axes []int
 	// Around is the chain of codecs that encode a shard as a whole, index included.
 	Around []CodecSpec
 }

@@ -399,7 +399,7 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 	}
 	toBytes := false // the chain has an array-to-bytes codec
 	level, sharded := len(a.Shards), false
-	err = v.Elems(func(i int, e jsontext.Value) error {
+	err = v.Elems(func(_ int, e jsontext.Value) error {
 		name, conf, err := n.extension("codecs", e, false)
 		if err != nil {
 			return err
@@ -425,8 +425,8 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			}
 			return err
 		case "sharding_indexed":
-			if i > 0 || a.Transpose != nil {
-				return n.unknown("codecs", "sharding_indexed after another codec")
+			if len(a.Codecs) > 0 {
+				return n.unknown("codecs", "sharding_indexed after a codec other than transpose")
 			}
 			sharded = true
 			order, err = n.shardV3(a, conf)
@@ -522,14 +522,18 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 	if len(a.Shards) == maxShards {
 		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: the array has more than the limit of %d levels of shards", maxShards)
 	}
-	inner, err := n.chunkShape("codecs: sharding_indexed", conf, len(a.Shape))
+	stored, err := n.chunkShape("codecs: sharding_indexed", conf, len(a.Shape))
 	if err != nil {
 		return "", err
+	}
+	inner := slices.Clone(stored)
+	for i, d := range a.Transpose {
+		inner[d] = stored[i]
 	}
 	if _, ok := a.ChunkGrid().Over(inner); !ok {
 		return "", ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "codecs: inner chunks of %v do not divide shards of %v", inner, ShownGrid(a.ChunkGrid()))
 	}
-	s := Shard{Shape: a.Chunks, Grid: a.Grid}
+	s := Shard{Shape: a.Chunks, Grid: a.Grid, Axes: slices.Clone(a.Transpose)}
 	switch where := conf.Get("index_location"); where.Text() {
 	case "", "end":
 	case "start":

@@ -94,11 +94,16 @@ func TestV3Arrays(t *testing.T) {
 			func(a *zarr.Array) any { return ids(a) }, "{id: delta, dtype: <i2, astype: <i2} {id: zlib, level: 1}",
 		},
 		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 3], "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}], "index_location": "start", "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`: {
-			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a), a.DType) }, "[1 3] [{[2 3] <nil> true false true []}] [[2 1]] >i2",
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a), a.DType) }, "[1 3] [{[2 3] <nil> true false true [] []}] [[2 1]] >i2",
 		},
 		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes", "crc32c"], "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"],
 			"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
-			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a)) }, "[1 1] [{[4 6] <nil> false true false []} {[2 3] <nil> false false false []}] [[2 2] [2 3]]",
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, shardGrids(a)) }, "[1 1] [{[4 6] <nil> false true false [] []} {[2 3] <nil> false false false [] []}] [[2 2] [2 3]]",
+		},
+		`"codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "sharding_indexed", "configuration": {"chunk_shape": [3, 2], "index_codecs": ["bytes"], "codecs": [
+			{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 1], "index_codecs": ["bytes"],
+			"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Transpose, a.Shards, shardGrids(a)) }, "[2 1] [] [{[4 6] <nil> false false false [1 0] []} {[2 3] <nil> false false false [] []}] [[2 2] [1 3]]",
 		},
 		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes"], "codecs": [
 			{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd"}]}}, {"name": "gzip", "configuration": {"level": 2}}]}},
@@ -270,8 +275,7 @@ func TestV3ArrayErrors(t *testing.T) {
 		shard(`"index_codecs": 1`):            {ncerr.ErrMetadata, "index_codecs: expected an array"},
 		shard(`"index_location": "middle"`):   {ncerr.ErrMetadata, "index_location: expected"},
 		shard(`"codecs": [{"name": "gzip"}]`): {ncerr.ErrMetadata, "missing array-to-bytes codec"},
-		strings.Replace(shard(""), "[{", `[{"name": "transpose", "configuration": {"order": [1, 0]}}, {`, 1):                      {ncerr.ErrUnsupported, "sharding_indexed after another codec"},
-		strings.Replace(shard(""), "[{", `[{"name": "numcodecs.delta", "configuration": {"dtype": "<i2"}}, {`, 1):                 {ncerr.ErrUnsupported, "sharding_indexed after another codec"},
+		strings.Replace(shard(""), "[{", `[{"name": "numcodecs.delta", "configuration": {"dtype": "<i2"}}, {`, 1):                 {ncerr.ErrUnsupported, "sharding_indexed after a codec other than transpose"},
 		strings.Replace(shard(""), "}}]}}]", `}}]}}, {"name": "transpose", "configuration": {"order": [1, 0]}}]`, 1):              {ncerr.ErrMetadata, "transpose must come before"},
 		strings.Replace(shard(""), "}}]}}]", `}}]}}, {"name": "bytes"}]`, 1):                                                      {ncerr.ErrMetadata, `"bytes" is the second array-to-bytes codec`},
 		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}, "codecs": ` + deep:                          {ncerr.ErrLimit, "more than the limit of 8 levels of shards"},
@@ -371,6 +375,7 @@ func FuzzV3(f *testing.F) {
 	f.Add(string(v3(`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8", {"name": "zstd"}], "dimension_names": ["x", null], "attributes": {"a": [1]}`)["zarr.json"]))
 	f.Add(string(v3(`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`)["zarr.json"]))
 	f.Add(string(v3(`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}, {"name": "zstd"}, "crc32c"]`)["zarr.json"]))
+	f.Add(string(v3(`"shape": [4, 6, 2], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6, 2]}}, "codecs": [{"name": "transpose", "configuration": {"order": [2, 0, 1]}}, {"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 2, 3], "index_codecs": ["bytes"], "codecs": [{"name": "transpose", "configuration": {"order": [1, 2, 0]}}, {"name": "bytes", "configuration": {"endian": "big"}}]}}]`)["zarr.json"]))
 	f.Add(string(v3(structV3(`{"name": "a", "data_type": "int8"}, ["b", {"name": "structured", "configuration": {"fields": [["c", "bool"]]}}]`, `{"a": 1, "b": {"c": true}}`))["zarr.json"]))
 	f.Add(string(v3(`"chunk_key_encoding": {"name": "zarrs.default_suffix", "configuration": {"suffix": ".tiff"}}`)["zarr.json"]))
 	f.Add(string(v3(`"fill_value": null`)["zarr.json"]))

@@ -104,7 +104,7 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 			return nil
 		}},
 		memberV3{"fill_value", false, func(w *jsontext.Writer) error { return writeFillV3(w, &stored) }},
-		memberV3{"codecs", false, func(w *jsontext.Writer) error { return writeShardsV3(w, a, a.Shards) }},
+		memberV3{"codecs", false, func(w *jsontext.Writer) error { return writeShardsV3(w, a, a.Shards, nil) }},
 	)
 	if names, _ := a.xarrayNames(o.s); !noXarray && slices.ContainsFunc(names, func(name string) bool { return name != "" }) {
 		members = append(members, memberV3{"dimension_names", false, func(w *jsontext.Writer) error {
@@ -465,24 +465,29 @@ func bitsOf(b []byte, order dtype.Order) (bits uint64) {
 	return bits
 }
 
-// writeShardsV3 writes the codecs of an array with the given levels of shards; it is the
-// reverse of chainV3 and shardV3.
+// writeShardsV3 writes the codecs of an array with the given levels of shards inside shards
+// or chunks whose dimensions have the order axes; it is the reverse of chainV3 and shardV3.
 //
 // Source: Zarr v3, "Sharding codec"; zarr-python 3.4.2 for the spelling.
-func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard) (err error) {
+func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard, axes []int) (err error) {
 	if len(levels) == 0 {
-		return writeChainV3(w, a)
+		return writeChainV3(w, a, axes)
 	}
 	inner := a.Chunks
 	if len(levels) > 1 {
 		inner = levels[1].Shape
 	}
+	stored := slices.Clone(inner)
+	for i, d := range levels[0].Axes {
+		stored[i] = inner[d]
+	}
 	w.Open('[')
 	defer w.Close()
+	writeTransposeV3(w, axes, levels[0].Axes)
 	extensionV3(w, "sharding_indexed", func() {
-		w.Key("chunk_shape").Ints(inner)
+		w.Key("chunk_shape").Ints(stored)
 		w.Key("codecs")
-		err = writeShardsV3(w, a, levels[1:])
+		err = writeShardsV3(w, a, levels[1:], levels[0].Axes)
 		w.Key("index_codecs").Open('[')
 		endian := map[bool]string{true: "big", false: "little"}[levels[0].Big]
 		extensionV3(w, "bytes", func() { w.Key("endian").String(endian) })
@@ -500,17 +505,31 @@ func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard) (err error) {
 	return err
 }
 
-// writeChainV3 writes the codecs of a chunk.
-func writeChainV3(w *jsontext.Writer, a *Array) error {
+// writeTransposeV3 writes the codec that changes the order of dimensions from one to
+// another, unless they are the same. A nil order is that of the array.
+func writeTransposeV3(w *jsontext.Writer, from, to []int) {
+	if slices.Equal(from, to) {
+		return
+	}
+	order := make([]int64, max(len(from), len(to)))
+	for i := range order {
+		d := i
+		if to != nil {
+			d = to[i]
+		}
+		if order[i] = int64(d); from != nil {
+			order[i] = int64(slices.Index(from, d))
+		}
+	}
+	extensionV3(w, "transpose", func() { w.Key("order").Ints(order) })
+}
+
+// writeChainV3 writes the codecs of a chunk in a shard or array whose dimensions have the
+// order axes.
+func writeChainV3(w *jsontext.Writer, a *Array, axes []int) error {
 	w.Open('[')
 	defer w.Close()
-	if a.Transpose != nil {
-		order := make([]int64, len(a.Transpose))
-		for i, d := range a.Transpose {
-			order[i] = int64(d)
-		}
-		extensionV3(w, "transpose", func() { w.Key("order").Ints(order) })
-	}
+	writeTransposeV3(w, axes, a.Transpose)
 	for i, c := range a.Codecs {
 		if i == a.ArrayCodecs {
 			writeBytesV3(w, a)
