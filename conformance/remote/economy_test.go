@@ -15,6 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -117,6 +118,11 @@ func TestRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 
+		build(t, "mem:moved#mode=nczarr", &nczarr.CreateOptions{Options: local})
+		if _, err := nczarr.Migrate(t.Context(), "mem:moved", &nczarr.MigrateOptions{Options: o, Layout: zarr.LayoutV3}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, rows, "migrate", r)
 		open(t, "mem:all#mode=nczarr", o)
 		want(t, rows, "open-consolidated", r)
 		open(t, "mem:pure#mode=zarr", o)
