@@ -210,6 +210,18 @@ var lapses = map[string]struct {
 			return m.Delete(ctx, key, &driver.DeleteOptions{})
 		}})
 	}, "map.get.version"},
+	"keeps the end of an old object above 1 MiB": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			b, err := driver.ReadBody(body)
+			if err != nil {
+				return driver.Info{}, err
+			}
+			if old, _, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap); err == nil && len(b) > 1<<20 && len(old) > len(b) {
+				b = slices.Concat(b, old[len(b):])
+			}
+			return m.Put(ctx, key, driver.Bytes(b), o)
+		}}
+	}, "map.put.shorter"},
 	"drops the last byte of whole mebibytes": {storing(func(b []byte) []byte {
 		if len(b) > 0 && len(b)%(1<<20) == 0 {
 			b = b[:len(b)-1]
