@@ -64,7 +64,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root := a.command()
 	root.SetArgs(args)
 	root.SetIn(a.in)
-	a.sanitise()
+	a.sanitize()
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	began := time.Now()
@@ -100,9 +100,9 @@ func (a *app) main(ctx context.Context, args []string) int {
 	return ncerr.Exit(err)
 }
 
-// sanitise wraps both outputs in a [printable] and sets a.flush, which returns the
+// sanitize wraps both outputs in a [printable] and sets a.flush, which returns the
 // first error from writing to standard output.
-func (a *app) sanitise() {
+func (a *app) sanitize() {
 	a.bars = terminal(a.err)
 	a.err = &printable{w: a.err}
 	isTerminal := terminal(a.out) != nil

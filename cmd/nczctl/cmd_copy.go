@@ -151,8 +151,8 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err != nil {
 		return abort(ctx, dst, err)
 	}
-	a.warnFixed(dst)
-	a.warnMany(dst)
+	a.warnFixedDims(dst)
+	a.warnManyObjects(dst)
 	if err := closeNew(ctx, dst); err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
 		return nil, nil, &usageError{err}
 	}
 	if given {
-		o.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, takesCodecs(v), nil }
+		o.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, acceptsCodecs(v), nil }
 	}
 	if f.round != "" {
 		q, err := parseQuantize(f.round)
@@ -231,12 +231,12 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
 	return o, specs, nil
 }
 
-// takesCodecs reports whether the codec flags apply to v. Scalars and strings keep
+// acceptsCodecs reports whether the codec flags apply to v. Scalars and strings keep
 // their codecs, because libnetcdf refuses filters on scalars and misreads filtered
 // strings.
 //
 // Source: netcdf-c libdispatch/dfilter.c, libnczarr/zfilter.c.
-func takesCodecs(v *nczarr.Var) bool { return v.Rank() > 0 && v.Type() != dtype.NCString }
+func acceptsCodecs(v *nczarr.Var) bool { return v.Rank() > 0 && v.Type() != dtype.NCString }
 
 // chain returns the codec chain that the flags set, and reports whether they set one.
 func (f *copyFlags) chain() ([]zarr.CodecSpec, bool, error) {

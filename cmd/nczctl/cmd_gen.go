@@ -102,7 +102,7 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	}
 	parsed.TruncateStrings = f.cut
 	if file != "-" {
-		if err := a.outside(ctx, file, f.output); err != nil {
+		if err := a.checkOutside(ctx, file, f.output); err != nil {
 			return err
 		}
 	}
@@ -113,14 +113,14 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	if err := cdl.Build(ctx, parsed, ds); err != nil {
 		return abort(ctx, ds, err)
 	}
-	a.warnFixed(ds)
-	a.warnMany(ds)
+	a.warnFixedDims(ds)
+	a.warnManyObjects(ds)
 	return closeNew(ctx, ds)
 }
 
-// outside fails if the CDL file is at the location of the new dataset or inside it,
-// because creating the dataset may delete the file.
-func (a *app) outside(ctx context.Context, file, url string) error {
+// checkOutside fails if the CDL file is at the location of the new dataset or inside
+// it, because creating the dataset may delete the file.
+func (a *app) checkOutside(ctx context.Context, file, url string) error {
 	if _, err := a.start(ctx, url); err != nil {
 		return err
 	}

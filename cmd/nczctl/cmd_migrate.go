@@ -85,17 +85,17 @@ func (f *migrateFlag) Type() string { return (*layoutFlag)(f).Type() }
 
 // migrateInfo is the output of migrate.
 type migrateInfo struct {
-	From    string          `json:"from"`
-	To      string          `json:"to"`
-	DryRun  bool            `json:"dry_run"`
-	Write   []string        `json:"write"`
-	Delete  []string        `json:"delete"`
-	Refused []migrateRefuse `json:"refused"`
-	Lost    []string        `json:"lost"`
+	From    string           `json:"from"`
+	To      string           `json:"to"`
+	DryRun  bool             `json:"dry_run"`
+	Write   []string         `json:"write"`
+	Delete  []string         `json:"delete"`
+	Refused []migrateRefusal `json:"refused"`
+	Lost    []string         `json:"lost"`
 }
 
-// migrateRefuse is a node that cannot be converted.
-type migrateRefuse struct {
+// migrateRefusal is a node that cannot be converted.
+type migrateRefusal struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
@@ -141,9 +141,9 @@ func (a *app) runMigrate(ctx context.Context, f *migrateFlags, url string) error
 }
 
 func (a *app) printMigration(m *nczarr.Migration, dry bool) error {
-	info := migrateInfo{layoutName(m.From), layoutName(m.To), dry, append([]string{}, m.Put...), append([]string{}, m.Delete...), []migrateRefuse{}, append([]string{}, m.Lost...)}
+	info := migrateInfo{layoutName(m.From), layoutName(m.To), dry, append([]string{}, m.Put...), append([]string{}, m.Delete...), []migrateRefusal{}, append([]string{}, m.Lost...)}
 	for _, p := range m.Refused {
-		info.Refused = append(info.Refused, migrateRefuse{p.Path, p.Err.Error()})
+		info.Refused = append(info.Refused, migrateRefusal{p.Path, p.Err.Error()})
 	}
 	return a.printJSON(info)
 }

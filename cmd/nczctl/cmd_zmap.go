@@ -184,15 +184,15 @@ func (z *zmapper) object(index int, key string) error {
 	return nil
 }
 
-// numbersAtOnce is the number of numbers that are formatted in one call.
-const numbersAtOnce = 4096
+// numbersPerCall is the number of numbers that are formatted in one call.
+const numbersPerCall = 4096
 
 // numbers prints the content of a chunk in pieces, because the output is many times
 // larger than the chunk.
 func (z *zmapper) numbers(body []byte, t dtype.Type) error {
-	values := dtype.MakeSlice(t.NC(), min(len(body)/t.Size, numbersAtOnce))
+	values := dtype.MakeSlice(t.NC(), min(len(body)/t.Size, numbersPerCall))
 	for first := 0; first < len(body); {
-		piece := body[first:min(first+numbersAtOnce*t.Size, len(body))]
+		piece := body[first:min(first+numbersPerCall*t.Size, len(body))]
 		part := dtype.Slice(values, 0, len(piece)/t.Size)
 		if err := dtype.Decode(part, piece, t); err != nil {
 			return err
@@ -213,18 +213,18 @@ func (z *zmapper) row(row *zmapRow, doc bool, body []byte) error {
 	}
 	z.print("%s\n  ", z.open)
 	z.open = ","
-	out := &untilNewline{w: z.w}
+	out := &newlineTrimmer{w: z.w}
 	e := json.NewEncoder(out)
 	e.SetIndent("  ", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(row)
 }
 
-// untilNewline drops the newline that a JSON encoder writes after a value.
-type untilNewline struct{ w *bufio.Writer }
+// newlineTrimmer drops the newline that a JSON encoder writes after a value.
+type newlineTrimmer struct{ w *bufio.Writer }
 
 // Write implements io.Writer. An encoder calls it once per value.
-func (u *untilNewline) Write(p []byte) (int, error) {
+func (u *newlineTrimmer) Write(p []byte) (int, error) {
 	_, err := u.w.Write(bytes.TrimSuffix(p, []byte("\n")))
 	return len(p), err
 }

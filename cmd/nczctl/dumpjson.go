@@ -59,8 +59,8 @@ func (d *jsonDumper) problem(p nczarr.Problem) {
 // raw writes text unchanged. Flush returns the first error from the writer.
 func (d *jsonDumper) raw(text string) { _, _ = d.w.WriteString(text) }
 
-// broken returns the first error from the writer.
-func (d *jsonDumper) broken() error {
+// writeErr returns the first error from the writer.
+func (d *jsonDumper) writeErr() error {
 	_, err := d.w.Write(nil)
 	return err
 }
@@ -156,7 +156,7 @@ func (d *jsonDumper) data(v *nczarr.Var) {
 		err = d.slabs(v)
 	}
 	d.raw(closing)
-	if err != nil && d.broken() == nil {
+	if err != nil && d.writeErr() == nil {
 		d.raw(`, "error": ` + quoted(err.Error()))
 		d.problem(nczarr.Problem{Path: v.Path(), Err: err})
 	}
@@ -171,14 +171,14 @@ func (d *jsonDumper) slabs(v *nczarr.Var) error {
 		if v.Type() == dtype.NCChar {
 			text := quoted(string(part.([]uint8))) //nolint:forcetypeassert // the value is always []byte
 			d.raw(text[1 : len(text)-1])
-			return d.broken()
+			return d.writeErr()
 		}
 		if !first {
 			d.raw(", ")
 		}
 		first = false
 		d.values(part)
-		return d.broken()
+		return d.writeErr()
 	}
 	slabs := chunk.NewSlabs(v.Shape(), v.Chunks(), cdl.MaxSlab/cdl.ElementSize(v))
 	for slabs.Next() {

@@ -64,9 +64,9 @@ func (f *layoutFlag) String() string { return f.name }
 // Type implements pflag.Value. It returns the name of the value in the help.
 func (f *layoutFlag) Type() string { return "layout" }
 
-// warnFixed warns about unlimited dimensions of a new dataset if its layout cannot
+// warnFixedDims warns about unlimited dimensions of a new dataset if its layout cannot
 // record that they are unlimited.
-func (a *app) warnFixed(ds *nczarr.Dataset) {
+func (a *app) warnFixedDims(ds *nczarr.Dataset) {
 	if ds.Layout().KeepsUnlimited() {
 		return
 	}
@@ -93,9 +93,9 @@ func (a *app) warnUnlisted(ctx context.Context, ds *nczarr.Dataset) error {
 // manyObjects is the number of objects above which a new dataset causes a warning.
 const manyObjects = 10_000
 
-// warnMany warns if a new dataset may have more than manyObjects chunks or shards,
-// because each is a file or a request.
-func (a *app) warnMany(ds *nczarr.Dataset) {
+// warnManyObjects warns if a new dataset may have more than manyObjects chunks or
+// shards, because each is a file or a request.
+func (a *app) warnManyObjects(ds *nczarr.Dataset) {
 	total, most, largest := 0.0, 0.0, ""
 	eachVar(ds.Root(), func(v *nczarr.Var) {
 		n, grid := 1.0, v.ObjectGrid()

@@ -59,7 +59,7 @@ func runScripts(t *testing.T, isolation string) {
 			web := httptest.NewServer(http.FileServer(http.Dir(env.WorkDir)))
 			env.Defer(web.Close)
 			env.Setenv("WEB", web.URL)
-			env.Defer(func() { noneLeft(t, env.Getenv("TMPDIR")) })
+			env.Defer(func() { checkNoTempFiles(t, env.Getenv("TMPDIR")) })
 			return patientHome(env.Getenv("HOME"))
 		},
 		Condition: func(cond string) (bool, error) {
@@ -120,8 +120,8 @@ func findCorpora(t *testing.T) string {
 	return dir
 }
 
-// noneLeft fails the test if a command left files in the temporary directory.
-func noneLeft(t *testing.T, dir string) {
+// checkNoTempFiles fails the test if a command left files in the temporary directory.
+func checkNoTempFiles(t *testing.T, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
 	if err != nil {

@@ -53,7 +53,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 		if oerr != nil {
 			continue
 		}
-		return checked(ctx, inner, key)
+		return requireKey(ctx, inner, key)
 	}
 	return m, "", err
 }
@@ -66,7 +66,7 @@ func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, err
 	if err != nil || key == "" {
 		return m, key, err
 	}
-	return checked(ctx, m, key)
+	return requireKey(ctx, m, key)
 }
 
 // openPrefix opens a prefix of a bucket or web server. If arg is an object, it opens
@@ -82,7 +82,7 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 			var keys []string // for a store that cannot list its keys, such as a web server
 			if keys, err = a.documentKeys(ctx, arg, m); err == nil {
 				a.warn("the %s store cannot be listed: showing only the documents that its metadata lists, without chunks", m.Name())
-				return listsOnly(m, keys), "", nil
+				return withListing(m, keys), "", nil
 			}
 			_ = m.Close(ctx) // the first error is more useful
 		}
@@ -94,7 +94,7 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 			return nil, "", err
 		}
 		if !m.Capabilities().List {
-			m = listsOnly(m, []string{key})
+			m = withListing(m, []string{key})
 		}
 		return m, key, nil
 	}
@@ -111,12 +111,12 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 	if err != nil {
 		return nil, "", err
 	}
-	return checked(ctx, m, key)
+	return requireKey(ctx, m, key)
 }
 
-// checked returns m and key if the key exists in m. Otherwise it closes m and
+// requireKey returns m and key if the key exists in m. Otherwise it closes m and
 // fails.
-func checked(ctx context.Context, m *zmap.Map, key string) (*zmap.Map, string, error) {
+func requireKey(ctx context.Context, m *zmap.Map, key string) (*zmap.Map, string, error) {
 	there, err := m.Exists(ctx, key)
 	if err == nil && !there {
 		var names []string
@@ -159,10 +159,10 @@ func cutLast(arg string) (up, last string, ok bool) {
 	return dir, last, true
 }
 
-// listsOnly wraps a store so that listings contain exactly keys, which must be
+// withListing wraps a store so that listings contain exactly keys, which must be
 // sorted.
-func listsOnly(m *zmap.Map, keys []string) *zmap.Map {
-	return zmap.New(&named{Map: m.Unwrap(), keys: keys}, &zmap.Options{Name: m.Name(), ReadOnly: true})
+func withListing(m *zmap.Map, keys []string) *zmap.Map {
+	return zmap.New(&listedMap{Map: m.Unwrap(), keys: keys}, &zmap.Options{Name: m.Name(), ReadOnly: true})
 }
 
 // documentKeys returns the sorted keys of the metadata documents of a dataset. The keys
@@ -228,21 +228,21 @@ func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, 
 	return keys, nil
 }
 
-// named is a Map whose listings contain only keys.
-type named struct {
+// listedMap is a Map whose listings contain only keys.
+type listedMap struct {
 	driver.Map
 	keys []string // keys in sorted order
 }
 
 // Capabilities returns the capabilities of the store and listing.
-func (n *named) Capabilities() driver.Capabilities {
+func (n *listedMap) Capabilities() driver.Capabilities {
 	c := n.Map.Capabilities()
 	c.List, c.RecursiveList, c.OrderedList = true, true, false
 	return c
 }
 
 // List returns the keys below prefix.
-func (n *named) List(_ context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+func (n *listedMap) List(_ context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		before := ""
 		first, _ := slices.BinarySearch(n.keys, prefix)
