@@ -117,7 +117,7 @@ func TestHangIsAbandoned(t *testing.T) {
 
 // A check that keeps calling Step may take longer than its limit. The report of one
 // that stops names the last call.
-func TestSignsOfLife(t *testing.T) {
+func TestStepExtendsLimit(t *testing.T) {
 	t.Parallel()
 	const limit = time.Minute
 	lively := check{ID: "a", Doc: "d", Limit: limit, Run: func(t conformance.T, _ *box) {
@@ -143,7 +143,7 @@ func TestSignsOfLife(t *testing.T) {
 }
 
 // After three checks have hung, the remaining checks do not run.
-func TestPatience(t *testing.T) {
+func TestMaxHung(t *testing.T) {
 	t.Parallel()
 	var checks []check
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
@@ -219,7 +219,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func TestBrokenBed(t *testing.T) {
+func TestBrokenEnvironment(t *testing.T) {
 	t.Parallel()
 	p := check{ID: "p", Doc: "d", Run: pass}
 	ended, cancel := context.WithCancel(t.Context())

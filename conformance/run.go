@@ -16,8 +16,8 @@ import (
 // grace is the time that a check may take to end after its context is done.
 const grace = 3 * time.Second
 
-// patience is the number of checks that may hang before the run is aborted.
-const patience = 3
+// maxHung is the number of checks that may hang before the run is aborted.
+const maxHung = 3
 
 // Run runs the checks of the suite one after the other. The order is shuffled by the
 // seed, except that checks with a higher effort run later; the report lists them in
@@ -77,7 +77,7 @@ func runAll[S any](ctx context.Context, chosen []Check[S], target Target[S], cap
 			results[i].Message = "not run: " + broken.Error()
 		case ctx.Err() != nil:
 			results[i].Message = "not run: " + ctx.Err().Error()
-		case hung >= patience:
+		case hung >= maxHung:
 			results[i].Message = fmt.Sprintf("not run: %d checks hung", hung)
 		default:
 			results[i] = runOne(ctx, c, target, caps, o)
@@ -156,7 +156,7 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 	res.Status, res.Message, res.Hung = t.result()
 	if interrupted && res.Status != StatusPass {
 		res.Status, res.Hung = StatusError, false
-		res.Message = fmt.Sprintf("interrupted while running, after %v", res.Duration.Round(time.Millisecond)) + t.lastly()
+		res.Message = fmt.Sprintf("interrupted while running, after %v", res.Duration.Round(time.Millisecond)) + t.lastCall()
 	}
 }
 
@@ -230,8 +230,9 @@ func (t *tester) idle() time.Duration {
 	return time.Since(t.alive)
 }
 
-// lastly returns the last part of a message, which describes the last call that began.
-func (t *tester) lastly() string {
+// lastCall returns the last part of a message, which describes the last call that
+// began.
+func (t *tester) lastCall() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.doing) == 0 {
@@ -243,7 +244,7 @@ func (t *tester) lastly() string {
 // hang records that the check exceeded limit without a call to Step, and ends its
 // context. Later failures are consequences of the hang.
 func (t *tester) hang(limit time.Duration) {
-	text := fmt.Sprintf("the check hangs: no call in %v", limit) + t.lastly()
+	text := fmt.Sprintf("the check hangs: no call in %v", limit) + t.lastCall()
 	t.mu.Lock()
 	t.failed, t.hung = true, true
 	t.log = append(t.log, text)

@@ -61,8 +61,8 @@ func (r *codecResult) add(o codecResult) {
 	r.Size, r.Encode, r.Decode = r.Size+o.Size, r.Encode+o.Encode, r.Decode+o.Decode
 }
 
-// least keeps the smaller times of two repetitions.
-func (r *codecResult) least(o codecResult) {
+// keepFastest keeps the smaller times of two repetitions.
+func (r *codecResult) keepFastest(o codecResult) {
 	if r.Size == 0 {
 		*r = o
 	}
@@ -105,7 +105,7 @@ func (s *settings) codecs(ctx context.Context, id string) error {
 				return err
 			}
 			for level := range levels {
-				if err := s.turns(ctx, p, &sets[i].byLevel[level], a, file, fmt.Sprintf(c.params, level+1)); err != nil {
+				if err := s.alternate(ctx, p, &sets[i].byLevel[level], a, file, fmt.Sprintf(c.params, level+1)); err != nil {
 					return fmt.Errorf("%s of %s, level %d: %w", id, a.Name, level+1, err)
 				}
 			}
@@ -214,9 +214,9 @@ func opened(ctx context.Context, a sample.Array, params string) (*codec.Pipeline
 		func(string) (driver.Provider, error) { return all, nil })
 }
 
-// turns encodes and decodes an array s.runs times with nczarr and with the peer,
+// alternate encodes and decodes an array s.runs times with nczarr and with the peer,
 // alternating which one goes first.
-func (s *settings) turns(ctx context.Context, p *peer, to *comparison, a sample.Array, file, params string) error {
+func (s *settings) alternate(ctx context.Context, p *peer, to *comparison, a sample.Array, file, params string) error {
 	pipe, err := opened(ctx, a, params)
 	if err != nil {
 		return err
@@ -225,13 +225,13 @@ func (s *settings) turns(ctx context.Context, p *peer, to *comparison, a sample.
 	var best comparison
 	own := func() error {
 		r, err := once(ctx, pipe, enc, dec, a.Data)
-		best.own.least(r)
+		best.own.keepFastest(r)
 		return err
 	}
 	peers := func() error {
 		var r codecResult
 		err := p.ask(map[string]any{"file": file, "itemsize": a.Size, "codec": json.RawMessage(params), "runs": 1}, &r)
-		best.peer.least(r)
+		best.peer.keepFastest(r)
 		return err
 	}
 	runtime.GC() // the collector must not run during a measurement

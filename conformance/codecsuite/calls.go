@@ -122,11 +122,11 @@ func (e *Env) canceled(t conformance.T, n int) {
 	k, err = c.Encode(ctx, enc2, src)
 	switch {
 	case err == nil:
-		c.back(t, enc2[:k], value, len(src))
+		c.checkDecode(t, enc2[:k], value, len(src))
 	case !errors.Is(err, context.Canceled):
 		t.Errorf("encode: want context.Canceled, got %v", err)
 	}
-	c.back(t, enc, value, len(src))
+	c.checkDecode(t, enc, value, len(src))
 }
 
 func pipeline(t conformance.T, e *Env) {
@@ -172,7 +172,7 @@ func batch(t conformance.T, what string, do func(context.Context, []driver.Job, 
 		if err != nil {
 			t.Errorf("%s: job %d: %v", what, i, err)
 		} else if !bytes.Equal(want[i], out) {
-			t.Errorf("%s: job %d returns different bytes than the single step: %s", what, i, other(want[i], out))
+			t.Errorf("%s: job %d returns different bytes than the single step: %s", what, i, describeDifference(want[i], out))
 		}
 	})
 	if err != nil {

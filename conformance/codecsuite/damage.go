@@ -20,9 +20,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// bad decodes bytes that may be damaged and checks that nothing outside the output
-// changes. It returns the value, or nil if decoding fails.
-func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
+// decodeDamaged decodes bytes that may be damaged and checks that nothing outside the
+// output changes. It returns the value, or nil if decoding fails.
+func (c *opened) decodeDamaged(t conformance.T, what string, src []byte) []byte {
 	what += ", " + abbreviated(src)
 	t.Step("decode", what)
 	dst, whole := guarded(int(c.in.MaxBytes))
@@ -45,7 +45,7 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 		t.Errorf("%s: decode changes its input", what)
 	}
 	if c.tries++; c.large || c.tries%5 == 0 { // five is odd, so every bit of a byte is covered
-		c.badAgain(t, what, src, dst[:max(0, min(n, len(dst)))], err)
+		c.decodeDamagedAgain(t, what, src, dst[:max(0, min(n, len(dst)))], err)
 	}
 	if c.text && err == nil {
 		c.wellFormed(t, what, dst[:max(0, min(n, len(dst)))])
@@ -77,9 +77,9 @@ func (c *opened) wellFormed(t conformance.T, what string, value []byte) {
 	}
 }
 
-// badAgain decodes src into a buffer filled with different bytes. The value or the kind
-// of error must be the same as before.
-func (c *opened) badAgain(t conformance.T, what string, src, want []byte, wantErr error) {
+// decodeDamagedAgain decodes src into a buffer filled with different bytes. The value
+// or the kind of error must be the same as before.
+func (c *opened) decodeDamagedAgain(t conformance.T, what string, src, want []byte, wantErr error) {
 	dst := bytes.Repeat([]byte{^byte(canary)}, int(c.in.MaxBytes))
 	n, err := c.safely(t.Context(), dst, src)
 	switch got := dst[:max(0, min(n, len(dst)))]; {
@@ -87,7 +87,7 @@ func (c *opened) badAgain(t conformance.T, what string, src, want []byte, wantEr
 	case ncerr.KindOf(err) != ncerr.KindOf(wantErr):
 		t.Errorf("%s: the result depends on the previous content of the output buffer: %s instead of %s", what, outcome(err), outcome(wantErr))
 	case err == nil && !bytes.Equal(want, got):
-		t.Errorf("%s: the result depends on the previous content of the output buffer: %s", what, other(want, got))
+		t.Errorf("%s: the result depends on the previous content of the output buffer: %s", what, describeDifference(want, got))
 	}
 }
 
@@ -128,13 +128,13 @@ func truncated(t conformance.T, e *Env) {
 	d := e.target.description()
 	e.each(t, 150, func(c *opened) {
 		enc := c.encode(t, data(c.in.DType, 150, "smooth", t.Seed()))
-		full, nothing := c.bad(t, "whole", enc), 0
+		full, nothing := c.decodeDamaged(t, "whole", enc), 0
 		if none := e.open(t, c.params, c.in.DType, 0); none != nil && c.in.DType.Fixed() {
 			nothing = len(none.encode(t, data(c.in.DType, 0, "zeros", 0)))
 		}
 		ends := nothing > 0 && !d.Preparation && (d.Transform == driver.BytesToBytes || d.Transform == driver.ArrayToBytes)
 		try := func(n int) {
-			got := c.bad(t, "cut short", enc[:n:n])
+			got := c.decodeDamaged(t, "cut short", enc[:n:n])
 			switch {
 			case len(got) > 0 && len(got) == len(full) && !bytes.Equal(got, full):
 				t.Errorf("cut short: %d bytes of %d decode to a different value of the same length", n, len(enc))
@@ -177,7 +177,7 @@ func flipped(t conformance.T, e *Env) {
 // flip decodes enc with bit n flipped, and then restores enc.
 func (c *opened) flip(t conformance.T, enc []byte, n int) []byte {
 	enc[n/8] ^= 1 << (n % 8)
-	got := c.bad(t, "bit "+strconv.Itoa(n%8)+" of byte "+strconv.Itoa(n/8)+" flipped", enc)
+	got := c.decodeDamaged(t, "bit "+strconv.Itoa(n%8)+" of byte "+strconv.Itoa(n/8)+" flipped", enc)
 	enc[n/8] ^= 1 << (n % 8)
 	return got
 }
@@ -203,12 +203,12 @@ func largeInput(t conformance.T, e *Env) {
 			c.flip(t, enc, r.IntN(8*len(enc)))
 		}
 		cut := r.IntN(len(enc))
-		c.bad(t, "cut short", enc[:cut:cut])
+		c.decodeDamaged(t, "cut short", enc[:cut:cut])
 		for i, v := range []byte{0, 0xFF, 1, 0x10, 0x80} {
 			if pattern == "runs" && i < 2 {
-				c.bad(t, "a header followed by one repeated byte", append(bytes.Clone(enc[:min(len(enc), 16)]), bytes.Repeat([]byte{v}, most)...))
+				c.decodeDamaged(t, "a header followed by one repeated byte", append(bytes.Clone(enc[:min(len(enc), 16)]), bytes.Repeat([]byte{v}, most)...))
 			} else if pattern == "runs" {
-				c.bad(t, "one repeated byte", bytes.Repeat([]byte{v}, most))
+				c.decodeDamaged(t, "one repeated byte", bytes.Repeat([]byte{v}, most))
 			}
 		}
 	}
@@ -222,14 +222,15 @@ func garbage(t conformance.T, e *Env) {
 			for i := range src {
 				src[i] = byte(r.Uint32())
 			}
-			c.bad(t, "random bytes", src)
+			c.decodeDamaged(t, "random bytes", src)
 		}
 	})
 }
 
-// claimed is the most memory that decoding a few bytes may allocate, and usual the mean
-// over many inputs. Windows and tables of fixed size need that much.
-const claimed, usual = 64 << 20, 1 << 20
+// maxDecodeMemory is the most memory that decoding a few bytes may allocate, and
+// meanDecodeMemory the mean over many inputs. Windows and tables of fixed size need
+// that much.
+const maxDecodeMemory, meanDecodeMemory = 64 << 20, 1 << 20
 
 // memory overwrites the header, where formats store sizes, with large numbers. For a
 // codec in this process it counts the least memory that decoding each input ever
@@ -238,24 +239,24 @@ const claimed, usual = 64 << 20, 1 << 20
 // reused memory has been written to.
 func memory(t conformance.T, e *Env) {
 	c := e.first(t, 1000)
-	inputs := absurd(c.encode(t, data(c.in.DType, 1000, "smooth", t.Seed())), e.effort.absurd)
+	inputs := absurdSizes(c.encode(t, data(c.in.DType, 1000, "smooth", t.Seed())), e.effort.absurd)
 	least := make([]uint64, len(inputs))
 	var worst int
 	var sum uint64
 	if e.target.Usage != nil {
-		e.holds(t, c, inputs)
+		e.checkMemory(t, c, inputs)
 		return
 	}
 	for round := range 100 {
 		worst, sum = 0, 0
 		for i, bad := range inputs {
-			if round > 0 && least[i] <= usual {
+			if round > 0 && least[i] <= meanDecodeMemory {
 				sum += least[i]
 				continue
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			c.bad(t, "absurd size", bad)
+			c.decodeDamaged(t, "absurd size", bad)
 			runtime.ReadMemStats(&after)
 			if took := after.TotalAlloc - before.TotalAlloc; round == 0 || took < least[i] {
 				least[i] = took
@@ -264,10 +265,10 @@ func memory(t conformance.T, e *Env) {
 				worst = i
 			}
 		}
-		if least[worst] <= claimed && sum <= usual*uint64(len(inputs)) || t.Failed() {
+		if least[worst] <= maxDecodeMemory && sum <= meanDecodeMemory*uint64(len(inputs)) || t.Failed() {
 			return
 		}
-		if round > 5 && least[worst] > 2*claimed { // other goroutines do not allocate that much every time
+		if round > 5 && least[worst] > 2*maxDecodeMemory { // other goroutines do not allocate that much every time
 			break
 		}
 		time.Sleep(time.Duration(round) * time.Millisecond) // let other goroutines finish
@@ -275,15 +276,15 @@ func memory(t conformance.T, e *Env) {
 	t.Errorf("%d decodes of %d bytes allocate %d MiB of memory, of which one takes %d MiB: %s", len(inputs), c.in.MaxBytes, sum>>20, least[worst]>>20, abbreviated(inputs[worst]))
 }
 
-// holds checks that decoding inputs does not make the process of c grow by much.
-func (e *Env) holds(t conformance.T, c *opened, inputs [][]byte) {
+// checkMemory checks that decoding inputs does not make the process of c grow by much.
+func (e *Env) checkMemory(t conformance.T, c *opened, inputs [][]byte) {
 	before, err := e.target.Usage()
 	for i := 0; i < len(inputs) && err == nil; i++ {
 		for range 3 {
-			c.bad(t, "absurd size", inputs[i])
+			c.decodeDamaged(t, "absurd size", inputs[i])
 		}
 		var u conformance.Usage
-		if u, err = e.target.Usage(); u.Memory > before.Memory+4*claimed {
+		if u, err = e.target.Usage(); u.Memory > before.Memory+4*maxDecodeMemory {
 			t.Errorf("the process grows from %d to %d MiB when it decodes an absurd size: %s", before.Memory>>20, u.Memory>>20, abbreviated(inputs[i]))
 			return
 		}
@@ -293,9 +294,9 @@ func (e *Env) holds(t conformance.T, c *opened, inputs [][]byte) {
 	}
 }
 
-// absurd returns copies of enc with absurd sizes written at each of the first places
-// offsets, and with plausible huge sizes at some offsets after them.
-func absurd(enc []byte, places int) (inputs [][]byte) {
+// absurdSizes returns copies of enc with absurd sizes written at each of the first
+// places offsets, and with plausible huge sizes at some offsets after them.
+func absurdSizes(enc []byte, places int) (inputs [][]byte) {
 	var claims, sizes [][]byte
 	for width := 1; width <= 8; width++ {
 		claims = append(claims, bytes.Repeat([]byte{0x7F}, width), bytes.Repeat([]byte{0xFF}, width))
@@ -340,7 +341,7 @@ func overwritten(t conformance.T, e *Env) {
 			for _, v := range []byte{0, 1, 0x80, 0xFF} {
 				for _, n := range []int{1, 2, 4, 8, 16, len(enc) / 2} {
 					n = min(n, len(enc))
-					c.bad(t, "a valid start followed by one repeated byte", append(bytes.Clone(enc[:n]), bytes.Repeat([]byte{v}, len(enc))...))
+					c.decodeDamaged(t, "a valid start followed by one repeated byte", append(bytes.Clone(enc[:n]), bytes.Repeat([]byte{v}, len(enc))...))
 				}
 			}
 		})
@@ -348,7 +349,7 @@ func overwritten(t conformance.T, e *Env) {
 	e.each(t, 150, func(c *opened) {
 		for v := 0; v < 256 && c.nth == 0; v += 64 / e.effort.places {
 			for _, n := range []int{1, 2, 3, 4, 5, 8, 16, 64, 1000} {
-				c.bad(t, "one repeated byte", bytes.Repeat([]byte{byte(v)}, n))
+				c.decodeDamaged(t, "one repeated byte", bytes.Repeat([]byte{byte(v)}, n))
 			}
 		}
 	})
@@ -362,7 +363,7 @@ func (c *opened) overwrite(t conformance.T, enc []byte, at int) {
 			}
 			bad := bytes.Clone(enc)
 			copy(bad[at:], bytes.Repeat([]byte{v}, width))
-			c.bad(t, fmt.Sprintf("%d bytes overwritten at %d", width, at), bad)
+			c.decodeDamaged(t, fmt.Sprintf("%d bytes overwritten at %d", width, at), bad)
 		}
 	}
 }
@@ -413,12 +414,12 @@ func (e *Env) detects(t conformance.T, p json.RawMessage, n, tries int) {
 // checksum of all zeros or all ones.
 func (c *opened) detects(t conformance.T, src []byte, tries int, checks bool) {
 	enc := c.encode(t, src)
-	want := c.bad(t, "whole", enc)
+	want := c.decodeDamaged(t, "whole", enc)
 	checks = checks && bytes.Contains(enc, src)
 	for _, v := range []byte{0, 0xFF} {
 		bad := bytes.Repeat([]byte{v}, len(enc))
 		copy(bad[max(0, bytes.Index(enc, src)):], src)
-		if checks && !bytes.Equal(bad, enc) && c.bad(t, "no checksum", bad) != nil {
+		if checks && !bytes.Equal(bad, enc) && c.decodeDamaged(t, "no checksum", bad) != nil {
 			t.Errorf("%s: a checksum of bytes %#02x is accepted for %d bytes", c.params, v, len(src))
 			return
 		}
@@ -478,7 +479,7 @@ func (e *Env) released(t conformance.T, n, types int) {
 		}
 		for i, memory := range kept {
 			for k, name := range []string{"input of encode", "output of encode", "output of decode"} {
-				if len(bytes.Trim(memory[k], scrawl)) > 0 {
+				if len(bytes.Trim(memory[k], overwriteByte)) > 0 {
 					t.Errorf("%v: the %s of round %d changed after the call returned", c.in.DType, name, i)
 				}
 			}
@@ -486,13 +487,13 @@ func (e *Env) released(t conformance.T, n, types int) {
 	})
 }
 
-// scrawl is the byte that overwrites memory.
-const scrawl = "#"
+// overwriteByte is the byte that overwrites memory.
+const overwriteByte = "#"
 
 // release encodes src from memory[0] into memory[1], decodes that into memory[2], which
 // must equal want, and overwrites each buffer after its call.
 func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
-	overwrite := func(b []byte) { copy(b, bytes.Repeat([]byte(scrawl), len(b))) }
+	overwrite := func(b []byte) { copy(b, bytes.Repeat([]byte(overwriteByte), len(b))) }
 	t.Step("encode", c.in.DType.String(), "with", string(c.params))
 	n, err := c.Encode(t.Context(), memory[1], memory[0][:copy(memory[0], src)])
 	if err != nil {
@@ -504,7 +505,7 @@ func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
 	if err != nil || n != len(want) || !bytes.Equal(memory[2][:n], want) {
 		t.Errorf("%v with %s changes in a round trip when the memory of earlier calls is reused: %d bytes, %s", c.in.DType, c.params, n, outcome(err))
 	}
-	if len(bytes.Trim(memory[0], scrawl)) > 0 {
+	if len(bytes.Trim(memory[0], overwriteByte)) > 0 {
 		t.Errorf("%v: decode writes to the input of encode", c.in.DType)
 	}
 	overwrite(memory[1])

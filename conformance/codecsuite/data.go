@@ -17,16 +17,16 @@ import (
 // canary is the value of the bytes around a guarded buffer.
 const canary = 0xC5
 
-// fence is the number of canary bytes on each side of a buffer.
-const fence = 64
+// guardSize is the number of canary bytes on each side of a buffer.
+const guardSize = 64
 
 // guarded returns n bytes between canaries, and a function that reports whether the
 // canaries are unchanged. The capacity of buf includes canaries, because a codec must not
 // write beyond the length of its output.
 func guarded(n int) (buf []byte, whole func() bool) {
-	b := bytes.Repeat([]byte{canary}, n+2*fence)
-	return b[fence : fence+n], func() bool {
-		for i := range fence {
+	b := bytes.Repeat([]byte{canary}, n+2*guardSize)
+	return b[guardSize : guardSize+n], func() bool {
+		for i := range guardSize {
 			if b[i] != canary || b[len(b)-1-i] != canary {
 				return false
 			}
@@ -222,13 +222,14 @@ func (c *opened) tryEncode(t conformance.T, src []byte) ([]byte, error) {
 	return dst[:n], nil
 }
 
-// again encodes src into a buffer filled with different bytes. The result must be enc.
-func (c *opened) again(t conformance.T, src, enc []byte) {
+// encodeAgain encodes src into a buffer filled with different bytes. The result must be
+// enc.
+func (c *opened) encodeAgain(t conformance.T, src, enc []byte) {
 	dst := bytes.Repeat([]byte{^byte(canary)}, int(c.out.MaxBytes))
 	n, err := c.Encode(t.Context(), dst, src)
 	if err != nil {
 		t.Errorf("encode %s with %s again: %v", describeSpec(c.in), c.params, err)
 	} else if got := dst[:max(0, min(n, len(dst)))]; n != len(enc) || !bytes.Equal(enc, got) {
-		t.Errorf("encode %s with %s depends on the previous content of the buffer: %s", describeSpec(c.in), c.params, other(enc, got))
+		t.Errorf("encode %s with %s depends on the previous content of the buffer: %s", describeSpec(c.in), c.params, describeDifference(enc, got))
 	}
 }

@@ -240,7 +240,7 @@ func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 		return nil, fmt.Errorf("%s: encode: %w", x.Params, err)
 	}
 	if x.Unique && !bytes.Equal(enc, x.Encoded) {
-		return nil, fmt.Errorf("%s: encode: %s", x.Params, other(x.Encoded, enc))
+		return nil, fmt.Errorf("%s: encode: %s", x.Params, describeDifference(x.Encoded, enc))
 	}
 	if d.Decode {
 		if err := o.decodesTo(t, enc, x.Decoded); err != nil {
@@ -261,13 +261,13 @@ func (c *opened) decodesTo(t conformance.T, enc, want []byte) error {
 	case n < 0 || n > len(dst):
 		return fmt.Errorf("decode returns a length of %d bytes for a buffer of %d", n, len(dst))
 	case !bytes.Equal(dst[:n], want):
-		return fmt.Errorf("%s", other(want, dst[:n]))
+		return fmt.Errorf("%s", describeDifference(want, dst[:n]))
 	}
 	return nil
 }
 
-// other describes the first difference between want and got.
-func other(want, got []byte) string {
+// describeDifference describes the first difference between want and got.
+func describeDifference(want, got []byte) string {
 	at := 0
 	for at < min(len(want), len(got)) && want[at] == got[at] {
 		at++

@@ -13,7 +13,7 @@ func lastingCalls(t conformance.T, e *Env) {
 	c := e.first(t, 200)
 	for i := 0; i < 1200 && !t.Failed(); i++ {
 		src := c.data(200, patterns[i%len(patterns)], uint64(i))
-		c.back(t, c.encode(t, src), e.value(t, c, src), len(src))
+		c.checkDecode(t, c.encode(t, src), e.value(t, c, src), len(src))
 	}
 	c = e.first(t, smallest)
 	src := c.data(smallest, "smooth", t.Seed())
@@ -22,7 +22,7 @@ func lastingCalls(t conformance.T, e *Env) {
 		if again := c.encode(t, src); !bytes.Equal(again, enc) {
 			t.Errorf("the same bytes are encoded differently after %d calls", i+1)
 		}
-		c.back(t, enc, value, len(src))
+		c.checkDecode(t, enc, value, len(src))
 	}
 }
 
@@ -51,24 +51,24 @@ func lastingMemory(t conformance.T, e *Env) {
 	}
 	memory, descriptors, at, err := leak.Find(func() bool {
 		for i := range calls {
-			c.back(t, enc, value, len(src))
+			c.checkDecode(t, enc, value, len(src))
 			if i%16 == 0 {
 				c.encode(t, src)
 			}
 			for k := range 12 { // each may leak only a little
 				enc := small.encode(t, little)
-				small.back(t, enc, littleValue, len(little))
+				small.checkDecode(t, enc, littleValue, len(little))
 				if k%2 == 0 {
 					short(small, tight, little, enc)
 				}
 				cut := len(enc) * k / 12 // cuts may fall inside the header
-				small.bad(t, "cut short", enc[:cut:cut])
+				small.decodeDamaged(t, "cut short", enc[:cut:cut])
 			}
 			shapes++
 			e.open(t, e.params[0], typ, n+shapes)
 			for k, m := range medium {
 				m.encode(t, noise[k])
-				m.bad(t, "cut short", encoded[k][:len(encoded[k])/2:len(encoded[k])/2])
+				m.decodeDamaged(t, "cut short", encoded[k][:len(encoded[k])/2:len(encoded[k])/2])
 				short(m, tight, noise[k], encoded[k])
 			}
 		}

@@ -118,9 +118,9 @@ func (c *opened) survives(t conformance.T, src []byte) {
 	enc, err := c.tryEncode(t, src)
 	switch kind := ncerr.KindOf(err); {
 	case err == nil:
-		c.again(t, src, enc)
+		c.encodeAgain(t, src, enc)
 		if !c.lossy {
-			c.back(t, enc, src, len(src))
+			c.checkDecode(t, enc, src, len(src))
 		}
 	case errors.Is(err, errPanic), !c.lossy && kind != ncerr.ErrConvert && kind != ncerr.ErrInvalid:
 		t.Errorf("encode %s with %s: %v", describeSpec(c.in), c.params, err)

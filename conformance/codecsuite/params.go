@@ -60,7 +60,7 @@ func paramsDescribed(t conformance.T, e *Env) {
 		inside, outside := described(p)
 		taken := false
 		for _, v := range inside {
-			err := e.taken(t, &d, p, v)
+			err := e.tryValue(t, &d, p, v)
 			if taken = taken || err == nil; err == nil || p.Type == driver.IntParam && p.Min == 0 && p.Max == 0 {
 				continue // accepted, or the description has no range
 			}
@@ -103,11 +103,11 @@ func (e *Env) sets(t conformance.T, name string) bool {
 // of a range of at most fewValues are tried with small chunks.
 const many, fewValues = 20_000, 64
 
-// taken opens codecs with the value v of p until one is opened, with each set of
+// tryValue opens codecs with the value v of p until one is opened, with each set of
 // parameters, with one other parameter changed to a value of its own description, and for
 // each type. It checks that this codec works, and returns the first error if all are
 // refused, because the value may fit only some other parameters and types.
-func (e *Env) taken(t conformance.T, d *driver.Description, p *driver.Param, v string) error {
+func (e *Env) tryValue(t conformance.T, d *driver.Description, p *driver.Param, v string) error {
 	var sets []json.RawMessage
 	for _, set := range e.params {
 		sets = append(sets, e.members(t, set).with(t, p.Name, v))

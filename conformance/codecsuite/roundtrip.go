@@ -15,8 +15,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// back decodes enc into a buffer of room bytes and compares the result with want.
-func (c *opened) back(t conformance.T, enc, want []byte, room int) {
+// checkDecode decodes enc into a buffer of room bytes and compares the result with
+// want.
+func (c *opened) checkDecode(t conformance.T, enc, want []byte, room int) {
 	t.Step("decode", strconv.Itoa(len(want)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(room)
 	n, err := c.safely(t.Context(), dst, enc)
@@ -88,8 +89,8 @@ func roundTrip(t conformance.T, e *Env) {
 				}
 				src := data(c.in.DType, n, p, t.Seed())
 				enc := c.encode(t, src)
-				c.again(t, src, enc)
-				c.back(t, enc, src, len(src))
+				c.encodeAgain(t, src, enc)
+				c.checkDecode(t, enc, src, len(src))
 			}
 		})
 	}
@@ -107,7 +108,7 @@ func roundTripEdges(t conformance.T, e *Env) {
 			for n, pattern := range map[int]string{e.effort.edges/size - 1: "ramp", e.effort.edges / size: "bits", e.effort.edges/size + 1: "noise"} {
 				if c := e.open(t, p, typ, n); c != nil && !c.lossy {
 					src := data(typ, n, pattern, t.Seed())
-					c.back(t, c.encode(t, src), src, len(src))
+					c.checkDecode(t, c.encode(t, src), src, len(src))
 				}
 			}
 		}
@@ -140,7 +141,7 @@ func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type)
 	enc, err := c.tryEncode(t, src[:n])
 	switch {
 	case err == nil:
-		c.back(t, enc, src[:n], n)
+		c.checkDecode(t, enc, src[:n], n)
 	case ncerr.KindOf(err) != ncerr.ErrConvert && ncerr.KindOf(err) != ncerr.ErrInvalid: // the codec may accept only listed strings
 		t.Errorf("encode strings of up to %d bytes with %s: %v", slices.Max(lengths), params, err)
 	}
@@ -164,7 +165,7 @@ func roundTripBlob(t conformance.T, e *Env) {
 				enc, err := c.tryEncode(t, src)
 				switch {
 				case err == nil:
-					c.back(t, enc, src, len(src))
+					c.checkDecode(t, enc, src, len(src))
 				case !typ.Fixed() || n%typ.Size == 0: // other lengths may be refused: they are not whole elements
 					t.Errorf("encode %d bytes made of %v with %s: %v", n, typ, p, err)
 				}
@@ -195,7 +196,7 @@ func roundTripRuns(t conformance.T, e *Env) {
 		k, short := n*typ.Size, some*typ.Size
 		for _, src := range [][]byte{slices.Concat(run[:short], noise[:k]), slices.Concat(noise[:short], run[:k]), slices.Concat(run[:k], noise[:k])} {
 			if c := e.open(t, e.params[0], typ, len(src)/typ.Size); c != nil {
-				c.back(t, c.encode(t, src), src, len(src))
+				c.checkDecode(t, c.encode(t, src), src, len(src))
 			}
 		}
 	}
@@ -226,7 +227,7 @@ func roundTripDistances(t conformance.T, e *Env) {
 					src[i] = src[i-distance]
 				}
 			}
-			c.back(t, c.encode(t, src), src, len(src))
+			c.checkDecode(t, c.encode(t, src), src, len(src))
 		}
 	}
 }
@@ -253,7 +254,7 @@ func roundTripLarge(t conformance.T, e *Env) {
 		typ := wide[i%len(wide)]
 		if c := e.openSpec(t, p, driver.Spec{DType: typ, Shape: []int{rows, columns}, Order: driver.Order(i % 2), MaxBytes: room(typ, rows*columns)}); c != nil && !c.lossy {
 			src := data(typ, rows*columns, patterns[2+i%2], t.Seed())
-			c.back(t, c.encode(t, src), src, len(src))
+			c.checkDecode(t, c.encode(t, src), src, len(src))
 		}
 	}
 	if t.Effort() != conformance.Brief {
@@ -284,6 +285,6 @@ func (e *Env) large(t conformance.T, params json.RawMessage, size int, kinds []s
 			return
 		}
 		src := data(typ, n, pattern, t.Seed())
-		c.back(t, c.encode(t, src), src, len(src))
+		c.checkDecode(t, c.encode(t, src), src, len(src))
 	}
 }

@@ -24,14 +24,14 @@ func sizePromise(t conformance.T, e *Env) {
 					src[i] = byte(r.Uint32())
 				}
 			}
-			c.sized(t, src)
+			c.encodeSized(t, src)
 		})
 	}
 }
 
-// sized encodes src into a buffer of the promised size. The codec may refuse a value that
-// its encoded type cannot hold.
-func (c *opened) sized(t conformance.T, src []byte) {
+// encodeSized encodes src into a buffer of the promised size. The codec may refuse a
+// value that its encoded type cannot hold.
+func (c *opened) encodeSized(t conformance.T, src []byte) {
 	dst, whole := guarded(int(c.out.MaxBytes))
 	n, err := c.Encode(t.Context(), dst, src)
 	if err != nil && ncerr.KindOf(err) != ncerr.ErrConvert || n > len(dst) {
@@ -53,7 +53,7 @@ func ceilingEncode(t conformance.T, e *Env) {
 			dst, whole := guarded(room)
 			n, err := c.Encode(t.Context(), dst, src)
 			if err == nil && n <= room { // a different, shorter encoding is correct too
-				c.back(t, dst[:n], src, len(src))
+				c.checkDecode(t, dst[:n], src, len(src))
 			} else if ncerr.KindOf(err) != ncerr.ErrShortBuffer {
 				t.Errorf("encode with %d of %d bytes of room: want ErrShortBuffer, got %s", room, full, outcome(err))
 			}
@@ -101,7 +101,7 @@ func (e *Env) largerBuffer(t conformance.T, n int) {
 		enc := c.encode(t, src)
 		src = e.value(t, c, src)
 		for _, more := range []int{1, 13, 5000} {
-			c.back(t, enc, src, len(src)+more)
+			c.checkDecode(t, enc, src, len(src)+more)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func source(t conformance.T, e *Env) {
 			t.Errorf("encode changes its input")
 		}
 		keepEnc := bytes.Clone(enc)
-		c.back(t, enc, e.value(t, c, keep), len(keep))
+		c.checkDecode(t, enc, e.value(t, c, keep), len(keep))
 		if !bytes.Equal(keepEnc, enc) {
 			t.Errorf("decode changes its input")
 		}
@@ -140,7 +140,7 @@ func decodedSize(t conformance.T, e *Env) {
 				t.Errorf("DecodedSize of %d bytes of %v with %s: want that length (or more if it is variable) or 0, got %d, %s", len(src), c.in.DType, c.params, size, outcome(err))
 			}
 			if size >= int64(len(src)) && size <= c.in.MaxBytes { // a buffer of the claimed size is large enough
-				c.back(t, enc, e.value(t, c, src), int(size))
+				c.checkDecode(t, enc, e.value(t, c, src), int(size))
 			}
 			r := rand.New(rand.NewPCG(t.Seed(), 4))
 			for i := range min(len(enc), 40) {

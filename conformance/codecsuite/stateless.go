@@ -34,7 +34,7 @@ func statelessTables(t conformance.T, e *Env) {
 			}
 		}
 		values[i], encoded[i] = src, c.encode(t, src)
-		c.back(t, encoded[i], e.value(t, c, src), len(src))
+		c.checkDecode(t, encoded[i], e.value(t, c, src), len(src))
 	}
 	for i, src := range slices.Backward(values) {
 		if t.Failed() {
@@ -42,7 +42,7 @@ func statelessTables(t conformance.T, e *Env) {
 		}
 		if again := c.encode(t, src); !bytes.Equal(again, encoded[i]) {
 			t.Errorf("%d bytes of %v with %s are encoded differently after other values", len(src), c.in.DType, c.params)
-			c.back(t, again, e.value(t, c, src), len(src))
+			c.checkDecode(t, again, e.value(t, c, src), len(src))
 		}
 	}
 }
@@ -77,13 +77,13 @@ func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 	}
 	twin, out, err := e.target.Provider.Open(e.target.ID, c.params, in)
 	for range 2 {
-		c.back(t, encA, valueA, len(a))
-		c.back(t, encB, valueB, len(b))
-		c.bad(t, "cut short", encA[:len(encA)/2:len(encA)/2])
+		c.checkDecode(t, encA, valueA, len(a))
+		c.checkDecode(t, encB, valueB, len(b))
+		c.decodeDamaged(t, "cut short", encA[:len(encA)/2:len(encA)/2])
 		if err == nil { // the parameters may fit one byte order only
 			o := &opened{Codec: twin, in: in, out: out, params: c.params, lossy: !e.target.exactFor(in.DType)}
 			src := o.data(5000, "noise", t.Seed())
-			o.back(t, o.encode(t, src), e.value(t, o, src), len(src))
+			o.checkDecode(t, o.encode(t, src), e.value(t, o, src), len(src))
 		}
 	}
 	if again := c.encode(t, a); !bytes.Equal(again, encA) {
@@ -125,7 +125,7 @@ func (e *Env) paramsApart(t conformance.T, typ dtype.Type) {
 		if c == nil {
 			continue
 		}
-		c.back(t, encoded[i], e.value(t, c, src), len(src))
+		c.checkDecode(t, encoded[i], e.value(t, c, src), len(src))
 		if !bytes.Equal(c.encode(t, src), encoded[i]) {
 			t.Errorf("%s: codecs opened with other parameters change the encoded bytes", p)
 		}

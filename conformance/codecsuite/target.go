@@ -212,7 +212,7 @@ type opened struct {
 	lossy   bool
 	text    bool               // decoded values are UTF-8
 	nth     int                // index of its type among the supported ones
-	tries   int                // number of calls to bad
+	tries   int                // number of calls to decodeDamaged
 	large   bool               // bad checks every call, not only one in five
 	bads    map[ncerr.Kind]int // errors for damaged input, by kind
 }

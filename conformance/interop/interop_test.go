@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestWeRead reads datasets written by peers. Every variable must be equal, or be
+// TestReadPeers reads datasets written by peers. Every variable must be equal, or be
 // reported as unsupported with a reason; it must never have a wrong value.
-func TestWeRead(t *testing.T) {
+func TestReadPeers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, args, known string }{
 		{"zarr/types", "--case types", ""},

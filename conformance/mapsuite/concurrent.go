@@ -270,8 +270,8 @@ func (c keyRace) read(t conformance.T, s *store) bool {
 	return true
 }
 
-// look is like read but calls Stat, which is fast enough to observe short-lived states.
-func (c keyRace) look(t conformance.T, s *store) bool {
+// stat is like read but calls Stat, which is fast enough to observe short-lived states.
+func (c keyRace) stat(t conformance.T, s *store) bool {
 	info, err := s.stat(c.key)
 	if err != nil {
 		return c.absent(t, "stat", err)
@@ -301,7 +301,7 @@ func (c keyRace) run(t conformance.T, s *store, write func(content string, round
 	var done atomic.Bool
 	var reads atomic.Int64
 	var wg sync.WaitGroup
-	for _, see := range []func(conformance.T, *store) bool{c.read, c.look, c.read} {
+	for _, see := range []func(conformance.T, *store) bool{c.read, c.stat, c.read} {
 		wg.Go(func() {
 			for !done.Load() && see(t, s) {
 				reads.Add(1)
@@ -356,14 +356,14 @@ func sameKey(t conformance.T, e *Env) {
 				_, err := s.tryPut(key, content)
 				return err
 			}
-			return c.during(t, s, content)
+			return c.readDuringPut(t, s, content)
 		})
 	}
 }
 
-// during puts content and reads the object when the body is first read. It stops waiting
-// for the read after a timeout, because the driver may hold a lock.
-func (c keyRace) during(t conformance.T, s *store, content string) error {
+// readDuringPut puts content and reads the object when the body is first read. It stops
+// waiting for the read after a timeout, because the driver may hold a lock.
+func (c keyRace) readDuringPut(t conformance.T, s *store, content string) error {
 	var wg sync.WaitGroup
 	body := &gatedBody{Bytes: driver.Bytes(content), pass: func() {
 		read := make(chan struct{})
@@ -467,7 +467,7 @@ func firstPut(t conformance.T, e *Env) {
 		c := keyRace{key: fmt.Sprintf("new%d/k", r), rounds: 1, contents: []string{pattern(byte(r), 20_000+r*100)}}
 		c.run(t, s, func(content string, _ int) error {
 			if r%2 == 0 {
-				return c.during(t, s, content)
+				return c.readDuringPut(t, s, content)
 			}
 			_, err := s.tryPut(c.key, content)
 			return err

@@ -44,7 +44,7 @@ func durableChecks() []Check {
 			s.putAll("a/b", "a/c", "deleted")
 			s.put("a/c", "again")
 			s.delete("deleted")
-			s.die(e)
+			s.kill(e)
 			again := e.mustOpen(t, driver.Read)
 			again.wantOwn("a/b")
 			again.want("a/c", "again")
@@ -85,8 +85,8 @@ func flushedForOthers(t conformance.T, e *Env) {
 	again.wantOwn(slices.Sorted(maps.Keys(many))...)
 }
 
-// die kills the driver's process. It ignores errors from the handle.
-func (s *store) die(e *Env) {
+// kill kills the driver's process. It ignores errors from the handle.
+func (s *store) kill(e *Env) {
 	s.t.Step("kill the process of the driver")
 	if err := e.crash(); err != nil {
 		s.t.Fatalf("kill the process of the driver: %v", err)
@@ -104,7 +104,7 @@ func flushedBeforeCrash(t conformance.T, e *Env) {
 	s.putAll("deleted")
 	s.put("big", big)
 	s.flush()
-	s.die(e)
+	s.kill(e)
 	s = e.mustOpen(t, driver.Update)
 	s.wantOwn(tree[:]...)
 	s.want("big", big)
@@ -114,7 +114,7 @@ func flushedBeforeCrash(t conformance.T, e *Env) {
 	s.put("b", "new")
 	s.delete("deleted")
 	s.flush()
-	s.die(e)
+	s.kill(e)
 	again := e.mustOpen(t, driver.Read)
 	again.want("b", "new")
 	again.want("big", big)
@@ -168,7 +168,7 @@ func unflushedBeforeCrash(t conformance.T, e *Env) {
 	s = e.mustOpen(t, driver.Update)
 	s.put("replaced", fresh)
 	s.put("added", fresh)
-	s.die(e)
+	s.kill(e)
 	again := e.mustOpen(t, driver.Read)
 	again.want("kept", old)
 	for key, other := range map[string]string{"replaced": old, "added": ""} {

@@ -52,15 +52,15 @@ func keyOperations(t conformance.T, e *Env) {
 				s.delete(one)
 				continue
 			}
-			s.exactly(one, "the one")
-			s.exactly(other, "and the other")
+			s.checkReads(one, "the one")
+			s.checkReads(other, "and the other")
 			if s.m.Capabilities().IfAbsent {
 				_, err := s.m.Put(t.Context(), one, driver.Bytes("x"), &driver.PutOptions{IfAbsent: true})
 				wantKind(t, "put if absent "+show(one), err, ncerr.ErrObjectExists)
 			}
 			s.wantListedOf(pair, one, other)
 			s.delete(other)
-			s.exactly(one, "the one")
+			s.checkReads(one, "the one")
 			s.wantAbsent(other)
 			s.wantListedOf(pair, one)
 			if s.m.Capabilities().IfAbsent {
@@ -70,7 +70,7 @@ func keyOperations(t conformance.T, e *Env) {
 				s.delete(other)
 			}
 			s.delete(other) // it does not exist
-			s.exactly(one, "the one")
+			s.checkReads(one, "the one")
 			s.delete(one)
 			s.wantAbsent(one)
 			if s.wantListedOf(pair); t.Failed() {
@@ -80,8 +80,8 @@ func keyOperations(t conformance.T, e *Env) {
 	}
 }
 
-// exactly reads a key with every read operation.
-func (s *store) exactly(key, content string) {
+// checkReads reads a key with every read operation.
+func (s *store) checkReads(key, content string) {
 	s.want(key, content)
 	if info, err := s.stat(key); err != nil || info.Size != int64(len(content)) {
 		s.t.Errorf("stat %s: want size %d, got %+v, %v", show(key), len(content), info, err)

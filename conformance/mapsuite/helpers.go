@@ -30,27 +30,27 @@ func (e *Env) fresh(ctx context.Context, mode driver.Mode) (driver.Map, error) {
 		_ = w.Close(ctx) // the first error is more useful
 		return nil, err
 	}
-	p := placed{Map: r, writer: w}
+	p := splitMap{Map: r, writer: w}
 	if many, ok := r.(driver.GetManyer); ok {
-		return placedMany{p, many}, nil
+		return splitManyMap{p, many}, nil
 	}
 	return p, nil
 }
 
-// placed is a read-only Map with a separate writer.
-type placed struct {
+// splitMap is a read-only Map with a separate writer.
+type splitMap struct {
 	driver.Map
 	writer driver.Map
 }
 
-// placedMany is placed with the GetMany of the reading Map.
-type placedMany struct {
-	placed
+// splitManyMap is placed with the GetMany of the reading Map.
+type splitManyMap struct {
+	splitMap
 	driver.GetManyer
 }
 
 // Put stores the object through the writer and returns what the driver sees.
-func (p placed) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+func (p splitMap) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
 	if _, err := p.writer.Put(ctx, key, body, opts); err != nil {
 		return driver.Info{}, err
 	}
@@ -61,15 +61,15 @@ func (p placed) Put(ctx context.Context, key string, body driver.Body, opts *dri
 }
 
 // Delete deletes the object through the writer.
-func (p placed) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
+func (p splitMap) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
 	return p.writer.Delete(ctx, key, opts)
 }
 
 // Flush does nothing, because Put flushes.
-func (p placed) Flush(context.Context) error { return nil }
+func (p splitMap) Flush(context.Context) error { return nil }
 
 // Close closes both Maps.
-func (p placed) Close(ctx context.Context) error {
+func (p splitMap) Close(ctx context.Context) error {
 	return errors.Join(p.Map.Close(ctx), p.writer.Close(ctx))
 }
 
@@ -226,7 +226,7 @@ func (s *store) wantList(prefix string, opts driver.ListOptions, want ...string)
 		slices.Sort(got)
 	}
 	if len(want)+len(got) > 60 {
-		s.differ(prefix, opts, want, got)
+		s.wantEqual(prefix, opts, want, got)
 	} else if !slices.Equal(got, want) {
 		s.t.Errorf("list %q %+v:\nwant %q\ngot  %q", prefix, opts, want, got)
 	}
@@ -238,11 +238,12 @@ func (s *store) wantMany(prefix string, opts driver.ListOptions, want []string) 
 	if !s.m.Capabilities().OrderedList {
 		slices.Sort(got)
 	}
-	s.differ(prefix, opts, want, got)
+	s.wantEqual(prefix, opts, want, got)
 }
 
-// differ fails the check if two long listings differ, and reports the first difference.
-func (s *store) differ(prefix string, opts driver.ListOptions, want, got []string) {
+// wantEqual fails the check if two long listings differ, and reports the first
+// difference.
+func (s *store) wantEqual(prefix string, opts driver.ListOptions, want, got []string) {
 	at := func(list []string, i int) string {
 		if i < len(list) {
 			return show(list[i])
@@ -316,8 +317,8 @@ func show(s string) string {
 	return strconv.Quote(s)
 }
 
-// mixed returns 8 bytes, each bit of which depends on i (the finalizer of SplitMix64).
-func mixed(i uint64) uint64 {
+// mix64 returns 8 bytes, each bit of which depends on i (the finalizer of SplitMix64).
+func mix64(i uint64) uint64 {
 	i += 0x9E3779B97F4A7C15
 	i = (i ^ i>>30) * 0xBF58476D1CE4E5B9
 	i = (i ^ i>>27) * 0x94D049BB133111EB
@@ -330,7 +331,7 @@ func pattern(tag byte, n int) string {
 	p := make([]byte, (n+7)/8*8)
 	tags := uint64(tag) * 0x0101010101010101
 	for i := 0; i < len(p); i += 8 {
-		binary.LittleEndian.PutUint64(p[i:], mixed(uint64(i))^tags)
+		binary.LittleEndian.PutUint64(p[i:], mix64(uint64(i))^tags)
 	}
 	return string(p[:n])
 }

@@ -316,9 +316,9 @@ func (r *barrier) round(n int) (pass, end func()) {
 	}
 }
 
-// together puts the contents under one key and condition concurrently, and returns the
-// indexes of those that succeeded.
-func (r *barrier) together(t conformance.T, s *store, round int, key string, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
+// putConcurrently puts the contents under one key and condition concurrently, and
+// returns the indexes of those that succeeded.
+func (r *barrier) putConcurrently(t conformance.T, s *store, round int, key string, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	return r.race(t, s, round, slices.Repeat([]string{key}, len(contents)), contents, o, loser)
 }
 
@@ -364,7 +364,7 @@ func ifAbsentRace(t conformance.T, e *Env) {
 		for i := range racers {
 			contents = append(contents, pattern(byte(i), 2000+i))
 		}
-		winners := r.together(t, s, round, key, contents, driver.PutOptions{IfAbsent: true}, ncerr.ErrObjectExists)
+		winners := r.putConcurrently(t, s, round, key, contents, driver.PutOptions{IfAbsent: true}, ncerr.ErrObjectExists)
 		if len(winners) != 1 {
 			t.Errorf("round %d: want 1 successful put, got %d", round, len(winners))
 			continue
@@ -391,7 +391,7 @@ func ifMatchRace(t conformance.T, e *Env) {
 		for i := range racers {
 			contents = append(contents, content+string(rune('a'+i)))
 		}
-		winners := r.together(t, s, round, "n", contents, driver.PutOptions{IfMatch: info.Version}, ncerr.ErrConflict)
+		winners := r.putConcurrently(t, s, round, "n", contents, driver.PutOptions{IfMatch: info.Version}, ncerr.ErrConflict)
 		switch {
 		case len(winners) > 1:
 			t.Errorf("round %d: %d of %d puts under one version succeeded, so all but one update are lost", round, len(winners), racers)

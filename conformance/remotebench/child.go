@@ -50,7 +50,7 @@ func runChild(ctx context.Context, spec string) error {
 		clear(array[:1]) // the measured read touches the pages
 	}
 	work := map[string]func(context.Context, settings, []float32) error{
-		"write:nczarr": writeOurs, "read:nczarr": readOurs, "write:plain": writePlain, "read:plain": readPlain,
+		"write:nczarr": writeNczarr, "read:nczarr": readNczarr, "write:plain": writePlain, "read:plain": readPlain,
 	}[op+":"+who]
 	if work == nil {
 		return errors.New("unknown measurement")
@@ -96,7 +96,7 @@ func options() nczarr.Options {
 	return nczarr.Options{Registry: nczarr.NewRegistry(builtin.New()), SingleWriter: true}
 }
 
-func writeOurs(ctx context.Context, s settings, array []float32) error {
+func writeNczarr(ctx context.Context, s settings, array []float32) error {
 	ds, err := nczarr.Create(ctx, s.url(), &nczarr.CreateOptions{Options: options(), Consolidated: true})
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func writeOurs(ctx context.Context, s settings, array []float32) error {
 	return ds.Close(ctx)
 }
 
-func readOurs(ctx context.Context, s settings, array []float32) error {
+func readNczarr(ctx context.Context, s settings, array []float32) error {
 	o := options()
 	ds, err := nczarr.Open(ctx, s.url(), &o)
 	if err != nil {

@@ -103,7 +103,7 @@ func Binary(context.Context) (string, error) { return binary() }
 // bucket. The caller must call stop, which ends the server and removes the directory.
 // If the system supports it, the server ends with this process.
 func Run(ctx context.Context, binary string) (s *Server, stop func() error, err error) {
-	dir, err := os.MkdirTemp(quickDir(), "nczarr-s3server-")
+	dir, err := os.MkdirTemp(memoryDir(), "nczarr-s3server-")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,7 +142,7 @@ func run(ctx context.Context, binary, dir string) (*Server, func() error, error)
 	}
 	s.PID = cmd.Process.Pid
 	if err = s.ready(ctx, ended); err == nil {
-		err = s.own(ctx)
+		err = s.createBucket(ctx)
 	}
 	if err != nil {
 		_ = cmd.Process.Kill() // the process may have ended already
@@ -171,9 +171,9 @@ func start(cmd *exec.Cmd) (ended chan error, err error) {
 	return ended, <-started
 }
 
-// own creates the bucket and checks that it exists in this server's directory: the
-// server of another test may have taken the port and responded.
-func (s *Server) own(ctx context.Context) error {
+// createBucket creates the bucket and checks that it exists in this server's directory:
+// the server of another test may have taken the port and responded.
+func (s *Server) createBucket(ctx context.Context) error {
 	if err := s.MakeBucket(ctx, s.Bucket); err != nil {
 		return err
 	}

@@ -12,10 +12,10 @@ func withParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// quickDir returns the memory file system if it has room for the data of a server, and
+// memoryDir returns the memory file system if it has room for the data of a server, and
 // otherwise "", the default directory. The server stores an attribute with each object,
 // and on a disk the tests would mostly wait for that.
-func quickDir() string {
+func memoryDir() string {
 	const dir, room = "/dev/shm", 4 << 30
 	var fs unix.Statfs_t
 	if unix.Statfs(dir, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < room { // never negative

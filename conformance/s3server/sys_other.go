@@ -8,5 +8,5 @@ import "syscall"
 // process.
 func withParent() *syscall.SysProcAttr { return nil }
 
-// quickDir returns "", the default directory for temporary files.
-func quickDir() string { return "" }
+// memoryDir returns "", the default directory for temporary files.
+func memoryDir() string { return "" }

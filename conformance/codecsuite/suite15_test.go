@@ -38,8 +38,8 @@ func (p someProvider) Open(id string, params json.RawMessage, in driver.Spec) (d
 	return c, out, err
 }
 
-// TestMissedDefectsAreCaught tests defects that version 1.5 of the suite did not find.
-func TestMissedDefectsAreCaught(t *testing.T) {
+// TestSuite15DefectsAreCaught tests defects that version 1.5 of the suite did not find.
+func TestSuite15DefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	unsigned := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 		if len(src) > 100 && bytes.Count(src, []byte{0}) == len(src)-1 && bytes.Count(src, []byte{0x80}) == 1 {

@@ -143,8 +143,8 @@ func TestUntrueDescriptions(t *testing.T) {
 	})
 }
 
-// TestFoundDefectsAreCaught tests defects that version 1.6 of the suite did not find.
-func TestFoundDefectsAreCaught(t *testing.T) {
+// TestSuite16DefectsAreCaught tests defects that version 1.6 of the suite did not find.
+func TestSuite16DefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	checks := func(equal func(want, have []byte) bool) wrong { // crc32 with its own comparison of checksums
 		return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {

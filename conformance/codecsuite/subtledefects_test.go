@@ -21,9 +21,9 @@ import (
 // call is Encode or Decode.
 type call = func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error)
 
-// lapses are codecs with defects that a round trip does not detect, each with the check
-// that must fail.
-func lapses() map[string]struct {
+// subtleDefects are codecs with defects that a round trip does not detect, each with
+// the check that must fail.
+func subtleDefects() map[string]struct {
 	id    string
 	wrong wrong
 	want  string
@@ -165,10 +165,10 @@ func keeping() map[string]wrong {
 	}
 }
 
-// TestLapsesAreCaught checks that each lapse fails the check written for it.
-func TestLapsesAreCaught(t *testing.T) {
+// TestSubtleDefectsAreCaught checks that each lapse fails the check written for it.
+func TestSubtleDefectsAreCaught(t *testing.T) {
 	t.Parallel()
-	for name, tc := range lapses() {
+	for name, tc := range subtleDefects() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limit := 10 * time.Minute

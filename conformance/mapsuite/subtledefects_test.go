@@ -156,8 +156,8 @@ var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driv
 	},
 }
 
-// lapses are defective Maps, each with the check that must fail.
-var lapses = map[string]struct {
+// subtleDefects are defective Maps, each with the check that must fail.
+var subtleDefects = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  string
 }{
@@ -652,10 +652,10 @@ func pooled(n int, lost bool) func(driver.Map) *hooked {
 	}
 }
 
-// TestLapsesAreCaught checks that each lapse fails the check written for it.
-func TestLapsesAreCaught(t *testing.T) {
+// TestSubtleDefectsAreCaught checks that each lapse fails the check written for it.
+func TestSubtleDefectsAreCaught(t *testing.T) {
 	t.Parallel()
-	for name, tc := range lapses {
+	for name, tc := range subtleDefects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limit := 10 * time.Minute

@@ -81,9 +81,9 @@ func pagedBy(size, ahead int) func(driver.Map) driver.Map {
 	}
 }
 
-// TestFinerDefects checks that defects that affect only some calls or another handle are
-// found.
-func TestFinerDefects(t *testing.T) {
+// TestPartialDefects checks that defects that affect only some calls or another handle
+// are found.
+func TestPartialDefects(t *testing.T) {
 	t.Parallel()
 	const piece = 128 << 10
 	var mu sync.Mutex
