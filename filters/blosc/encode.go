@@ -14,8 +14,9 @@ import (
 // l1 is the unit of block sizes in bytes.
 const l1 = 32 << 10
 
-// slow reports whether an inner codec compresses better with large blocks.
-func slow(name string) bool { return name == "lz4hc" || name == "zlib" || name == "zstd" }
+// prefersLargeBlocks reports whether an inner codec compresses better with large
+// blocks.
+func prefersLargeBlocks(name string) bool { return name == "lz4hc" || name == "zlib" || name == "zstd" }
 
 // blockSize returns the size of blocks in bytes. The size is close to the one in c-blosc
 // 1.21, so that the sizes of frames are comparable.
@@ -28,11 +29,11 @@ func (p Params) blockSize(typesize, total int) int {
 		size = max(p.BlockSize, minStream)
 	} else if total >= l1 {
 		size = l1
-		if slow(p.CName) {
+		if prefersLargeBlocks(p.CName) {
 			size *= 2
 		}
 		size = size * [10]int{1, 2, 4, 8, 16, 16, 32, 32, 32, 32}[p.CLevel] / 4
-		if p.CLevel == 9 && slow(p.CName) {
+		if p.CLevel == 9 && prefersLargeBlocks(p.CName) {
 			size *= 2
 		}
 	}

@@ -85,10 +85,10 @@ func (s *stream) encode(dst, src []byte) (int, error) {
 	return s.n, nil
 }
 
-// gaveUp reports whether the fast encoder compressed plain bytes by at most one percent,
-// to n bytes. This happens with unshuffled floats, although a Huffman code alone can
-// compress their skewed distribution of bytes.
-func gaveUp(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
+// isIncompressible reports whether the fast encoder compressed plain bytes by at most
+// one percent, to n bytes. This happens with unshuffled floats, although a Huffman code
+// alone can compress their skewed distribution of bytes.
+func isIncompressible(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
 
 // Encode encodes src into dst and returns the length.
 func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
@@ -109,7 +109,7 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		return n, err
 	case err != nil && len(src) >= 256 && len(dst) < len(src):
 		n = len(dst) + 1 // the second encoder may produce output that fits
-	case err != nil || !gaveUp(n, len(src)):
+	case err != nil || !isIncompressible(n, len(src)):
 		return n, err
 	}
 	m, better := e.encodeSecond(dst, src, n)

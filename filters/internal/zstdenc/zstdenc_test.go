@@ -144,9 +144,9 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestNumbersBeginAnew checks the reset of position numbers, which otherwise increase
+// TestPositionReset checks the reset of position numbers, which otherwise increase
 // from frame to frame.
-func TestNumbersBeginAnew(t *testing.T) {
+func TestPositionReset(t *testing.T) {
 	t.Parallel()
 	src := crosses(rand.New(rand.NewPCG(testseed.New(t), 14)))
 	e := zstdenc.New(4, false)
