@@ -73,7 +73,7 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 		return nil, err
 	}
 	if spec.Mode == driver.CreateExclusive {
-		if err := m.stillMade(); err != nil {
+		if err := m.checkNewRoot(); err != nil {
 			_ = m.release() // the first error is more useful
 			return nil, err
 		}
@@ -87,9 +87,9 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	return m, nil
 }
 
-// stillMade checks that the root is the directory that open created, and not a link
+// checkNewRoot checks that the root is the directory that open created, and not a link
 // that replaced it since.
-func (m *Map) stillMade() error {
+func (m *Map) checkNewRoot() error {
 	if now, err := os.Lstat(m.path); err != nil || !os.SameFile(now, m.identity) {
 		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process replaced the new directory")
 	}
@@ -108,7 +108,7 @@ func (m *Map) prepare(ctx context.Context, mode driver.Mode) error {
 	case driver.CreateExclusive:
 		return m.probe()
 	case driver.Update:
-		return m.recognize()
+		return m.detectFromNames()
 	case driver.Read:
 	}
 	return nil

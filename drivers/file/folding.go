@@ -89,10 +89,10 @@ func (m *Map) probe() error {
 // lack the permission to read some of them.
 const maxTried = 16
 
-// recognize detects, from the existing names, whether the file system ignores case and
-// has locks. It calls probe, which creates a file, only if it can open none of the
-// files it tries.
-func (m *Map) recognize() error {
+// detectFromNames detects, from the existing names, whether the file system ignores
+// case and has locks. It calls probe, which creates a file, only if it can open none of
+// the files it tries.
+func (m *Map) detectFromNames() error {
 	d, err := m.openDir(".")
 	if err != nil {
 		return err

@@ -13,11 +13,11 @@ import (
 // errLocked is returned if the lock is held through another open file.
 var errLocked = errors.New("locked by another process")
 
-// unopened wraps the reason why hold cannot lock an object: it does not exist, this
+// openFailure wraps the reason why hold cannot lock an object: it does not exist, this
 // process cannot open it, or its file system has no locks.
-type unopened struct{ error }
+type openFailure struct{ error }
 
-func (u unopened) Unwrap() error { return u.error }
+func (u openFailure) Unwrap() error { return u.error }
 
 // hold locks the object at key and returns its handle and metadata. Until the handle is
 // closed, no process replaces or removes the object through this driver. hold locks the
@@ -31,7 +31,7 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 		if h, err = m.openAs(key, nonblock); outOfResources(err) {
 			return handle{}, meta{}, err
 		} else if err != nil {
-			return handle{}, meta{}, unopened{err}
+			return handle{}, meta{}, openFailure{err}
 		}
 		x, err = h.stat()
 		if err == nil {
@@ -42,7 +42,7 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 			if outOfResources(err) {
 				return handle{}, meta{}, err
 			}
-			return handle{}, meta{}, unopened{err}
+			return handle{}, meta{}, openFailure{err}
 		}
 		if err = wait(ctx, h); err == nil {
 			var now meta
@@ -50,7 +50,7 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 				return h, x, nil
 			}
 		} else if !ncerr.IsContext(err) && !outOfResources(err) {
-			err = unopened{err}
+			err = openFailure{err}
 		}
 		h.close()
 		if err != nil && !missing(err) {

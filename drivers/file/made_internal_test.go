@@ -25,7 +25,7 @@ func TestLinkReplacesNewRoot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.stillMade(); (err == nil) != want || err != nil && ncerr.KindOf(err) != ncerr.ErrConflict {
+		if err := m.checkNewRoot(); (err == nil) != want || err != nil && ncerr.KindOf(err) != ncerr.ErrConflict {
 			t.Errorf("%s: %v", path, err)
 		}
 		if err := m.release(); err != nil {

@@ -91,8 +91,8 @@ func flock(fd int) error {
 
 func unlock(held int) { _ = unix.Close(held) }
 
-// nameless reports whether the last name of an open file was removed.
-func nameless(info fs.FileInfo) bool {
+// isUnlinked reports whether the last name of an open file was removed.
+func isUnlinked(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Nlink == 0
 }

@@ -64,5 +64,5 @@ func flock(int) error { return errors.ErrUnsupported }
 
 func unlock(int) {}
 
-// nameless returns false: an open file keeps its name on Windows.
-func nameless(fs.FileInfo) bool { return false }
+// isUnlinked returns false: an open file keeps its name on Windows.
+func isUnlinked(fs.FileInfo) bool { return false }

@@ -63,7 +63,7 @@ func (m *Map) put(ctx context.Context, key string, body driver.Body, opts *drive
 		return meta{}, err
 	}
 	defer t.discard()
-	x, err := t.fill(ctx, body, m.tick())
+	x, err := t.fill(ctx, body, m.nextModTime())
 	if err == nil {
 		err = t.commit(ctx, m, key, name, opts, &x)
 	}
@@ -85,9 +85,9 @@ func (m *Map) putError(err error) error {
 	return classify(err)
 }
 
-// tick returns the modification time for a new file: the current time, but later than
-// the time of every earlier Put.
-func (m *Map) tick() time.Time {
+// nextModTime returns the modification time for a new file: the current time, but later
+// than the time of every earlier Put.
+func (m *Map) nextModTime() time.Time {
 	for {
 		last, now := m.clock.Load(), time.Now().UnixNano()/100*100 // most file systems have a resolution of 100 ns or better
 		now = max(now, last+100)
@@ -223,7 +223,7 @@ func (t *temporary) fill(ctx context.Context, body driver.Body, mtime time.Time)
 	if err != nil {
 		return meta{}, err
 	}
-	if t.held != noLock && nameless(info) {
+	if t.held != noLock && isUnlinked(info) {
 		return meta{}, errSwept
 	}
 	f := t.f
@@ -294,7 +294,7 @@ func (t *temporary) move(ctx context.Context, m *Map, key, name string, opts *dr
 				err = matches(driver.Info{}, opts.IfMatch)
 			}
 			return err
-		case !errors.As(err, new(unopened)):
+		case !errors.As(err, new(openFailure)):
 			return err
 		case !missing(err): // a directory, or a file that this process cannot read
 			return t.dir.Rename(t.name, name)
@@ -359,7 +359,7 @@ func (t *temporary) setLater(than time.Time) (x meta, err error) {
 // discard removes the file unless it has become an object, and releases the lock.
 func (t *temporary) discard() {
 	if t.f != nil {
-		if info, err := t.f.Stat(); t.held != noLock && (err != nil || nameless(info)) {
+		if info, err := t.f.Stat(); t.held != noLock && (err != nil || isUnlinked(info)) {
 			t.name = "" // another writer may already use that name
 		}
 		_ = t.f.Close()
@@ -453,7 +453,7 @@ func (m *Map) remove(ctx context.Context, key string, was fs.FileInfo) error {
 		switch {
 		case err == nil:
 			defer h.close()
-		case !errors.As(err, new(unopened)) || missing(err) && was.Mode().IsRegular():
+		case !errors.As(err, new(openFailure)) || missing(err) && was.Mode().IsRegular():
 			return err
 		}
 	}

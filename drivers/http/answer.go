@@ -12,9 +12,9 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// broken returns a Retryable error for a response that violates the protocol or
+// protocolError returns a Retryable error for a response that violates the protocol or
 // contradicts itself. A retry may reach a server or proxy in a better state.
-func broken(format string, args ...any) error {
+func protocolError(format string, args ...any) error {
 	e := ncerr.Errorf(ncerr.ErrIO, "", "", format, args...)
 	e.Retryable = true
 	return e

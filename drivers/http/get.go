@@ -66,7 +66,7 @@ func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 	case m.isDocument(key) && isHTML(resp.Header) && !empty:
 		return driver.Info{}, errPage()
 	case resp.StatusCode == http.StatusPartialContent && (!ok || first != 0 || last != 0 || size < 0), empty && ok && size != 0:
-		return driver.Info{}, broken("the server returned status %d with Content-Range %q to a request for the first byte", resp.StatusCode, text)
+		return driver.Info{}, protocolError("the server returned status %d with Content-Range %q to a request for the first byte", resp.StatusCode, text)
 	case empty && ok && version(resp.Header, 0) != "", resp.StatusCode == http.StatusPartialContent:
 		return info(resp.Header, size), nil
 	case resp.StatusCode == http.StatusOK && resp.ContentLength >= 0:
@@ -179,7 +179,7 @@ func (g *get) unsatisfiable() ([]byte, driver.Info, error) {
 		return nil, i, err
 	}
 	if n > 0 {
-		return nil, i, broken("the server refused a range inside an object of %d bytes", i.Size)
+		return nil, i, protocolError("the server refused a range inside an object of %d bytes", i.Size)
 	}
 	if i.Version == "" { // error responses may omit it
 		if i, err = g.m.Stat(g.ctx, g.key); err != nil {
@@ -199,12 +199,12 @@ func (g *get) partial() ([]byte, driver.Info, error) {
 		return nil, driver.Info{}, err
 	}
 	if g.opts.Range == nil {
-		return nil, driver.Info{}, broken("the server sent a part of the object instead of the whole")
+		return nil, driver.Info{}, protocolError("the server sent a part of the object instead of the whole")
 	}
 	text := g.resp.Header.Get("Content-Range")
 	first, last, size, ok := contentRange(text)
 	if !ok || first < 0 || size < 0 {
-		return nil, driver.Info{}, broken("the server sent a part with an incomplete Content-Range %q", text)
+		return nil, driver.Info{}, protocolError("the server sent a part with an incomplete Content-Range %q", text)
 	}
 	i := info(g.resp.Header, size)
 	start, n, err := g.opts.Range.Resolve(size)
@@ -212,10 +212,10 @@ func (g *get) partial() ([]byte, driver.Info, error) {
 		return nil, i, err
 	}
 	if first != start || last-first+1 != n {
-		return nil, i, broken("the server sent bytes %d to %d of %d instead of %d bytes from position %d", first, last, size, n, start)
+		return nil, i, protocolError("the server sent bytes %d to %d of %d instead of %d bytes from position %d", first, last, size, n, start)
 	}
 	if cl := g.resp.ContentLength; cl >= 0 && cl != n {
-		return nil, i, broken("the server announced %d bytes for a range of %d", cl, n)
+		return nil, i, protocolError("the server announced %d bytes for a range of %d", cl, n)
 	}
 	return g.read(i, n)
 }
@@ -244,7 +244,7 @@ func (g *get) whole() ([]byte, driver.Info, error) {
 			"the server does not support ranges: skipping to byte %d exceeds max_skip, which is %d bytes", start, g.m.o.MaxSkip)
 	}
 	if _, err := io.CopyN(io.Discard, g.resp.Body, start); err != nil {
-		return nil, i, g.cut(0, start, err)
+		return nil, i, g.truncatedError(0, start, err)
 	}
 	return g.read(i, n)
 }
@@ -266,7 +266,7 @@ func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 	}
 	got, err := io.ReadFull(g.resp.Body, dst)
 	if err != nil {
-		return dst[:got], i, g.cut(int64(got), n, err)
+		return dst[:got], i, g.truncatedError(int64(got), n, err)
 	}
 	if err := g.refusePage(dst, i.Size); err != nil {
 		return nil, i, err
@@ -304,20 +304,20 @@ func (g *get) checkEnd(n int64) error {
 	k, err := io.ReadFull(g.resp.Body, more[:])
 	switch {
 	case k > 0:
-		return broken("the server sent more than the %d bytes that it announced", n)
+		return protocolError("the server sent more than the %d bytes that it announced", n)
 	case errors.Is(err, io.EOF):
 		return nil
 	}
-	return g.cut(n, n, err)
+	return g.truncatedError(n, n, err)
 }
 
-// cut returns the error for a body that ended early.
-func (g *get) cut(got, n int64, err error) error {
+// truncatedError returns the error for a body that ended early.
+func (g *get) truncatedError(got, n int64, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		if own := g.ctx.Err(); own != nil {
 			return own
 		}
-		return broken("the connection ended after %d of %d bytes", got, n)
+		return protocolError("the connection ended after %d of %d bytes", got, n)
 	}
 	return web.RequestError(g.ctx, err)
 }
@@ -349,7 +349,7 @@ func (g *get) unsized() ([]byte, driver.Info, error) {
 	case errors.Is(err, errUnsizedFull):
 		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not send Content-Length, and the responses being read exceed max_blind, which is %d bytes in total", g.m.o.MaxBlind)
 	case err != nil && !errors.Is(err, io.EOF):
-		return nil, driver.Info{}, g.cut(size, -1, err)
+		return nil, driver.Info{}, g.truncatedError(size, -1, err)
 	case size > limit && asked:
 		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "the response has more than %d bytes and no Content-Length", limit)
 	case size > limit:

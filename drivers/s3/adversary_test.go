@@ -267,7 +267,7 @@ func TestListings(t *testing.T) {
 		"out of order":     {handle: pages(page{Keys: []string{"p/b"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "b", err: "not sorted"},
 		"foreign key":      {handle: pages(page{Keys: []string{"q/b"}}), err: `"q/b"`},
 		"long key":         {handle: pages(page{Keys: []string{"p/" + strings.Repeat("k", 1024)}}), err: "a listed key has 1026 bytes"},
-		"tokens for ever":  {handle: forEver, err: "does not advance"},
+		"tokens for ever":  {handle: endlessPages, err: "does not advance"},
 		"start is ignored": {handle: pages(page{Keys: []string{"p/a", "p/b", "p/c"}}), after: "b", want: "c"},
 		"no such key":      {handle: refusal(404, "NoSuchKey"), err: "NoSuchKey"},
 	} {
@@ -294,8 +294,8 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// forEver sends empty pages, each with a new token.
-func forEver(w http.ResponseWriter, r *http.Request) {
+// endlessPages sends empty pages, each with a new token.
+func endlessPages(w http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(r.URL.Query().Get("continuation-token"))
 	page{Trunc: true, Token: strconv.Itoa(n + 1)}.write(w)
 }

@@ -26,9 +26,9 @@ const (
 	bearer  = "bearer-of-the-user"    // a fake value
 )
 
-// givers is a server that provides credentials in all supported ways: STS, SSO,
-// containers and instances. It refuses requests without the right token.
-func givers(t *testing.T) *httptest.Server {
+// credentialServer is a server that provides credentials in all supported ways: STS,
+// SSO, containers and instances. It refuses requests without the right token.
+func credentialServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	const expires = "2100-01-01T00:00:00Z"
 	mux := http.NewServeMux()
@@ -97,7 +97,7 @@ func bucketFor(t *testing.T) *httptest.Server {
 }
 
 // source is one way to get credentials: files below the home directory, and variables
-// in which HOME and URL are replaced by that directory and the URL of givers.
+// in which HOME and URL are replaced by that directory and the URL of credentialServer.
 type source struct {
 	env     map[string]string
 	files   map[string]string
@@ -193,7 +193,7 @@ func readWith(t *testing.T, o driver.Opener, endpoint string, options map[string
 // TestCredentialSources gets credentials from every source of the SDK, in this process
 // and in a separate one with the driver's grants.
 func TestCredentialSources(t *testing.T) { // not parallel, because it sets environment variables
-	giver, srv := givers(t), bucketFor(t)
+	giver, srv := credentialServer(t), bucketFor(t)
 	for name, src := range sources() {
 		t.Run(name, func(t *testing.T) {
 			home := src.set(t, giver.URL)
@@ -213,7 +213,7 @@ func TestCredentialSources(t *testing.T) { // not parallel, because it sets envi
 // TestNoSecretInErrors uses every source with a server that refuses the credentials,
 // and with a failing source. The errors must not contain a secret.
 func TestNoSecretInErrors(t *testing.T) { // not parallel, because it sets environment variables
-	giver := givers(t)
+	giver := credentialServer(t)
 	refusing := httptest.NewServer(refusal(http.StatusForbidden, "InvalidAccessKeyId"))
 	defer refusing.Close()
 	silent := httptest.NewServer(refusal(http.StatusForbidden, "AccessDenied"))
@@ -239,7 +239,7 @@ func TestNoSecretInErrors(t *testing.T) { // not parallel, because it sets envir
 // TestCredentialsNotGranted checks that the driver in a separate process cannot start a
 // program or read a file to which no AWS variable refers.
 func TestCredentialsNotGranted(t *testing.T) { // not parallel, because it sets environment variables
-	giver, srv := givers(t), bucketFor(t)
+	giver, srv := credentialServer(t), bucketFor(t)
 	for name, config := range map[string]string{
 		"process": "credential_process = /bin/echo '{\"Version\": 1, \"AccessKeyId\": \"" + keyID + "\", \"SecretAccessKey\": \"" + secret + "\"}'\n",
 		"file":    "role_arn = arn:aws:iam::123456789012:role/r\nweb_identity_token_file = TOKEN\n",

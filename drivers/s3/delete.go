@@ -29,7 +29,7 @@ func (m *bucketMap) deleteOne(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	late, stop := outlasting(ctx)
+	late, stop := extendedContext(ctx)
 	defer stop()
 	_, err := m.api.DeleteObject(late, &s3.DeleteObjectInput{Bucket: &m.at.bucket, Key: &name})
 	if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -133,6 +133,6 @@ func batchError(prefix string, e types.Error) error {
 	}
 	err := ncerr.New(kind, "delete", strings.TrimPrefix(aws.ToString(e.Key), prefix),
 		errors.New(web.Sanitize("the server returned "+code+": "+aws.ToString(e.Message))))
-	err.Retryable = again(code) || code == "InternalError"
+	err.Retryable = isRetryable(code) || code == "InternalError"
 	return err
 }

@@ -60,9 +60,9 @@ func codeKind(code string) ncerr.Kind {
 	return 0
 }
 
-// again reports whether a retry may succeed after a code. In addition, a retry may
-// succeed after status 429 and every 5xx except 501.
-func again(code string) bool {
+// isRetryable reports whether a retry may succeed after a code. In addition, a retry
+// may succeed after status 429 and every 5xx except 501.
+func isRetryable(code string) bool {
 	switch code {
 	case "SlowDown", "RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch",
 		"ConditionalRequestConflict", "OperationAborted", "ThrottlingException", "InvalidPart",
@@ -102,7 +102,7 @@ func fail(ctx context.Context, err error) error {
 	e := ncerr.New(kindOf(code, status), "", "", &plain{describe(code, message, status, header)})
 	cut := status == http.StatusNotFound && codeKind(code) == 0 // the body with the code may have been lost in transit
 	paused := code == "RequestTimeTooSkewed" && clockAgrees(header, time.Now())
-	e.Retryable = status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || cut || paused || again(code)
+	e.Retryable = status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || cut || paused || isRetryable(code)
 	e.RetryAfter = web.RetryAfter(header, time.Now())
 	return e
 }
@@ -207,9 +207,9 @@ func reason(err error) string {
 	}
 }
 
-// unsent reports whether err guarantees that the server did not carry out the request
-// and never will.
-func unsent(err error) bool {
+// neverExecuted reports whether err guarantees that the server did not carry out the
+// request and never will.
+func neverExecuted(err error) bool {
 	var auth *authError
 	var op *net.OpError
 	status, _ := answer(err)

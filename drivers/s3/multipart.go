@@ -46,7 +46,7 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 		w.discard(ctx, up.UploadId)
 		return driver.Info{}, &abortedError{err: err}
 	}
-	late, stop := outlasting(ctx)
+	late, stop := extendedContext(ctx)
 	defer stop()
 	out, err := w.m.api.CompleteMultipartUpload(late, &s3.CompleteMultipartUploadInput{
 		Bucket: &w.m.at.bucket, Key: w.name, UploadId: up.UploadId,

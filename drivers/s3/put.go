@@ -88,13 +88,13 @@ func (w *write) refused(err error) bool {
 	case code == "PreconditionFailed", code == "NoSuchUpload":
 		return false
 	}
-	return unsent(err)
+	return neverExecuted(err)
 }
 
-// over reports whether the server can no longer carry out the failed write.
-func over(err error) bool {
+// cannotComplete reports whether the server can no longer carry out the failed write.
+func cannotComplete(err error) bool {
 	var aborted *abortedError
-	return errors.As(err, &aborted) || unsent(err)
+	return errors.As(err, &aborted) || neverExecuted(err)
 }
 
 // fail returns the error from a failed write.
@@ -132,7 +132,7 @@ func (w *write) resolve(ctx context.Context, lost error) (driver.Info, error) {
 		return info, nil
 	case ctx.Err() != nil:
 		return driver.Info{}, ctx.Err()
-	case over(lost):
+	case cannotComplete(lost):
 		return driver.Info{}, w.fail(ctx, lost)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		found = "the object does not exist"
@@ -154,10 +154,10 @@ func (w *write) send(ctx context.Context) (driver.Info, error) {
 	}
 	n := w.body.Size()
 	in := &s3.PutObjectInput{
-		Bucket: &w.m.at.bucket, Key: w.name, Body: untilEnd{w.section(0, n), ctx}, ContentLength: &n,
+		Bucket: &w.m.at.bucket, Key: w.name, Body: contextBody{w.section(0, n), ctx}, ContentLength: &n,
 		ChecksumCRC32C: sum, IfNoneMatch: w.ifNoneMatch(), IfMatch: w.ifMatch(), Metadata: w.metadata(),
 	}
-	late, stop := outlasting(ctx)
+	late, stop := extendedContext(ctx)
 	defer stop()
 	out, err := w.m.api.PutObject(late, in)
 	if err != nil {

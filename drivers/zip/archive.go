@@ -229,11 +229,11 @@ func (a *archive) absent(op, key string) error {
 	if !ok {
 		return ncerr.ErrNotFound
 	}
-	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the archive contains the object as %s", a.whyNot(pos))
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the archive contains the object as %s", a.skipReason(pos))
 }
 
-// whyNot describes a member that is not an object: its name and the reason.
-func (a *archive) whyNot(pos int) string {
+// skipReason describes a member that is not an object: its name and the reason.
+func (a *archive) skipReason(pos int) string {
 	d := a.dir.raw[pos:]
 	return fmt.Sprintf("%.200q, which cannot be read: %s", recordName(d), reasonText[classifyRecord(d)])
 }
@@ -245,7 +245,7 @@ func (a *archive) foreign() error {
 		return nil
 	}
 	for pos := range a.skipped() {
-		return ncerr.Errorf(ncerr.ErrNotZarr, "open", "", "the archive contains no readable member; the first is %s", a.whyNot(pos))
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", "", "the archive contains no readable member; the first is %s", a.skipReason(pos))
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // take no lock.
 type Map struct {
 	driver.Base
-	home          home
+	home          storage
 	cfg           config
 	mode          driver.Mode
 	name          string   // name of the archive in messages

@@ -121,7 +121,7 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := o.home(spec, c)
+	h, err := o.openStorage(spec, c)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 }
 
 func (o *opener) remove(ctx context.Context, spec driver.OpenSpec) error {
-	h, err := o.home(spec, config{})
+	h, err := o.openStorage(spec, config{})
 	if err != nil {
 		return err
 	}
@@ -212,9 +212,9 @@ func looksLikeZip(ctx context.Context, src source) error {
 	return err
 }
 
-func (o *opener) home(spec driver.OpenSpec, c config) (home, error) {
+func (o *opener) openStorage(spec driver.OpenSpec, c config) (storage, error) {
 	if spec.Env.Inner != nil {
-		return newMapHome(spec.Env.Inner, spec.Env.InnerKey)
+		return newMapStorage(spec.Env.Inner, spec.Env.InnerKey)
 	}
-	return newFileHome(spec.Path, c.Durability == "fsync")
+	return newFileStorage(spec.Path, c.Durability == "fsync")
 }

@@ -77,19 +77,19 @@ func StatusError(resp *http.Response, now time.Time) *ncerr.Error {
 	return e
 }
 
-// maxSaid is the maximum length in bytes of server text in an error message.
-const maxSaid = 1000
+// maxServerText is the maximum length in bytes of server text in an error message.
+const maxServerText = 1000
 
 // Sanitize makes a single line of text that contains words from a server. It replaces
 // unprintable characters by spaces and truncates long text.
 func Sanitize(text string) string {
-	cut := len(text) > maxSaid
+	cut := len(text) > maxServerText
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(text[:min(len(text), maxSaid)], ""))
+	}, strings.ToValidUTF8(text[:min(len(text), maxServerText)], ""))
 	if cut {
 		text += " ..."
 	}

@@ -216,8 +216,8 @@ func (w *watch) sending() { w.enter(&phase{"sending without progress", w.o.Stall
 func (w *watch) sentAll() { w.enter(&phase{"waiting for the answer", w.o.FirstByte}) }
 func (w *watch) arrived() { w.enter(&phase{"receiving nothing", w.o.Stall}) }
 
-// moved restarts the timer of the phase.
-func (w *watch) moved() { w.timer.Reset(w.phase.Load().long) }
+// progress restarts the timer of the phase.
+func (w *watch) progress() { w.timer.Reset(w.phase.Load().long) }
 
 // cause returns the timeout if one caused err, and err otherwise.
 func (w *watch) cause(err error) error {
@@ -243,7 +243,7 @@ func (s *sent) Read(p []byte) (int, error) {
 	if err != nil {
 		s.w.sentAll()
 	} else {
-		s.w.moved()
+		s.w.progress()
 	}
 	return n, err
 }
@@ -257,7 +257,7 @@ type received struct {
 func (r *received) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	if n > 0 {
-		r.w.moved()
+		r.w.progress()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = r.w.cause(err)

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// home is where an archive is stored. All methods except temp and spill are called by
-// one goroutine at a time.
-type home interface {
+// storage is where an archive is stored. All methods except temp and spill are called
+// by one goroutine at a time.
+type storage interface {
 	// look reports whether the archive exists, and remembers its state.
 	look(ctx context.Context) (bool, error)
 	// probe fails if replace is certain to fail.
@@ -38,21 +38,21 @@ type home interface {
 	remove(ctx context.Context) error
 }
 
-// fileHome is a home in the file system.
-type fileHome struct {
+// fileStorage is a home in the file system.
+type fileStorage struct {
 	path string      // path of the archive, with final symbolic links resolved
 	sync bool        // whether to sync files and directories
 	was  os.FileInfo // last remembered state of the archive; nil if it did not exist
 }
 
-func newFileHome(path string, sync bool) (*fileHome, error) {
+func newFileStorage(path string, sync bool) (*fileStorage, error) {
 	if path == "" {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open", "", "the path of the archive is empty")
 	}
 	for range 40 {
 		target, err := os.Readlink(path)
 		if err != nil {
-			return &fileHome{path: path, sync: sync}, nil //nolint:nilerr // the error means that the path is not a symbolic link
+			return &fileStorage{path: path, sync: sync}, nil //nolint:nilerr // the error means that the path is not a symbolic link
 		}
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(path), target)
@@ -75,7 +75,7 @@ func fileError(err error) error {
 	return err
 }
 
-func (h *fileHome) look(context.Context) (bool, error) {
+func (h *fileStorage) look(context.Context) (bool, error) {
 	info, err := os.Stat(h.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.was = nil
@@ -96,7 +96,7 @@ func (h *fileHome) look(context.Context) (bool, error) {
 
 // probe checks early whether the archive can be written and its directory changed. It
 // deletes the temporary files of killed writers.
-func (h *fileHome) probe(context.Context) error {
+func (h *fileStorage) probe(context.Context) error {
 	if h.was != nil {
 		f, err := os.OpenFile(h.path, os.O_RDWR, 0)
 		if err != nil {
@@ -115,7 +115,7 @@ func (h *fileHome) probe(context.Context) error {
 	return discard(f)
 }
 
-func (h *fileHome) open(context.Context) (source, error) {
+func (h *fileStorage) open(context.Context) (source, error) {
 	f, err := os.Open(h.path)
 	if err != nil {
 		return nil, fileError(err)
@@ -128,17 +128,17 @@ func (h *fileHome) open(context.Context) (source, error) {
 	return &fileSource{f: f, n: info.Size()}, nil
 }
 
-func (h *fileHome) temp() (*os.File, error) {
+func (h *fileStorage) temp() (*os.File, error) {
 	dir, base := filepath.Split(h.path)
 	return makeTemp(dir, base)
 }
 
-func (h *fileHome) spill() (*os.File, error) {
+func (h *fileStorage) spill() (*os.File, error) {
 	dir, base := filepath.Split(h.path)
 	return makeUnlinked(dir, base)
 }
 
-func (h *fileHome) replace(_ context.Context, tmp *os.File, closeOld func() error) (source, error) {
+func (h *fileStorage) replace(_ context.Context, tmp *os.File, closeOld func() error) (source, error) {
 	src, err := h.swap(tmp, closeOld)
 	if err != nil {
 		// After a failed swap tmp may already be closed. Its name must be removed.
@@ -149,7 +149,7 @@ func (h *fileHome) replace(_ context.Context, tmp *os.File, closeOld func() erro
 	return src, nil
 }
 
-func (h *fileHome) swap(tmp *os.File, closeOld func() error) (source, error) {
+func (h *fileStorage) swap(tmp *os.File, closeOld func() error) (source, error) {
 	if h.was != nil {
 		if err := tmp.Chmod(h.was.Mode().Perm()); err != nil && runtime.GOOS != "windows" {
 			return nil, err
@@ -179,7 +179,7 @@ func (h *fileHome) swap(tmp *os.File, closeOld func() error) (source, error) {
 }
 
 // swapClosed implements swap on systems that cannot rename open files.
-func (h *fileHome) swapClosed(tmp *os.File, closeOld func() error) (source, error) {
+func (h *fileStorage) swapClosed(tmp *os.File, closeOld func() error) (source, error) {
 	if err := tmp.Close(); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (h *fileHome) swapClosed(tmp *os.File, closeOld func() error) (source, erro
 }
 
 // unchanged fails if the archive has changed since its state was remembered.
-func (h *fileHome) unchanged() error {
+func (h *fileStorage) unchanged() error {
 	now, err := os.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -213,7 +213,7 @@ func (h *fileHome) unchanged() error {
 
 // rename moves the file tmp to the archive's path. If no archive existed, it first
 // tries a hard link, which unlike a rename does not replace a file.
-func (h *fileHome) rename(tmp string) error {
+func (h *fileStorage) rename(tmp string) error {
 	if h.was == nil {
 		err := os.Link(tmp, h.path)
 		if err == nil {
@@ -228,7 +228,7 @@ func (h *fileHome) rename(tmp string) error {
 	return os.Rename(tmp, h.path)
 }
 
-func (h *fileHome) syncDir() error {
+func (h *fileStorage) syncDir() error {
 	if !h.sync || runtime.GOOS == "windows" {
 		return nil
 	}
@@ -239,10 +239,10 @@ func (h *fileHome) syncDir() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func (h *fileHome) remove(context.Context) error { return fileError(os.Remove(h.path)) }
+func (h *fileStorage) remove(context.Context) error { return fileError(os.Remove(h.path)) }
 
-// mapHome is a home in an object of another Map.
-type mapHome struct {
+// mapStorage is a home in an object of another Map.
+type mapStorage struct {
 	m      driver.Map
 	key    string
 	caps   driver.Capabilities
@@ -250,8 +250,8 @@ type mapHome struct {
 	exists bool
 }
 
-func newMapHome(m driver.Map, key string) (*mapHome, error) {
-	h := &mapHome{m: m, key: key, caps: m.Capabilities()}
+func newMapStorage(m driver.Map, key string) (*mapStorage, error) {
+	h := &mapStorage{m: m, key: key, caps: m.Capabilities()}
 	switch {
 	case key == "":
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open", "", "the key of the archive in its store is empty")
@@ -261,7 +261,7 @@ func newMapHome(m driver.Map, key string) (*mapHome, error) {
 	return h, nil
 }
 
-func (h *mapHome) look(ctx context.Context) (bool, error) {
+func (h *mapStorage) look(ctx context.Context) (bool, error) {
 	info, err := h.m.Stat(ctx, h.key)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
 		h.was, h.exists = driver.Info{}, false
@@ -274,14 +274,14 @@ func (h *mapHome) look(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-func (h *mapHome) probe(context.Context) error {
+func (h *mapStorage) probe(context.Context) error {
 	if !h.caps.Write {
 		return ncerr.Errorf(ncerr.ErrReadOnly, "", "", "the store of the archive is read-only")
 	}
 	return nil
 }
 
-func (h *mapHome) open(context.Context) (source, error) {
+func (h *mapStorage) open(context.Context) (source, error) {
 	return &mapSource{
 		m: h.m, key: h.key, info: h.was,
 		match:    h.caps.IfMatch && h.was.Version != "",
@@ -289,10 +289,10 @@ func (h *mapHome) open(context.Context) (source, error) {
 	}, nil
 }
 
-func (h *mapHome) temp() (*os.File, error)  { return h.spill() }
-func (h *mapHome) spill() (*os.File, error) { return makeUnlinked(os.TempDir(), "nczarr.zip") }
+func (h *mapStorage) temp() (*os.File, error)  { return h.spill() }
+func (h *mapStorage) spill() (*os.File, error) { return makeUnlinked(os.TempDir(), "nczarr.zip") }
 
-func (h *mapHome) replace(ctx context.Context, tmp *os.File, _ func() error) (source, error) {
+func (h *mapStorage) replace(ctx context.Context, tmp *os.File, _ func() error) (source, error) {
 	err := h.put(ctx, tmp)
 	if err = errors.Join(err, discard(tmp)); err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (h *mapHome) replace(ctx context.Context, tmp *os.File, _ func() error) (so
 
 // put stores the content of tmp as the object if the object has not changed. The store
 // checks this during the write if it can; otherwise put checks it before the write.
-func (h *mapHome) put(ctx context.Context, tmp *os.File) error {
+func (h *mapStorage) put(ctx context.Context, tmp *os.File) error {
 	info, err := tmp.Stat()
 	if err != nil {
 		return err
@@ -332,7 +332,7 @@ func (h *mapHome) put(ctx context.Context, tmp *os.File) error {
 	return h.m.Flush(ctx)
 }
 
-func (h *mapHome) remove(ctx context.Context) error {
+func (h *mapStorage) remove(ctx context.Context) error {
 	if err := h.m.Delete(ctx, h.key, &driver.DeleteOptions{}); err != nil {
 		return err
 	}
