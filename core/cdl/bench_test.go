@@ -96,9 +96,9 @@ func bigText(path string) error {
 	return h.Close()
 }
 
-// BenchmarkBeside compares Parse and Generate with ncgen, and Write with ncdump, on 100
-// MB of values. The metrics are the ratios of the running times.
-func BenchmarkBeside(b *testing.B) {
+// BenchmarkAgainstNetCDF compares Parse and Generate with ncgen, and Write with ncdump,
+// on 100 MB of values. The metrics are the ratios of the running times.
+func BenchmarkAgainstNetCDF(b *testing.B) {
 	dir := b.TempDir()
 	in, out := filepath.Join(dir, "big.cdl"), filepath.Join(dir, "big.nc")
 	if err := bigText(in); err != nil {

@@ -109,8 +109,8 @@ func (c converter) into(dst any, vals []Value, fill any) error {
 	return ncerr.Errorf(ncerr.ErrInternal, "read cdl", c.name, "no conversion to %T", dst)
 }
 
-// one converts all values with f.
-func one[T any](c converter, dst []T, vals []Value, fill any, f func(Value) (T, string)) error {
+// convertAll converts all values with f.
+func convertAll[T any](c converter, dst []T, vals []Value, fill any, f func(Value) (T, string)) error {
 	filler, _ := fill.([]T)
 	for i, v := range vals {
 		if v.Kind == Fill && len(filler) == 1 {
@@ -127,21 +127,21 @@ func one[T any](c converter, dst []T, vals []Value, fill any, f func(Value) (T, 
 }
 
 func ints[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](c converter, dst []T, vals []Value, fill any, width uint) error {
-	return one(c, dst, vals, fill, func(v Value) (T, string) {
+	return convertAll(c, dst, vals, fill, func(v Value) (T, string) {
 		bits, why := bitsOf(v, width)
 		return T(bits), why
 	})
 }
 
 func floats[T float32 | float64](c converter, dst []T, vals []Value, fill any, width int) error {
-	return one(c, dst, vals, fill, func(v Value) (T, string) {
+	return convertAll(c, dst, vals, fill, func(v Value) (T, string) {
 		f, why := floatOf(v, width)
 		return T(f), why
 	})
 }
 
 func (c converter) strings(dst []string, vals []Value, fill any) error {
-	return one(c, dst, vals, fill, func(v Value) (string, string) {
+	return convertAll(c, dst, vals, fill, func(v Value) (string, string) {
 		switch v.Kind {
 		case Text:
 			return v.Text, ""

@@ -11,7 +11,7 @@ import (
 
 // data prints the data section of a group.
 func (p *printer) data(g *nczarr.Group, vars []*nczarr.Var, indent int) error {
-	if p.opts.HeaderOnly || len(vars) == 0 || !p.opts.wantsGroup(g) {
+	if p.opts.HeaderOnly || len(vars) == 0 || !p.opts.selectsGroup(g) {
 		return nil
 	}
 	p.w.pad(indent)
@@ -40,7 +40,7 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	out := &rows{
 		f: &p.f, w: p.w, name: v.Name(), indent: indent,
 		shape: shape, at: make([]int64, len(shape)), braces: make([]bool, len(shape)),
-		fill: fillShown(v), keep: v.MaxStrLen() == 0, nuls: charFillShown(v) != 0,
+		fill: shownFill(v), keep: v.MaxStrLen() == 0, nuls: shownCharFill(v) != 0,
 		cformat: p.ownFormat(v), dates: p.valueMoments(v),
 		max: p.opts.lineMax(), notes: p.opts.Notes, order: p.opts.Index,
 	}
@@ -93,13 +93,13 @@ func ElementSize(v *nczarr.Var) int64 {
 	return int64(v.Type().Size())
 }
 
-// fillShown returns the value that is printed as _: the attribute _FillValue if it is
+// shownFill returns the value that is printed as _: the attribute _FillValue if it is
 // one value of the variable's type, and otherwise netCDF's default. It returns nil for
 // one-byte types without the attribute, for which every value is likely to be data, and
 // for strings.
 //
 // Source: netcdf-c ncdump.
-func fillShown(v *nczarr.Var) any {
+func shownFill(v *nczarr.Var) any {
 	if a, err := v.Attr("_FillValue"); err == nil && a.Type == v.Type() && v.Type() != dtype.NCChar && dtype.Len(a.Value) == 1 {
 		return a.Value
 	}
@@ -110,9 +110,9 @@ func fillShown(v *nczarr.Var) any {
 	return dtype.DefaultFill(v.Type())
 }
 
-// charFillShown returns the byte that a reader of the CDL output uses to pad the strings
-// of a char variable.
-func charFillShown(v *nczarr.Var) byte {
+// shownCharFill returns the byte that a reader of the CDL output uses to pad the
+// strings of a char variable.
+func shownCharFill(v *nczarr.Var) byte {
 	if a, err := v.Attr("_FillValue"); err == nil && v.Type() == dtype.NCChar {
 		if text, ok := a.Value.(string); ok && text != "" {
 			return text[0]

@@ -28,7 +28,7 @@ func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 			return b.at(v.DataPos, err)
 		}
 	}
-	if w.fill = fillShown(to); w.fill == nil && v.Type != dtype.NCChar {
+	if w.fill = shownFill(to); w.fill == nil && v.Type != dtype.NCChar {
 		w.fill = dtype.DefaultFill(v.Type)
 	}
 	if v.Type == dtype.NCChar {

@@ -49,11 +49,11 @@ func (s *storage) special(a *Attr) (taken bool, err error) {
 	case "_DeflateLevel":
 		s.deflate, err = s.level(a)
 	case "_Shuffle":
-		s.shuffle, err = s.truth(a)
+		s.shuffle, err = s.boolean(a)
 	case "_Fletcher32":
-		s.sum, err = s.truth(a)
+		s.sum, err = s.boolean(a)
 	case "_NoFill":
-		s.spec.NoFill, err = s.truth(a)
+		s.spec.NoFill, err = s.boolean(a)
 	case "_Endianness":
 		var word string
 		if word, err = s.word(a, "little", "big"); word == "big" {
@@ -155,8 +155,8 @@ func (s *storage) word(a *Attr, allowed ...string) (string, error) {
 	return "", s.bad(a, `one of "`+strings.Join(allowed, `", "`)+`"`)
 }
 
-// truth parses "true", "false", 1 or 0, as strings or numbers.
-func (s *storage) truth(a *Attr) (bool, error) {
+// boolean parses "true", "false", 1 or 0, as strings or numbers.
+func (s *storage) boolean(a *Attr) (bool, error) {
 	text, ok := s.text(a)
 	if list, err := s.integers(a); err == nil && len(list) == 1 {
 		text, ok = strconv.FormatInt(list[0], 10), true

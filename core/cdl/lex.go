@@ -75,11 +75,11 @@ func (l *lexer) peek(n int) (byte, bool) {
 	if l.at+n < len(l.win) {
 		return l.win[l.at+n], true
 	}
-	return l.peekOn(n)
+	return l.peekBeyond(n)
 }
 
-// peekOn is like peek for bytes beyond the window.
-func (l *lexer) peekOn(n int) (byte, bool) {
+// peekBeyond is like peek for bytes beyond the window.
+func (l *lexer) peekBeyond(n int) (byte, bool) {
 	for l.at+n >= len(l.win) {
 		if !l.more() {
 			return 0, false

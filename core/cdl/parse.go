@@ -301,7 +301,7 @@ func statementIn(section string) string {
 // parseOwnedAttr parses an attribute whose first word is a type or a variable.
 func (p *parser) parseOwnedAttr(g *Group, owner token) error {
 	if owner.kind == tokPath || p.findVar(g, owner.text) == nil {
-		if nc, enum, ok := p.typeNamed(owner); ok {
+		if nc, enum, ok := p.lookupType(owner); ok {
 			return p.parseAttr(g, &g.Attrs, nc, enum)
 		}
 	}

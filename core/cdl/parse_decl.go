@@ -46,7 +46,7 @@ func (p *parser) parseDims(g *Group, name token) error {
 // parseTyped parses the declaration after a type. The declaration is a list of variables
 // or an attribute of a variable.
 func (p *parser) parseTyped(g *Group, section string, typ token) error {
-	nc, enum, known := p.typeNamed(typ)
+	nc, enum, known := p.lookupType(typ)
 	if !known {
 		return p.fail(typ.pos, "%q is not a type", typ.text)
 	}

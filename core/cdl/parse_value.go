@@ -58,7 +58,7 @@ func (p *parser) scanValues(s *extent, depth int) error {
 		} else {
 			s.longest = max(s.longest, len(p.tok.val.Text))
 			s.count++
-			if done, more, err := p.passPlain(); done {
+			if done, more, err := p.skipPlain(); done {
 				if more && err == nil {
 					continue
 				}
@@ -74,10 +74,10 @@ func (p *parser) scanValues(s *extent, depth int) error {
 	}
 }
 
-// passPlain consumes a constant and a comma after it. If the current token is not a
-// constant, passPlain consumes nothing and done is false. more reports whether a comma
+// skipPlain consumes a constant and a comma after it. If the current token is not a
+// constant, skipPlain consumes nothing and done is false. more reports whether a comma
 // followed the constant.
-func (p *parser) passPlain() (done, more bool, err error) {
+func (p *parser) skipPlain() (done, more bool, err error) {
 	if p.tok.kind != tokValue {
 		return false, false, nil
 	}

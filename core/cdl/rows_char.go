@@ -16,7 +16,7 @@ func (r *rows) chars(vals []byte) {
 		if c == 0 {
 			r.nul++
 		} else {
-			r.pending()
+			r.writePending()
 			r.item = appendByte(r.item[:0], c, 0x7e)
 			r.w.raw(r.item)
 			r.brk = c == '\n' && len(r.shape) <= 1
@@ -26,15 +26,15 @@ func (r *rows) chars(vals []byte) {
 			continue
 		}
 		if r.nuls {
-			r.pending()
+			r.writePending()
 		}
 		r.w.char('"')
 		r.endRow(r.item[:0])
 	}
 }
 
-// pending writes a pending line break and pending zero bytes.
-func (r *rows) pending() {
+// writePending writes a pending line break and pending zero bytes.
+func (r *rows) writePending() {
 	if r.brk {
 		r.w.str("\",\n    \"")
 		r.brk = false

@@ -24,7 +24,7 @@ func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
 		}
 	}
 	for _, name := range o.Vars {
-		if !anyVar(ds.Root(), name) && !lostVar(ds, name) {
+		if !anyVar(ds.Root(), name) && !isUnopened(ds, name) {
 			return ncerr.UnknownName(ncerr.ErrNoVar, "find variable", name, varNames(nil, ds.Root()))
 		}
 	}
@@ -44,15 +44,15 @@ func varNames(names []string, g *nczarr.Group) []string {
 
 // Selects reports whether the options select the values of v.
 func (o *WriteOptions) Selects(v *nczarr.Var) bool {
-	if o.HeaderOnly || o.Coords && !isCoord(v) || !o.wantsGroup(v.Group()) {
+	if o.HeaderOnly || o.Coords && !isCoord(v) || !o.selectsGroup(v.Group()) {
 		return false
 	}
-	return len(o.Vars) == 0 || slices.ContainsFunc(o.Vars, func(name string) bool { return means(name, v) })
+	return len(o.Vars) == 0 || slices.ContainsFunc(o.Vars, func(name string) bool { return matchesVar(name, v) })
 }
 
-// wantsGroup reports whether the options select data of g.
-func (o *WriteOptions) wantsGroup(g *nczarr.Group) bool {
-	return len(o.Groups) == 0 || slices.ContainsFunc(o.Groups, func(name string) bool { return meansGroup(name, g) })
+// selectsGroup reports whether the options select data of g.
+func (o *WriteOptions) selectsGroup(g *nczarr.Group) bool {
+	return len(o.Groups) == 0 || slices.ContainsFunc(o.Groups, func(name string) bool { return matchesGroup(name, g) })
 }
 
 // lineMax returns the maximum column of values on a line: the line length minus the width
@@ -65,14 +65,14 @@ func (o *WriteOptions) lineMax() int {
 }
 
 func anyGroup(g *nczarr.Group, name string) bool {
-	return meansGroup(name, g) || slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyGroup(sub, name) })
+	return matchesGroup(name, g) || slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyGroup(sub, name) })
 }
 
-// meansGroup reports whether a name of Groups refers to g. The name is a simple name or
-// the path from the root of the dataset.
+// matchesGroup reports whether a name of Groups refers to g. The name is a simple name
+// or the path from the root of the dataset.
 //
 // Source: netcdf-c ncdump, option -g.
-func meansGroup(name string, g *nczarr.Group) bool {
+func matchesGroup(name string, g *nczarr.Group) bool {
 	root := g.Dataset().Root()
 	switch {
 	case name == "" || name == "/":
@@ -90,25 +90,25 @@ func pathIn(root *nczarr.Group, path string) string {
 }
 
 func anyVar(g *nczarr.Group, name string) bool {
-	if slices.ContainsFunc(g.Vars(), func(v *nczarr.Var) bool { return means(name, v) }) {
+	if slices.ContainsFunc(g.Vars(), func(v *nczarr.Var) bool { return matchesVar(name, v) }) {
 		return true
 	}
 	return slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyVar(sub, name) })
 }
 
-// lostVar reports whether name refers to a node that could not be opened.
-func lostVar(ds *nczarr.Dataset, name string) bool {
+// isUnopened reports whether name refers to a node that could not be opened.
+func isUnopened(ds *nczarr.Dataset, name string) bool {
 	return slices.ContainsFunc(ds.Problems(), func(q nczarr.Problem) bool {
 		return strings.HasSuffix(q.Path, "/"+strings.TrimPrefix(name, "/"))
 	})
 }
 
-// means reports whether a name of Vars refers to v. The name is a simple name, an
+// matchesVar reports whether a name of Vars refers to v. The name is a simple name, an
 // absolute path, or the end of a path.
 //
 // Source: netcdf-c ncdump, option -v. With an absolute path, ncdump finds no variable
 // of the root.
-func means(name string, v *nczarr.Var) bool {
+func matchesVar(name string, v *nczarr.Var) bool {
 	switch {
 	case !strings.Contains(name, "/"):
 		return name == v.Name()

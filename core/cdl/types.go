@@ -142,11 +142,11 @@ func (e *Enum) constant(name string) (Value, bool) {
 	return Value{Kind: Number, Type: e.Base, Bits: m.Bits}, true
 }
 
-// typeNamed returns the type with the given name or absolute path: a keyword, or an
+// lookupType returns the type with the given name or absolute path: a keyword, or an
 // enum of this group, of a group above, or of any other group.
 //
 // Source: netcdf-c ncgen, which searches the whole tree for types.
-func (p *parser) typeNamed(name token) (dtype.NC, *Enum, bool) {
+func (p *parser) lookupType(name token) (dtype.NC, *Enum, bool) {
 	if name.kind == tokPath {
 		if g, base := p.group(name.text); g != nil {
 			return enumType(p.findType(g, base))

@@ -79,7 +79,7 @@ func (w *walker) values(depth int) error {
 			if err != nil {
 				return err
 			}
-			_, more, err := w.passPlain()
+			_, more, err := w.skipPlain()
 			if err != nil || !more {
 				return err
 			}

@@ -14,12 +14,12 @@ const (
 	days360                   // every month has 30 days
 )
 
-// calendarNamed returns the calendar for a value of the attribute calendar, ignoring
+// findCalendar returns the calendar for a value of the attribute calendar, ignoring
 // case. An empty name means the mixed calendar.
 //
 // Source: CF conventions 1.11, section 4.4.1, "Calendar"; ncdump also accepts the
 // spellings no_leap and allleap.
-func calendarNamed(name string) (calendar, bool) {
+func findCalendar(name string) (calendar, bool) {
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "", "standard", "gregorian":
 		return mixed, true

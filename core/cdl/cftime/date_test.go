@@ -156,7 +156,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-func TestDatesThatAreNot(t *testing.T) {
+func TestInvalidDates(t *testing.T) {
 	t.Parallel()
 	leap := time.Date(2000, 2, 29, 0, 0, 0, 0, time.UTC)
 	if _, ok := parse(t, "days since 2000-01-01", "noleap").FromTime(leap); ok {

@@ -40,7 +40,7 @@ const MaxYear = 9_999_999
 //
 // The error has no kind, because callers usually treat a failure as "not a time".
 func Parse(units, calendarName string) (*Units, error) {
-	cal, ok := calendarNamed(calendarName)
+	cal, ok := findCalendar(calendarName)
 	if !ok {
 		return nil, fmt.Errorf("unknown calendar %q", calendarName)
 	}
@@ -49,7 +49,7 @@ func Parse(units, calendarName string) (*Units, error) {
 		return nil, fmt.Errorf("the units %q are not of the form \"unit since date\"", units)
 	}
 	u := &Units{cal: cal}
-	if u.span, u.months, ok = unitNamed(strings.ToLower(words[0])); !ok {
+	if u.span, u.months, ok = findUnit(strings.ToLower(words[0])); !ok {
 		return nil, fmt.Errorf("%q is not a unit of time", words[0])
 	}
 	n, clock, err := cal.parse(words[2:], false)
@@ -60,11 +60,11 @@ func Parse(units, calendarName string) (*Units, error) {
 	return u, nil
 }
 
-// unitNamed returns the unit with the given name in lower case.
+// findUnit returns the unit with the given name in lower case.
 //
 // Source: netcdf-c ncdump, which accepts anything that starts with the first letters;
 // UDUNITS for h, d and the fractions of a second.
-func unitNamed(name string) (span, months int64, ok bool) {
+func findUnit(name string) (span, months int64, ok bool) {
 	switch strings.TrimSuffix(name, "s") {
 	case "", "sec", "second":
 		return second, 0, true
