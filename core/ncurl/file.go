@@ -69,9 +69,9 @@ func (p *parser) unknownKey() error {
 	return errors.New("the fragment is malformed")
 }
 
-// foreign returns the extension of name if it belongs to a format that this module
-// does not write, and "" otherwise.
-func foreign(name string) string {
+// foreignExtension returns the extension of name if it belongs to a format that this
+// module does not write, and "" otherwise.
+func foreignExtension(name string) string {
 	lower := strings.ToLower(path.Base(name))
 	for _, ext := range []string{
 		".nc", ".nc3", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".hdf", ".he5", ".grib", ".grb", ".grib2", ".grb2", ".tif", ".tiff", ".cdl", ".ncml",
@@ -87,7 +87,7 @@ func foreign(name string) string {
 // checkNew rejects a new dataset in a bucket if its name has the extension of a
 // single-file format, unless the fragment contains mode s3 or gs3.
 func (p *parser) checkNew(name string) error {
-	ext := foreign(name)
+	ext := foreignExtension(name)
 	if strings.HasSuffix(strings.ToLower(name), ".zip") {
 		ext = ".zip"
 	}
@@ -213,9 +213,9 @@ func (p *parser) probe(name string) error {
 	case p.env.Create && zipName:
 		p.setStorage(DriverZip, modeZip, "a new dataset with a name ending in .zip is an archive")
 		return nil
-	case p.env.Create && foreign(name) != "":
+	case p.env.Create && foreignExtension(name) != "":
 		return p.unsupported(fmt.Errorf("a dataset is written as a directory or a zip archive, not as %q: name it .zarr or .zip, "+
-			"or add #mode=nczarr,file for a directory with this name", foreign(name)))
+			"or add #mode=nczarr,file for a directory with this name", foreignExtension(name)))
 	case p.env.Create:
 		p.setStorage(DriverFile, modeFile, "a new dataset is a directory tree unless its name ends in .zip")
 		return nil

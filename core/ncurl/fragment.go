@@ -66,7 +66,7 @@ func (p *parser) readFragment() error {
 		params = append(params, Param{keyMode, p.in.scheme})
 		p.step("scheme", before, showParams(params), "the scheme "+p.in.scheme+": means mode="+p.in.scheme)
 	}
-	params = p.expand(p.modernise(params))
+	params = p.expand(p.modernize(params))
 	params, err := p.merge(params)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (p *parser) readFragment() error {
 }
 
 // modernize replaces old spellings with the current ones.
-func (p *parser) modernise(params []Param) []Param {
+func (p *parser) modernize(params []Param) []Param {
 	out := slices.Clone(params)
 	for i, f := range out {
 		out[i].Key = legacyKey(f.Key)
@@ -254,8 +254,8 @@ func (p *parser) readSeparator() error {
 	return nil
 }
 
-// keepRest moves the remaining params to the Location and warns about unknown keys.
-func (p *parser) keepRest() {
+// moveParams moves the remaining params to the Location and warns about unknown keys.
+func (p *parser) moveParams() {
 	for _, f := range p.params {
 		p.loc.Fragment = append(p.loc.Fragment, f)
 		show := showParams([]Param{f})

@@ -72,7 +72,7 @@ func (p *parser) run() error {
 	if err := p.readSeparator(); err != nil {
 		return err
 	}
-	p.keepRest()
+	p.moveParams()
 	p.loc.Mode = p.mode
 	return nil
 }
@@ -87,8 +87,8 @@ func (p *parser) checkScheme() error {
 		return p.unsupported(errors.New(p.in.scheme + ": is a DAP scheme; " + dapText))
 	}
 	if !slices.Contains(schemes(), p.in.scheme) {
-		return p.bad(errors.New("unknown scheme \"" + p.in.scheme + "\"" + ncerr.DidYouMean(p.in.scheme, offered()) +
-			" (schemes are " + strings.Join(offered(), ", ") + ")"))
+		return p.bad(errors.New("unknown scheme \"" + p.in.scheme + "\"" + ncerr.DidYouMean(p.in.scheme, schemeList()) +
+			" (schemes are " + strings.Join(schemeList(), ", ") + ")"))
 	}
 	if p.in.hasQuery && p.in.scheme != schemeHTTP && p.in.scheme != schemeHTTPS {
 		return p.bad(errors.New(`"?" begins a query, which only http and https have; in a name write it "%3F"`))

@@ -29,9 +29,9 @@ func schemes() []string {
 	return []string{schemeFile, schemeS3, schemeGS3, schemeHTTP, schemeHTTPS, schemeMem}
 }
 
-// offered returns the schemes listed in messages. They exclude mem, which only
+// schemeList returns the schemes listed in messages. They exclude mem, which only
 // tests use.
-func offered() []string { return schemes()[:len(schemes())-1] }
+func schemeList() []string { return schemes()[:len(schemes())-1] }
 
 // parts is a location split at its separators. Only the params are decoded.
 type parts struct {

@@ -216,13 +216,13 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		return n.bad(ArrayDoc, "dtype", "expected a string or a list of fields, found %s", clip(d.dtype))
 	}
 	layout := a.Layout
-	if layout == LayoutPure && oldChars(hint.NCProperties) {
+	if layout == LayoutPure && hasOldChars(hint.NCProperties) {
 		layout = LayoutUpper
 	}
 	if d.dtype.Kind() == jsontext.Array {
 		err = n.structured(a, d.dtype, layout)
 	} else {
-		err = n.simple(a, d.dtype.Text(), layout)
+		err = n.simpleDType(a, d.dtype.Text(), layout)
 	}
 	if err != nil {
 		return err
@@ -242,8 +242,8 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	return n.fill(a, d.fill)
 }
 
-// simple parses a dtype that is a single string.
-func (n *node) simple(a *Array, text string, layout Layout) (err error) {
+// simpleDType parses a dtype that is a single string.
+func (n *node) simpleDType(a *Array, text string, layout Layout) (err error) {
 	if a.DType, err = dtype.Parse(text); err != nil {
 		return ncerr.Errorf(ncerr.KindOf(err), "parse", n.key(ArrayDoc), "dtype: %w", cause(err))
 	}
@@ -292,9 +292,9 @@ func StoresLittleEndian(ncproperties string) bool {
 	return strings.Contains(ncproperties, "netcdf=4.9.0,")
 }
 
-// oldChars reports whether the dataset was written by a release that stored chars as
+// hasOldChars reports whether the dataset was written by a release that stored chars as
 // "<U1".
-func oldChars(ncproperties string) bool {
+func hasOldChars(ncproperties string) bool {
 	for _, v := range []string{"netcdf=4.8.", "netcdf=4.9.0"} {
 		if strings.Contains(ncproperties, v) {
 			return true

@@ -194,7 +194,7 @@ func (o *output) arrayBlock(a *Array) {
 	case !s.v3:
 		o.storage(w, a)
 	}
-	o.keepIn(w, arrayBlock)
+	o.keepUnknownIn(w, arrayBlock)
 	done(w, s.arrayName)
 }
 

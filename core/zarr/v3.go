@@ -374,7 +374,7 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 		if ordered {
 			text = order + text
 		}
-		if err := n.simple(a, text, a.Layout); err != nil {
+		if err := n.simpleDType(a, text, a.Layout); err != nil {
 			return err
 		}
 	}

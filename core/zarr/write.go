@@ -84,7 +84,7 @@ func done(w *jsontext.Writer, member string) {
 // finish ends the documents and returns them. It keeps the old _ARRAY_DIMENSIONS if names
 // is set.
 func (o *output) finish(names bool) Docs {
-	o.keep(names)
+	o.keepUnknown(names)
 	docs := make(Docs, len(o.docs))
 	for name, w := range o.docs {
 		w.Close()
@@ -193,7 +193,7 @@ func (o *output) super(root bool) {
 	if o.s.v3 {
 		w.Key("format").Int(3)
 	}
-	o.keepIn(w, superBlock)
+	o.keepUnknownIn(w, superBlock)
 	done(w, o.s.superName)
 }
 
@@ -207,7 +207,7 @@ func (o *output) group(g *Group) {
 	}
 	w.Key(o.s.arrays).Strings(g.Arrays)
 	w.Key(o.s.groups).Strings(g.Groups)
-	o.keepIn(w, groupBlock)
+	o.keepUnknownIn(w, groupBlock)
 	done(w, o.s.groupName)
 }
 
@@ -267,6 +267,6 @@ func (o *output) types(types [][2]string, blocks []string) {
 		}
 		w.Close()
 	}
-	o.keepIn(w, attrBlock)
+	o.keepUnknownIn(w, attrBlock)
 	done(w, s.attrName)
 }

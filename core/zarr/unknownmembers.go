@@ -33,12 +33,12 @@ var docMembers = map[string][]string{
 	ArrayDoc: {"zarr_format", "shape", "chunks", "dtype", "fill_value", "order", "compressor", "filters", "dimension_separator"},
 }
 
-// keep copies unknown members from the replaced documents: the members of .zgroup and
-// .zarray, and _ARRAY_DIMENSIONS if names is set. The unknown members of the blocks are
-// copied where the blocks are written; see keepIn. An old attributes document that no
-// longer has attributes becomes an empty object, so that its old content does not
-// survive.
-func (o *output) keep(names bool) {
+// keepUnknown copies unknown members from the replaced documents: the members of
+// .zgroup and .zarray, and _ARRAY_DIMENSIONS if names is set. The unknown members of
+// the blocks are copied where the blocks are written; see keepUnknownIn. An old
+// attributes document that no longer has attributes becomes an empty object, so that
+// its old content does not survive.
+func (o *output) keepUnknown(names bool) {
 	old := o.old
 	if old == nil {
 		return
@@ -65,8 +65,8 @@ func (o *output) keep(names bool) {
 	}
 }
 
-// keepIn copies the unknown members of a block that is being written.
-func (o *output) keepIn(w *jsontext.Writer, b block) {
+// keepUnknownIn copies the unknown members of a block that is being written.
+func (o *output) keepUnknownIn(w *jsontext.Writer, b block) {
 	if o.old == nil {
 		return
 	}
