@@ -19,4 +19,4 @@ func lockShared(*os.File) error { return errors.ErrUnsupported }
 // LinkCount returns 1, because the number of hard links is unknown on this system.
 func LinkCount(fs.FileInfo) int { return 1 }
 
-func ours(fs.FileInfo) bool { return true }
+func isOwner(fs.FileInfo) bool { return true }

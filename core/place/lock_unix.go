@@ -46,8 +46,8 @@ func LinkCount(info fs.FileInfo) int {
 	return 1
 }
 
-// ours reports whether the effective user owns a file.
-func ours(info fs.FileInfo) bool {
+// isOwner reports whether the effective user owns a file.
+func isOwner(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()
 }

@@ -32,7 +32,7 @@ func removeAll(dir string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	if err := empty(root, root); err != nil {
+	if err := removeContents(root, root); err != nil {
 		return err
 	}
 	if err := os.Remove(filepath.Join(dir, markName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -49,10 +49,10 @@ func removeDir(path string) error {
 	return nil
 }
 
-// empty removes the content of an open directory. If dir is not top, empty moves
-// directories with content to top. If dir is top, empty removes these directories with
-// their content, but not the mark.
-func empty(dir, top *os.File) error {
+// removeContents removes the content of an open directory. If dir is not top, empty
+// moves directories with content to top. If dir is top, empty removes these directories
+// with their content, but not the mark.
+func removeContents(dir, top *os.File) error {
 	for {
 		if _, err := dir.Seek(0, 0); err != nil {
 			return err
@@ -111,7 +111,7 @@ func remove(dir, top *os.File, name string) error {
 		return &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	inner := os.NewFile(uintptr(fd), name)
-	err = empty(inner, top)
+	err = removeContents(inner, top)
 	_ = inner.Close()
 	if err == nil {
 		err = unix.Unlinkat(at, name, unix.AT_REMOVEDIR)

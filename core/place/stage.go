@@ -242,7 +242,7 @@ func (s *Stage) swap() error {
 	old := s.newPath()
 	err := s.sys.exchange(old, s.final)
 	if errors.Is(err, errors.ErrUnsupported) {
-		old, err = s.oldPath(), s.renames()
+		old, err = s.oldPath(), s.renameTwice()
 	}
 	if err != nil {
 		return err
@@ -263,9 +263,9 @@ func (s *Stage) swap() error {
 	return err
 }
 
-// renames replaces the old store with two renames. A process that dies between them
+// renameTwice replaces the old store with two renames. A process that dies between them
 // leaves the old store in the stage.
-func (s *Stage) renames() error {
+func (s *Stage) renameTwice() error {
 	old := s.oldPath()
 	if err := os.Rename(s.final, old); err != nil {
 		return err

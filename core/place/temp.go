@@ -181,7 +181,7 @@ func visit(parent, prefix string, f func(Found)) error {
 }
 
 func visitOne(dir string, f func(Found)) {
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ours(info) {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !isOwner(info) {
 		return
 	}
 	d, err := os.OpenFile(dir, os.O_RDONLY|directory, 0)

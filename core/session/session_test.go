@@ -252,9 +252,9 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogFileThatFails checks that the error is an fs.PathError with operation "open
+// TestLogFileError checks that the error is an fs.PathError with operation "open
 // log".
-func TestLogFileThatFails(t *testing.T) {
+func TestLogFileError(t *testing.T) {
 	t.Parallel()
 	m := machine{dir: t.TempDir()}
 	m.opts.LogFile = filepath.Join(m.dir, "none", "log")

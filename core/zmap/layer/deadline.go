@@ -28,8 +28,8 @@ func Deadline(m driver.Map, d time.Duration) driver.Map {
 	return with(l, m, func(many driver.GetManyer) getMany { return many.GetMany })
 }
 
-// errLate is the cause of a context that was canceled at a deadline.
-var errLate = errors.New("no response in time")
+// errDeadline is the cause of a context that was canceled at a deadline.
+var errDeadline = errors.New("no response in time")
 
 // timed is the state of one call.
 type timed struct {
@@ -45,14 +45,14 @@ type timed struct {
 func (l *deadline) begin(ctx context.Context, n int64, kind ncerr.Kind) *timed {
 	c := &timed{outer: ctx, d: l.d + driver.TransferTime(n), kind: kind}
 	c.ctx, c.end = context.WithCancelCause(ctx)
-	c.timer = time.AfterFunc(c.d, func() { c.end(errLate) })
+	c.timer = time.AfterFunc(c.d, func() { c.end(errDeadline) })
 	return c
 }
 
 // done stops the timer and returns the error for the call.
 func (c *timed) done(err error) error {
 	c.timer.Stop()
-	late := errors.Is(context.Cause(c.ctx), errLate)
+	late := errors.Is(context.Cause(c.ctx), errDeadline)
 	c.end(nil)
 	if err == nil || !late || c.outer.Err() != nil {
 		return err
@@ -102,11 +102,11 @@ func (l *deadline) List(ctx context.Context, prefix string, opts *driver.ListOpt
 	return func(yield func(driver.Entry, error) bool) {
 		in, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		timer := time.AfterFunc(l.d, func() { cancel(errLate) })
+		timer := time.AfterFunc(l.d, func() { cancel(errDeadline) })
 		defer timer.Stop()
 		for e, err := range l.Map.List(in, prefix, opts) {
 			timer.Stop()
-			if err != nil && errors.Is(context.Cause(in), errLate) && ctx.Err() == nil {
+			if err != nil && errors.Is(context.Cause(in), errDeadline) && ctx.Err() == nil {
 				late := ncerr.Errorf(ncerr.ErrIO, "", "", "the listing returned no entry within %v", l.d)
 				late.Retryable = true
 				e, err = driver.Entry{}, late

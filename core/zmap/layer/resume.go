@@ -98,7 +98,7 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 		data, info, err := r.Map.Get(ctx, key, &rest, driver.Into(l.mem[l.n:]))
 		switch {
 		case err == nil && info.Size == l.info.Size && len(data) == len(l.mem)-l.n:
-			return l.whole(opts, info)
+			return l.verifyWhole(opts, info)
 		case err == nil:
 			err = ncerr.Errorf(ncerr.ErrConflict, "", "", "the size changed from %d to %d bytes between attempts", l.info.Size, info.Size)
 		case ncerr.KindOf(err) != ncerr.ErrConflict && info.Version == l.info.Version && len(data) > 0 && &data[0] == &l.mem[l.n]:
@@ -116,9 +116,9 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 	return data, info, err
 }
 
-// whole returns an object that was read in several parts if it matches the checksum
-// received with the first part. Otherwise the next attempt starts again.
-func (l *partialRead) whole(opts *driver.GetOptions, info driver.Info) ([]byte, driver.Info, error) {
+// verifyWhole returns an object that was read in several parts if it matches the
+// checksum received with the first part. Otherwise the next attempt starts again.
+func (l *partialRead) verifyWhole(opts *driver.GetOptions, info driver.Info) ([]byte, driver.Info, error) {
 	if l.info.CRC32C == "" || opts.Range != nil {
 		return l.mem, info, nil
 	}

@@ -61,7 +61,7 @@ func ancestors(path string) []file {
 	if err != nil {
 		return nil
 	}
-	out := climb(abs)
+	out := walkUp(abs)
 	for i, f := range out { // resolve links in the innermost existing path
 		if f.info == nil {
 			continue
@@ -71,14 +71,14 @@ func ancestors(path string) []file {
 			if i == 0 {
 				rest = "."
 			}
-			out = append(out, climb(filepath.Join(real, rest))...)
+			out = append(out, walkUp(filepath.Join(real, rest))...)
 		}
 		break
 	}
 	return out
 }
 
-func climb(path string) []file {
+func walkUp(path string) []file {
 	var out []file
 	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
 		info, _ := os.Stat(at) // nil if the file does not exist
