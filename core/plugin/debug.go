@@ -43,6 +43,6 @@ func serveDebug(cfg server.Config) {
 	}
 	<-closed
 	stop()
-	end := &ending{srv: srv}
+	end := &exiter{srv: srv}
 	end.exit()
 }

@@ -71,12 +71,12 @@ func serve(cfg server.Config) {
 	}
 	cfg.Channel = channel
 	srv := server.New(cfg)
-	end := &ending{srv: srv}
+	end := &exiter{srv: srv}
 	if os.Getenv(handshake.EnvLifeline) == "stdin" {
-		go end.after(os.Stdin)
+		go end.exitAfter(os.Stdin)
 	}
 	if channel != nil {
-		go end.after(channel)
+		go end.exitAfter(channel)
 	}
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
@@ -104,19 +104,19 @@ func openChannel() (*os.File, error) {
 	return shm.Inherit(fd)
 }
 
-// ending closes the open stores once and exits the process.
-type ending struct {
+// exiter closes the open stores once and exits the process.
+type exiter struct {
 	srv  *server.Server
 	once sync.Once
 }
 
-// after reads lifeline to its end of file and then exits the process.
-func (e *ending) after(lifeline *os.File) {
+// exitAfter reads lifeline to its end of file and then exits the process.
+func (e *exiter) exitAfter(lifeline *os.File) {
 	_, _ = io.Copy(io.Discard, lifeline)
 	e.exit()
 }
 
-func (e *ending) exit() {
+func (e *exiter) exit() {
 	e.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()

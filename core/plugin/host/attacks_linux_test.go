@@ -99,14 +99,14 @@ var attacks = map[string]func(arg string) error{
 	"take a memory file":   func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
 	"take System V memory": func(string) error { return sysvMemory() },
 	"raise its limits":     func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
-	"replace itself":       func(string) error { return sought(unix.Exec("/nowhere", nil, nil)) },
+	"replace itself":       func(string) error { return ignoreNotExist(unix.Exec("/nowhere", nil, nil)) },
 	"replace itself from a thread": func(string) error {
-		return besideMain(func() error { return sought(unix.Exec("/nowhere", nil, nil)) })
+		return onSecondThread(func() error { return ignoreNotExist(unix.Exec("/nowhere", nil, nil)) })
 	},
 	"replace itself by descriptor": func(string) error {
 		path := []byte("/nowhere\x00")
 		at := unix.AT_FDCWD
-		return sought(call(unix.SYS_EXECVEAT, uintptr(at), uintptr(unsafe.Pointer(&path[0])), 0, 0, 0))
+		return ignoreNotExist(call(unix.SYS_EXECVEAT, uintptr(at), uintptr(unsafe.Pointer(&path[0])), 0, 0, 0))
 	},
 	"change its root": func(string) error { return onThread(func() error { return unix.Chroot("/") }) },
 
@@ -492,19 +492,19 @@ func onThread(f func() error) error {
 	return <-done
 }
 
-// besideMain calls f on a thread that is not the first thread of the process.
-func besideMain(f func() error) error {
+// onSecondThread calls f on a thread that is not the first thread of the process.
+func onSecondThread(f func() error) error {
 	return onThread(func() error {
 		if unix.Gettid() == os.Getpid() { // keep this thread locked while trying another one
-			return besideMain(f)
+			return onSecondThread(f)
 		}
 		return f()
 	})
 }
 
-// sought returns nil if err means that a program does not exist, because executing it
-// was then permitted.
-func sought(err error) error {
+// ignoreNotExist returns nil if err means that a program does not exist, because
+// executing it was then permitted.
+func ignoreNotExist(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -83,7 +83,7 @@ func (h *Host) confine(s *supervisor, img image, dir string) (confinement, error
 			return c, missingError(c.info.Missing)
 		}
 		if h.opts.Sandbox != SandboxOff {
-			h.warnOnce(strings.Join(c.info.Missing, "; "), s.free(c))
+			h.warnOnce(strings.Join(c.info.Missing, "; "), s.isUnconfined(c))
 		}
 	}
 	if c.policy == nil {
@@ -129,9 +129,9 @@ func (h *Host) plan(s *supervisor) confinement {
 	}}
 }
 
-// free reports whether a third-party plugin runs without Landlock or without a filter
-// of system calls.
-func (s *supervisor) free(c confinement) bool {
+// isUnconfined reports whether a third-party plugin runs without Landlock or without a
+// filter of system calls.
+func (s *supervisor) isUnconfined(c confinement) bool {
 	return !s.program.builtin && (c.policy == nil || !c.policy.Kernel.Seccomp || !c.policy.Confines())
 }
 

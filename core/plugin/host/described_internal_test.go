@@ -33,7 +33,7 @@ func TestHostileDescription(t *testing.T) {
 		"a place":         {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "int", Hdf5: 1 << 31}}}}}, "position"},
 		"a transform":     {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "bytes to gold"}}}, "unknown transform"},
 	} {
-		_, err := (&program{all: true}).learn(c.reply)
+		_, err := (&program{all: true}).setDescription(c.reply)
 		if c.want == "" && err != nil || c.want != "" && (ncerr.KindOf(err) != ncerr.ErrPlugin || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: want %q, got %v", name, c.want, err)
 		}
@@ -64,7 +64,7 @@ func TestClaims(t *testing.T) {
 		t.Errorf("want %q, got %q", want, got)
 	}
 	p := &program{kind: kindFilter, promised: "mine"}
-	if _, err := p.learn(&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "mine", Aliases: []string{"zstd"}}}}); err != nil || len(p.codecs) != 1 || p.codecs[0].Has("zstd") {
+	if _, err := p.setDescription(&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "mine", Aliases: []string{"zstd"}}}}); err != nil || len(p.codecs) != 1 || p.codecs[0].Has("zstd") {
 		t.Errorf("a plugin with an alias that it does not own: got %+v, %v", p.codecs, err)
 	}
 }

@@ -100,11 +100,11 @@ func target(attack string) string {
 	return "secret"
 }
 
-// prisoner returns a function that makes a plugin attempt an attack and returns the
+// attacker returns a function that makes a plugin attempt an attack and returns the
 // result.
-func prisoner(t *testing.T, of origin, mode host.Sandbox) func(attack, arg string) string {
+func attacker(t *testing.T, of origin, mode host.Sandbox) func(attack, arg string) string {
 	t.Helper()
-	return prisonerOn(t, of, mode, sandbox.Probe())
+	return attackerOn(t, of, mode, sandbox.Probe())
 }
 
 // origin is the kind of an attacking plugin.
@@ -128,8 +128,8 @@ func interpret(t *testing.T, path string) {
 	}
 }
 
-// prisonerOn is like prisoner, but the host uses only the given features of the kernel.
-func prisonerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Support) func(attack, arg string) string {
+// attackerOn is like attacker, but the host uses only the given features of the kernel.
+func attackerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Support) func(attack, arg string) string {
 	t.Helper()
 	opts := host.Options{}
 	if of != builtIn {
@@ -211,7 +211,7 @@ func TestEscape(t *testing.T) { // all children of the test inherit a descriptor
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			aim := surroundings(t)
-			attack := prisoner(t, tc.of, tc.mode)
+			attack := attacker(t, tc.of, tc.mode)
 			for _, name := range names {
 				want := tc.want
 				if slices.Contains(left[name], tc.of) {
@@ -230,7 +230,7 @@ func TestEscape(t *testing.T) { // all children of the test inherit a descriptor
 func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
 	aim := surroundings(t)
-	attack := prisonerOn(t, builtIn, host.SandboxAuto, sandbox.Support{Landlock: 5, Seccomp: true})
+	attack := attackerOn(t, builtIn, host.SandboxAuto, sandbox.Support{Landlock: 5, Seccomp: true})
 	if got := attack("signal a process", aim["pid"]); got != "refused" {
 		t.Errorf("want %q, got %q", "refused", got)
 	}
@@ -241,7 +241,7 @@ func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // all chi
 func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
 	aim := surroundings(t)
-	attack := prisonerOn(t, builtIn, host.SandboxAuto, sandbox.Support{Landlock: 6, Scoped: sandbox.Probe().Scoped})
+	attack := attackerOn(t, builtIn, host.SandboxAuto, sandbox.Support{Landlock: 6, Scoped: sandbox.Probe().Scoped})
 	names := []string{"change its root", "raise its limits", "read a file", "connect to an abstract socket", "connect by TCP", "trace a process"}
 	if sandbox.Probe().Scoped {
 		names = append(names, "signal a process")

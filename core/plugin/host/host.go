@@ -272,7 +272,7 @@ func (h *Host) find(kind, name string) (*program, error) {
 		if _, sure := p.serves(kind, name); sure {
 			continue
 		}
-		if err := h.ask(h.ctx, p); err != nil {
+		if err := h.describeProgram(h.ctx, p); err != nil {
 			failed = append(failed, err)
 		} else if yes, _ := p.serves(kind, name); yes {
 			return p, nil
@@ -281,11 +281,11 @@ func (h *Host) find(kind, name string) (*program, error) {
 	return nil, h.notFound(kind, name, errors.Join(failed...))
 }
 
-// ask starts the plugin so that it describes itself. The process has the configured
-// grants, because an interpreter may fail to start without them, and because the same
-// process may then serve calls.
-func (h *Host) ask(ctx context.Context, p *program) error {
-	set, err := h.askSet(p)
+// describeProgram starts the plugin so that it describes itself. The process has the
+// configured grants, because an interpreter may fail to start without them, and because
+// the same process may then serve calls.
+func (h *Host) describeProgram(ctx context.Context, p *program) error {
+	set, err := h.describeGrants(p)
 	if err != nil {
 		return err
 	}
@@ -296,8 +296,8 @@ func (h *Host) ask(ctx context.Context, p *program) error {
 	return err
 }
 
-// askSet returns the grants of a plugin that has not described itself yet.
-func (h *Host) askSet(p *program) (*grantSet, error) {
+// describeGrants returns the grants of a plugin that has not described itself yet.
+func (h *Host) describeGrants(p *program) (*grantSet, error) {
 	if p.kind == kindDriver {
 		return h.driverSet(p, driver.Description{Name: p.promised}, driver.OpenSpec{}, false)
 	}
@@ -403,7 +403,7 @@ func (h *Host) Discover(ctx context.Context) error {
 	errs := make([]error, len(h.programs))
 	var wg sync.WaitGroup
 	for i, p := range h.programs {
-		wg.Go(func() { errs[i] = h.ask(ctx, p) })
+		wg.Go(func() { errs[i] = h.describeProgram(ctx, p) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

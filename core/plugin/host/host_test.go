@@ -22,8 +22,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestElsewhere checks that drivers and filters run in separate processes.
-func TestElsewhere(t *testing.T) {
+// TestSeparateProcesses checks that drivers and filters run in separate processes.
+func TestSeparateProcesses(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
 	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
@@ -232,8 +232,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestRest checks that the host refuses a plugin that dies repeatedly.
-func TestRest(t *testing.T) {
+// TestRestartPause checks that the host refuses a plugin that dies repeatedly.
+func TestRestartPause(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
 	o, _ := h.Driver("trouble")

@@ -71,8 +71,8 @@ func (l hostile) Flush(context.Context, *pb.FlushRequest) (*pb.FlushReply, error
 	return &pb.FlushReply{}, nil
 }
 
-// TestHollowMessages checks that calls fail if a plugin sends endless empty messages.
-func TestHollowMessages(t *testing.T) {
+// TestEmptyMessages checks that calls fail if a plugin sends endless empty messages.
+func TestEmptyMessages(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "hostile-drip", "nczarr-driver-zoo"))
 	for what, call := range map[string]func(context.Context, driver.Map) error{

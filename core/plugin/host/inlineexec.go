@@ -37,12 +37,12 @@ func (x *execution) inline(ctx context.Context, s *session, indexes []int) error
 		}
 		w.pause() // the sink may be slow
 		content := func(r *pb.Result) bool { return r.GetLast() || len(r.GetPayload().GetInline()) > 0 }
-		if err := w.got(slices.ContainsFunc(r.GetResults(), content)); err != nil {
-			return s.p.broke(err)
+		if err := w.countMessage(slices.ContainsFunc(r.GetResults(), content)); err != nil {
+			return s.p.killBroken(err)
 		}
 		for _, result := range r.GetResults() {
 			if err := x.take(result); err != nil {
-				return s.p.broke(err)
+				return s.p.killBroken(err)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func (x *execution) inline(ctx context.Context, s *session, indexes []int) error
 		return w.fail(ctx, err)
 	}
 	if left := len(x.undone(indexes)); left > 0 {
-		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d jobs", left, len(indexes)))
+		return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d jobs", left, len(indexes)))
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (l *jobStream[B, R]) receive() {
 		switch {
 		case ended:
 			if left {
-				l.of.p.abandoned()
+				l.of.p.killAbandoned()
 			}
 			return
 		case err != nil:
@@ -232,7 +232,7 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	l.mu.Lock()
 	if l.err != nil {
 		l.mu.Unlock()
-		p.abandoned()
+		p.killAbandoned()
 		return
 	}
 	l.late, l.cancels = unanswered, true
@@ -254,10 +254,10 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	p.goOwned(func() { l.sendCancel(ids) })
 }
 
-// abandoned kills a process that ended a stream with unanswered jobs, because it may
-// still write to their regions. It waits a second first, because a stream usually ends
-// when its process dies.
-func (p *proc) abandoned() {
+// killAbandoned kills a process that ended a stream with unanswered jobs, because it
+// may still write to their regions. It waits a second first, because a stream usually
+// ends when its process dies.
+func (p *proc) killAbandoned() {
 	p.goOwned(func() {
 		timer := time.NewTimer(time.Second)
 		defer timer.Stop()

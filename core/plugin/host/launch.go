@@ -177,7 +177,7 @@ func ownStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	config := l.config(img)
 	l.client = goplugin.NewClient(config)
-	defer l.plane.sent()
+	defer l.plane.closeSent()
 	if err := l.judgeListening(ctx); err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 		r = <-ready
 	}
 	if r.err != nil {
-		return nil, l.why(ctx, r.err)
+		return nil, l.startError(ctx, r.err)
 	}
 	rpc, ok := r.rpc.(*goplugin.GRPCClient)
 	if !ok {
@@ -249,8 +249,8 @@ func (l *launch) judgeListening(ctx context.Context) error {
 	return nil
 }
 
-// why returns an error that explains why the process does not serve.
-func (l *launch) why(ctx context.Context, err error) error {
+// startError returns an error that explains why the process does not serve.
+func (l *launch) startError(ctx context.Context, err error) error {
 	if l.child == nil {
 		return pluginErrorf("%w", err)
 	}
@@ -404,7 +404,7 @@ func (h *Host) initialize(ctx context.Context, p *proc) (*proc, error) {
 		err = initError(ctx, p, "Configure", err)
 	}
 	if err == nil {
-		p.supervisor.program.reached(p.level)
+		p.supervisor.program.recordLevel(p.level)
 		return p, nil
 	}
 	p.stop(true)
@@ -467,7 +467,7 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 	case p.supervisor.program.builtin && h.opts.Isolation != Loopback && r.GetBuildId() != h.opts.Self.BuildID():
 		return pluginErrorf("the executable of the running program was replaced: restart the program")
 	}
-	ignored, err := p.supervisor.program.learn(r)
+	ignored, err := p.supervisor.program.setDescription(r)
 	if len(ignored) > 0 {
 		p.log.Warn("ignoring names that are neither in the plugin's file name nor in the lock file", "names", ignored)
 	}

@@ -23,7 +23,7 @@ func somePlane(t *testing.T) *plane {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.sent()
+		p.closeSent()
 		p.close()
 	})
 	return p

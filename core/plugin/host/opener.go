@@ -34,7 +34,7 @@ func (o *opener) describe(ctx context.Context) (driver.Description, error) {
 	}
 	var err error
 	if !o.program.isKnown() {
-		err = o.h.ask(ctx, o.program)
+		err = o.h.describeProgram(ctx, o.program)
 	}
 	return o.program.driver(o.desc.Name), err
 }
@@ -136,7 +136,7 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	if err != nil {
 		return err
 	}
-	w := p.watch(ctx).patient()
+	w := p.watch(ctx).allowWhileAlive()
 	defer w.end()
 	_, err = p.driver.Remove(w.ctx, wire.OpenToWire(o.desc.Name, spec))
 	err = w.fail(ctx, err)
@@ -158,7 +158,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 	w := p.watch(ctx)
 	defer w.end()
 	if mode == driver.Create {
-		w.patient() // the driver may have to delete many objects
+		w.allowWhileAlive() // the driver may have to delete many objects
 	}
 	req := wire.OpenToWire(m.driver, spec)
 	req.Token = p.tokens.Add(1)
@@ -173,7 +173,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.opened && caps != m.caps {
-		return nil, p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the capabilities of the store changed when it was reopened"))
+		return nil, p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the capabilities of the store changed when it was reopened"))
 	}
 	if !m.opened {
 		m.opened, m.caps = true, caps

@@ -87,7 +87,7 @@ func newPlane() (*plane, error) {
 	}
 	err := p.create()
 	if err != nil {
-		p.sent()
+		p.closeSent()
 		p.close()
 		return nil, err
 	}
@@ -125,8 +125,8 @@ func (p *plane) planeFiles() (files []*os.File, env []string) {
 	return p.files, []string{handshake.EnvChannel + "=" + strconv.Itoa(handshake.FDChannel)}
 }
 
-// sent closes the host's copies of the files that the child inherits.
-func (p *plane) sent() {
+// closeSent closes the host's copies of the files that the child inherits.
+func (p *plane) closeSent() {
 	if p != nil {
 		closeAll(p.files)
 		p.files = nil

@@ -80,7 +80,7 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 		}
 		if len(b.GetCancel()) > 0 && l.kind == "plane-held" {
 			<-l.over // closed by a job on another stream
-			letGo(s, b.GetCancel())
+			answerCanceled(s, b.GetCancel())
 			continue
 		}
 		var rs []*pb.Result
@@ -109,11 +109,11 @@ func (l *planeLiar) late(s pb.Codec_ExecServer, ids []uint64) {
 		fill(l.response[:1<<20], 0x66)
 		time.Sleep(10 * time.Millisecond)
 	}
-	letGo(s, ids)
+	answerCanceled(s, ids)
 }
 
-// letGo answers canceled jobs.
-func letGo(s pb.Codec_ExecServer, ids []uint64) {
+// answerCanceled answers canceled jobs.
+func answerCanceled(s pb.Codec_ExecServer, ids []uint64) {
 	for _, id := range ids {
 		_ = s.Send(&pb.BatchReply{Results: []*pb.Result{{Id: id, Last: true, Error: &pb.ErrorDetail{Kind: 1}}}})
 	}
@@ -498,8 +498,9 @@ func awaitEnd(t *testing.T, h *host.Host) {
 	t.Error("the host did not kill the process")
 }
 
-// TestDeaf checks that the host kills a plugin that stops reading while the host sends.
-func TestDeaf(t *testing.T) {
+// TestPluginStopsReading checks that the host kills a plugin that stops reading while
+// the host sends.
+func TestPluginStopsReading(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, planeOptions(t, "store-deaf"))
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x"})

@@ -82,9 +82,9 @@ func inState(pid int, states string) bool {
 	return rest != "" && strings.Contains(states, rest[:1])
 }
 
-// TestOrphanOfAStubbornPlugin checks that the kernel kills a plugin that ignores its
+// TestOrphanIsKilled checks that the kernel kills a plugin that ignores its
 // lifeline when the host dies.
-func TestOrphanOfAStubbornPlugin(t *testing.T) {
+func TestOrphanIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // the subtests run in sequence
 		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "stubborn") })

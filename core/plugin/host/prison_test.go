@@ -73,9 +73,9 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// TestStubborn checks that the host kills a plugin that does not exit on request.
-// newHost checks that no process is left after Close.
-func TestStubborn(t *testing.T) {
+// TestKillAfterTermination checks that the host kills a plugin that does not exit on
+// request. newHost checks that no process is left after Close.
+func TestKillAfterTermination(t *testing.T) {
 	t.Parallel()
 	log := &locked{}
 	opts := zooOptions(t, "stubborn", "nczarr-driver-zoo")

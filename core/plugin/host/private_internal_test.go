@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestOverfull checks the limits of private directories.
-func TestOverfull(t *testing.T) {
+// TestPrivateDirLimits checks the limits of private directories.
+func TestPrivateDirLimits(t *testing.T) {
 	t.Parallel()
 	for want, fill := range map[string]func(dir string) error{
 		"":         func(dir string) error { return os.WriteFile(filepath.Join(dir, "x"), make([]byte, 1<<16), 0o600) },

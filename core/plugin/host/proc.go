@@ -231,23 +231,23 @@ type watch struct {
 	timer  *time.Timer
 	idle   atomic.Int64 // time limit of the next answer, as a time.Duration
 	empty  int          // consecutive messages without content
-	slow   atomic.Bool  // see patient
+	slow   atomic.Bool  // see allowWhileAlive
 }
 
 // maxEmpty limits the number of consecutive messages without content. Each message
 // restarts the time limit, so a call could otherwise last forever.
 const maxEmpty = 1000
 
-// patient lets the call continue as long as the process answers other calls. It is for
-// calls whose time depends on the size of a store.
-func (w *watch) patient() *watch {
+// allowWhileAlive lets the call continue as long as the process answers other calls. It
+// is for calls whose time depends on the size of a store.
+func (w *watch) allowWhileAlive() *watch {
 	w.slow.Store(true)
 	return w
 }
 
-// got counts a received message. It fails after too many consecutive messages without
-// content.
-func (w *watch) got(content bool) error {
+// countMessage counts a received message. It fails after too many consecutive messages
+// without content.
+func (w *watch) countMessage(content bool) error {
 	w.empty++
 	if content {
 		w.empty = 0
@@ -261,7 +261,7 @@ func (w *watch) got(content bool) error {
 // expired runs when the time limit has passed. It kills the plugin, unless the call is
 // patient and the plugin answers other calls.
 func (w *watch) expired() {
-	for w.slow.Load() && w.p.answers(w.ctx) {
+	for w.slow.Load() && w.p.isResponsive(w.ctx) {
 		select {
 		case <-w.ctx.Done():
 			return
@@ -275,8 +275,8 @@ func (w *watch) expired() {
 	w.p.markBroken(fmt.Sprintf("no answer for %v", w.limit()))
 }
 
-// answers reports whether the process answers a trivial call.
-func (p *proc) answers(ctx context.Context) bool {
+// isResponsive reports whether the process answers a trivial call.
+func (p *proc) isResponsive(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.supervisor.host.opts.StartTimeout)
 	defer cancel()
 	_, err := pb.NewPluginClient(p.conn).Describe(ctx, &pb.DescribeRequest{Host: "nczarr", Minor: handshake.Minor})
@@ -363,12 +363,12 @@ func (w *watch) fail(ctx context.Context, err error) error {
 	}
 	p := w.p
 	if context.Cause(w.ctx) == errHung { //nolint:errorlint // a cause is compared by identity
-		return p.lost(fmt.Sprintf("sent no answer for %v and was killed", w.limit()), true)
+		return p.lostProcessError(fmt.Sprintf("sent no answer for %v and was killed", w.limit()), true)
 	}
 	err = wire.FromStatus(ctx, err)
 	switch {
 	case errors.Is(err, wire.ErrTransport):
-		return p.gone(ctx, err)
+		return p.connectionError(ctx, err)
 	case ncerr.KindOf(err) == ncerr.ErrPlugin:
 		return p.named(err)
 	}
@@ -384,35 +384,38 @@ func (p *proc) named(err error) error {
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), err)
 }
 
-// broke kills a plugin that broke the protocol and returns err with the plugin's name.
-func (p *proc) broke(err error) error {
+// killBroken kills a plugin that broke the protocol and returns err with the plugin's
+// name.
+func (p *proc) killBroken(err error) error {
 	p.markBroken(err.Error())
 	return p.named(err)
 }
 
-// gone returns the error for a lost connection. It contains the exit status if the
-// process exits soon. A process that keeps running without a connection is killed.
-func (p *proc) gone(ctx context.Context, err error) error {
+// connectionError returns the error for a lost connection. It contains the exit status
+// if the process exits soon. A process that keeps running without a connection is
+// killed.
+func (p *proc) connectionError(ctx context.Context, err error) error {
 	if p.stopping.Load() && !p.broken.Load() {
-		return p.lost("was stopped by its host", true)
+		return p.lostProcessError("was stopped by its host", true)
 	}
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	select {
 	case <-p.child.ended():
 		p.child.awaitOutput()
-		return p.lost("died ("+p.child.exitStatus()+")", false)
+		return p.lostProcessError("died ("+p.child.exitStatus()+")", false)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
 		p.markBroken("the connection was lost")
-		return p.lost(err.Error(), false)
+		return p.lostProcessError(err.Error(), false)
 	}
 }
 
-// lost returns the error for a dead or hung process. what is the predicate of the
-// message, whose subject is the process. If hung is set, the call must not be repeated.
-func (p *proc) lost(what string, hung bool) error {
+// lostProcessError returns the error for a dead or hung process. what is the predicate
+// of the message, whose subject is the process. If hung is set, the call must not be
+// repeated.
+func (p *proc) lostProcessError(what string, hung bool) error {
 	text := fmt.Sprintf("process %d %s%s", p.child.pid(), what, p.stderr.lastOutput())
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), &lostError{text, hung})
 }

@@ -95,10 +95,10 @@ func (p *program) env(s *supervisor) []string {
 	return env
 }
 
-// learn stores the plugin's description of itself after checking it against the file
-// name and the pin. It ignores claimed names that are neither in the file name nor in
-// the pin, and returns them.
-func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
+// setDescription stores the plugin's description of itself after checking it against
+// the file name and the pin. It ignores claimed names that are neither in the file name
+// nor in the pin, and returns them.
+func (p *program) setDescription(r *pb.DescribeReply) (ignored []string, err error) {
 	if p.builtin {
 		return nil, nil
 	}
@@ -199,8 +199,8 @@ func (p *program) names(kind string) []string {
 	return uniq(out)
 }
 
-// reached records the data plane level of a process.
-func (p *program) reached(level int) {
+// recordLevel records the data plane level of a process.
+func (p *program) recordLevel(level int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.level = level

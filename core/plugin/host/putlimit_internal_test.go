@@ -20,16 +20,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// plays is a plugin that calls serve for each message of puts. heads are the heads of
-// the puts, and answer answers the next n of them.
-type plays struct {
+// putPlugin is a plugin that calls serve for each message of puts. heads are the heads
+// of the puts, and answer answers the next n of them.
+type putPlugin struct {
 	pb.DriverClient
 	serve   func(ctx context.Context, heads []*pb.PutHead, answer func(n int))
 	largest int // size of the largest message
 }
 
 // PutMany implements pb.DriverClient.
-func (l *plays) PutMany(ctx context.Context, in *pb.PutManyRequest, _ ...grpc.CallOption) (*pb.PutManyReply, error) {
+func (l *putPlugin) PutMany(ctx context.Context, in *pb.PutManyRequest, _ ...grpc.CallOption) (*pb.PutManyReply, error) {
 	l.largest = max(l.largest, proto.Size(in))
 	heads := make([]*pb.PutHead, len(in.GetItems()))
 	for i, item := range in.GetItems() {
@@ -44,16 +44,16 @@ func (l *plays) PutMany(ctx context.Context, in *pb.PutManyRequest, _ ...grpc.Ca
 	return r, ctx.Err()
 }
 
-// playsStream is a stream to a plays. The plugin answers canceled puts immediately.
-type playsStream struct {
+// putStream is a stream to a plays. The plugin answers canceled puts immediately.
+type putStream struct {
 	grpc.ClientStream
 	ctx     context.Context
-	plugin  *plays
+	plugin  *putPlugin
 	replies chan *pb.StoreBatchReply
 }
 
 // Send implements grpc.BidiStreamingClient.
-func (s *playsStream) Send(b *pb.StoreBatch) error {
+func (s *putStream) Send(b *pb.StoreBatch) error {
 	reply := func(ids []uint64, size func(int) int64) {
 		r := &pb.StoreBatchReply{}
 		for i, id := range ids {
@@ -79,7 +79,7 @@ func (s *playsStream) Send(b *pb.StoreBatch) error {
 }
 
 // Recv implements grpc.BidiStreamingClient.
-func (s *playsStream) Recv() (*pb.StoreBatchReply, error) {
+func (s *putStream) Recv() (*pb.StoreBatchReply, error) {
 	select {
 	case r := <-s.replies:
 		return r, nil
@@ -88,16 +88,16 @@ func (s *playsStream) Recv() (*pb.StoreBatchReply, error) {
 	}
 }
 
-// playsProc returns a process at the given level that performs puts with serve. Its
+// putProc returns a process at the given level that performs puts with serve. Its
 // CallTimeout is 2 s.
-func playsProc(t *testing.T, level int, serve func(ctx context.Context, heads []*pb.PutHead, answer func(n int))) (*proc, *plays) {
+func putProc(t *testing.T, level int, serve func(ctx context.Context, heads []*pb.PutHead, answer func(n int))) (*proc, *putPlugin) {
 	t.Helper()
 	p := stillProc(t)
-	plugin := &plays{serve: serve}
+	plugin := &putPlugin{serve: serve}
 	p.level, p.driver = level, plugin
 	p.supervisor.host.opts.CallTimeout = 2 * time.Second
 	p.storeStreams.open = func(ctx context.Context) (grpc.BidiStreamingClient[pb.StoreBatch, pb.StoreBatchReply], error) {
-		return &playsStream{ctx: ctx, plugin: plugin, replies: make(chan *pb.StoreBatchReply, maxQueue)}, nil
+		return &putStream{ctx: ctx, plugin: plugin, replies: make(chan *pb.StoreBatchReply, maxQueue)}, nil
 	}
 	return p, plugin
 }
@@ -172,7 +172,7 @@ func TestPutTimeLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p, _ := playsProc(t, tc.level, tc.serve)
+				p, _ := putProc(t, tc.level, tc.serve)
 				start := time.Now()
 				stored, err := putAll(t, p, sized(tc.puts, tc.size))
 				took := time.Since(start)
@@ -194,7 +194,7 @@ func TestPutMessageSize(t *testing.T) {
 	t.Parallel()
 	for level := range 2 {
 		var messages atomic.Int64
-		p, plugin := playsProc(t, level, func(_ context.Context, heads []*pb.PutHead, answer func(int)) {
+		p, plugin := putProc(t, level, func(_ context.Context, heads []*pb.PutHead, answer func(int)) {
 			messages.Add(1)
 			answer(len(heads))
 		})
@@ -228,7 +228,7 @@ func TestPutStart(t *testing.T) {
 	t.Parallel()
 	for level, atOnce := range []int{1, min(requestsInFlight(), maxPending/handshake.MaxPuts)} { // number of messages in flight
 		synctest.Test(t, func(t *testing.T) {
-			p, _ := playsProc(t, level, func(ctx context.Context, heads []*pb.PutHead, answer func(int)) {
+			p, _ := putProc(t, level, func(ctx context.Context, heads []*pb.PutHead, answer func(int)) {
 				pass(ctx, time.Second)
 				answer(len(heads))
 			})

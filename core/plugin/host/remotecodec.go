@@ -41,7 +41,7 @@ func (p *provider) Describe() []codecdriver.Description {
 		return p.h.opts.Builtin.Filters()
 	}
 	if !p.program.isKnown() {
-		_ = p.h.ask(p.h.ctx, p.program) // Open returns the error
+		_ = p.h.describeProgram(p.h.ctx, p.program) // Open returns the error
 	}
 	_, cs := p.program.describe()
 	return cs
@@ -162,7 +162,7 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "the specs of a pipeline changed when it was reopened")
 	}
 	if err != nil {
-		return nil, p.broke(err)
+		return nil, p.killBroken(err)
 	}
 	r.specs = specs
 	return &session{p: p, handle: reply.GetHandle()}, nil

@@ -177,7 +177,7 @@ func fault(p *proc, err error) error {
 	case ncerr.KindOf(err) == ncerr.ErrConflict:
 		return err
 	}
-	return p.broke(err)
+	return p.killBroken(err)
 }
 
 // Get implements driver.Map.
@@ -187,7 +187,7 @@ func (m *remoteMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	}
 	all := []objectRead{{key: key, opts: m.bounded(*opts), alloc: alloc, trust: trusted}}
 	l := &all[0]
-	err := m.again(ctx, func(s *session) error {
+	err := m.withSession(ctx, func(s *session) error {
 		l.restart()
 		if s.p.level > 0 {
 			var end error
@@ -224,8 +224,8 @@ func get(ctx context.Context, s *session, l *objectRead) error {
 			break
 		}
 		w.pause()
-		if err := w.got(r.GetHead() != nil || len(r.GetPayload().GetInline()) > 0); err != nil {
-			return s.p.broke(err)
+		if err := w.countMessage(r.GetHead() != nil || len(r.GetPayload().GetInline()) > 0); err != nil {
+			return s.p.killBroken(err)
 		}
 		if err := l.take(r.GetHead(), r.GetPayload(), false); err != nil {
 			return fault(s.p, err)
@@ -233,7 +233,7 @@ func get(ctx context.Context, s *session, l *objectRead) error {
 	}
 	if errors.Is(err, io.EOF) {
 		if err := l.finish(); err != nil {
-			return s.p.broke(err)
+			return s.p.killBroken(err)
 		}
 		return nil
 	}
@@ -249,7 +249,7 @@ func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink 
 	}
 	for start := 0; start < len(all); {
 		end := batchEnd(all, start)
-		err := m.again(ctx, func(s *session) error { return m.getBatch(ctx, s, all, start, end, sink) })
+		err := m.withSession(ctx, func(s *session) error { return m.getBatch(ctx, s, all, start, end, sink) })
 		if err != nil {
 			return err
 		}
@@ -319,8 +319,8 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 			break
 		}
 		w.pause() // the sink may be slow
-		if err := w.got(slices.ContainsFunc(r.GetItems(), hasContent)); err != nil {
-			return s.p.broke(err)
+		if err := w.countMessage(slices.ContainsFunc(r.GetItems(), hasContent)); err != nil {
+			return s.p.killBroken(err)
 		}
 		for _, item := range r.GetItems() {
 			if n := item.GetIndex(); int64(n) < int64(len(indexes)) && all[indexes[n]].skip {
@@ -328,7 +328,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 				continue
 			}
 			if int64(item.GetIndex()) >= int64(len(indexes)) || all[indexes[item.GetIndex()]].done {
-				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected answer for read %d of %d: the read is complete or was not requested", item.GetIndex(), len(indexes)))
+				return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected answer for read %d of %d: the read is complete or was not requested", item.GetIndex(), len(indexes)))
 			}
 			i := indexes[item.GetIndex()]
 			if err := m.item(s.p, &all[i], item, func(data []byte, err error) { sink(i, data, all[i].info, err) }); err != nil {
@@ -341,7 +341,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 	}
 	if errors.Is(err, io.EOF) {
 		if left > 0 {
-			return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d reads", left, len(indexes)))
+			return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d reads", left, len(indexes)))
 		}
 		return nil
 	}
@@ -371,7 +371,7 @@ func (m *remoteMap) item(p *proc, l *objectRead, item *pb.GetItem, sink func([]b
 	if item.GetError() != nil {
 		err, l.done = wire.FromDetail(item.GetError()), true
 	} else if e := l.finish(); e != nil {
-		return p.broke(e)
+		return p.killBroken(e)
 	}
 	m.deliver(l, err, sink)
 	return nil

@@ -92,14 +92,14 @@ func (m *remoteMap) current() (*session, error) {
 
 // lostWrites returns the error of a store whose process died with unflushed writes.
 func (m *remoteMap) lostWrites(p *proc) error {
-	cause := p.lost("is gone", true)
+	cause := p.lostProcessError("is gone", true)
 	return ncerr.New(ncerr.ErrPlugin, "use store", m.spec.Path,
 		&lostError{"writes that were not flushed are lost and the store can no longer be used: reopen it and repeat the writes (" + cause.Error() + ")", true})
 }
 
-// again calls f with a session. If the process dies during the call, again calls f once
-// more with a session in a new process. f must be safe to repeat.
-func (m *remoteMap) again(ctx context.Context, f func(*session) error) error {
+// withSession calls f with a session. If the process dies during the call, again calls
+// f once more with a session in a new process. f must be safe to repeat.
+func (m *remoteMap) withSession(ctx context.Context, f func(*session) error) error {
 	for attempt := 0; ; attempt++ {
 		s, err := m.session(ctx)
 		if err == nil {
@@ -114,7 +114,7 @@ func (m *remoteMap) again(ctx context.Context, f func(*session) error) error {
 
 // Stat implements driver.Map.
 func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err error) {
-	err = m.again(ctx, func(s *session) error {
+	err = m.withSession(ctx, func(s *session) error {
 		w := s.p.watch(ctx)
 		defer w.end()
 		r, err := s.p.driver.Stat(w.ctx, &pb.StatRequest{Handle: s.handle, Key: []byte(key)})
@@ -122,7 +122,7 @@ func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err
 			return err
 		}
 		if info, err = wire.InfoFromWire(r.GetInfo(), false); err != nil {
-			return s.p.broke(err)
+			return s.p.killBroken(err)
 		}
 		return nil
 	})
@@ -133,7 +133,7 @@ func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err
 // even if ctx is canceled.
 func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
 	var used *session
-	err := m.again(ctx, func(s *session) error {
+	err := m.withSession(ctx, func(s *session) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 	dirty := m.written > m.flushed
 	m.mu.Unlock()
 	call := func(s *session) error {
-		w := s.p.watch(ctx).patient()
+		w := s.p.watch(ctx).allowWhileAlive()
 		defer w.end()
 		_, err := s.p.driver.Flush(w.ctx, &pb.FlushRequest{Handle: s.handle})
 		return w.fail(ctx, err)
@@ -192,7 +192,7 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 			}
 		}
 	} else {
-		err = m.again(ctx, call)
+		err = m.withSession(ctx, call)
 	}
 	if err == nil {
 		m.mu.Lock()
@@ -274,13 +274,13 @@ func (l *lister) run(ctx context.Context, s *session) error {
 			break
 		}
 		w.pause() // the caller may be slow
-		if err := w.got(len(page.GetEntries()) > 0); err != nil {
-			return s.p.broke(err)
+		if err := w.countMessage(len(page.GetEntries()) > 0); err != nil {
+			return s.p.killBroken(err)
 		}
 		for _, msg := range page.GetEntries() {
 			e, err := l.check(msg)
 			if err != nil {
-				return s.p.broke(err)
+				return s.p.killBroken(err)
 			}
 			l.count++
 			if !l.yield(e, nil) {

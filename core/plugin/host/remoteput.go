@@ -47,7 +47,7 @@ func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 		}
 		_, again := isLost(err)
 		again = again && (attempt == 0 || x.sent > sent)
-		x.lose(s, err, again)
+		x.failSent(s, err, again)
 		if len(x.open()) == 0 {
 			return nil
 		}
@@ -134,10 +134,10 @@ func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail
 	return err
 }
 
-// lose fails the puts that were sent but not answered, after an attempt that failed
+// failSent fails the puts that were sent but not answered, after an attempt that failed
 // with err. If again is set, it leaves puts that are safe to repeat for the next
 // attempt.
-func (x *writing) lose(s *session, err error, again bool) {
+func (x *writing) failSent(s *session, err error, again bool) {
 	for _, i := range x.open() {
 		w := &x.all[i]
 		if w.sent == 0 || again && w.sent == 1 && !w.Opts.IfAbsent && w.Opts.IfMatch == "" {
@@ -166,7 +166,7 @@ func (x *writing) attempt(ctx context.Context, s *session) error {
 			return err
 		}
 		err := error(nil)
-		if n := x.fitting(open); s.putsMany && n > 1 && !x.single {
+		if n := x.countFitting(open); s.putsMany && n > 1 && !x.single {
 			err = x.inlineMany(ctx, s, open[:n])
 		} else {
 			err = x.inlineOne(ctx, s, open[0])
@@ -178,9 +178,9 @@ func (x *writing) attempt(ctx context.Context, s *session) error {
 	return nil
 }
 
-// fitting returns how many of the puts with the given indexes, from the first on, fit in
-// one message.
-func (x *writing) fitting(indexes []int) int {
+// countFitting returns how many of the puts with the given indexes, from the first on,
+// fit in one message.
+func (x *writing) countFitting(indexes []int) int {
 	size := int64(0)
 	for n, i := range indexes {
 		w := &x.all[i]
@@ -224,11 +224,11 @@ func (x *writing) inlineMany(ctx context.Context, s *session, indexes []int) err
 	}
 	w.pause() // the sink may be slow
 	if len(reply.GetResults()) != len(items) {
-		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d answers to %d puts", len(reply.GetResults()), len(items)))
+		return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d answers to %d puts", len(reply.GetResults()), len(items)))
 	}
 	for k, r := range reply.GetResults() {
 		if err := x.answered(items[k], s, r.GetInfo(), r.GetError()); err != nil {
-			return s.p.broke(err)
+			return s.p.killBroken(err)
 		}
 	}
 	return nil
@@ -272,7 +272,7 @@ func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 		return nil
 	}
 	if err := x.answered(i, s, m, nil); err != nil {
-		return s.p.broke(err)
+		return s.p.killBroken(err)
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// TestDiedAtOnce checks that calls do not panic if each process ends as soon as the
+// TestImmediateDeath checks that calls do not panic if each process ends as soon as the
 // store is reopened in it. The calls may fail.
-func TestDiedAtOnce(t *testing.T) {
+func TestImmediateDeath(t *testing.T) {
 	t.Parallel()
 	h, err := New(&Options{Isolation: Loopback, Builtin: plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}})
 	if err != nil {

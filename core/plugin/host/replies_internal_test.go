@@ -52,7 +52,7 @@ func stillProc(t *testing.T) *proc {
 			t.Errorf("%d response regions and %d request regions were not freed", p.plane.response.used, p.plane.request.used)
 		}
 		p.cancel()
-		p.plane.sent()
+		p.plane.closeSent()
 		p.plane.close()
 	})
 	return p

@@ -221,17 +221,19 @@ func (p *process) terminate() {
 func (p *process) Stdout() io.ReadCloser { return io.NopCloser(p.out) }
 
 // Stderr implements runner.Runner.
-func (p *process) Stderr() io.ReadCloser { return io.NopCloser(&toEnd{r: p.errPipe, end: p.drained}) }
+func (p *process) Stderr() io.ReadCloser {
+	return io.NopCloser(&endNotifier{r: p.errPipe, end: p.drained})
+}
 
-// toEnd closes end when its reader returns an error.
-type toEnd struct {
+// endNotifier closes end when its reader returns an error.
+type endNotifier struct {
 	r    io.Reader
 	once sync.Once
 	end  chan struct{}
 }
 
 // Read implements io.Reader.
-func (t *toEnd) Read(p []byte) (int, error) {
+func (t *endNotifier) Read(p []byte) (int, error) {
 	n, err := t.r.Read(p)
 	if err != nil {
 		t.once.Do(func() { close(t.end) })

@@ -96,7 +96,7 @@ func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-r.p.ctx.Done():
-		return false, r.p.gone(ctx, r.p.ctx.Err())
+		return false, r.p.connectionError(ctx, r.p.ctx.Err())
 	}
 }
 
@@ -114,7 +114,7 @@ type sharedRun struct {
 func (x *execution) shared(ctx context.Context, s *session, indexes []int) error {
 	p := s.p
 	if !p.plane.enter() {
-		return p.lost("is gone", false)
+		return p.lostProcessError("is gone", false)
 	}
 	defer p.plane.leave()
 	w := p.watch(ctx)
@@ -128,7 +128,7 @@ func (x *execution) shared(ctx context.Context, s *session, indexes []int) error
 	return drive(ctx, w, &r.callState, l, func() error { return r.fill(ctx, w) }, func(reply *pb.BatchReply) error {
 		for _, result := range reply.GetResults() {
 			if err := r.take(result); err != nil {
-				return p.broke(err)
+				return p.killBroken(err)
 			}
 		}
 		return nil

@@ -37,7 +37,7 @@ type sharedReads struct {
 func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, indexes []int, done func(int, error)) error {
 	p := s.p
 	if !p.plane.enter() {
-		return p.lost("is gone", false)
+		return p.lostProcessError("is gone", false)
 	}
 	defer p.plane.leave()
 	w := p.watch(ctx)
@@ -143,13 +143,13 @@ func (m *remoteMap) learn(n int64) {
 func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil {
-		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for read %d: the read is complete or was not requested", m.GetId()))
+		return r.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for read %d: the read is complete or was not requested", m.GetId()))
 	}
 	if m.GetNeed() != 0 {
 		w.progress()
 		defer w.pause()
 		if err := r.grant(m.GetId(), t, m.GetNeed()); err != nil {
-			return r.p.broke(err)
+			return r.p.killBroken(err)
 		}
 		return nil
 	}
@@ -160,7 +160,7 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 		r.p.plane.dropLent(m, t)
 		return nil // the read is repeated at level 0
 	}
-	err := r.land(ctx, l, m, t)
+	err := r.storeAnswer(ctx, l, m, t)
 	if errors.Is(err, errNoDescriptor) {
 		l.restart()
 		return nil // the read is repeated at level 0
@@ -202,9 +202,10 @@ func (r *sharedReads) sendControl(b *pb.StoreBatch) error {
 	return nil
 }
 
-// land checks an answer against its read and stores the data. An error means that the
-// plugin broke the protocol, except for an errCaller, ErrConflict or errNoDescriptor.
-func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
+// storeAnswer checks an answer against its read and stores the data. An error means
+// that the plugin broke the protocol, except for an errCaller, ErrConflict or
+// errNoDescriptor.
+func (r *sharedReads) storeAnswer(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if m.GetHead() == nil {
 		if m.GetError() == nil || m.GetLent() != nil {
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer to a read has no header")

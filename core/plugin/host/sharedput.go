@@ -30,7 +30,7 @@ type sharedWrites struct {
 func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
 	p := s.p
 	if !p.plane.enter() {
-		return p.lost("is gone", false)
+		return p.lostProcessError("is gone", false)
 	}
 	defer p.plane.leave()
 	sent := context.WithoutCancel(ctx)
@@ -60,11 +60,11 @@ func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
 			w.pause() // the sink may be slow
 		}
 		if len(reply.GetResults()) == 0 {
-			return p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received an answer without results"))
+			return p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received an answer without results"))
 		}
 		for _, m := range reply.GetResults() {
 			if err := r.take(ctx, m); err != nil {
-				return p.broke(err)
+				return p.killBroken(err)
 			}
 		}
 	}

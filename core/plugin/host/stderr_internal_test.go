@@ -29,9 +29,9 @@ func TestForgedLog(t *testing.T) {
 	}
 }
 
-// TestWords checks that lastOutput returns the first line of a panic even if long stack
-// traces follow it.
-func TestWords(t *testing.T) {
+// TestLastOutput checks that lastOutput returns the first line of a panic even if long
+// stack traces follow it.
+func TestLastOutput(t *testing.T) {
 	t.Parallel()
 	sink := newLogSink(slog.New(slog.DiscardHandler))
 	_, _ = sink.Write([]byte("hello\nfatal error: runtime: out of memory\n" + strings.Repeat("created by main.main\n", 20_000)))

@@ -57,9 +57,9 @@ func (s *supervisor) title() string {
 	return s.program.name + " (" + s.set.serves + ")"
 }
 
-// linger is how long the process for a single location runs after its last store is
+// lingerTime is how long the process for a single location runs after its last store is
 // closed.
-const linger = 10 * time.Second
+const lingerTime = 10 * time.Second
 
 // enter keeps the process running until leave. It is called when a store is opened.
 func (s *supervisor) enter() {
@@ -72,7 +72,7 @@ func (s *supervisor) enter() {
 }
 
 // leave undoes one enter. The process for a single location is stopped if it stays
-// unused for linger.
+// unused for lingerTime.
 func (s *supervisor) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,9 +80,9 @@ func (s *supervisor) leave() {
 	switch {
 	case s.users > 0 || !s.set.local:
 	case s.idle == nil:
-		s.idle = time.AfterFunc(linger, s.retire)
+		s.idle = time.AfterFunc(lingerTime, s.retire)
 	default:
-		s.idle.Reset(linger)
+		s.idle.Reset(lingerTime)
 	}
 }
 
@@ -96,7 +96,7 @@ func (s *supervisor) retire() {
 	case s.users > 0:
 		return
 	case s.attempt != nil: // retry when the process has started, because it must be stopped too
-		s.idle.Reset(linger)
+		s.idle.Reset(lingerTime)
 		return
 	case s.cur != nil:
 		s.cur.stop(false)

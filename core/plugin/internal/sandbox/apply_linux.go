@@ -21,13 +21,13 @@ import (
 func Probe() Support {
 	s := Support{Landlock: min(landlockCall(1<<0), abiNewest), Scoped: landlockCall(1<<1)&erratumScope != 0, Seccomp: haveAction(unix.SECCOMP_RET_ERRNO)}
 	s.Notify = s.Seccomp && s.Landlock > 0 && haveAction(unix.SECCOMP_RET_USER_NOTIF) // kernels with Landlock also support continuing a notified call
-	s.Inspect = s.Notify && mayLook()
+	s.Inspect = s.Notify && mayDuplicate()
 	return s
 }
 
-// mayLook reports whether this process may duplicate descriptors of other processes. It
-// tests this with its own descriptors.
-func mayLook() bool {
+// mayDuplicate reports whether this process may duplicate descriptors of other
+// processes. It tests this with its own descriptors.
+func mayDuplicate() bool {
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return false

@@ -7,21 +7,21 @@ import "golang.org/x/sys/unix"
 // needed returns the numbers of the system calls that a filter may make. The rules of
 // program also check the arguments of some of these calls.
 func needed(p *Policy) []uint32 {
-	list := append(base[:len(base):len(base)], legacyNeeded[:]...)
+	list := append(baseCalls[:len(baseCalls):len(baseCalls)], legacyNeeded[:]...)
 	if p.MayExec {
 		list = append(list, unix.SYS_EXECVE)
 	} else {
 		list = append(list, unix.SYS_SECCOMP) // Seal uses the call
 	}
 	if len(p.Write) > 0 {
-		list = append(list, changing[:]...)
+		list = append(list, writeCalls[:]...)
 	}
 	return list
 }
 
-// base lists the calls of Go and Rust runtimes (with musl or the GNU library), of a
-// gRPC server on a Unix socket, and of codecs.
-var base = [...]uint32{
+// baseCalls lists the calls of Go and Rust runtimes (with musl or the GNU library), of
+// a gRPC server on a Unix socket, and of codecs.
+var baseCalls = [...]uint32{
 	// Memory.
 	unix.SYS_BRK, unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_MINCORE, unix.SYS_MEMBARRIER,
 	// Threads, signals and exit.
@@ -49,8 +49,8 @@ var base = [...]uint32{
 	unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG,
 }
 
-// changing lists the additional calls of a filter that may write to granted files.
-var changing = [...]uint32{
+// writeCalls lists the additional calls of a filter that may write to granted files.
+var writeCalls = [...]uint32{
 	unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FLOCK, unix.SYS_COPY_FILE_RANGE, unix.SYS_SENDFILE,
 	unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_UTIMENSAT, unix.SYS_FCHMOD,
 }

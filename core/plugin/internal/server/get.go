@@ -15,14 +15,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteAtOnce limits the concurrent calls to a store with the latency driver.Remote.
-const remoteAtOnce = 32
+// remoteConcurrency limits the concurrent calls to a store with the latency
+// driver.Remote.
+const remoteConcurrency = 32
 
-// atOnce returns the number of concurrent reads of a GetMany, or writes of a PutMany,
-// if the driver does not implement the batch operation.
-func (m *openMap) atOnce() int {
+// concurrency returns the number of concurrent reads of a GetMany, or writes of a
+// PutMany, if the driver does not implement the batch operation.
+func (m *openMap) concurrency() int {
 	if m.caps.Latency == driver.Remote {
-		return remoteAtOnce
+		return remoteConcurrency
 	}
 	return max(4, runtime.GOMAXPROCS(0))
 }
@@ -188,7 +189,7 @@ func (d *driverService) getManyEach(ctx context.Context, m *openMap, specs []*pb
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	sem := make(chan struct{}, m.atOnce())
+	sem := make(chan struct{}, m.concurrency())
 	for i, spec := range specs {
 		sem <- struct{}{}
 		if ctx.Err() != nil {

@@ -50,7 +50,7 @@ func newOpenMap(m driver.Map) *openMap {
 	om.lender, _ = m.(driver.FileLender)
 	om.many, _ = m.(driver.GetManyer)
 	om.puts, _ = m.(driver.PutManyer)
-	om.putting = make(chan struct{}, om.atOnce())
+	om.putting = make(chan struct{}, om.concurrency())
 	return om
 }
 

@@ -192,16 +192,17 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 	return src, nil
 }
 
-// eager is the size in bytes up to which an output buffer is allocated immediately. If
-// the output size is only an upper bound, a larger buffer grows as needed.
-const eager = 16 << 20
+// fullAllocSize is the size in bytes up to which an output buffer is allocated
+// immediately. If the output size is only an upper bound, a larger buffer grows as
+// needed.
+const fullAllocSize = 16 << 20
 
 // into runs a step with buffer i of buf as its output of at most size bytes. It repeats
 // the step with a larger buffer if the codec returns ErrShortBuffer.
 func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scratch) (dst []byte, n int, err error) {
 	room := size
 	if !c.exact {
-		room = min(size, max(eager, 4*int64(len(src))))
+		room = min(size, max(fullAllocSize, 4*int64(len(src))))
 	}
 	for {
 		if int64(cap(buf[i])) < room {

@@ -44,8 +44,8 @@ func TestConcurrentPutLimit(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := slow.atWork.Load(); n != int64(m.atOnce()) {
-			t.Errorf("%d puts are active, want %d", n, m.atOnce())
+		if n := slow.atWork.Load(); n != int64(m.concurrency()) {
+			t.Errorf("%d puts are active, want %d", n, m.concurrency())
 		}
 		close(slow.gate)
 		wg.Wait()

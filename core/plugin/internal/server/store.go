@@ -47,7 +47,7 @@ func (d *driverService) Transfer(stream pb.Driver_TransferServer) error {
 	defer cancel(nil)
 	x := &storeExec{
 		d: d, sh: d.s.shared.Load(), ctx: ctx, stream: stream, fail: cancel,
-		jobs: map[uint64]*storeJob{}, sem: make(chan struct{}, remoteAtOnce),
+		jobs: map[uint64]*storeJob{}, sem: make(chan struct{}, remoteConcurrency),
 	}
 	if x.sh == nil {
 		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "transfer", "", "the host has not configured level 1"))
@@ -82,7 +82,7 @@ func (x *storeExec) receive() error {
 			}
 			x.mu.Unlock()
 		}
-		if err := x.give(b.GetGrants()); err != nil {
+		if err := x.grantRegions(b.GetGrants()); err != nil {
 			return err
 		}
 		if err := x.start(b.GetJobs()); err != nil {
@@ -94,8 +94,8 @@ func (x *storeExec) receive() error {
 	}
 }
 
-// give passes larger regions to the jobs that requested them.
-func (x *storeExec) give(grants []*pb.Grant) error {
+// grantRegions passes larger regions to the jobs that requested them.
+func (x *storeExec) grantRegions(grants []*pb.Grant) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, g := range grants {

@@ -6,10 +6,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// TestWarm checks that StartFilters starts the process that later serves filters, and
-// that it starts no process if filters run in process. Close must end a start in
-// progress.
-func TestWarm(t *testing.T) {
+// TestStartFilters checks that StartFilters starts the process that later serves
+// filters, and that it starts no process if filters run in process. Close must end a
+// start in progress.
+func TestStartFilters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name      string

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestAskedWithGrants checks that a plugin has its configured grants when the host
+// TestDescribeWithGrants checks that a plugin has its configured grants when the host
 // starts it only to describe itself. The plugin of the test cannot start without them.
-func TestAskedWithGrants(t *testing.T) {
+func TestDescribeWithGrants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	library := filepath.Join(t.TempDir(), "library")
@@ -45,9 +45,9 @@ func TestAskedWithGrants(t *testing.T) {
 	}
 }
 
-// TestUnasked checks that opening a store reports the error of a plugin that failed to
-// start to describe itself.
-func TestUnasked(t *testing.T) {
+// TestOpenReportsStartError checks that opening a store reports the error of a plugin
+// that failed to start to describe itself.
+func TestOpenReportsStartError(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "exits", "nczarr-driver-good")
 	opts.MaxRestarts = -1 // the first start reports the error
@@ -64,9 +64,9 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestEscapeAsked checks that the host confines a plugin that it starts only to read the
-// description, and that the same process then serves requests.
-func TestEscapeAsked(t *testing.T) {
+// TestEscapeWhileDescribing checks that the host confines a plugin that it starts only
+// to read the description, and that the same process then serves requests.
+func TestEscapeWhileDescribing(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	opts := zooOptions(t, "good", "nczarr-filter-trouble")

@@ -14,7 +14,7 @@ func (h *Host) Start(ctx context.Context, name string) error {
 	if !h.isBuiltin(name) {
 		for _, kind := range []string{kindDriver, kindFilter} {
 			if p, err := h.find(kind, name); err == nil {
-				return h.ask(ctx, p)
+				return h.describeProgram(ctx, p)
 			}
 		}
 		return nil
