@@ -186,7 +186,7 @@ func (a *Array) Forget() {
 	a.source.Forget(true)
 }
 
-func (a *Array) varies() bool { return !a.meta.DType.Fixed() }
+func (a *Array) isVariableLength() bool { return !a.meta.DType.Fixed() }
 
 // Specs returns the specs of the data before and after each codec: see
 // [codec.Pipeline.Specs].

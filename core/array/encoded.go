@@ -55,7 +55,7 @@ func (a *Array) maxStoredAt(ctx context.Context, index []int64, mask uint32) (in
 	if err != nil {
 		return 0, err
 	}
-	defer a.pipes.unuse(s)
+	defer a.pipes.release(s)
 	return maxStored(s.Pipeline, mask), nil
 }
 
@@ -93,7 +93,7 @@ type encodedRead struct {
 
 func (r *encodedRead) fail(i int, err error) {
 	if r.err == nil {
-		r.err = inChunk("read", r.where[i].Key, err)
+		r.err = chunkError("read", r.where[i].Key, err)
 	}
 }
 
@@ -126,7 +126,7 @@ func (r *encodedRead) read(ctx context.Context) error {
 		for base+n < len(reqs) && r.where[r.item[base+n]].Map == m {
 			n++
 		}
-		got := func(k int, data []byte, _ zmap.Info, err error) { r.got(r.item[base+k], data, err) }
+		got := func(k int, data []byte, _ zmap.Info, err error) { r.handleResult(r.item[base+k], data, err) }
 		if err := r.a.get(ctx, m, reqs[base:base+n], got, &r.err); err != nil {
 			return err
 		}
@@ -161,8 +161,8 @@ func (r *encodedRead) alloc(i int) driver.Alloc {
 	}
 }
 
-// got handles the result of the request for chunk i.
-func (r *encodedRead) got(i int, data []byte, err error) {
+// handleResult handles the result of the request for chunk i.
+func (r *encodedRead) handleResult(i int, data []byte, err error) {
 	at := &r.where[i]
 	switch {
 	case err == nil && data == nil:
@@ -212,7 +212,7 @@ func (r *encodedRead) verify(ctx context.Context) error {
 			}
 		})
 		if used != nil {
-			r.a.pipes.unuse(used)
+			r.a.pipes.release(used)
 		}
 		if err != nil {
 			return err
@@ -264,9 +264,9 @@ func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) err
 		case err != nil:
 			return err
 		case c.FilterMask != 0:
-			return inChunk("write", ch.Key, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has filter mask %#x, which the array cannot store", c.FilterMask))
+			return chunkError("write", ch.Key, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has filter mask %#x, which the array cannot store", c.FilterMask))
 		case int64(len(c.Data)) > most:
-			return inChunk("write", ch.Key, tooLong(most))
+			return chunkError("write", ch.Key, tooLong(most))
 		}
 		ch.New = c.Data
 	}

@@ -38,7 +38,7 @@ type piece struct {
 
 // release drops references to memory of the caller.
 func (p *pieces) release() {
-	if len(p.list) > batchMax {
+	if len(p.list) > maxBatch {
 		p.list = nil
 	}
 	for k := range p.list {
@@ -107,9 +107,9 @@ func (w *worker) allocPiece(i, k int, n int64) ([]byte, error) {
 	return dst, nil
 }
 
-// gotPiece handles the result of the request for a piece of item i. It returns false if
-// the result applies to the whole chunk and the caller must handle it.
-func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
+// handlePiece handles the result of the request for a piece of item i. It returns false
+// if the result applies to the whole chunk and the caller must handle it.
+func (w *worker) handlePiece(i int, info zmap.Info, err error) bool {
 	it := &w.items[i]
 	it.answers++
 	absent := ncerr.KindOf(err) == ncerr.ErrNotFound
@@ -148,17 +148,17 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	return true
 }
 
-// probes is the maximum number of requests for pieces in the first call to a
+// maxProbes is the maximum number of requests for pieces in the first call to a
 // high-latency store that has not yet returned a part of an object. For other stores it
 // is one.
-const probes = 16
+const maxProbes = 16
 
 // group returns the number of pending requests to send in one call. All of them are for
 // the same Map.
 func (w *worker) group() int {
 	m, most := w.where[w.jobItem[w.base]].Map, len(w.reqs)-w.base
 	if w.base == 0 && w.items[w.jobItem[0]].cut.N > 1 && !w.t.a.ranges.Load() {
-		most = min(most, probes)
+		most = min(most, maxProbes)
 		if m.Capabilities().Latency != driver.Remote {
 			most = 1
 		}
@@ -178,7 +178,7 @@ func (w *worker) skipPiece() bool {
 	if w.items[i].cut.N < 2 || !w.t.a.noRanges.Load() {
 		return false
 	}
-	w.gotPiece(i, zmap.Info{}, ncerr.ErrUnsupported)
+	w.handlePiece(i, zmap.Info{}, ncerr.ErrUnsupported)
 	return true
 }
 

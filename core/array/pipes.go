@@ -26,7 +26,8 @@ type shapePipe struct {
 	users int
 }
 
-// use returns the pipeline for chunks of the given shape. The caller passes it to unuse.
+// use returns the pipeline for chunks of the given shape. The caller passes it to
+// release.
 func (a *Array) use(ctx context.Context, shape []int64) (*shapePipe, error) {
 	p := &a.pipes
 	p.mu.Lock()
@@ -79,7 +80,7 @@ func (a *Array) openPipes(ctx context.Context, plan *chunk.Plan, numbers []int64
 		if err != nil {
 			return err
 		}
-		a.pipes.unuse(s)
+		a.pipes.release(s)
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func (a *Array) sizeAt(index []int64) int64 {
 	return size
 }
 
-func (p *pipes) unuse(s *shapePipe) {
+func (p *pipes) release(s *shapePipe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.users--

@@ -136,7 +136,7 @@ func (w *worker) placeCached() (n int) {
 		}
 		it.placed, w.where[i] = true, manifest.Location{} // an error must not name a chunk of an earlier batch
 		n++
-		w.found(i)
+		w.recordFound(i)
 		if w.t.varies {
 			w.placeText(i, it, found.data)
 		} else {
@@ -272,12 +272,12 @@ func (w *worker) addRequest(req zmap.GetRequest, i int) {
 	w.reqs, w.jobItem = append(w.reqs, req), append(w.jobItem, i)
 }
 
-// got handles the result of request base+k.
-func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
+// handleResult handles the result of request base+k.
+func (w *worker) handleResult(k int, data []byte, info zmap.Info, err error) {
 	k += w.base
 	i := w.jobItem[k]
 	it, at := &w.items[i], &w.where[i]
-	if it.cut.N > 0 && w.gotPiece(i, info, err) {
+	if it.cut.N > 0 && w.handlePiece(i, info, err) {
 		return
 	}
 	switch {
@@ -316,7 +316,7 @@ func (w *worker) decode(ctx context.Context) error {
 	for i := range w.n {
 		it := &w.items[i]
 		if it.have {
-			w.found(i)
+			w.recordFound(i)
 		}
 		switch {
 		case !it.have:
@@ -341,8 +341,8 @@ func (w *worker) decode(ctx context.Context) error {
 	return w.decodeJobs(ctx)
 }
 
-// found records that the chunk of item i exists.
-func (w *worker) found(i int) {
+// recordFound records that the chunk of item i exists.
+func (w *worker) recordFound(i int) {
 	if w.t.found != nil {
 		w.t.found[w.numbers[i]] = true
 	}
@@ -383,8 +383,8 @@ func (w *worker) placeRaw(i int, it *item) {
 	}
 }
 
-// decoded handles the result of job base+k.
-func (w *worker) decoded(k int, out []byte, err error) {
+// handleDecoded handles the result of job base+k.
+func (w *worker) handleDecoded(k int, out []byte, err error) {
 	i := w.jobItem[w.base+k]
 	if ncerr.KindOf(err) == ncerr.ErrCorrupt && w.postpone(i) { // the chunk may only be too large for this pass
 		return

@@ -6,16 +6,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// A worker that served large chunks keeps at most keptScratch bytes.
+// A worker that served large chunks keeps at most maxScratch bytes.
 func TestReleaseIsBounded(t *testing.T) {
 	t.Parallel()
 	var a Array
 	w := &worker{items: make([]item, 4)}
 	for i := range w.items {
-		w.items[i].inBuf, w.items[i].outBuf = make([]byte, keptScratch/4), make([]byte, keptScratch/2)
+		w.items[i].inBuf, w.items[i].outBuf = make([]byte, maxScratch/4), make([]byte, maxScratch/2)
 	}
-	w.texts = make([]string, 1, keptScratch/16+1)
-	w.reqs = append(make([]zmap.GetRequest, 0, batchMax*batchMax+1), zmap.GetRequest{Key: "k"})[:0]
+	w.texts = make([]string, 1, maxScratch/16+1)
+	w.reqs = append(make([]zmap.GetRequest, 0, maxBatch*maxBatch+1), zmap.GetRequest{Key: "k"})[:0]
 	a.release(w)
 	if w.reqs != nil {
 		t.Errorf("release kept a slice for %d requests", cap(w.reqs))
@@ -24,8 +24,8 @@ func TestReleaseIsBounded(t *testing.T) {
 	for i := range w.items {
 		kept += cap(w.items[i].inBuf) + cap(w.items[i].outBuf)
 	}
-	if kept == 0 || kept > keptScratch {
-		t.Errorf("release kept %d bytes, want 1 to %d", kept, keptScratch)
+	if kept == 0 || kept > maxScratch {
+		t.Errorf("release kept %d bytes, want 1 to %d", kept, maxScratch)
 	}
 	w.reqs = append(make([]zmap.GetRequest, 0, 1), zmap.GetRequest{Key: "k"})[:0]
 	a.release(w)

@@ -82,7 +82,7 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 		exists := ch.Exists
 		switch {
 		case ch.Damage != nil:
-			err = w.damageOf(ch)
+			err = w.damageReason(ch)
 		case exists:
 			err = w.readTexts(ctx, ch.Old)
 		}
@@ -101,7 +101,7 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 		}
 		if err == nil {
 			w.mover.Each(it.proj, func(out, in int64) { w.texts[in] = w.t.Text[out] })
-			ch.New, err = w.layOut(&w.items[k])
+			ch.New, err = w.encodeTexts(&w.items[k])
 		}
 		if err != nil {
 			if err = w.deferChange(ch, err); err != nil {
@@ -115,7 +115,7 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 // readTexts decodes a stored chunk into w.texts.
 func (w *worker) readTexts(ctx context.Context, stored []byte) error {
 	w.jobs = append(w.jobs[:0], codecdriver.Job{Src: stored, Limit: w.room})
-	return w.code(ctx, w.pipe.DecodeMany, func(_ int, out []byte, err error) error {
+	return w.runJobs(ctx, w.pipe.DecodeMany, func(_ int, out []byte, err error) error {
 		if err != nil {
 			return err
 		}
@@ -130,8 +130,8 @@ func (w *worker) readTexts(ctx context.Context, stored []byte) error {
 	})
 }
 
-// layOut encodes w.texts as a decoded chunk in the scratch buffer of an item.
-func (w *worker) layOut(it *item) ([]byte, error) {
+// encodeTexts encodes w.texts as a decoded chunk in the scratch buffer of an item.
+func (w *worker) encodeTexts(it *item) ([]byte, error) {
 	size := codecdriver.ValuesSize(len(w.texts), 0)
 	for _, s := range w.texts {
 		size += int64(len(s))

@@ -43,17 +43,17 @@ type transfer struct {
 }
 
 // A batch has at most batchBytes of output, or processBatchBytes if the codecs are in
-// another process, and at most batchMax chunks, but at least one chunk. Source:
+// another process, and at most maxBatch chunks, but at least one chunk. Source:
 // measurements of the data plane, docs/explanation/performance.md.
 const (
 	batchBytes        = 1 << 20
 	processBatchBytes = 4 << 20
-	batchMax          = 64
+	maxBatch          = 64
 )
 
 // newTransfer plans the read or write of sel. The caller has checked sel.
 func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*transfer, error) {
-	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: chunk.Product(a.meta.Grid.Largest()), varies: a.varies(), unit: 1}
+	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: chunk.Product(a.meta.Grid.Largest()), varies: a.isVariableLength(), unit: 1}
 	if len(shape) == 0 && a.meta.Grid.Rank() == 1 { // a scalar stored with one dimension
 		t.sel, t.shape = chunk.All([]int64{1}), []int64{1}
 	}
@@ -87,7 +87,7 @@ func (a *Array) batch(size int64) int64 {
 	if !a.pipe.Local() {
 		bytes = processBatchBytes
 	}
-	return min(batchMax, max(1, bytes/size))
+	return min(maxBatch, max(1, bytes/size))
 }
 
 // run runs workers until the plan is complete, a worker fails or ctx is done.

@@ -49,18 +49,18 @@ type worker struct {
 
 // item is one chunk of the batch.
 type item struct {
-	proj   chunk.Projection
-	have   bool   // in is valid
-	keep   bool   // of a read: the chunk belongs in the cache
-	placed bool   // of a read: the chunk came from the cache
-	in     []byte // encoded bytes; may be empty
-	out    []byte // decoded bytes
-	inBuf  []byte // reused for later batches
-	lent   []byte // input memory of the pipeline; reused for later batches
-	unlend func() // returns lent to the pipeline
-	outBuf []byte
-	direct []byte // the part of the slab that holds exactly this chunk, or nil
-	alloc  driver.Alloc
+	proj        chunk.Projection
+	have        bool   // in is valid
+	keep        bool   // of a read: the chunk belongs in the cache
+	placed      bool   // of a read: the chunk came from the cache
+	in          []byte // encoded bytes; may be empty
+	out         []byte // decoded bytes
+	inBuf       []byte // reused for later batches
+	lent        []byte // input memory of the pipeline; reused for later batches
+	releaseLent func() // returns lent to the pipeline
+	outBuf      []byte
+	direct      []byte // the part of the slab that holds exactly this chunk, or nil
+	alloc       driver.Alloc
 	pieces
 }
 
@@ -69,7 +69,7 @@ func (a *Array) worker(t *transfer) *worker {
 	w, _ := a.scratch.Get().(*worker)
 	if w == nil {
 		w = &worker{}
-		w.onGet, w.onDecode = w.got, w.decoded
+		w.onGet, w.onDecode = w.handleResult, w.handleDecoded
 	}
 	w.t = t
 	w.mover = chunk.NewMover(t.plan, t.sel.Count, a.meta.Grid.Largest(), a.meta.Transpose, max(a.meta.DType.Size, 1))
@@ -103,7 +103,7 @@ func (w *worker) dropPipe() {
 		w.items[i].returnLent()
 	}
 	if w.used != nil {
-		w.t.a.pipes.unuse(w.used)
+		w.t.a.pipes.release(w.used)
 	}
 	w.used = nil
 }
@@ -118,16 +118,16 @@ func (w *worker) fits(proj chunk.Projection) bool {
 	return true
 }
 
-// keptScratch is the maximum scratch memory in bytes that a worker keeps between
+// maxScratch is the maximum scratch memory in bytes that a worker keeps between
 // transfers. It is enough for one chunk of the default size, encoded and decoded.
-const keptScratch = 32 << 20
+const maxScratch = 32 << 20
 
-// release makes the worker available to the next transfer, with at most keptScratch
+// release makes the worker available to the next transfer, with at most maxScratch
 // bytes of scratch memory.
 func (a *Array) release(w *worker) {
 	w.dropPipe()
 	w.t, w.mover, w.err, w.pipe = nil, nil, nil, nil
-	if len(w.items) > batchMax*batchMax { // a unit had many chunks
+	if len(w.items) > maxBatch*maxBatch { // a unit had many chunks
 		return
 	}
 	kept := 0
@@ -136,20 +136,20 @@ func (a *Array) release(w *worker) {
 		it.have, it.in, it.out, it.direct = false, nil, nil, nil
 		it.pieces.release()
 		for _, buf := range []*[]byte{&it.inBuf, &it.outBuf} {
-			if kept += cap(*buf); kept > keptScratch {
+			if kept += cap(*buf); kept > maxScratch {
 				kept -= cap(*buf)
 				*buf = nil
 			}
 		}
 	}
-	if cap(w.texts) > keptScratch/16 {
+	if cap(w.texts) > maxScratch/16 {
 		w.texts = nil
 	}
 	clear(w.where)
 	clear(w.reqs[:cap(w.reqs)])
 	clear(w.jobs[:cap(w.jobs)])
 	clear(w.changes[:cap(w.changes)])    // changes may refer to memory of the caller
-	if cap(w.reqs) > batchMax*batchMax { // a chunk had many pieces
+	if cap(w.reqs) > maxBatch*maxBatch { // a chunk had many pieces
 		w.reqs, w.jobItem = nil, nil
 	}
 	a.scratch.Put(w)
@@ -227,7 +227,7 @@ func (it *item) encodedBuf(pipe *codec.Pipeline, n int64) []byte {
 		return it.lent[:n]
 	}
 	it.returnLent()
-	if it.lent, it.unlend = pipe.LendInput(n); it.lent != nil {
+	if it.lent, it.releaseLent = pipe.LendInput(n); it.lent != nil {
 		return it.lent
 	}
 	it.inBuf = resize(it.inBuf, n)
@@ -236,10 +236,10 @@ func (it *item) encodedBuf(pipe *codec.Pipeline, n int64) []byte {
 
 // returnLent returns lent to the pipeline.
 func (it *item) returnLent() {
-	if it.unlend != nil {
-		it.unlend()
+	if it.releaseLent != nil {
+		it.releaseLent()
 	}
-	it.lent, it.unlend = nil, nil
+	it.lent, it.releaseLent = nil, nil
 }
 
 // decodeBuf returns the scratch buffer for the decoded bytes of an item.
@@ -258,6 +258,6 @@ func resize(buf []byte, n int64) []byte {
 
 func (w *worker) failItem(i int, op string, err error) {
 	if w.err == nil {
-		w.err = inChunk(op, w.where[i].Key, err)
+		w.err = chunkError(op, w.where[i].Key, err)
 	}
 }

@@ -67,7 +67,7 @@ func (a *Array) writeThrough(ctx context.Context, t *transfer) error {
 	defer a.env.Cache.endWrite(&a.cached)
 	if unit := t.target.Units(); unit.Rank() > 0 {
 		t.bounds = slices.Clone(t.shape)
-		a.shared(t.bounds)
+		a.maximizeShared(t.bounds)
 		if err := t.group(unit); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (w *worker) Plan(changes []manifest.Change) (grid, known []int64, batch int
 	known, grid = w.shapes[:rank], w.shapes[rank:]
 	a.extend(known)
 	copy(grid, known)
-	a.shared(grid)
+	a.maximizeShared(grid)
 	for k := range changes {
 		ch := &changes[k]
 		ch.Part = !w.covers(ch.Tag, grid)
@@ -132,9 +132,9 @@ func (w *worker) covers(i int, shape []int64) bool {
 	return w.t.plan.Covers(w.items[i].proj, shape)
 }
 
-// shared sets the lengths of the dimensions that other processes may have extended to the
-// maximum.
-func (a *Array) shared(shape []int64) {
+// maximizeShared sets the lengths of the dimensions that other processes may have
+// extended to the maximum.
+func (a *Array) maximizeShared(shape []int64) {
 	if a.env.Shared != nil {
 		maximize(shape, a.env.Shared())
 	}
@@ -230,7 +230,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		switch {
 		case ch.Skip: // checkAbsent has refused it
 		case ch.Damage != nil:
-			if err := w.refuse(ch, w.damageOf(ch)); err != nil {
+			if err := w.refuse(ch, w.damageReason(ch)); err != nil {
 				return err
 			}
 		case !ch.Exists:
@@ -240,7 +240,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		case w.pipe.Empty():
 			if int64(len(ch.Old)) == w.size {
 				copy(ch.New, ch.Old)
-			} else if err := w.damaged(ch, wrongSize(len(ch.Old), w.size)); err != nil {
+			} else if err := w.replaceDamaged(ch, wrongSize(len(ch.Old), w.size)); err != nil {
 				return err
 			}
 		default:
@@ -248,13 +248,13 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 			w.jobItem = append(w.jobItem, k)
 		}
 	}
-	err := w.code(ctx, w.pipe.DecodeMany, func(k int, out []byte, err error) error {
+	err := w.runJobs(ctx, w.pipe.DecodeMany, func(k int, out []byte, err error) error {
 		ch := changes[w.jobItem[k]]
 		switch {
 		case err != nil:
-			return w.damaged(ch, err)
+			return w.replaceDamaged(ch, err)
 		case int64(len(out)) != w.size:
-			return w.damaged(ch, wrongSize(len(out), w.size))
+			return w.replaceDamaged(ch, wrongSize(len(out), w.size))
 		case !same(out, ch.New):
 			copy(ch.New, out)
 		}
@@ -293,7 +293,7 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 		}
 		w.jobs, w.jobItem = append(w.jobs, job), append(w.jobItem, k)
 	}
-	return w.code(ctx, pipe.EncodeMany, func(k int, out []byte, err error) error {
+	return w.runJobs(ctx, pipe.EncodeMany, func(k int, out []byte, err error) error {
 		ch := changes[w.jobItem[k]]
 		if err != nil {
 			return w.deferChange(ch, err)
@@ -307,14 +307,14 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 	})
 }
 
-// code runs the jobs of w. It uses one call if the codecs are in another process, and
-// otherwise one call per job, because other workers run in parallel. If there are few
-// units, it runs several jobs in parallel.
-func (w *worker) code(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
+// runJobs runs the jobs of w. It uses one call if the codecs are in another process,
+// and otherwise one call per job, because other workers run in parallel. If there are
+// few units, it runs several jobs in parallel.
+func (w *worker) runJobs(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
 	var failed error
 	step := 1
 	if w.t.spread > 1 && len(w.jobs) > 1 && w.pipe.Local() {
-		return w.codeSpread(ctx, many, done)
+		return w.runJobsParallel(ctx, many, done)
 	}
 	if !w.pipe.Local() {
 		step = max(1, len(w.jobs))
@@ -332,8 +332,8 @@ func (w *worker) code(ctx context.Context, many func(context.Context, []codecdri
 	return failed
 }
 
-// codeSpread runs the jobs of w in parallel.
-func (w *worker) codeSpread(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
+// runJobsParallel runs the jobs of w in parallel.
+func (w *worker) runJobsParallel(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(int(w.t.spread))
 	for k := range w.jobs {
@@ -356,9 +356,9 @@ func (w *worker) deferChange(ch *manifest.Change, err error) error {
 	return w.refuse(ch, err)
 }
 
-// damaged replaces a stored chunk that cannot be decoded by fill values, if the write may
-// do so. Otherwise it refuses the change.
-func (w *worker) damaged(ch *manifest.Change, err error) error {
+// replaceDamaged replaces a stored chunk that cannot be decoded by fill values, if the
+// write may do so. Otherwise it refuses the change.
+func (w *worker) replaceDamaged(ch *manifest.Change, err error) error {
 	if !ch.Whole || ncerr.KindOf(err) != ncerr.ErrCorrupt {
 		return w.refuse(ch, err)
 	}
@@ -366,8 +366,8 @@ func (w *worker) damaged(ch *manifest.Change, err error) error {
 	return nil
 }
 
-// damageOf returns the reason why a stored chunk cannot be read.
-func (w *worker) damageOf(ch *manifest.Change) error {
+// damageReason returns the reason why a stored chunk cannot be read.
+func (w *worker) damageReason(ch *manifest.Change) error {
 	if ncerr.KindOf(ch.Damage) == ncerr.ErrLimit {
 		return tooLong(w.maxStored(ch.Tag))
 	}
@@ -377,7 +377,7 @@ func (w *worker) damageOf(ch *manifest.Change) error {
 // refuse records that a chunk of the buffer cannot be decoded or encoded, and skips it, so
 // that the others are stored. For any other chunk it returns the error.
 func (w *worker) refuse(ch *manifest.Change, err error) error {
-	err = inChunk("write", ch.Key, err)
+	err = chunkError("write", ch.Key, err)
 	if c := w.part(ch.Tag); c != nil && !ncerr.IsContext(err) {
 		c.refused, ch.Skip = err, true
 		return nil
@@ -388,9 +388,9 @@ func (w *worker) refuse(ch *manifest.Change, err error) error {
 // same reports whether a and b start at the same address.
 func same(a, b []byte) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
 
-// inChunk adds the key of a chunk to an error. A codec's error contains the id of the
-// codec instead.
-func inChunk(op, key string, err error) error {
+// chunkError adds the key of a chunk to an error. A codec's error contains the id of
+// the codec instead.
+func chunkError(op, key string, err error) error {
 	var e *ncerr.Error
 	if key = zmap.Path(key); errors.As(err, &e) && !ncerr.IsContext(err) && (e.Op == "encode" || e.Op == "decode") {
 		out := ncerr.New(ncerr.KindOf(err), op, key, err)

@@ -26,29 +26,29 @@ import (
 // failure of the codec, and ErrShortBuffer if Limit is less than the size of a
 // fixed-size chunk.
 func (p *Pipeline) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
-	return p.many(ctx, decode, jobs, sink)
+	return p.runMany(ctx, decode, jobs, sink)
 }
 
 // EncodeMany encodes all jobs in the same way. The error is ncerr.ErrInvalid if Src
 // exceeds DecodedSize, or has another size for an array of fixed-size elements. It is
 // ErrShortBuffer if the output exceeds Limit. A Limit of 0 means MaxEncoded.
 func (p *Pipeline) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
-	return p.many(ctx, encode, jobs, sink)
+	return p.runMany(ctx, encode, jobs, sink)
 }
 
 // Decode decodes src to dst and returns the length. The limit is len(dst), and the errors
 // are the same as for DecodeMany. dst and src must not overlap.
 func (p *Pipeline) Decode(ctx context.Context, dst, src []byte) (int, error) {
-	return p.one(ctx, decode, dst, src)
+	return p.runOne(ctx, decode, dst, src)
 }
 
 // Encode encodes src to dst and returns the length. A dst of MaxEncoded bytes is always
 // large enough. The errors are the same as for EncodeMany.
 func (p *Pipeline) Encode(ctx context.Context, dst, src []byte) (int, error) {
-	return p.one(ctx, encode, dst, src)
+	return p.runOne(ctx, encode, dst, src)
 }
 
-func (p *Pipeline) one(ctx context.Context, d direction, dst, src []byte) (int, error) {
+func (p *Pipeline) runOne(ctx context.Context, d direction, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -62,7 +62,7 @@ func (p *Pipeline) one(ctx context.Context, d direction, dst, src []byte) (int, 
 	if !p.local() {
 		var n int
 		var err error
-		failed := p.many(ctx, d, []driver.Job{job}, func(_ int, out []byte, e error) {
+		failed := p.runMany(ctx, d, []driver.Job{job}, func(_ int, out []byte, e error) {
 			n, err = len(out), e
 		})
 		if failed != nil {
@@ -102,13 +102,13 @@ func (p *Pipeline) release(w *worker) {
 	p.workers.Put(w)
 }
 
-func (p *Pipeline) many(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
+func (p *Pipeline) runMany(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
 	if !p.local() {
-		return p.manyStaged(ctx, d, jobs, sink)
+		return p.runStaged(ctx, d, jobs, sink)
 	}
 	n := min(runtime.GOMAXPROCS(0), len(jobs))
 	if n <= 1 {
-		return p.serial(ctx, d, jobs, sink)
+		return p.runSerial(ctx, d, jobs, sink)
 	}
 	b := &batch{p: p, d: d, jobs: jobs, sink: sink}
 	for range n - 1 {
@@ -122,7 +122,7 @@ func (p *Pipeline) many(ctx context.Context, d direction, jobs []driver.Job, sin
 	return nil
 }
 
-func (p *Pipeline) serial(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
+func (p *Pipeline) runSerial(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
 	w := p.worker()
 	defer p.release(w)
 	for i := range jobs {
@@ -207,8 +207,8 @@ func (p *Pipeline) ceiling(d direction, job *driver.Job) (top int64, dst []byte)
 	return top, dst
 }
 
-// before checks the sizes of a job before the job runs.
-func (p *Pipeline) before(d direction, job *driver.Job, top int64) error {
+// checkInput checks the sizes of a job before the job runs.
+func (p *Pipeline) checkInput(d direction, job *driver.Job, top int64) error {
 	size := p.specs[0].MaxBytes
 	if d == decode {
 		if p.exact() && top < size {
@@ -225,8 +225,8 @@ func (p *Pipeline) before(d direction, job *driver.Job, top int64) error {
 	return nil
 }
 
-// after checks the output of a job.
-func (p *Pipeline) after(d direction, out []byte, top int64) error {
+// checkOutput checks the output of a job.
+func (p *Pipeline) checkOutput(d direction, out []byte, top int64) error {
 	n, size := int64(len(out)), p.specs[0].MaxBytes
 	switch {
 	case d == encode && n > top:
@@ -242,7 +242,7 @@ func (p *Pipeline) after(d direction, out []byte, top int64) error {
 // do runs one job of a local chain.
 func (w *worker) do(ctx context.Context, p *Pipeline, d direction, job *driver.Job) ([]byte, error) {
 	top, dst := p.ceiling(d, job)
-	if err := p.before(d, job, top); err != nil {
+	if err := p.checkInput(d, job, top); err != nil {
 		return nil, err
 	}
 	out := job.Src
@@ -252,7 +252,7 @@ func (w *worker) do(ctx context.Context, p *Pipeline, d direction, job *driver.J
 			return nil, err
 		}
 	}
-	if err := p.after(d, out, top); err != nil {
+	if err := p.checkOutput(d, out, top); err != nil {
 		return nil, err
 	}
 	return moveTo(dst, out), nil

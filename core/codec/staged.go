@@ -7,15 +7,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// manyStaged runs the jobs of a chain with at least one driver.Pipeline, such as the
+// runStaged runs the jobs of a chain with at least one driver.Pipeline, such as the
 // pipeline of a plugin. It runs one stage after the other on the whole batch. It copies
 // the output of a stage for the next stage, because the output belongs to the Pipeline.
-func (p *Pipeline) manyStaged(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
+func (p *Pipeline) runStaged(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
 	cur := make([]driver.Job, 0, len(jobs)) // jobs that have not failed
 	index := make([]int, 0, len(jobs))      // indices in jobs of the elements of cur
 	for i := range jobs {
 		top, dst := p.ceiling(d, &jobs[i])
-		if err := p.before(d, &jobs[i], top); err != nil {
+		if err := p.checkInput(d, &jobs[i], top); err != nil {
 			sink(i, nil, err)
 			continue
 		}
@@ -32,23 +32,23 @@ func (p *Pipeline) manyStaged(ctx context.Context, d direction, jobs []driver.Jo
 	}
 	for _, st := range order[:len(order)-1] {
 		var err error
-		if cur, index, err = p.middle(ctx, d, st, cur, index, sink); err != nil {
+		if cur, index, err = p.runMiddle(ctx, d, st, cur, index, sink); err != nil {
 			return err
 		}
 	}
-	return p.last(ctx, d, order[len(order)-1], cur, index, sink)
+	return p.runLast(ctx, d, order[len(order)-1], cur, index, sink)
 }
 
-// middle runs a stage other than the last one. It returns the jobs that have not failed,
-// with the output of the stage as their new input.
-func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) ([]driver.Job, []int, error) {
+// runMiddle runs a stage other than the last one. It returns the jobs that have not
+// failed, with the output of the stage as their new input.
+func (p *Pipeline) runMiddle(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) ([]driver.Job, []int, error) {
 	at := st.lo
 	if d == encode {
 		at = st.hi
 	}
 	sub := make([]driver.Job, len(jobs))
 	for i := range jobs {
-		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.between(at, 0, d, jobs[i].Skip, jobs[i].Limit), Skip: jobs[i].Skip, Shared: true} // the output is copied below
+		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.limitBetween(at, 0, d, jobs[i].Skip, jobs[i].Limit), Skip: jobs[i].Skip, Shared: true} // the output is copied below
 	}
 	ok := make([]bool, len(jobs))
 	err := p.runStage(ctx, d, st, sub, func(i int, out []byte, err error) {
@@ -71,11 +71,11 @@ func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []dr
 	return jobs[:n], index[:n], nil
 }
 
-// last runs the last stage and passes its output to the caller's sink.
-func (p *Pipeline) last(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) error {
+// runLast runs the last stage and passes its output to the caller's sink.
+func (p *Pipeline) runLast(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) error {
 	return p.runStage(ctx, d, st, jobs, func(i int, out []byte, err error) {
 		if err == nil {
-			err = p.after(d, out, jobs[i].Limit)
+			err = p.checkOutput(d, out, jobs[i].Limit)
 		}
 		if err != nil {
 			sink(index[i], nil, err)

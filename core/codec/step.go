@@ -24,9 +24,9 @@ func (d direction) String() string {
 	return "decode"
 }
 
-// eager is the size in bytes up to which scratch memory is allocated in full. A larger
-// buffer whose exact size is unknown grows as needed.
-const eager = 16 << 20
+// fullAllocSize is the size in bytes up to which scratch memory is allocated in full. A
+// larger buffer whose exact size is unknown grows as needed.
+const fullAllocSize = 16 << 20
 
 // name returns the ids of steps [lo, hi), joined with "+".
 func (p *Pipeline) name(lo, hi int) string { return strings.Join(p.ids[lo:hi], "+") }
@@ -69,10 +69,10 @@ func (p *Pipeline) limit(i int, d direction, skip uint32) int64 {
 	return n
 }
 
-// between returns the limit at point i for data that decodes to at most top bytes at
-// point lo. If elements vary in size and the chunk may be larger than top, the limit
+// limitBetween returns the limit at point i for data that decodes to at most top bytes
+// at point lo. If elements vary in size and the chunk may be larger than top, the limit
 // is reduced in proportion.
-func (p *Pipeline) between(i, lo int, d direction, skip uint32, top int64) int64 {
+func (p *Pipeline) limitBetween(i, lo int, d direction, skip uint32, top int64) int64 {
 	n := p.limit(i, d, skip)
 	if d == encode || skip != 0 || p.exact() {
 		return n
@@ -110,7 +110,7 @@ func (w *worker) apply(ctx context.Context, p *Pipeline, st *stage, d direction,
 			if d == encode {
 				at = i + 1
 			}
-			ceiling, buf, fixed = p.between(at, st.lo, d, skip, top), next, nil
+			ceiling, buf, fixed = p.limitBetween(at, st.lo, d, skip, top), next, nil
 			next, other = other, next
 		}
 		out, err := w.step(ctx, p, st.codecs[i-st.lo], i, d, fixed, buf, cur, ceiling)
@@ -131,7 +131,7 @@ func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d
 		}
 		return fixed[:n], nil
 	}
-	room, err := firstRoom(c, d, p.specs[i], src, ceiling)
+	room, err := initialSize(c, d, p.specs[i], src, ceiling)
 	if err != nil {
 		return nil, p.fault(ctx, err, d, i, i+1, int(ceiling))
 	}
@@ -151,13 +151,13 @@ func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d
 	}
 }
 
-// firstRoom returns the initial size of the buffer for the output of a step.
-func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling int64) (int64, error) {
-	if ceiling <= eager || in.Kind == driver.Array && in.DType.Fixed() {
+// initialSize returns the initial size of the buffer for the output of a step.
+func initialSize(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling int64) (int64, error) {
+	if ceiling <= fullAllocSize || in.Kind == driver.Array && in.DType.Fixed() {
 		return ceiling, nil
 	}
 	if d == encode {
-		return min(ceiling, max(eager, 2*int64(len(src)))), nil
+		return min(ceiling, max(fullAllocSize, 2*int64(len(src)))), nil
 	}
 	if s, ok := c.(driver.DecodedSizer); ok {
 		n, err := decodedSize(s, src)
@@ -169,7 +169,7 @@ func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling 
 		}
 		return max(n, 0), nil
 	}
-	return min(ceiling, max(eager, 8*int64(len(src)))), nil
+	return min(ceiling, max(fullAllocSize, 8*int64(len(src)))), nil
 }
 
 // decodedSize calls DecodedSize. It turns a panic into an error for the chunk.

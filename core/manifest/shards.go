@@ -337,7 +337,7 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 				part.Offset = at.Range.Offset
 			}
 			asked = append(asked, i)
-			reqs = append(reqs, zmap.GetRequest{Key: at.Key, Alloc: heap, Opts: driver.GetOptions{Range: &part, IfMatch: at.Version, Limit: size}})
+			reqs = append(reqs, zmap.GetRequest{Key: at.Key, Alloc: allocIndex, Opts: driver.GetOptions{Range: &part, IfMatch: at.Version, Limit: size}})
 		}
 	}
 	for len(reqs) > 0 {
@@ -378,8 +378,8 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 	return out, nil
 }
 
-// heap is an Alloc for indexes. The requests limit their size.
-func heap(n int64) ([]byte, error) { return make([]byte, n), nil }
+// allocIndex is an Alloc for indexes. The requests limit their size.
+func allocIndex(n int64) ([]byte, error) { return make([]byte, n), nil }
 
 // keep caches the index of an existing shard, unless the shard itself is in memory. It
 // drops all others if the cache would become too large.
@@ -399,7 +399,7 @@ func (s *Shards) keep(name string, x *shard, turn int) {
 	}
 	s.size += n
 	s.kept[name] = x
-	if x.loose() {
+	if x.isUnversioned() {
 		s.loose = true
 	}
 }
@@ -443,7 +443,7 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 	return func(yield func(Chunk, error) bool) {
 		for ch, err := range s.of.Chunks(ctx, s.grid(grid)) {
 			var found []*shard
-			if err == nil && s.beyond(ch.Index) {
+			if err == nil && s.overflows(ch.Index) {
 				continue
 			}
 			if err == nil {
@@ -474,9 +474,9 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 	}
 }
 
-// beyond reports whether the positions of the chunks in a shard overflow. A key may
+// overflows reports whether the positions of the chunks in a shard overflow. A key may
 // contain any position.
-func (s *Shards) beyond(shard []int64) bool {
+func (s *Shards) overflows(shard []int64) bool {
 	for d, i := range shard {
 		if i > s.shards.Last(d) {
 			return true
@@ -523,7 +523,7 @@ func (s *Shards) Forget(all bool) {
 		s.size = 0
 	case s.loose:
 		for name, x := range s.kept {
-			if x.loose() {
+			if x.isUnversioned() {
 				delete(s.kept, name)
 				s.size -= int64(len(x.entries))
 			}
@@ -532,8 +532,9 @@ func (s *Shards) Forget(all bool) {
 	s.loose = false
 }
 
-// loose reports whether the shard has no version, so that a change is not detected.
-func (x *shard) loose() bool { return x.at.Version == "" }
+// isUnversioned reports whether the shard has no version, so that a change is not
+// detected.
+func (x *shard) isUnversioned() bool { return x.at.Version == "" }
 
 // Whole returns the grid, in chunks, of the shards that s reads and decodes as a whole, so
 // that their chunks should be read together. It returns the zero Grid if it reads chunks one by

@@ -57,7 +57,7 @@ func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) er
 		}
 		e.items[k] = append(e.items[k], i)
 	}
-	defer s.changed(number)
+	defer s.dropIndexes(number)
 	return w.Update(ctx, e.shards, e)
 }
 
@@ -84,9 +84,9 @@ func (remover) Edit(_ context.Context, changes []*Change) error {
 	return nil
 }
 
-// changed drops the cached indexes of the named shards. It drops all indexes of nested
-// shards, because the other shards in the same object have a new version too.
-func (s *Shards) changed(names map[string]int) {
+// dropIndexes drops the cached indexes of the named shards. It drops all indexes of
+// nested shards, because the other shards in the same object have a new version too.
+func (s *Shards) dropIndexes(names map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn++
@@ -135,15 +135,15 @@ func (e *shardEditor) Plan(shards []Change) (grid, known []int64, batch int) {
 				expected++
 			}
 		}
-		sh.Part = part || all < e.s.within(sh.Index, grid)
-		sh.Whole = sh.Part && whole && expected == e.s.within(sh.Index, known)
+		sh.Part = part || all < e.s.chunksWithin(sh.Index, grid)
+		sh.Whole = sh.Part && whole && expected == e.s.chunksWithin(sh.Index, known)
 		sh.Limit = e.s.limit
 	}
 	return e.s.grid(grid), e.s.grid(known), 1
 }
 
-// within returns the number of chunks of a shard that lie in grid.
-func (s *Shards) within(shard, grid []int64) int64 {
+// chunksWithin returns the number of chunks of a shard that lie in grid.
+func (s *Shards) chunksWithin(shard, grid []int64) int64 {
 	total := int64(1)
 	for d, i := range shard {
 		start, n := s.shards.Chunk(d, i)

@@ -275,9 +275,9 @@ func TestUpdateShardsRequests(t *testing.T) {
 	expect(1, 0, 0)
 }
 
-// TestUpdateShardsMeetsAnother checks that chunks that another writer stores in a shard
+// TestUpdateShardsConflict checks that chunks that another writer stores in a shard
 // between its read and its put are kept, whether or not the shard existed.
-func TestUpdateShardsMeetsAnother(t *testing.T) {
+func TestUpdateShardsConflict(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {
 		for _, levels := range []int{1, 2} {
@@ -323,9 +323,9 @@ func TestUpdateShardsMeetsAnother(t *testing.T) {
 	}
 }
 
-// TestUpdateShardsAtOnce checks that concurrent updates of chunks in the same shards
-// preserve each other's changes.
-func TestUpdateShardsAtOnce(t *testing.T) {
+// TestUpdateShardsConcurrently checks that concurrent updates of chunks in the same
+// shards preserve each other's changes.
+func TestUpdateShardsConcurrently(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
 	s := manifest.NewShards(line(m), chunk.Regular([]int64{4}), manifest.ShardIndex{}, 1<<20, 1<<20, true)

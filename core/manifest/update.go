@@ -86,7 +86,7 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 	}
 	var conflict error
 	for range conflictTries {
-		if err := c.old(ctx, left); err != nil {
+		if err := c.readOld(ctx, left); err != nil {
 			return err
 		}
 		ready, again := make([]*Change, 0, len(left)), left[:0]
@@ -115,8 +115,8 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 	return ncerr.Wrap("write", zmap.Path(left[0].Key), conflict)
 }
 
-// old reads the stored chunks of the changes for which Part is set.
-func (c *Computed) old(ctx context.Context, changes []*Change) error {
+// readOld reads the stored chunks of the changes for which Part is set.
+func (c *Computed) readOld(ctx context.Context, changes []*Change) error {
 	var reqs []zmap.GetRequest
 	var which []*Change
 	for _, ch := range changes {

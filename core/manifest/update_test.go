@@ -107,7 +107,7 @@ func TestUpdate(t *testing.T) {
 // Update keeps data that another writer stores between the read and the store of a
 // partial change, and edits only that chunk again. A change of a whole chunk replaces
 // the data.
-func TestUpdateMeetsAnother(t *testing.T) {
+func TestUpdateConflict(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {
 		m := newMap(t)
@@ -144,7 +144,7 @@ func TestUpdateMeetsAnother(t *testing.T) {
 }
 
 // Updates of the same chunks wait for each other, regardless of the order of the chunks.
-func TestUpdatesAtOnce(t *testing.T) {
+func TestConcurrentUpdates(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
 	c := manifest.NewComputed(m, "", chunk.Keys{Separator: '.'}, 2, true)

@@ -211,14 +211,14 @@ func (p *Param) check() string {
 		return "a required parameter must not have a default"
 	case p.Input == InputType && p.Type != DTypeParam, p.Input == InputSize && p.Type != IntParam, p.Input != NoProperty && p.Input != InputType && p.Input != InputSize:
 		return "the type does not match the input property " + strconv.Quote(string(p.Input))
-	case !p.takes(p.Default) || !p.takes(p.HDF5Default):
+	case !p.accepts(p.Default) || !p.accepts(p.HDF5Default):
 		return "the default is not a valid value"
 	}
 	return ""
 }
 
-// takes reports whether text is empty or a valid value of the parameter.
-func (p *Param) takes(text string) bool {
+// accepts reports whether text is empty or a valid value of the parameter.
+func (p *Param) accepts(text string) bool {
 	if text == "" {
 		return true
 	}
