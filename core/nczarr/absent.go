@@ -32,10 +32,10 @@ func (v *Var) absent() []byte {
 	return fill
 }
 
-// reached reports which chunks of the grid "to" overlap an existing chunk of the grid
-// "from", inside the selection sel. found reports which chunks of "from" exist. Both
-// lists have one entry per chunk, in C order.
-func reached(sel chunk.Selection, from, to chunk.Grid, found []bool) ([]bool, error) {
+// overlappingChunks reports which chunks of the grid "to" overlap an existing chunk of
+// the grid "from", inside the selection sel. found reports which chunks of "from"
+// exist. Both lists have one entry per chunk, in C order.
+func overlappingChunks(sel chunk.Selection, from, to chunk.Grid, found []bool) ([]bool, error) {
 	src, err := chunk.NewPlan(sel, from)
 	if err != nil {
 		return nil, err
@@ -63,18 +63,19 @@ func reached(sel chunk.Selection, from, to chunk.Grid, found []bool) ([]bool, er
 			at := sel.Start[d] + s.Out
 			lo[d], hi[d] = position(d, at)-first[d], position(d, at+s.N-1)-first[d]
 		}
-		mark(out, lens, lo, hi, 0, 0)
+		markBox(out, lens, lo, hi, 0, 0)
 	}
 	return out, nil
 }
 
-// mark sets the entries of the box from lo to hi, inclusive, in an array of shape lens.
-func mark(out []bool, lens, lo, hi []int64, d int, at int64) {
+// markBox sets the entries of the box from lo to hi, inclusive, in an array of shape
+// lens.
+func markBox(out []bool, lens, lo, hi []int64, d int, at int64) {
 	if d == len(lens) {
 		out[at] = true
 		return
 	}
 	for k := lo[d]; k <= hi[d]; k++ {
-		mark(out, lens, lo, hi, d+1, at*lens[d]+k)
+		markBox(out, lens, lo, hi, d+1, at*lens[d]+k)
 	}
 }

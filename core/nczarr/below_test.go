@@ -42,7 +42,7 @@ func putBelow(t *testing.T, url string, o *nczarr.Options) {
 
 // RemoveUnfinished removes only objects of nodes that the dead process has listed in
 // its claim. It keeps other datasets, and files that look like chunks.
-func TestUnfinishedBesideOthers(t *testing.T) {
+func TestRemoveUnfinishedKeepsOthers(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr"} {
 		for _, flushed := range []bool{false, true} { // the process died in its first Flush
@@ -141,7 +141,7 @@ func TestUnfinishedTwice(t *testing.T) {
 
 // No dataset can be created below a location where one is being created or replaced,
 // except with Force.
-func TestMakingBelowAClaim(t *testing.T) {
+func TestCreateBelowClaim(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
 	first, err := several(t, belowURL+"#mode=zarr"+belowRest, o, false, 1, "both")
@@ -169,7 +169,7 @@ func TestMakingBelowAClaim(t *testing.T) {
 
 // If two processes claim a location and one below it at the same time, the one below
 // fails.
-func TestClaimingBelowAtOnce(t *testing.T) {
+func TestConcurrentClaimBelow(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
 	b.calls = func(string, string) error { // before the claim below is put
@@ -185,7 +185,7 @@ func TestClaimingBelowAtOnce(t *testing.T) {
 }
 
 // A process whose claim was removed before its first chunk writes nothing.
-func TestTakenForDeadBeforeWriting(t *testing.T) {
+func TestClaimRemovedBeforeWriting(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
 	url := belowURL + "#mode=nczarr" + belowRest
@@ -201,7 +201,7 @@ func TestTakenForDeadBeforeWriting(t *testing.T) {
 
 // A dataset created inside one that is being replaced is preserved, even if another
 // process finishes the replacement.
-func TestReplacingAroundAnother(t *testing.T) {
+func TestReplaceKeepsNestedDataset(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		for _, mode := range []string{"#mode=zarr", "#mode=nczarr"} {
@@ -243,7 +243,7 @@ func TestReplacingAroundAnother(t *testing.T) {
 
 // Aborting a new dataset preserves datasets that other processes have created inside
 // it.
-func TestAbortAroundAnother(t *testing.T) {
+func TestAbortKeepsNestedDataset(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
 	dir := filepath.ToSlash(t.TempDir())
@@ -283,7 +283,7 @@ func TestAbortAroundAnother(t *testing.T) {
 
 // No dataset can be created below a locked directory in which another one is being
 // created.
-func TestMakingBelowAHeldDirectory(t *testing.T) {
+func TestCreateBelowLockedDirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("directories are not locked on Windows")

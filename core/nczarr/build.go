@@ -75,7 +75,7 @@ func (l *loader) buildVar(v *Var, n node, p parsed) error {
 		return n.err
 	}
 	if !n.docs.IsArray() {
-		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, l.ds.layout.ArrayDoc()), "the variable is listed in %s, but this document is missing%s", n.parent.Path(), l.place())
+		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, l.ds.layout.ArrayDoc()), "the variable is listed in %s, but this document is missing%s", n.parent.Path(), l.sourceSuffix())
 	}
 	if p.err != nil {
 		return p.err
@@ -91,12 +91,12 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 		ds.log.Warn(w, "path", path)
 	}
 	v.meta, v.attrs = meta, meta.Attrs
-	l.warnLost(path, meta)
+	l.warnMissing(path, meta)
 	v.showTimes()
 	if v.nc = meta.DType.NC(); v.nc == dtype.NCNone {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "netCDF has no type for elements of type %s", meta.DType)
 	}
-	if v.varies() {
+	if v.isVariableLength() {
 		if err := checkObject(l.catalog(), path, meta, false); err != nil {
 			return err
 		}
@@ -116,9 +116,9 @@ func (l *loader) catalog() codec.Catalog {
 	return l.codecs
 }
 
-// warnLost warns about missing NCZarr metadata: in an array of an NCZarr dataset, or in
-// the root if an array has NCZarr metadata.
-func (l *loader) warnLost(path string, meta *zarr.Array) {
+// warnMissing warns about missing NCZarr metadata: in an array of an NCZarr dataset, or
+// in the root if an array has NCZarr metadata.
+func (l *loader) warnMissing(path string, meta *zarr.Array) {
 	ds := l.ds
 	switch {
 	case ds.arrayOnly || ds.loc.Format == ncurl.Zarr || len(meta.Warnings) > 0:
@@ -143,16 +143,16 @@ func (l *loader) resolveDims(v *Var) error {
 	case meta.Scalar || len(meta.Shape) == 0:
 		return nil
 	case meta.DimRefs != nil && l.ds.layout.NCZarr():
-		return l.byReference(v)
+		return l.dimsByReference(v)
 	case meta.DimNames != nil && !l.ds.noXarray:
-		v.dims = l.byName(v)
+		v.dims = l.dimsByName(v)
 		return nil
 	}
-	v.dims = l.anonymous(meta.Shape)
+	v.dims = l.anonymousDims(meta.Shape)
 	return nil
 }
 
-func (l *loader) byReference(v *Var) error {
+func (l *loader) dimsByReference(v *Var) error {
 	meta := v.meta
 	if len(meta.DimRefs) != len(meta.Shape) {
 		return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "the variable has %d dimension references, but its shape has rank %d", len(meta.DimRefs), len(meta.Shape))
@@ -161,7 +161,7 @@ func (l *loader) byReference(v *Var) error {
 	for i, ref := range meta.DimRefs {
 		d := v.group.lookupDim(ref)
 		if d == nil {
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "dimension_references: no group declares the dimension %q%s", ref, v.group.declared())
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "dimension_references: no group declares the dimension %q%s", ref, v.group.declaredDims())
 		}
 		n := meta.Shape[i]
 		switch {
@@ -186,8 +186,8 @@ func (l *loader) compareNames(v *Var) {
 	}
 }
 
-// declared lists the dimensions that are visible in g, for messages.
-func (g *Group) declared() string {
+// declaredDims lists the dimensions that are visible in g, for messages.
+func (g *Group) declaredDims() string {
 	const most = 8
 	var names []string
 	count := 0
@@ -217,18 +217,18 @@ func shorten(path string) string {
 	return "..." + strings.ToValidUTF8(path[len(path)-most:], "")
 }
 
-// place returns " in" and the name of the consolidated document if documents are read
-// from there, for messages.
-func (l *loader) place() string {
+// sourceSuffix returns " in" and the name of the consolidated document if documents are
+// read from there, for messages.
+func (l *loader) sourceSuffix() string {
 	if l.all != nil {
 		return " in " + l.ds.layout.ConsolidatedDoc()
 	}
 	return ""
 }
 
-// byName creates dimensions in the variable's own group. It uses an anonymous dimension
-// if the name already has another length there.
-func (l *loader) byName(v *Var) []*Dim {
+// dimsByName creates dimensions in the variable's own group. It uses an anonymous
+// dimension if the name already has another length there.
+func (l *loader) dimsByName(v *Var) []*Dim {
 	dims := make([]*Dim, len(v.meta.Shape))
 	for i, n := range v.meta.Shape {
 		name := v.meta.DimNames[i]
@@ -238,7 +238,7 @@ func (l *loader) byName(v *Var) []*Dim {
 			continue
 		}
 		if d == nil && checkStoredName(name) == nil {
-			d = &Dim{group: v.group, name: name, len: n, invented: true}
+			d = &Dim{group: v.group, name: name, len: n, generated: true}
 			v.group.dims.add(d)
 		}
 		if d == nil || d.len != n {
@@ -250,7 +250,7 @@ func (l *loader) byName(v *Var) []*Dim {
 	return dims
 }
 
-func (l *loader) anonymous(shape []int64) []*Dim {
+func (l *loader) anonymousDims(shape []int64) []*Dim {
 	dims := make([]*Dim, len(shape))
 	for i, n := range shape {
 		dims[i] = l.anonymousDim(n)
@@ -285,7 +285,7 @@ func (l *loader) makeAnonymousDim(n int64) *Dim {
 		}
 		name = fmt.Sprintf("_Anonymous_Dim_%d_%d", n, i) // a declared dimension already has this name
 	}
-	d := &Dim{group: l.ds.top, name: name, len: n, anonymous: true, invented: true}
+	d := &Dim{group: l.ds.top, name: name, len: n, anonymous: true, generated: true}
 	l.ds.top.dims.add(d)
 	return d
 }

@@ -138,7 +138,7 @@ func TestRefresh(t *testing.T) {
 }
 
 // Readers never see a value that is older than the last write that returned.
-func TestCacheBesideWrites(t *testing.T) {
+func TestCacheDuringWrites(t *testing.T) {
 	t.Parallel()
 	ds, v := grid(t, "mem:beside", memory(invert{}))
 	defer closeDataset(t, ds)

@@ -43,16 +43,16 @@ type newClaim struct {
 // no nodes.
 const maxClaim = 1 << 20
 
-// aboutMaking is the explanation in the claim of a new dataset.
-const aboutMaking = "a dataset is being created here; if its process died, nczctl clean removes what it left"
+// creationNote is the explanation in the claim of a new dataset.
+const creationNote = "a dataset is being created here; if its process died, nczctl clean removes what it left"
 
 // errNotEmpty returns the error for a location that is no longer empty.
 func errNotEmpty(loc *ncurl.Location) error {
 	return ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "another process has created something there in the meantime: try again")
 }
 
-// holdEmpty locks an empty directory.
-func holdEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
+// lockEmpty locks an empty directory.
+func lockEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	at := filepath.FromSlash(loc.Path)
 	h, err := place.NewHold(at)
 	switch {
@@ -66,7 +66,7 @@ func holdEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 		return nil, systemError("create", at, err)
 	}
 	c, err := localContents(loc.Driver, at, l)
-	if err == nil && c.there {
+	if err == nil && c.exists {
 		err = errNotEmpty(loc)
 	}
 	if err != nil {
@@ -83,15 +83,15 @@ func isDangling(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) && lerr == nil
 }
 
-// claimPlace claims the location of a new dataset in an open, empty store. It does
+// claimLocation claims the location of a new dataset in an open, empty store. It does
 // nothing for stores without conditional writes and stores that write nothing before
 // Flush.
-func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
+func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 	caps := d.m.Capabilities()
 	if local(d.loc) || !caps.IfAbsent || !caps.List || !caps.Delete || caps.Durable == driver.OnFlush {
 		return nil
 	}
-	text, err := claimText(Claim{About: aboutMaking, Creates: true})
+	text, err := claimText(Claim{About: creationNote, Creates: true})
 	if err != nil {
 		return err
 	}
@@ -113,10 +113,10 @@ func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 		}
 	}
 	if err == nil && !force { // a process that claims a prefix above this one lists it after claiming it
-		err = outsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
+		err = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
 	}
 	if err != nil {
-		return alsoFailed(err, d.m.Delete(context.WithoutCancel(ctx), zarr.ReplacingMark))
+		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), zarr.ReplacingMark))
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, 
 		return info.Version, nil
 	}
 	claim, err := readClaim(ctx, m, zarr.ReplacingMark)
-	return "", claimed(op, loc, claim, err)
+	return "", claimedError(op, loc, claim, err)
 }
 
 // nodes returns the nodes of the dataset by their paths in the store. The value for a
@@ -157,10 +157,10 @@ func (d *Dataset) nodes() map[string]*zarr.ChunkKeys {
 	return nodes
 }
 
-// nameNodes verifies that the claim still exists, and adds the nodes of the dataset to
-// it before their first objects are written. If the process dies, its objects can then
-// be distinguished from those of others.
-func (d *Dataset) nameNodes(ctx context.Context) error {
+// addNodesToClaim verifies that the claim still exists, and adds the nodes of the
+// dataset to it before their first objects are written. If the process dies, its
+// objects can then be distinguished from those of others.
+func (d *Dataset) addNodesToClaim(ctx context.Context) error {
 	k := &d.newClaim
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -171,7 +171,7 @@ func (d *Dataset) nameNodes(ctx context.Context) error {
 	if k.left || maps.EqualFunc(k.nodes, nodes, func(a, b *zarr.ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
 		return k.check(ctx, d.m)
 	}
-	text, err := claimText(Claim{About: aboutMaking, Creates: true, Nodes: nodes, Format: d.layout.Format()})
+	text, err := claimText(Claim{About: creationNote, Creates: true, Nodes: nodes, Format: d.layout.Format()})
 	if err != nil {
 		return err
 	}
@@ -186,9 +186,9 @@ func (d *Dataset) nameNodes(ctx context.Context) error {
 	return nil
 }
 
-// nameVar calls nameNodes before chunks of v are written, unless the claim already
-// lists v.
-func (d *Dataset) nameVar(ctx context.Context, v *Var) error {
+// addVarToClaim calls addNodesToClaim before chunks of v are written, unless the claim
+// already lists v.
+func (d *Dataset) addVarToClaim(ctx context.Context, v *Var) error {
 	d.newClaim.mu.Lock()
 	_, named := d.newClaim.nodes[strings.TrimSuffix(v.key(), "/")]
 	named = named || d.newClaim.text == nil
@@ -196,7 +196,7 @@ func (d *Dataset) nameVar(ctx context.Context, v *Var) error {
 	if named {
 		return nil
 	}
-	return d.nameNodes(ctx)
+	return d.addNodesToClaim(ctx)
 }
 
 // change replaces the text of the claim, which must still exist.
@@ -300,7 +300,7 @@ func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, 
 	defer ds.m.Close(ctx) //nolint:errcheck // only read
 	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
 	if claim != nil {
-		claim.place = shown(loc)
+		claim.place = displayLoc(loc)
 	}
 	return claim, err
 }
@@ -334,10 +334,10 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	}
 	var ours []string
 	if err == nil {
-		ours, others, err = ds.unfinished(ctx, claim)
+		ours, others, err = ds.sortUnfinished(ctx, claim)
 	}
 	if err == nil {
-		err = each(ctx, ours, movers, func(key string) error { return ds.m.Delete(ctx, key) })
+		err = each(ctx, ours, storeConcurrency, func(key string) error { return ds.m.Delete(ctx, key) })
 	}
 	if err == nil {
 		err = ds.m.Delete(ctx, zarr.ReplacingMark)
@@ -348,10 +348,10 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	return others, err
 }
 
-// unfinished sorts the objects at a location where the dataset of a claim was being
+// sortUnfinished sorts the objects at a location where the dataset of a claim was being
 // created into those of the dataset and others. If a root document exists, a dataset is
 // complete, and unfinished returns no keys.
-func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []string, err error) {
+func (d *Dataset) sortUnfinished(ctx context.Context, claim *Claim) (ours, others []string, err error) {
 	names, err := listKeys(ctx, d.m, "")
 	if err != nil {
 		return nil, nil, err
@@ -365,7 +365,7 @@ func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []
 			return nil, nil, nil
 		}
 	}
-	docs, err := memberDocs(ctx, names, movers, d.opts.Limits, inStore(ctx, d.m))
+	docs, err := memberDocs(ctx, names, storeConcurrency, d.opts.Limits, storeReader(ctx, d.m))
 	if err != nil {
 		return nil, nil, err
 	}

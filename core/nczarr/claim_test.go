@@ -42,7 +42,7 @@ func claims(t *testing.T) map[string]*nczarr.Options {
 // If two processes create a dataset at one location, the second one fails until the
 // first has made its dataset visible or has aborted. After that, it treats the dataset
 // like any other existing one.
-func TestTwoThatMakeADataset(t *testing.T) {
+func TestConcurrentCreate(t *testing.T) {
 	t.Parallel()
 	for url, o := range claims(t) {
 		for _, givesUp := range []bool{true, false} {
@@ -173,17 +173,17 @@ func leaveUnfinished(t *testing.T, url string) {
 // A process that dies after any number of changes while it creates a dataset leaves a
 // complete dataset or nothing that looks like one. After RemoveUnfinished, nothing
 // prevents others from creating a dataset there.
-func TestDyingWhileMaking(t *testing.T) {
+func TestKilledWhileCreating(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nczarr", "v3"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			dieWhileMaking(t, mode)
+			killWhileCreating(t, mode)
 		})
 	}
 }
 
-func dieWhileMaking(t *testing.T, mode string) {
+func killWhileCreating(t *testing.T, mode string) {
 	t.Helper()
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
@@ -254,7 +254,7 @@ func (r refusing) Delete(ctx context.Context, key string, o *driver.DeleteOption
 
 // Datasets can be created on a server without conditional writes, and on one that does
 // not allow deletion.
-func TestClaimsWhereTheyCannotBe(t *testing.T) {
+func TestCreateWithoutConditions(t *testing.T) {
 	t.Parallel()
 	for _, r := range []refusing{{conditions: ncerr.ErrUnsupported}, {deletes: ncerr.ErrPermission}} {
 		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
@@ -272,7 +272,7 @@ func TestClaimsWhereTheyCannotBe(t *testing.T) {
 }
 
 // A dangling link prevents a new dataset at every attempt.
-func TestDanglingLinkInTheWay(t *testing.T) {
+func TestCreateAtDanglingLink(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "link")
 	symlink(t, "nowhere", link)

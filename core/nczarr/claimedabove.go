@@ -50,7 +50,7 @@ func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, 
 	}
 	opts.Remote.Cache = nil // bypass the cache
 	ds, err := newDataset(ctx, &top, opts, driver.Read)
-	if cannotTell(err) {
+	if isInaccessible(err) {
 		return nil, nil // assume that nothing is above
 	}
 	if err != nil {
@@ -68,13 +68,13 @@ func (u *upper) unclaimed(ctx context.Context, op string) error {
 	}
 	return each(ctx, u.keys, len(u.keys), func(key string) error {
 		claim, err := readClaim(ctx, u.m, key)
-		if cannotTell(err) || err == nil && (claim == nil || claim.Creates) { // a process that creates a new dataset replaces nothing
+		if isInaccessible(err) || err == nil && (claim == nil || claim.Creates) { // a process that creates a new dataset replaces nothing
 			return nil
 		}
 		at := *u.loc
 		dir, _ := splitKey(key)
 		at.Path = docKey(u.loc.Path, dir)
-		return claimed(op, &at, claim, err)
+		return claimedError(op, &at, claim, err)
 	})
 }
 
@@ -84,9 +84,9 @@ func (u *upper) close(ctx context.Context) {
 	}
 }
 
-// cannotTell reports whether an error means that a prefix is not accessible to the
+// isInaccessible reports whether an error means that a prefix is not accessible to the
 // caller.
-func cannotTell(err error) bool {
+func isInaccessible(err error) bool {
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrPermission, ncerr.ErrAuth, ncerr.ErrUnsupported, ncerr.ErrNoDataset:
 		return true
@@ -94,9 +94,9 @@ func cannotTell(err error) bool {
 	return false
 }
 
-// mayBePart reports whether the dataset may be part of one above it, because it lacks
-// the superblock that every NCZarr root has.
-func (d *Dataset) mayBePart() bool {
+// mayBeSubgroup reports whether the dataset may be part of one above it, because it
+// lacks the superblock that every NCZarr root has.
+func (d *Dataset) mayBeSubgroup() bool {
 	return d.top.meta == nil || d.top.meta.Superblock == ""
 }
 
@@ -107,20 +107,20 @@ func openUnclaimed(ctx context.Context, loc *ncurl.Location, opts Options) (*Dat
 	if err != nil {
 		return nil, err
 	}
-	ds, err := up.guard(ctx, loc, opts)
-	if err == nil && up != nil && ds.mayBePart() {
-		ds.up = up
+	ds, err := up.openGuarded(ctx, loc, opts)
+	if err == nil && up != nil && ds.mayBeSubgroup() {
+		ds.parent = up
 	} else {
 		up.close(ctx)
 	}
 	return ds, err
 }
 
-// guard opens the dataset and, if it may be part of another one, looks for claims at
-// the same time. If the URL selects NCZarr, the dataset is most likely a root, and
+// openGuarded opens the dataset and, if it may be part of another one, looks for claims
+// at the same time. If the URL selects NCZarr, the dataset is most likely a root, and
 // guard looks for claims only if it is not. This later check does not cover the
 // documents that were already read, so guard then opens the dataset again.
-func (u *upper) guard(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
+func (u *upper) openGuarded(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	var claim error
 	asks := !loc.FormatGiven || loc.Format == ncurl.Zarr
 	wait := inParallel(ctx, func(ctx context.Context) {
@@ -128,9 +128,9 @@ func (u *upper) guard(ctx context.Context, loc *ncurl.Location, opts Options) (*
 			claim = u.unclaimed(ctx, "open")
 		}
 	})
-	ds, err := openOrClimb(ctx, loc, opts)
+	ds, err := openOrParent(ctx, loc, opts)
 	kind := ncerr.KindOf(err)
-	part := u != nil && (kind == ncerr.ErrNotZarr || kind == ncerr.ErrNoDataset || err == nil && ds.mayBePart())
+	part := u != nil && (kind == ncerr.ErrNotZarr || kind == ncerr.ErrNoDataset || err == nil && ds.mayBeSubgroup())
 	wait(part)
 	if !part {
 		return ds, err
@@ -149,5 +149,5 @@ func (u *upper) guard(ctx context.Context, loc *ncurl.Location, opts Options) (*
 	if claim != nil {
 		return nil, claim
 	}
-	return openOrClimb(ctx, loc, opts)
+	return openOrParent(ctx, loc, opts)
 }

@@ -274,7 +274,7 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 
 // A part can be read even if access to the prefixes above it is denied. Prefixes above
 // an NCZarr root are not examined.
-func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
+func TestInaccessiblePrefixesAbove(t *testing.T) {
 	t.Parallel()
 	for _, denied := range []error{ncerr.ErrPermission, ncerr.ErrAuth, ncerr.ErrUnsupported, ncerr.ErrIO} {
 		b := newBuckets()

@@ -77,7 +77,7 @@ func (l *loader) inline(root zarr.Docs) error {
 		return nil
 	}
 	all, err := zarr.ParseInline(root)
-	if damaged(err) && l.ds.opts.UseConsolidated == ConsolidatedAuto {
+	if isDamaged(err) && l.ds.opts.UseConsolidated == ConsolidatedAuto {
 		l.ds.log.Warn("consolidated metadata is damaged; reading the individual documents", "key", zarr.V3Doc, "error", err)
 		return nil
 	}
@@ -107,7 +107,7 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 		if err != nil {
 			return nil, err
 		}
-		if keys := differing("", all[""], single); len(single) > 0 && len(keys) > 0 {
+		if keys := differingDocs("", all[""], single); len(single) > 0 && len(keys) > 0 {
 			l.ds.log.Warn("consolidated metadata is stale; reading the individual documents", "key", zarr.ConsolidatedDoc, "differs", keys[0])
 			return nil, nil
 		}
@@ -116,9 +116,9 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 	return maps.Clone(all[""]), nil // load modifies the map
 }
 
-// damaged reports whether an error means that consolidated metadata exists but is
+// isDamaged reports whether an error means that consolidated metadata exists but is
 // invalid.
-func damaged(err error) bool {
+func isDamaged(err error) bool {
 	k := ncerr.KindOf(err)
 	return k == ncerr.ErrConsolidated || k == ncerr.ErrNotZarr
 }
@@ -129,12 +129,12 @@ func (l *loader) useConsolidated(all map[string]zarr.Docs) {
 	l.ds.consolidated = true
 }
 
-// kidsOf returns the names below a node in the consolidated document.
-func (l *loader) kidsOf(node string) []string {
-	if l.kids == nil {
-		l.kids = childrenOf(l.all, l.ds.opts.Limits.MaxDepth+1)
+// consolidatedChildren returns the names below a node in the consolidated document.
+func (l *loader) consolidatedChildren(node string) []string {
+	if l.childIndex == nil {
+		l.childIndex = childrenOf(l.all, l.ds.opts.Limits.MaxDepth+1)
 	}
-	return l.kids[node]
+	return l.childIndex[node]
 }
 
 // childrenOf returns the sorted names below each node, down to a depth. A node need not
@@ -166,9 +166,9 @@ func segments(key string, n int) string {
 	return key
 }
 
-// differing returns the sorted keys of a node's documents that differ between a and b
-// or exist in only one of them.
-func differing(prefix string, a, b zarr.Docs) []string {
+// differingDocs returns the sorted keys of a node's documents that differ between a and
+// b or exist in only one of them.
+func differingDocs(prefix string, a, b zarr.Docs) []string {
 	var keys []string
 	for name, text := range a {
 		if other, ok := b[name]; !ok || !zarr.SameDocument(name, text, other) {
@@ -194,7 +194,7 @@ func (d *Dataset) verifyConsolidated(ctx context.Context) error {
 	d.consolidated = true
 	for prefix, docs := range d.documents() {
 		node := strings.TrimSuffix(prefix, "/")
-		d.staleDocs = append(d.staleDocs, differing(prefix, docs, all[node])...)
+		d.staleDocs = append(d.staleDocs, differingDocs(prefix, docs, all[node])...)
 		delete(all, node)
 	}
 	unlisted, err := d.unlistedIn(ctx, all)
@@ -206,7 +206,7 @@ func (d *Dataset) verifyConsolidated(ctx context.Context) error {
 		if node != "" {
 			prefix += "/"
 		}
-		d.staleDocs = append(d.staleDocs, differing(prefix, docs, unlisted[node])...)
+		d.staleDocs = append(d.staleDocs, differingDocs(prefix, docs, unlisted[node])...)
 	}
 	slices.Sort(d.staleDocs)
 	if len(d.staleDocs) > 0 {
@@ -241,11 +241,11 @@ func (d *Dataset) StaleDocuments() []string { return slices.Clone(d.staleDocs) }
 // Consolidate makes the next Flush write consolidated metadata and keeps it up to date
 // from then on. Errors: ncerr.ErrReadOnly.
 func (d *Dataset) Consolidate() error {
-	if err := d.writable("consolidate", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
+	if err := d.checkWritable("consolidate", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
 		return err
 	}
 	if d.layout.Inline() {
-		if err := d.top.changeable("consolidate", zmap.Path(d.layout.ConsolidatedDoc())); err != nil {
+		if err := d.top.checkChangeable("consolidate", zmap.Path(d.layout.ConsolidatedDoc())); err != nil {
 			return err
 		}
 	}
@@ -257,8 +257,9 @@ func (d *Dataset) Consolidate() error {
 	return nil
 }
 
-// repeats reports whether the document of a group repeats those of the nodes below it.
-func (d *Dataset) repeats(g *Group) bool {
+// repeatsNodes reports whether the document of a group repeats those of the nodes below
+// it.
+func (d *Dataset) repeatsNodes(g *Group) bool {
 	if g.parent == nil {
 		return d.layout.Inline() && d.consolidated
 	}
@@ -270,9 +271,9 @@ func (d *Dataset) repeats(g *Group) bool {
 // is left unchanged.
 func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs, error) {
 	switch {
-	case !d.repeats(g) && (g.parent != nil || d.inline || !zarr.HasInlineMetadata(docs)):
+	case !d.repeatsNodes(g) && (g.parent != nil || d.inline || !zarr.HasInlineMetadata(docs)):
 		return docs, nil
-	case !d.repeats(g):
+	case !d.repeatsNodes(g):
 		return zarr.WithConsolidated(docs, nil, nil)
 	}
 	below := make(map[string]zarr.Docs)
@@ -281,17 +282,17 @@ func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs
 			below[strings.TrimSuffix(path, "/")] = n.docs
 		}
 	}
-	docs, err := zarr.WithConsolidated(docs, below, g.unknown())
+	docs, err := zarr.WithConsolidated(docs, below, g.unknownPaths())
 	if most := d.opts.Limits.MaxMetadata; err == nil && int64(len(docs[zarr.V3Doc])) > most {
 		err = ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata the document has %d bytes, but the limit set by limits.max_metadata (Limits.MaxMetadata) is %d: it could not be read back", len(docs[zarr.V3Doc]), most)
 	}
 	return docs, ncerr.Wrap("write metadata", zmap.Path(g.key()+zarr.V3Doc), err)
 }
 
-// unknown returns the paths, relative to g, of nodes that could not be read or
+// unknownPaths returns the paths, relative to g, of nodes that could not be read or
 // searched.
-func (g *Group) unknown() []string {
-	keys := slices.Clone(g.ds.unseen)
+func (g *Group) unknownPaths() []string {
+	keys := slices.Clone(g.ds.unsearched)
 	g.each(func(sub *Group) {
 		for _, n := range sub.omitted {
 			keys = append(keys, sub.key()+n.name)
@@ -311,7 +312,7 @@ func (g *Group) unknown() []string {
 // document without it. Errors: ncerr.ErrReadOnly, ncerr.ErrNotFound if the dataset has
 // no consolidated metadata.
 func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
-	if err := d.writable("remove", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
+	if err := d.checkWritable("remove", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
 		return err
 	}
 	d.saving.Lock()
@@ -340,7 +341,7 @@ func (d *Dataset) removeInline() error {
 	if !d.inline && !d.consolidated {
 		return ncerr.Errorf(ncerr.ErrNotFound, "remove", zmap.Path(d.layout.ConsolidatedDoc()), "the dataset has no consolidated metadata")
 	}
-	if err := d.top.changeable("remove", zmap.Path(d.layout.ConsolidatedDoc())); err != nil {
+	if err := d.top.checkChangeable("remove", zmap.Path(d.layout.ConsolidatedDoc())); err != nil {
 		return err
 	}
 	d.mu.Lock()

@@ -23,7 +23,7 @@ import (
 
 // contents describes what exists at the location of a new dataset.
 type contents struct {
-	there   bool                       // anything exists
+	exists  bool                       // anything exists
 	dataset bool                       // a dataset exists at the root
 	foreign []string                   // entries that are not part of that dataset
 	docs    zarr.Docs                  // documents that identify the dataset's objects
@@ -60,9 +60,9 @@ func (c *contents) refuse(path string, force, keep bool) error {
 	return ncerr.Errorf(ncerr.ErrExists, "create", path, "%s: %s", what, text)
 }
 
-// judge determines which of the names belong to a dataset. It reads the dataset's
+// classify determines which of the names belong to a dataset. It reads the dataset's
 // documents with read.
-func (c *contents) judge(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (err error) {
+func (c *contents) classify(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (err error) {
 	if c.docs, err = memberDocs(ctx, names, workers, l, read); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (c *contents) judge(ctx context.Context, names []string, workers int, l Lim
 		}
 	}
 	foreign, dataset := zarr.Foreign(names, c.docs)
-	c.there = c.there || len(names) > 0
+	c.exists = c.exists || len(names) > 0
 	c.dataset = dataset
 	c.foreign = append(c.foreign, foreign...)
 	slices.Sort(c.foreign)
@@ -134,7 +134,7 @@ func localContents(driver, path string, l Limits) (*contents, error) {
 	case driver != ncurl.DriverZip && info.IsDir():
 		return treeContents(path, l)
 	}
-	return &contents{there: true, foreign: []string{filepath.Base(path)}}, nil
+	return &contents{exists: true, foreign: []string{filepath.Base(path)}}, nil
 }
 
 func treeContents(path string, l Limits) (*contents, error) {
@@ -142,8 +142,8 @@ func treeContents(path string, l Limits) (*contents, error) {
 	if err != nil {
 		return nil, systemError("examine", path, err)
 	}
-	c := &contents{there: e.All() > 0, foreign: e.Special, mounts: e.Mounts}
-	err = c.judge(context.Background(), e.Names, 1, l, func(key string, limit int64) ([]byte, error) {
+	c := &contents{exists: e.All() > 0, foreign: e.Special, mounts: e.Mounts}
+	err = c.classify(context.Background(), e.Names, 1, l, func(key string, limit int64) ([]byte, error) {
 		f, err := os.Open(filepath.Join(path, filepath.FromSlash(key)))
 		return readUpTo(f, err, limit)
 	})
@@ -153,7 +153,7 @@ func treeContents(path string, l Limits) (*contents, error) {
 // archiveContents examines a zip archive. If all members are in one directory, the
 // archive is a dataset if that directory is one.
 func archiveContents(path string, size int64, l Limits) (*contents, error) {
-	c := &contents{there: true}
+	c := &contents{exists: true}
 	if size == 0 {
 		return c, nil
 	}
@@ -192,7 +192,7 @@ func archiveContents(path string, size int64, l Limits) (*contents, error) {
 			top = dir + "/"
 		}
 	}
-	err = c.judge(context.Background(), names, 1, l, func(key string, limit int64) ([]byte, error) {
+	err = c.classify(context.Background(), names, 1, l, func(key string, limit int64) ([]byte, error) {
 		f, err := files[top+key].Open()
 		return readUpTo(f, err, limit)
 	})
@@ -219,20 +219,20 @@ func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error
 		return nil, err
 	}
 	c := &contents{}
-	return c, c.judge(ctx, names, movers, l, inStore(ctx, m))
+	return c, c.classify(ctx, names, storeConcurrency, l, storeReader(ctx, m))
 }
 
-// inStore returns a function that reads documents of a store.
-func inStore(ctx context.Context, m *zmap.Map) func(key string, limit int64) ([]byte, error) {
+// storeReader returns a function that reads documents of a store.
+func storeReader(ctx context.Context, m *zmap.Map) func(key string, limit int64) ([]byte, error) {
 	return func(key string, limit int64) ([]byte, error) {
 		body, _, err := m.ReadAll(ctx, key, limit)
 		return body, err
 	}
 }
 
-// warnOfNames warns if an archive that is to be written has other hard links. Each
+// warnHardLinks warns if an archive that is to be written has other hard links. Each
 // write creates a new file, and the other links still refer to the old one.
-func warnOfNames(loc *ncurl.Location, opts Options) {
+func warnHardLinks(loc *ncurl.Location, opts Options) {
 	if loc.Driver != ncurl.DriverZip {
 		return
 	}

@@ -71,7 +71,7 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	}
 	for i := range c.pairs {
 		if err := c.data(ctx, &c.pairs[i]); err != nil {
-			return ofVar(c.pairs[i].src, err)
+			return withVarPath(c.pairs[i].src, err)
 		}
 	}
 	return src.ds.CheckUnchanged(ctx)
@@ -206,7 +206,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	}
 	made, err := dst.DefineVar(ctx, v.Name(), spec)
 	if err != nil {
-		return ofVar(v, err)
+		return withVarPath(v, err)
 	}
 	if len(dropped) > 0 {
 		dst.ds.log.Warn("the copy omits codecs that require another element type", "path", v.Path(), "codecs", strings.Join(dropped, ","), "type", made.meta.DType.String())
@@ -216,8 +216,9 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	return nil
 }
 
-// ofVar adds the path of v to an error of opening a codec, which does not contain it.
-func ofVar(v *Var, err error) error {
+// withVarPath adds the path of v to an error of opening a codec, which does not contain
+// it.
+func withVarPath(v *Var, err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Op == "open codec" {
 		return ncerr.Errorf(e.Kind, "copy", v.Path(), "%w", err)
@@ -264,11 +265,11 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 	switch {
 	case v.nc != dtype.NCString, dst.ds.strings == StringsAuto && keep:
 	case dst.ds.strings == StringsVarLen, !dst.ds.FixedStrings():
-		keep = keep && v.varies()
+		keep = keep && v.isVariableLength()
 		spec.MaxStrLen = VarLen
-	case v.varies():
+	case v.isVariableLength():
 		keep = false
-		spec.MaxStrLen, err = v.longest(ctx, c.opts.Memory)
+		spec.MaxStrLen, err = v.longestString(ctx, c.opts.Memory)
 	default:
 		keep = keep && v.meta.DType.Kind == dtype.Bytes
 		spec.MaxStrLen = v.meta.DType.Size
@@ -278,7 +279,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 	}
 	if keep && v.in == nil {
 		spec.Codecs = v.Codecs()
-		if v.varies() && dst.ds.layout.ByteOrderInCodec() && len(spec.Codecs) > 0 { // dst has its own codec for the type
+		if v.isVariableLength() && dst.ds.layout.ByteOrderInCodec() && len(spec.Codecs) > 0 { // dst has its own codec for the type
 			if first, _ := v.group.ds.Codecs().Find(spec.Codecs[0].ID); first.Objects != codecdriver.NoObjects {
 				spec.Codecs = spec.Codecs[1:]
 			}
@@ -302,8 +303,8 @@ func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	for _, c := range v.Codecs() {
 		d, _ := codecs.Find(c.ID)
 		switch {
-		case v.varies() && d.Objects != codecdriver.NoObjects:
-		case bound(&d, c, to):
+		case v.isVariableLength() && d.Objects != codecdriver.NoObjects:
+		case requiresOtherType(&d, c, to):
 			dropped = append(dropped, c.ID)
 		default:
 			fit = append(fit, c)
@@ -312,8 +313,8 @@ func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	return fit, dropped
 }
 
-// bound reports whether a codec requires another element type than t.
-func bound(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
+// requiresOtherType reports whether a codec requires another element type than t.
+func requiresOtherType(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
 	var params map[string]json.RawMessage
 	if json.Unmarshal(c.Params, &params) != nil {
 		return false
@@ -334,9 +335,9 @@ func bound(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
 	return false
 }
 
-// longest reads all strings of v, about memory bytes at a time, and returns the length
-// in bytes of the longest, at least 1.
-func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
+// longestString reads all strings of v, about memory bytes at a time, and returns the
+// length in bytes of the longest, at least 1.
+func (v *Var) longestString(ctx context.Context, memory int64) (int, error) {
 	most := 1
 	b, err := v.blocks(v.All(), v.ChunkGrid(), memory)
 	if err != nil {
@@ -385,7 +386,7 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 
 // recode copies the values of box, which begins at a chunk boundary of the copy.
 func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error {
-	shard := p.dst.heldShard(box.Count)
+	shard := p.dst.heldShardSize(box.Count)
 	if shard > c.opts.Memory {
 		p.dst.group.ds.log.Warn("a shard of the copy is larger than the memory to use, but is written as a whole", "path", p.dst.Path(), "bytes", shard, "memory", c.opts.Memory)
 	}
@@ -413,9 +414,9 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 	})
 }
 
-// heldShard returns the size in bytes of the largest part of a box of the given shape
-// that lies in one shard of v, without codecs. It is 0 if v has no shards.
-func (v *Var) heldShard(box []int64) int64 {
+// heldShardSize returns the size in bytes of the largest part of a box of the given
+// shape that lies in one shard of v, without codecs. It is 0 if v has no shards.
+func (v *Var) heldShardSize(box []int64) int64 {
 	shape := v.Shards()
 	if shape == nil {
 		return 0
@@ -438,7 +439,7 @@ func (p *pair) nested() bool {
 			return false
 		}
 	}
-	return !p.src.varies()
+	return !p.src.isVariableLength()
 }
 
 // parallel runs up to workers goroutines. Each calls start once, and then the function
@@ -483,10 +484,10 @@ func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, room a
 	}
 	err := p.src.read(ctx, sel, buf, &found)
 	if err != nil {
-		return p.src.halves(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, room) })
+		return p.src.splitRead(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, room) })
 	}
 	if found != nil && p.src.sameFill(p.dst) && !p.dst.AbsentMisreadByNetCDF() {
-		if only, err = reached(sel, p.src.ChunkGrid(), p.dst.ChunkGrid(), found); err != nil {
+		if only, err = overlappingChunks(sel, p.src.ChunkGrid(), p.dst.ChunkGrid(), found); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ func setText(t *testing.T, set func(nczarr.Attr) error, name, text string) {
 
 // A process that dies after any number of writes of the first Flush leaves either no
 // dataset or a complete one.
-func TestDyingInTheFirstFlush(t *testing.T) {
+func TestKilledInFirstFlush(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"mem:die", "mem:die#mode=zarr", "mem:die#mode=nczarr,consolidated", "mem:die#mode=v3", "mem:die#mode=v3,consolidated"} {
 		for n := int64(0); ; n++ {
@@ -187,7 +187,7 @@ func TestConcurrentFlushes(t *testing.T) {
 
 // All methods that may be called concurrently are called concurrently, for the race
 // detector. Afterwards all written values exist.
-func TestEverythingAtOnce(t *testing.T) {
+func TestConcurrentMethods(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
 	ds := create(t, "mem:all", o)

@@ -93,7 +93,7 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	if err != nil {
 		s.hold.Release()
 		if s.swap != nil {
-			err = alsoFailed(err, s.swap.discard(context.WithoutCancel(ctx)))
+			err = joinCleanupError(err, s.swap.discard(context.WithoutCancel(ctx)))
 		}
 		return nil, err
 	}
@@ -109,15 +109,15 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 	case s.swap != nil:
 	case local(ds.loc):
 		if s.free && ds.loc.Driver == ncurl.DriverFile {
-			ds.newClaim.hold, err = holdEmpty(ds.loc, ds.opts.Limits)
+			ds.newClaim.hold, err = lockEmpty(ds.loc, ds.opts.Limits)
 		}
 		if err == nil && !force { // a process that locks a directory above this one lists it after locking it
-			if err = outsideDatasets(filepath.FromSlash(ds.loc.Path)); err != nil {
+			if err = checkOutsideDatasets(filepath.FromSlash(ds.loc.Path)); err != nil {
 				ds.newClaim.hold.Release()
 			}
 		}
 	default:
-		err = ds.claimPlace(ctx, force)
+		err = ds.claimLocation(ctx, force)
 	}
 	return err
 }

@@ -37,32 +37,32 @@ type Dataset struct {
 	top  *Group       // the root of the store
 	root *Group       // the group at the URL: top or a group below it
 
-	problems     []Problem
-	staleDocs    []string // see StaleDocuments
-	ncProperties string
-	noXarray     bool
-	strings      StringStorage
-	frozen       string   // why metadata cannot be written; empty if it can
-	arrayOnly    bool     // the root of the store is an array
-	consolidated bool     // .zmetadata is kept up to date
-	inline       bool     // the root's zarr.json contains consolidated metadata
-	unseen       []string // key prefixes that could not be searched for nodes
-	getMany      bool     // batched reads are cheaper than single ones
-	created      bool
-	swap         replacement // how this dataset replaces an existing one, or nil
-	flushed      atomic.Bool // a Flush has succeeded
-	ours         atomic.Bool // a Flush has verified the documents against those that were opened, and may have changed them since
-	wrote        atomic.Bool // chunks may have been written
-	announced    atomic.Bool // the root's documents may have been written
-	saving       sync.Mutex  // serializes saves
-	stale        bool        // .zmetadata is older than the documents; guarded by saving
-	warned       atomic.Bool
-	growth       growth
-	newClaim     newClaim
-	docs         documents
-	cache        *array.Cache
-	buffer       *array.WriteBuffer
-	up           *upper // set only if the dataset may be part of another one above it
+	problems      []Problem
+	staleDocs     []string // see StaleDocuments
+	ncProperties  string
+	noXarray      bool
+	strings       StringStorage
+	frozen        string   // why metadata cannot be written; empty if it can
+	arrayOnly     bool     // the root of the store is an array
+	consolidated  bool     // .zmetadata is kept up to date
+	inline        bool     // the root's zarr.json contains consolidated metadata
+	unsearched    []string // key prefixes that could not be searched for nodes
+	getMany       bool     // batched reads are cheaper than single ones
+	created       bool
+	swap          replacement // how this dataset replaces an existing one, or nil
+	flushed       atomic.Bool // a Flush has succeeded
+	docsVerified  atomic.Bool // a Flush has verified the documents against those that were opened, and may have changed them since
+	chunksWritten atomic.Bool // chunks may have been written
+	announced     atomic.Bool // the root's documents may have been written
+	saving        sync.Mutex  // serializes saves
+	stale         bool        // .zmetadata is older than the documents; guarded by saving
+	warned        atomic.Bool
+	growth        growth
+	newClaim      newClaim
+	docs          documents
+	cache         *array.Cache
+	buffer        *array.WriteBuffer
+	parent        *upper // set only if the dataset may be part of another one above it
 }
 
 // Root returns the group at the URL: the root of the store, or the group below it that
@@ -147,10 +147,10 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 		if err := d.checkMarks(ctx); err != nil {
 			return err
 		}
-		if err := d.dropTorn(ctx); err != nil {
+		if err := d.dropFailedWrites(ctx); err != nil {
 			return err
 		}
-		if err := d.nameNodes(ctx); err != nil {
+		if err := d.addNodesToClaim(ctx); err != nil {
 			return ncerr.Wrap("flush", d.loc.Path, err)
 		}
 		if err := d.beforeFlush(ctx); err != nil {
@@ -200,11 +200,11 @@ func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
 	if err != nil {
-		err = alsoFailed(err, d.dropNew(context.WithoutCancel(ctx)))
+		err = joinCleanupError(err, d.dropNew(context.WithoutCancel(ctx)))
 	}
 	d.newClaim.hold.Release()
 	d.closeVars()
-	d.up.close(ctx)
+	d.parent.close(ctx)
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
 		err = ncerr.Wrap("close", "", cerr)
 	}
@@ -214,7 +214,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 	}
 	d.swap, d.created = nil, false // Abort has nothing left to do
 	if err != nil {
-		return alsoFailed(err, swap.discard(context.WithoutCancel(ctx)))
+		return joinCleanupError(err, swap.discard(context.WithoutCancel(ctx)))
 	}
 	return swap.commit(ctx)
 }
@@ -225,7 +225,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.newClaim.hold.Release()
 	d.closeVars()
-	d.up.close(ctx)
+	d.parent.close(ctx)
 	err := ncerr.Wrap("close", "", d.m.Close(ctx))
 	if d.swap != nil {
 		swap := d.swap
@@ -272,14 +272,14 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 		err = hold.Check()
 	}
 	if err == nil {
-		err = d.alone(ctx, again.m)
+		err = d.checkAlone(ctx, again.m)
 	}
 	if err == nil {
-		foreign, ours, err = d.sortOut(ctx, again.m)
+		foreign, ours, err = d.separateForeign(ctx, again.m)
 	}
 	remove := func(key string) error { return again.m.Delete(ctx, key) }
 	if err == nil && (foreign || d.newClaim.text != nil || held) { // delete the claim last
-		err = each(ctx, slices.DeleteFunc(ours, func(key string) bool { return key == zarr.ReplacingMark }), movers, remove)
+		err = each(ctx, slices.DeleteFunc(ours, func(key string) bool { return key == zarr.ReplacingMark }), storeConcurrency, remove)
 		if err == nil && foreign && d.newClaim.text != nil {
 			err = remove(zarr.ReplacingMark)
 		}
@@ -299,9 +299,9 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	return d.opener.Remove(ctx, d.spec)
 }
 
-// alone fails if the store contains a dataset although d has not written the documents
-// of a root.
-func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
+// checkAlone fails if the store contains a dataset although d has not written the
+// documents of a root.
+func (d *Dataset) checkAlone(ctx context.Context, m *zmap.Map) error {
 	if d.announced.Load() {
 		return nil
 	}
@@ -317,10 +317,10 @@ func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
 	return nil
 }
 
-// sortOut reports whether a store contains objects that do not belong to d, and returns
-// the keys of those that do. Documents of d count as its own even before they are
-// written.
-func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours []string, err error) {
+// separateForeign reports whether a store contains objects that do not belong to d, and
+// returns the keys of those that do. Documents of d count as its own even before they
+// are written.
+func (d *Dataset) separateForeign(ctx context.Context, m *zmap.Map) (foreign bool, ours []string, err error) {
 	if !m.Capabilities().List {
 		return false, nil, nil
 	}
@@ -328,7 +328,7 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 	if err != nil {
 		return false, nil, err
 	}
-	docs, err := memberDocs(ctx, names, movers, d.opts.Limits, inStore(ctx, m))
+	docs, err := memberDocs(ctx, names, storeConcurrency, d.opts.Limits, storeReader(ctx, m))
 	if err != nil {
 		return false, nil, err
 	}

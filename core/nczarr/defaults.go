@@ -46,7 +46,7 @@ func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
 	part := math.Pow(defaultChunkBytes/(values*size), 1/float64(len(shape)-nUnlimited))
 	for i, n := range shape {
 		if !unlimited[i] {
-			chunks[i] = even(n, int64(min(part, 1)*float64(n)-.5))
+			chunks[i] = evenLength(n, int64(min(part, 1)*float64(n)-.5))
 			if part >= 1 {
 				chunks[i] = max(1, n)
 			}
@@ -71,14 +71,14 @@ func shrink(chunks, shape []int64, size float64) {
 		if bytes <= tooLarge {
 			return
 		}
-		chunks[longest] = even(shape[longest], int64(float64(chunks[longest])*(defaultChunkBytes/bytes)))
+		chunks[longest] = evenLength(shape[longest], int64(float64(chunks[longest])*(defaultChunkBytes/bytes)))
 	}
 }
 
-// followData extends default chunks along unlimited dimensions, the last dimension
+// extendToData extends default chunks along unlimited dimensions, the last dimension
 // first, up to the current length while a chunk stays below recordBytes. netCDF's
 // choice of one record per chunk would mean one object per record here.
-func followData(chunks, shape []int64, unlimited []bool, elemSize int64) {
+func extendToData(chunks, shape []int64, unlimited []bool, elemSize int64) {
 	bytes := max(1, elemSize)
 	for _, n := range chunks {
 		bytes *= n
@@ -93,9 +93,9 @@ func followData(chunks, shape []int64, unlimited []bool, elemSize int64) {
 	}
 }
 
-// even reduces a chunk length so that the last chunk of a dimension of length n is
-// nearly as full as the others.
-func even(n, size int64) int64 {
+// evenLength reduces a chunk length so that the last chunk of a dimension of length n
+// is nearly as full as the others.
+func evenLength(n, size int64) int64 {
 	size = max(1, min(size, n))
 	count := (n + size - 1) / size
 	if count == 0 {

@@ -48,17 +48,17 @@ func checkName(name string, layout zarr.Layout) error {
 	return zmap.ValidKey(name)
 }
 
-// writable fails if the dataset is open for reading only.
-func (d *Dataset) writable(op, path string) error {
+// checkWritable fails if the dataset is open for reading only.
+func (d *Dataset) checkWritable(op, path string) error {
 	if !d.Writable() {
 		return ncerr.New(ncerr.ErrReadOnly, op, path, nil)
 	}
 	return nil
 }
 
-// changeable fails if the metadata cannot be written.
-func (d *Dataset) changeable(op, path string) error {
-	if err := d.writable(op, path); err != nil {
+// checkChangeable fails if the metadata cannot be written.
+func (d *Dataset) checkChangeable(op, path string) error {
+	if err := d.checkWritable(op, path); err != nil {
 		return err
 	}
 	if d.frozen != "" {
@@ -67,19 +67,19 @@ func (d *Dataset) changeable(op, path string) error {
 	return nil
 }
 
-// changeable fails for the implicit group around a root array.
-func (g *Group) changeable(op, path string) error {
+// checkChangeable fails for the implicit group around a root array.
+func (g *Group) checkChangeable(op, path string) error {
 	if g.ds.arrayOnly {
 		return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "the root of the store is an array, so it has no group to change")
 	}
 	if g.both {
-		return errBoth(op, g.Path())
+		return errTwoVersions(op, g.Path())
 	}
-	return g.ds.changeable(op, path)
+	return g.ds.checkChangeable(op, path)
 }
 
-// nameFree fails if a group or variable of g has the name.
-func (g *Group) nameFree(name string) error {
+// checkNameFree fails if a group or variable of g has the name.
+func (g *Group) checkNameFree(name string) error {
 	lost := slices.ContainsFunc(g.omitted, func(n node) bool { return n.name == name })
 	if g.groups.find(name) != nil || g.vars.find(name) != nil || lost {
 		return ncerr.New(ncerr.ErrNameInUse, "define", join(g.Path(), name), nil)
@@ -90,7 +90,7 @@ func (g *Group) nameFree(name string) error {
 // DefineGroup creates a subgroup. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
 // ncerr.ErrReadOnly. See [Group.DefineVar] for names that other programs use.
 func (g *Group) DefineGroup(name string) (*Group, error) {
-	if err := g.changeable("define", join(g.Path(), name)); err != nil {
+	if err := g.checkChangeable("define", join(g.Path(), name)); err != nil {
 		return nil, err
 	}
 	if err := checkName(name, g.ds.layout); err != nil {
@@ -98,7 +98,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	}
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
-	if err := g.nameFree(name); err != nil {
+	if err := g.checkNameFree(name); err != nil {
 		return nil, err
 	}
 	if g.depth+1 > g.ds.opts.Limits.MaxDepth {
@@ -118,7 +118,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 // negative or too large length, ncerr.ErrReadOnly.
 func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, error) {
 	path := join(g.Path(), name)
-	if err := g.changeable("define", path); err != nil {
+	if err := g.checkChangeable("define", path); err != nil {
 		return nil, err
 	}
 	if err := checkName(name, g.ds.layout); err != nil {
@@ -150,7 +150,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	v.fresh.defined = true
 	v.changes.add()
 	path := v.Path()
-	if err := g.changeable("define", path); err != nil {
+	if err := g.checkChangeable("define", path); err != nil {
 		return nil, err
 	}
 	if err := checkName(name, g.ds.layout); err != nil {
@@ -160,17 +160,17 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		return nil, ncerr.Wrap("define", path, err)
 	}
 	codecs := g.ds.Codecs()
-	v.meta.Codecs = sizeUnknown(codecs, v.meta.Codecs)
+	v.meta.Codecs = clearElementSize(codecs, v.meta.Codecs)
 	a, err := v.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.fits(); err != nil {
+	if err := v.checkStoreLimits(); err != nil {
 		v.data.close()
 		return nil, err
 	}
 	codecs = g.ds.Codecs() // opening may have started plugins
-	v.meta.Codecs = sizeStated(codecs, v.meta.Codecs, a.Specs())
+	v.meta.Codecs = setElementSize(codecs, v.meta.Codecs, a.Specs())
 	if n := len(v.meta.Codecs); n > 0 {
 		last, _ := codecs.Find(v.meta.Codecs[n-1].ID)
 		v.meta.NoCompressor = !last.Compresses()
@@ -178,7 +178,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	v.source().Found() // a new array has no chunks
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
-	if err := g.nameFree(name); err != nil {
+	if err := g.checkNameFree(name); err != nil {
 		v.data.close()
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (v *Var) define(spec *VarSpec) error {
 		if d == nil || d.group == nil {
 			return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension %d does not belong to a dataset", i)
 		}
-		if !v.visible(d) {
+		if !v.dimVisible(d) {
 			return ncerr.Errorf(ncerr.ErrNoDim, "", "", "dimension %q is not defined in this group or a group above it", d.Path())
 		}
 	}
@@ -242,8 +242,8 @@ func (v *Var) define(spec *VarSpec) error {
 	return v.defineFill(spec)
 }
 
-// visible reports whether d belongs to v's group or one above it.
-func (v *Var) visible(d *Dim) bool {
+// dimVisible reports whether d belongs to v's group or one above it.
+func (v *Var) dimVisible(d *Dim) bool {
 	for g := v.group; g != nil; g = g.parent {
 		if g == d.group {
 			return true
@@ -288,7 +288,7 @@ func (v *Var) defineStored(t dtype.Type) error {
 // addObjectCodec inserts the common codec for elements of variable length at the start
 // of the chain, unless the chain begins with an object codec.
 func (v *Var) addObjectCodec() {
-	if !v.varies() {
+	if !v.isVariableLength() {
 		return
 	}
 	if len(v.meta.Codecs) > 0 {
@@ -364,7 +364,7 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 		}
 	case spec.Chunks == nil:
 		m.Chunks = DefaultChunks(m.Shape, unlimited, int(v.elemBytes()))
-		followData(m.Chunks, m.Shape, unlimited, v.elemBytes())
+		extendToData(m.Chunks, m.Shape, unlimited, v.elemBytes())
 	case len(spec.Chunks) != len(v.dims):
 		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "chunk shape %v does not match %d dimensions", spec.Chunks, len(v.dims))
 	default:

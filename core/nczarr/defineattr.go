@@ -48,7 +48,7 @@ func checkAttr(a Attr) error {
 // position. Errors: ncerr.ErrNameInUse for a name that the format reserves,
 // ncerr.ErrBadType, ncerr.ErrReadOnly.
 func (g *Group) SetAttr(a Attr) error {
-	if err := g.changeable("set attribute", a.Name); err != nil {
+	if err := g.checkChangeable("set attribute", a.Name); err != nil {
 		return err
 	}
 	if err := checkAttr(a); err != nil {
@@ -64,7 +64,7 @@ func (g *Group) SetAttr(a Attr) error {
 // DeleteAttr removes an attribute. It fails with ncerr.ErrNoAttr if the attribute does
 // not exist.
 func (g *Group) DeleteAttr(name string) error {
-	if err := g.changeable("delete attribute", name); err != nil {
+	if err := g.checkChangeable("delete attribute", name); err != nil {
 		return err
 	}
 	g.ds.mu.Lock()
@@ -82,11 +82,11 @@ func (g *Group) DeleteAttr(name string) error {
 //
 // Source: netcdf-c NC_ELATEFILL.
 func (v *Var) SetAttr(a Attr) error {
-	if err := v.alterable("set attribute"); err != nil {
+	if err := v.checkAlterable("set attribute"); err != nil {
 		return err
 	}
 	ds := v.group.ds
-	if err := ds.changeable("set attribute", a.Name); err != nil {
+	if err := ds.checkChangeable("set attribute", a.Name); err != nil {
 		return err
 	}
 	if a.Name == fillAttr {
@@ -105,11 +105,11 @@ func (v *Var) SetAttr(a Attr) error {
 // DeleteAttr removes an attribute. It fails with ncerr.ErrNoAttr if the attribute does
 // not exist.
 func (v *Var) DeleteAttr(name string) error {
-	if err := v.alterable("delete attribute"); err != nil {
+	if err := v.checkAlterable("delete attribute"); err != nil {
 		return err
 	}
 	ds := v.group.ds
-	if err := ds.changeable("delete attribute", name); err != nil {
+	if err := ds.checkChangeable("delete attribute", name); err != nil {
 		return err
 	}
 	ds.mu.Lock()

@@ -80,7 +80,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	}
 	ds := v.group.ds
 	env := ds.env()
-	env.Grid, env.ExtendShape, env.Check, env.OpenPipeline = v.grid, v.reach, ds.stillOpened, v.openPipeline
+	env.Grid, env.ExtendShape, env.Check, env.OpenPipeline = v.grid, v.extendToReached, ds.checkNotReplaced, v.openPipeline
 	env.Beyond, env.CheckBuffered = v.beyondStored, ds.checkMarks
 	for _, dim := range v.dims {
 		env.Unlimited = append(env.Unlimited, dim.unlimited)
@@ -90,7 +90,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 		shared = slices.Repeat([]bool{true}, len(v.dims))
 	}
 	env.Shared = func() []bool {
-		if v.private() {
+		if v.isPrivate() {
 			return nil
 		}
 		return shared
@@ -158,7 +158,7 @@ func (v *Var) openPipeline(ctx context.Context, chunks []int64) (*codec.Pipeline
 		MaxBytes: meta.ChunkBytes(chunks, v.group.ds.opts.Limits.MaxChunk),
 	}
 	p, err := codec.Open(ctx, stepsOf(v.meta.Codecs), in, v.group.ds.opts.Registry.Filter)
-	if err == nil && v.varies() {
+	if err == nil && v.isVariableLength() {
 		if err := checkObject(v.group.ds.Codecs(), v.Path(), v.meta, true); err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
@@ -243,7 +243,7 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 	}
 	absent, err := a.Read(ctx, sel, shape, own, values, found)
 	if err == nil && absent {
-		err = v.wasAbsent(ctx)
+		err = v.noteAbsentChunk(ctx)
 	}
 	return ncerr.Wrap("read", v.Path(), err)
 }
@@ -262,28 +262,28 @@ func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, 
 func (v *Var) beginWrite(ctx context.Context) (*array.Array, error) {
 	a, err := v.open(ctx)
 	if err == nil {
-		err = v.group.ds.nameVar(ctx, v)
+		err = v.group.ds.addVarToClaim(ctx, v)
 	}
 	if err == nil {
 		err = v.claimNode(ctx)
 	}
 	if err == nil {
-		v.group.ds.wrote.Store(true)
+		v.group.ds.chunksWritten.Store(true)
 	}
 	return a, err
 }
 
-// reach raises the lengths in shape to the largest that writes of this process may have
-// reached.
-func (v *Var) reach(shape []int64) {
+// extendToReached raises the lengths in shape to the largest that writes of this
+// process may have reached.
+func (v *Var) extendToReached(shape []int64) {
 	for i, d := range v.dims {
 		shape[i] = max(shape[i], d.reach.Load())
 	}
 }
 
-// private reports whether no other process can have extended v: its documents have not been
-// put, or no other process can change them.
-func (v *Var) private() bool {
+// isPrivate reports whether no other process can have extended v: its documents have
+// not been put, or no other process can change them.
+func (v *Var) isPrivate() bool {
 	ds := v.group.ds
 	return v.defined && !v.fresh.put.Load() || ds.swap != nil || ds.m.Capabilities().Durable == driver.OnFlush
 }
@@ -298,7 +298,7 @@ func (d *Dataset) warnSingleWriter() {
 
 // fillSlab returns n elements with the fill value.
 func (v *Var) fillSlab(n int64) array.Slab {
-	if v.varies() {
+	if v.isVariableLength() {
 		return array.Slab{Text: slices.Repeat([]string{string(v.meta.Fill)}, int(n))}
 	}
 	raw := make([]byte, n*int64(v.meta.DType.Size))

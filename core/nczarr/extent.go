@@ -12,9 +12,9 @@ import (
 // read as fill, whatever its chunks contain there: chunks at the edge extend beyond the
 // shape, and others may be left from a time when the array was longer.
 
-// setOwn sets v.own if the stored shape of v differs from the lengths of its
+// setOwnShape sets v.own if the stored shape of v differs from the lengths of its
 // dimensions. All lengths must be known.
-func (v *Var) setOwn() {
+func (v *Var) setOwnShape() {
 	if len(v.dims) == len(v.meta.Shape) && !slices.Equal(v.shape(), v.meta.Shape) {
 		v.own = slices.Clone(v.meta.Shape)
 	}

@@ -129,9 +129,9 @@ func (s slowly) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 	return body, info, err
 }
 
-// TestShorterBesideWrite reads elements beyond an array while the first write removes
-// their old contents.
-func TestShorterBesideWrite(t *testing.T) {
+// TestShortArrayDuringWrite reads elements beyond an array while the first write
+// removes their old contents.
+func TestShortArrayDuringWrite(t *testing.T) {
 	t.Parallel()
 	o, url := memory(), "mem:beside"
 	ds := create(t, url, o)

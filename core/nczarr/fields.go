@@ -33,20 +33,21 @@ func (v *Var) arrayName() string {
 	return v.name
 }
 
-// alterable fails for a field of a structured array, and for an array that has
+// checkAlterable fails for a field of a structured array, and for an array that has
 // documents of two versions.
-func (v *Var) alterable(op string) error {
+func (v *Var) checkAlterable(op string) error {
 	switch {
 	case v.both:
-		return errBoth(op, v.Path())
+		return errTwoVersions(op, v.Path())
 	case v.in == nil:
 		return nil
 	}
 	return ncerr.Errorf(ncerr.ErrUnsupported, op, v.Path(), "the variable is a field of the array %q with elements of %d bytes, which is read-only", v.in.array, v.in.dtype.Size)
 }
 
-// errBoth returns the error for a change to a node that has documents of two versions.
-func errBoth(op, path string) error {
+// errTwoVersions returns the error for a change to a node that has documents of two
+// versions.
+func errTwoVersions(op, path string) error {
 	return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "the node has both Zarr v3 and Zarr v2 documents, and a change would update only one set")
 }
 

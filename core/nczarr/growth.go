@@ -53,12 +53,12 @@ func (m *GrowthMark) Owner() string {
 
 // growth is the state of growing dimensions since the last Flush.
 type growth struct {
-	mu     sync.Mutex
-	begun  bool                   // markGrowth has succeeded
-	marked atomic.Pointer[string] // Writer of this process's mark in the store; nil if none. Changed with mu held.
-	torn   bool                   // a write failed and may have left chunks behind
-	sure   map[*Var]bool          // variables for which checkNotExtended has succeeded
-	active int                    // writes in progress
+	mu          sync.Mutex
+	begun       bool                   // markGrowth has succeeded
+	marked      atomic.Pointer[string] // Writer of this process's mark in the store; nil if none. Changed with mu held.
+	writeFailed bool                   // a write failed and may have left chunks behind
+	checkedVars map[*Var]bool          // variables for which checkNotExtended has succeeded
+	active      int                    // writes in progress
 }
 
 // beginGrowth is called before a write past the end of a dimension. The caller passes
@@ -78,7 +78,7 @@ func (d *Dataset) beginGrowth(ctx context.Context, v *Var) (end func(error), err
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.active--
-		g.torn = g.torn || err != nil
+		g.writeFailed = g.writeFailed || err != nil
 	}, nil
 }
 
@@ -105,21 +105,21 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 		return ncerr.New(ncerr.ErrInternal, "write", zarr.GrowthMark, err)
 	}
 	if !caps.IfAbsent {
-		if err := d.noForeignGrowth(ctx, ""); err != nil {
+		if err := d.checkForeignGrowth(ctx, ""); err != nil {
 			return err
 		}
 	}
 	_, err = d.m.Put(ctx, zarr.GrowthMark, driver.Bytes(text), &driver.PutOptions{IfAbsent: caps.IfAbsent})
 	switch {
 	case caps.IfAbsent && ncerr.KindOf(err) == ncerr.ErrObjectExists:
-		if err := d.noForeignGrowth(ctx, ""); err != nil {
+		if err := d.checkForeignGrowth(ctx, ""); err != nil {
 			return err
 		}
 		return ncerr.New(ncerr.ErrConflict, "write", zarr.GrowthMark, nil) // the other mark has been removed since
 	case err != nil:
 		return err
 	case !caps.IfAbsent: // another writer may have put a mark after the first check
-		if err := d.noForeignGrowth(ctx, m.Writer); err != nil {
+		if err := d.checkForeignGrowth(ctx, m.Writer); err != nil {
 			return err
 		}
 	}
@@ -152,8 +152,8 @@ func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
 	return &m, nil
 }
 
-// noForeignGrowth fails if the store has a mark of another writer.
-func (d *Dataset) noForeignGrowth(ctx context.Context, writer string) error {
+// checkForeignGrowth fails if the store has a mark of another writer.
+func (d *Dataset) checkForeignGrowth(ctx context.Context, writer string) error {
 	m, err := d.GrowthMark(ctx)
 	if err != nil || m == nil || writer != "" && m.Writer == writer {
 		return err
@@ -163,11 +163,11 @@ func (d *Dataset) noForeignGrowth(ctx context.Context, writer string) error {
 		age = fmt.Sprintf("%s old", time.Since(m.Created).Round(time.Second))
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, "grow a dimension", zarr.GrowthMark,
-		"another writer is extending a dimension: %s, whose mark is %s; wait for it to finish or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shell(shown(d.loc)))
+		"another writer is extending a dimension: %s, whose mark is %s; wait for it to finish or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shellQuote(displayLoc(d.loc)))
 }
 
-// shell quotes a word for a shell command line.
-func shell(word string) string {
+// shellQuote quotes a word for a shell command line.
+func shellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
@@ -205,8 +205,8 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 	if g.active > 0 || d.pending() {
 		return nil
 	}
-	if g.torn && g.marked.Load() != nil {
-		if err := dropLeftovers(ctx, g.own()); err != nil {
+	if g.writeFailed && g.marked.Load() != nil {
+		if err := dropLeftovers(ctx, g.ownVars()); err != nil {
 			return err
 		}
 	}
@@ -222,29 +222,30 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 			return err
 		}
 	}
-	g.begun, g.torn, g.sure = false, false, nil
+	g.begun, g.writeFailed, g.checkedVars = false, false, nil
 	return nil
 }
 
-// own returns the variables that only this writer can have extended, in a fixed order.
-func (g *growth) own() []*Var {
-	return slices.SortedFunc(maps.Keys(g.sure), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
+// ownVars returns the variables that only this writer can have extended, in a fixed
+// order.
+func (g *growth) ownVars() []*Var {
+	return slices.SortedFunc(maps.Keys(g.checkedVars), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
 }
 
-// dropTorn removes what failed writes have left beyond the lengths of a dataset that no
-// other process can see yet.
-func (d *Dataset) dropTorn(ctx context.Context) error {
+// dropFailedWrites removes what failed writes have left beyond the lengths of a dataset
+// that no other process can see yet.
+func (d *Dataset) dropFailedWrites(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	caps := d.m.Capabilities()
-	if !g.torn || g.active > 0 || !d.created || d.announced.Load() || !caps.List || !caps.Delete {
+	if !g.writeFailed || g.active > 0 || !d.created || d.announced.Load() || !caps.List || !caps.Delete {
 		return nil
 	}
-	if err := dropLeftovers(ctx, g.own()); err != nil {
+	if err := dropLeftovers(ctx, g.ownVars()); err != nil {
 		return err
 	}
-	g.torn = false
+	g.writeFailed = false
 	return nil
 }
 
@@ -255,14 +256,14 @@ func (d *Dataset) dropTorn(ctx context.Context) error {
 func (v *Var) checkNotExtended(ctx context.Context) error {
 	ds := v.group.ds
 	g := &ds.growth
-	if g.sure[v] {
+	if g.checkedVars[v] {
 		return nil
 	}
-	if g.sure == nil {
-		g.sure = make(map[*Var]bool)
+	if g.checkedVars == nil {
+		g.checkedVars = make(map[*Var]bool)
 	}
 	if ds.created && !ds.flushed.Load() {
-		g.sure[v] = true
+		g.checkedVars[v] = true
 		return nil
 	}
 	keys := []string{v.key() + ds.layout.ArrayDoc()}
@@ -280,7 +281,7 @@ func (v *Var) checkNotExtended(ctx context.Context) error {
 		err = ncerr.Errorf(ncerr.ErrConflict, "grow", v.Path(), "another process has changed the metadata since the dataset was opened, and may have extended the variable: reopen the dataset")
 	}
 	if err == nil {
-		g.sure[v] = true
+		g.checkedVars[v] = true
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func slab(start, count int64) chunk.Selection {
 
 // A write that fills a chunk up to the end of an unlimited dimension, and a concurrent
 // one that extends the dimension, do not overwrite each other's data.
-func TestGrowthBesideWriteOfLastChunk(t *testing.T) {
+func TestGrowthDuringWriteOfLastChunk(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{false, true} {
 		o := unbuffered(memory())
@@ -83,7 +83,7 @@ func TestGrowthBesideWriteOfLastChunk(t *testing.T) {
 
 // If a whole chunk and a part of it are written concurrently, the elements that only
 // the whole write covers have its values afterwards.
-func TestWholeChunkBesidePart(t *testing.T) {
+func TestWholeChunkDuringPartialWrite(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{false, true} {
 		o := unbuffered(memory())

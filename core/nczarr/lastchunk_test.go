@@ -223,7 +223,7 @@ func TestLastShardIsReadWithWarning(t *testing.T) {
 }
 
 // In pure Zarr, a process that has not reopened keeps what the creator appends.
-func TestPureZarrKeepsWhatOthersAppend(t *testing.T) {
+func TestPureZarrKeepsForeignAppends(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=zarr", "#mode=zarr,v3"} {
 		o := inMemory()
@@ -535,7 +535,7 @@ func TestClearedNewVariable(t *testing.T) {
 }
 
 // A growth mark whose deletion returns an error although it succeeded is not missed.
-func TestMarkThatWasDeleted(t *testing.T) {
+func TestDeletedMark(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
 	url := "mem:deleted mark"

@@ -153,7 +153,7 @@ func keysOf(t *testing.T, ds *nczarr.Dataset) []string {
 // If two writers append to one dataset at the same time, the second one fails and the
 // first loses no data. A writer whose mark was cleared does not publish chunks that
 // were deleted.
-func TestTwoWritersThatAppend(t *testing.T) {
+func TestConcurrentAppends(t *testing.T) {
 	t.Parallel()
 	for i := range 8 {
 		plain, cleared, mode := i&1 != 0, i&2 != 0, []string{"nczarr", "nczarr,v3"}[i/4]

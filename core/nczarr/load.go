@@ -18,23 +18,23 @@ import (
 // loader reads the metadata of a whole dataset level by level, with one batch of
 // requests per level.
 type loader struct {
-	ds    *Dataset
-	all   map[string]zarr.Docs // from consolidated metadata; nil if it is not used
-	kids  map[string][]string  // names of children by node, see kidsOf
-	nodes int
-	bytes atomic.Int64       // size of all documents and keys
-	keep  bool               // keep the documents with the nodes
-	lists map[string]listing // prefetched listings by key prefix
-	asked bool               // askKept has run and set kept or keptErr
-	kept  bool               // a consolidated document exists
+	ds                  *Dataset
+	all                 map[string]zarr.Docs // from consolidated metadata; nil if it is not used
+	childIndex          map[string][]string  // names of children by node, see consolidatedChildren
+	nodes               int
+	bytes               atomic.Int64       // size of all documents and keys
+	keep                bool               // keep the documents with the nodes
+	lists               map[string]listing // prefetched listings by key prefix
+	consolidatedChecked bool               // checkConsolidated has run and set hasConsolidated or consolidatedErr
+	hasConsolidated     bool               // a consolidated document exists
 	// anon maps a length to the root's dimension for unnamed dimensions of that length.
 	anon map[int64]*Dim
 	// noRoot is set after the warning that the root lacks NCZarr metadata.
 	noRoot bool
-	// keptErr is the error of the check for the consolidated document.
-	keptErr error
-	unseen  []string // see noteUnlisted
-	codecs  codec.Catalog
+	// consolidatedErr is the error of the check for the consolidated document.
+	consolidatedErr error
+	unlistedNodes   []string // see noteUnlisted
+	codecs          codec.Catalog
 }
 
 // node is a group or array whose documents have been fetched.
@@ -117,7 +117,7 @@ func (l *loader) load(ctx context.Context) error {
 	l.dropEmpty(ds.top)
 	ds.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
-			v.setOwn()
+			v.setOwnShape()
 		}
 	})
 	slices.SortStableFunc(ds.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
@@ -132,7 +132,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	asked := ds.consolidatedFirst() && ds.loc.Version != 3 // in v3, consolidated metadata is part of the root's document
 	if asked {
 		docs, err := l.consolidatedRoot(ctx, true)
-		if damaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {
+		if isDamaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {
 			ds.log.Warn("consolidated metadata is damaged; reading the individual documents", "key", zarr.ConsolidatedDoc, "error", err)
 			err = nil
 		}
@@ -173,7 +173,7 @@ func (l *loader) notZarr(ctx context.Context) error {
 	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool {
 		return zarr.IsDatasetDoc(name) || name == zarr.ReplacingMark && !local(ds.loc)
 	}):
-		return claimed("open", ds.loc, nil, nil) // a document has appeared since, or the store has a claim, which beingReplaced reads
+		return claimedError("open", ds.loc, nil, nil) // a document has appeared since, or the store has a claim, which replacedError reads
 	case err == nil:
 		shown := names[:min(len(names), 5)]
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of the documents %s exists (found %q)", looked, shown)
@@ -198,8 +198,8 @@ func docKey(node, name string) string {
 	return node + "/" + name
 }
 
-// want lists the documents to read for one node.
-type want struct {
+// docRequest lists the documents to read for one node.
+type docRequest struct {
 	key   string   // prefix of the node's keys without the trailing slash
 	names []string // base names
 }
@@ -212,7 +212,7 @@ type fetched struct {
 
 // fetchRoot reads documents of the root.
 func (l *loader) fetchRoot(ctx context.Context, names []string) (zarr.Docs, error) {
-	got, err := l.fetch(ctx, []want{{"", names}})
+	got, err := l.fetch(ctx, []docRequest{{"", names}})
 	if err == nil {
 		err = got[0].err
 	}
@@ -224,7 +224,7 @@ func (l *loader) fetchRoot(ctx context.Context, names []string) (zarr.Docs, erro
 
 // fetch reads documents of many nodes in one batch. It omits absent documents. An error
 // that would recur on a retry affects only its node; other errors fail the batch.
-func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
+func (l *loader) fetch(ctx context.Context, wants []docRequest) ([]fetched, error) {
 	out := make([]fetched, len(wants))
 	if l.all != nil {
 		for i, w := range wants {
@@ -277,7 +277,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 		}
 	})
 	if l.bytes.Load() > l.ds.opts.Limits.MaxDocuments { // alloc has failed
-		return nil, l.tooMuch()
+		return nil, l.tooLargeError()
 	}
 	if err == nil {
 		err = failed
@@ -285,8 +285,9 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 	return out, err
 }
 
-// tooMuch returns the error for documents and keys that exceed Limits.MaxDocuments.
-func (l *loader) tooMuch() error {
+// tooLargeError returns the error for documents and keys that exceed
+// Limits.MaxDocuments.
+func (l *loader) tooLargeError() error {
 	return ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents and the keys of groups and variables exceed %d bytes in total, the limit set by limits.max_documents (Limits.MaxDocuments)", l.ds.opts.Limits.MaxDocuments)
 }
 
@@ -311,7 +312,7 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 		}
 		l.nodes += len(nodes)
 		if depth > l.ds.opts.Limits.MaxDepth {
-			nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.implicit && l.tooDeep(n) })
+			nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.implicit && l.omitTooDeep(n) })
 		}
 		if len(nodes) > 0 && depth > l.ds.opts.Limits.MaxDepth {
 			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "groups are nested more than %d levels deep", l.ds.opts.Limits.MaxDepth)
@@ -328,8 +329,8 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 	return arrays, nil
 }
 
-// tooDeep records that a possible implicit group is left out, and returns true.
-func (l *loader) tooDeep(n node) bool {
+// omitTooDeep records that a possible implicit group is left out, and returns true.
+func (l *loader) omitTooDeep(n node) bool {
 	path := join(n.parent.Path(), n.name)
 	l.problem(path, ncerr.Errorf(ncerr.ErrLimit, "open", path, "directories are nested more than %d levels deep", l.ds.opts.Limits.MaxDepth))
 	return true
@@ -342,7 +343,7 @@ const maxKey = 1<<16 - 1
 // children finds and fetches the nodes directly below the groups of a level.
 func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
-	var wants []want
+	var wants []docRequest
 	needs := map[bool][]string{true: l.ds.layout.DocsToFetch(true), false: l.ds.layout.DocsToFetch(false)}
 	two := l.ds.layout.Format() == 3 && l.ds.opts.Update && !l.ds.opts.migrating // detect nodes that also have v2 documents
 	if two {
@@ -352,7 +353,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		found, err := l.childNames(ctx, g)
 		if ncerr.IsPerObject(err) && g.parent != nil {
 			l.problem(g.Path(), err)
-			l.ds.unseen = append(l.ds.unseen, g.key())
+			l.ds.unsearched = append(l.ds.unsearched, g.key())
 		} else if err != nil {
 			return nil, err
 		}
@@ -369,16 +370,16 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 				continue
 			}
 			if l.bytes.Add(int64(size)) > l.ds.opts.Limits.MaxDocuments {
-				return nil, l.tooMuch()
+				return nil, l.tooLargeError()
 			}
-			nodes, wants = append(nodes, n), append(wants, want{prefix + n.name, needs[n.isArr || !n.listed]})
+			nodes, wants = append(nodes, n), append(wants, docRequest{prefix + n.name, needs[n.isArr || !n.listed]})
 		}
 	}
 	got, err := l.fetch(ctx, wants)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.askForGroups(ctx, nodes, wants, got); err != nil {
+	if err := l.fetchGroups(ctx, nodes, wants, got); err != nil {
 		return nil, err
 	}
 	kept := nodes[:0]
@@ -399,23 +400,23 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	return kept, nil
 }
 
-// askForGroups fetches the group documents of nodes that are not arrays. Most nodes are
+// fetchGroups fetches the group documents of nodes that are not arrays. Most nodes are
 // arrays and need no such request. On remote stores it lists the names below these
 // nodes at the same time.
-func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, got []fetched) error {
-	var more []want
+func (l *loader) fetchGroups(ctx context.Context, nodes []node, wants []docRequest, got []fetched) error {
+	var more []docRequest
 	var at []int
 	for i, n := range nodes {
 		if !n.listed && !got[i].docs.IsArray() && got[i].err == nil {
-			more, at = append(more, want{wants[i].key, l.ds.layout.GroupDocs()}), append(at, i)
+			more, at = append(more, docRequest{wants[i].key, l.ds.layout.GroupDocs()}), append(at, i)
 		}
 	}
 	if len(more) == 0 || l.all != nil || len(l.ds.layout.GroupDocs()) == 0 {
 		return nil
 	}
 	wait := inParallel(ctx, func(ctx context.Context) {
-		if l.listsAhead() {
-			l.searchAhead(ctx, prefixes(more))
+		if l.shouldPrefetch() {
+			l.prefetch(ctx, prefixes(more))
 		}
 	})
 	groups, err := l.fetch(ctx, more)
@@ -430,7 +431,7 @@ func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, g
 }
 
 // prefixes returns the prefixes of the keys below nodes.
-func prefixes(nodes []want) []string {
+func prefixes(nodes []docRequest) []string {
 	out := make([]string, len(nodes))
 	for i, n := range nodes {
 		out[i] = n.key + "/"
@@ -454,7 +455,7 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	}
 	var names []string
 	if l.all != nil {
-		names = l.kidsOf(strings.TrimSuffix(g.key(), "/"))
+		names = l.consolidatedChildren(strings.TrimSuffix(g.key(), "/"))
 	} else {
 		found := l.search(ctx, g.key())
 		if found.err != nil {
@@ -467,7 +468,7 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 		}
 		names = found.nodes
 		slices.Sort(names)
-		if err := l.unfollowed(ctx, g, found.objects); err != nil {
+		if err := l.recordUnexamined(ctx, g, found.objects); err != nil {
 			return nil, err
 		}
 	}
@@ -480,10 +481,10 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	return out, nil
 }
 
-// unfollowed records objects in a group that cannot be examined. A symbolic link out of
-// the store or to a missing target may be meant as an array. Only local stores have
-// links.
-func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) error {
+// recordUnexamined records objects in a group that cannot be examined. A symbolic link
+// out of the store or to a missing target may be meant as an array. Only local stores
+// have links.
+func (l *loader) recordUnexamined(ctx context.Context, g *Group, objects []string) error {
 	if l.ds.remote() || g.implicit {
 		return nil
 	}
@@ -497,7 +498,7 @@ func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) err
 			return err
 		case err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound:
 			l.problem(join(g.Path(), name), err)
-			l.ds.unseen = append(l.ds.unseen, g.key()+name)
+			l.ds.unsearched = append(l.ds.unsearched, g.key()+name)
 		}
 	}
 	return nil
@@ -577,7 +578,7 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 		return n.err
 	}
 	if len(n.docs) == 0 && !n.implicit {
-		return ncerr.Errorf(ncerr.ErrNoObject, "open", path, "the group is listed in %s, but has no documents%s", n.parent.Path(), l.place())
+		return ncerr.Errorf(ncerr.ErrNoObject, "open", path, "the group is listed in %s, but has no documents%s", n.parent.Path(), l.sourceSuffix())
 	}
 	if l.keep {
 		g.docsInStore = n.docs

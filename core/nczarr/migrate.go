@@ -96,9 +96,9 @@ type migration struct {
 	ds     *Dataset
 	to     zarr.Layout
 	opts   *MigrateOptions
-	nodes  []*migrant // parents first
-	stages [][]batch  // batches of one stage run concurrently, stages in order
-	commit int        // the stage before which the old documents are compared
+	nodes  []*migratedNode // parents first
+	stages [][]batch       // batches of one stage run concurrently, stages in order
+	commit int             // the stage before which the old documents are compared
 	report Migration
 	names  map[*Group]map[string]*Dim // see shared
 }
@@ -112,8 +112,8 @@ type docChange struct {
 	text []byte
 }
 
-// migrant is a group or an array that is being migrated.
-type migrant struct {
+// migratedNode is a group or an array that is being migrated.
+type migratedNode struct {
 	path, prefix string
 	depth        int
 	group        *Group      // nil for an array
@@ -125,8 +125,8 @@ type migrant struct {
 	docs         zarr.Docs   // the new documents; nil if they stay
 }
 
-// crossing reports whether the Zarr version changes.
-func (m *migration) crossing() bool { return m.ds.layout.Format() != m.to.Format() }
+// changesVersion reports whether the Zarr version changes.
+func (m *migration) changesVersion() bool { return m.ds.layout.Format() != m.to.Format() }
 
 // refuse records that a node cannot be converted.
 func (m *migration) refuse(path string, err error) {
@@ -147,7 +147,7 @@ func (m *migration) check(ctx context.Context) error {
 		return m.unsupported("%s", ds.frozen)
 	case ds.noXarray:
 		return m.unsupported("mode=noxarray hides dimension names, which would be lost")
-	case !m.crossing() && ds.layout != m.to && !(inPlace(ds.layout) && inPlace(m.to)):
+	case !m.changesVersion() && ds.layout != m.to && !(inPlace(ds.layout) && inPlace(m.to)):
 		return m.unsupported("%s and %s store their metadata in documents of the same name, so readers would see a mixture for a moment; migrate to NCZarr 3 first (nczarr3)", ds.layout, m.to)
 	}
 	root := ds.top.docsInStore
@@ -207,12 +207,12 @@ func (m *migration) plan(ctx context.Context) error {
 		return err
 	}
 	listed := func(g *Group) bool { return g.meta != nil && g.meta.Listed }
-	strangers, err := m.strangers(ctx, listed)
+	strangers, err := m.unlistedNodes(ctx, listed)
 	if err != nil {
 		return err
 	}
 	for _, path := range strangers {
-		m.refuse(path, cannot("NCZarr's lists of groups and arrays do not contain the node"))
+		m.refuse(path, refusalReason("NCZarr's lists of groups and arrays do not contain the node"))
 	}
 	for _, n := range m.nodes {
 		if err := m.convert(ctx, n); ncerr.IsContext(err) {
@@ -229,7 +229,7 @@ func (m *migration) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.arrange(all)
+	m.setStages(all)
 	for _, c := range slices.Concat(slices.Concat(m.stages...)...) {
 		if c.text == nil {
 			m.report.Delete = append(m.report.Delete, c.key)
@@ -245,11 +245,11 @@ func (m *migration) collect() {
 	ds := m.ds
 	ds.top.each(func(g *Group) {
 		if !ds.arrayOnly {
-			m.nodes = append(m.nodes, &migrant{path: g.Path(), prefix: g.key(), depth: g.depth, group: g, old: g.docsInStore})
+			m.nodes = append(m.nodes, &migratedNode{path: g.Path(), prefix: g.key(), depth: g.depth, group: g, old: g.docsInStore})
 		}
 		for _, v := range g.vars.list {
 			if v.in == nil {
-				m.nodes = append(m.nodes, &migrant{path: v.Path(), prefix: v.key(), depth: g.depth + 1, v: v, opens: v, meta: v.meta, old: v.docsInStore})
+				m.nodes = append(m.nodes, &migratedNode{path: v.Path(), prefix: v.key(), depth: g.depth + 1, v: v, opens: v, meta: v.meta, old: v.docsInStore})
 			}
 		}
 		for _, left := range g.omitted { // structured and complex elements; others are in ds.problems
@@ -258,14 +258,14 @@ func (m *migration) collect() {
 			if !left.isArr || err != nil || len(meta.Fields) == 0 {
 				continue
 			}
-			n := &migrant{path: at, prefix: g.key() + left.name + "/", depth: g.depth + 1, meta: meta, old: left.docs}
+			n := &migratedNode{path: at, prefix: g.key() + left.name + "/", depth: g.depth + 1, meta: meta, old: left.docs}
 			if i := slices.IndexFunc(g.vars.list, func(v *Var) bool { return v.in != nil && v.in.array == left.name }); i >= 0 {
 				n.opens = g.vars.list[i]
 			}
 			m.nodes = append(m.nodes, n)
 		}
 	})
-	slices.SortStableFunc(m.nodes, func(a, b *migrant) int { return a.depth - b.depth })
+	slices.SortStableFunc(m.nodes, func(a, b *migratedNode) int { return a.depth - b.depth })
 }
 
 // fetch reads the documents of the other Zarr version, which an interrupted migration or
@@ -284,9 +284,9 @@ func (m *migration) fetch(ctx context.Context) error {
 		}
 		names = layout.NodeDocs()
 	}
-	wants := make([]want, len(m.nodes))
+	wants := make([]docRequest, len(m.nodes))
 	for i, n := range m.nodes {
-		wants[i] = want{strings.TrimSuffix(n.prefix, "/"), names}
+		wants[i] = docRequest{strings.TrimSuffix(n.prefix, "/"), names}
 	}
 	got, err := l.fetch(ctx, wants)
 	if err != nil {
@@ -306,9 +306,9 @@ func (m *migration) fetch(ctx context.Context) error {
 	return nil
 }
 
-// strangers returns the paths of nodes directly below the chosen groups that are not part
-// of the dataset as it was opened.
-func (m *migration) strangers(ctx context.Context, chosen func(*Group) bool) ([]string, error) {
+// unlistedNodes returns the paths of nodes directly below the chosen groups that are
+// not part of the dataset as it was opened.
+func (m *migration) unlistedNodes(ctx context.Context, chosen func(*Group) bool) ([]string, error) {
 	ds := m.ds
 	if !ds.m.Capabilities().List || ds.arrayOnly {
 		return nil, nil
@@ -395,10 +395,10 @@ func (m *migration) consolidated() ([]byte, error) {
 }
 
 // puts returns the documents of a node that have to be put, in order.
-func (m *migration) puts(n *migrant, order []string) (b batch) {
+func (m *migration) puts(n *migratedNode, order []string) (b batch) {
 	for _, name := range order {
 		now, ok := n.old[name]
-		if m.crossing() {
+		if m.changesVersion() {
 			now, ok = n.other[name]
 		}
 		if text := n.docs[name]; text != nil && !(ok && m.to.SameContent(now, text)) {
@@ -409,7 +409,7 @@ func (m *migration) puts(n *migrant, order []string) (b batch) {
 }
 
 // deletes returns deletions of documents of a node; those that announce it come last.
-func (n *migrant) deletes(docs zarr.Docs) (b batch) {
+func (n *migratedNode) deletes(docs zarr.Docs) (b batch) {
 	for _, name := range putOrder(docs) {
 		if name != zarr.ConsolidatedDoc {
 			b = append(b, docChange{n.prefix + name, nil})
@@ -426,8 +426,8 @@ func (m *migration) stage(batches ...batch) {
 	}
 }
 
-// arrange sets the stages. all is the new consolidated document of Zarr v2, or nil.
-func (m *migration) arrange(all []byte) {
+// setStages sets the stages. all is the new consolidated document of Zarr v2, or nil.
+func (m *migration) setStages(all []byte) {
 	root, rest := m.nodes[0], m.nodes[1:]
 	was := root.other[zarr.ConsolidatedDoc]
 	var consolidated, stale batch
@@ -437,7 +437,7 @@ func (m *migration) arrange(all []byte) {
 	if was != nil && m.to.Format() == 3 {
 		stale = batch{{zarr.ConsolidatedDoc, nil}}
 	}
-	if m.crossing() {
+	if m.changesVersion() {
 		var batches, olds []batch
 		for _, n := range rest {
 			batches, olds = append(batches, m.puts(n, putOrder(n.docs))), append(olds, n.deletes(n.old))
@@ -493,7 +493,7 @@ func (m *migration) run(ctx context.Context) error {
 	if len(m.report.Delete) > 0 && !ds.m.Capabilities().Delete {
 		return m.unsupported("the %s driver does not support deletion", ds.loc.Driver)
 	}
-	if err := ds.stillOpened(ctx); err != nil {
+	if err := ds.checkNotReplaced(ctx); err != nil {
 		return err
 	}
 	for i, stage := range m.stages {
@@ -553,7 +553,7 @@ func (m *migration) unchanged(ctx context.Context) error {
 			keys = append(keys, n.prefix+name)
 		}
 	}
-	if !m.crossing() {
+	if !m.changesVersion() {
 		keys = []string{m.ds.rootDoc()}
 	}
 	changed := func(what string) error {
@@ -564,7 +564,7 @@ func (m *migration) unchanged(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	found, err := m.strangers(ctx, func(*Group) bool { return true })
+	found, err := m.unlistedNodes(ctx, func(*Group) bool { return true })
 	if err == nil && len(found) > 0 {
 		return changed(fmt.Sprintf("another process has added %q to the dataset", found[0]))
 	}

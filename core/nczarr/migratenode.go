@@ -16,15 +16,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// cannot returns the reason why a node cannot be converted.
-func cannot(format string, args ...any) error {
+// refusalReason returns the reason why a node cannot be converted.
+func refusalReason(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrUnsupported, "", "", format, args...)
 }
 
 // convert sets the new documents of a node. It parses them again and fails if they mean
 // anything else than the old ones.
-func (m *migration) convert(ctx context.Context, n *migrant) (err error) {
-	if !m.crossing() {
+func (m *migration) convert(ctx context.Context, n *migratedNode) (err error) {
+	if !m.changesVersion() {
 		if err := m.checkLeftover(n); err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (m *migration) convert(ctx context.Context, n *migrant) (err error) {
 			return err
 		}
 	}
-	if m.crossing() {
+	if m.changesVersion() {
 		for _, name := range n.old.UnknownMembers() {
 			m.report.Lost = append(m.report.Lost, "the unknown member "+strconv.Quote(name)+" of the metadata of "+strconv.Quote(n.path)+" is lost")
 		}
@@ -50,17 +50,17 @@ func (m *migration) convert(ctx context.Context, n *migrant) (err error) {
 	if n.docs, err = m.arrayDocs(ctx, n); err != nil {
 		return err
 	}
-	if !m.crossing() && m.order(n) == nil {
-		return cannot("readers would see other values for a moment, because not all documents of the array can be replaced at once; migrate to NCZarr 3 first (nczarr3)")
+	if !m.changesVersion() && m.order(n) == nil {
+		return refusalReason("readers would see other values for a moment, because not all documents of the array can be replaced at once; migrate to NCZarr 3 first (nczarr3)")
 	}
 	return nil
 }
 
 // writeOptions returns the options for the documents of a node. Within one version,
 // unknown members of the old documents are kept.
-func (m *migration) writeOptions(n *migrant) (zarr.WriteOptions, error) {
+func (m *migration) writeOptions(n *migratedNode) (zarr.WriteOptions, error) {
 	o := zarr.WriteOptions{Layout: m.to, NoXarray: m.opts.NoXarray, IsRoot: n.depth == 0 || n.depth == 1 && n.group == nil}
-	if m.crossing() || len(n.old) == 0 {
+	if m.changesVersion() || len(n.old) == 0 {
 		return o, nil
 	}
 	var err error
@@ -81,22 +81,22 @@ func (m *migration) ncProperties() string {
 
 // groupDocs returns the new documents of a group. A directory that is a group only
 // because of the nodes in it stays one in pure Zarr.
-func (m *migration) groupDocs(n *migrant) (zarr.Docs, error) {
+func (m *migration) groupDocs(n *migratedNode) (zarr.Docs, error) {
 	g := n.group
 	if g.implicit {
 		switch {
 		case len(g.attrs) > 0:
-			return nil, cannot("the directory has attributes but no document that makes it a group")
+			return nil, refusalReason("the directory has attributes but no document that makes it a group")
 		case !m.to.NCZarr():
 			return nil, nil
-		case m.crossing():
-			return nil, cannot("no document makes the directory a group, which NCZarr requires")
+		case m.changesVersion():
+			return nil, refusalReason("no document makes the directory a group, which NCZarr requires")
 		}
 	}
 	doc := zarr.Group{Layout: m.to, Listed: true, Attrs: g.meta.Attrs}
 	for _, d := range g.dims.list {
 		doc.Dims = append(doc.Dims, zarr.Dim{Name: d.name, Len: d.len, Unlimited: d.unlimited})
-		m.noteLost(d)
+		m.recordLost(d)
 	}
 	for _, v := range g.vars.list {
 		if v.in == nil {
@@ -124,8 +124,8 @@ func (m *migration) groupDocs(n *migrant) (zarr.Docs, error) {
 	return docs, m.sameAttrs(g.meta.Attrs, back.Attrs)
 }
 
-// noteLost records properties of a dimension that the new layout lacks.
-func (m *migration) noteLost(d *Dim) {
+// recordLost records properties of a dimension that the new layout lacks.
+func (m *migration) recordLost(d *Dim) {
 	used := false
 	d.group.each(func(g *Group) {
 		for _, v := range g.vars.list {
@@ -134,7 +134,7 @@ func (m *migration) noteLost(d *Dim) {
 	})
 	switch {
 	case m.to.NCZarr() && (m.to.KeepsUnlimited() || !d.unlimited):
-	case !m.to.NCZarr() && !used && !d.invented:
+	case !m.to.NCZarr() && !used && !d.generated:
 		m.report.Lost = append(m.report.Lost, "the dimension "+strconv.Quote(d.Path())+" is lost, because no variable uses it")
 	case d.unlimited:
 		m.report.Lost = append(m.report.Lost, "the unlimited dimension "+strconv.Quote(d.Path())+" becomes fixed")
@@ -142,7 +142,7 @@ func (m *migration) noteLost(d *Dim) {
 }
 
 // arrayDocs returns the new documents of an array.
-func (m *migration) arrayDocs(ctx context.Context, n *migrant) (zarr.Docs, error) {
+func (m *migration) arrayDocs(ctx context.Context, n *migratedNode) (zarr.Docs, error) {
 	a := *n.meta
 	a.Layout, a.Codecs = m.to, slices.Clone(a.Codecs)
 	if err := m.checkStorage(n); err != nil {
@@ -151,7 +151,7 @@ func (m *migration) arrayDocs(ctx context.Context, n *migrant) (zarr.Docs, error
 	if err := m.setNames(n, &a); err != nil {
 		return nil, err
 	}
-	if m.crossing() {
+	if m.changesVersion() {
 		if err := m.setCodecs(ctx, n, &a); err != nil {
 			return nil, err
 		}
@@ -172,35 +172,35 @@ func (m *migration) arrayDocs(ctx context.Context, n *migrant) (zarr.Docs, error
 		return nil, err
 	}
 	if was, is := a.DimNames, back.DimNames; !m.to.NCZarr() && !slices.Equal(was, is) || !slices.Equal(a.DimRefs, back.DimRefs) {
-		return nil, cannot("its dimension names %q would become %q", was, is)
+		return nil, refusalReason("its dimension names %q would become %q", was, is)
 	}
 	return docs, nil
 }
 
 // checkStorage fails if the new layout cannot describe the existing chunks.
-func (m *migration) checkStorage(n *migrant) error {
+func (m *migration) checkStorage(n *migratedNode) error {
 	a, v3 := n.meta, m.to.Format() == 3
 	switch {
 	case n.v != nil && n.v.own != nil && !m.to.KeepsUnlimited():
-		return cannot("the array has shape %v, which is shorter than its unlimited dimensions %v, and the layout has no unlimited dimensions", n.v.own, n.v.shape())
+		return refusalReason("the array has shape %v, which is shorter than its unlimited dimensions %v, and the layout has no unlimited dimensions", n.v.own, n.v.shape())
 	case len(a.Shards) > 0 && !m.to.HasShards():
-		return cannot("its chunks are in shards, which Zarr v2 does not have")
+		return refusalReason("its chunks are in shards, which Zarr v2 does not have")
 	case !a.ObjectGrid().Regular() && !m.to.HasRectilinear():
-		return cannot("its chunks differ in shape, which only pure Zarr v3 allows")
+		return refusalReason("its chunks differ in shape, which only pure Zarr v3 allows")
 	case a.Keys.Prefix && !v3:
-		return cannot(`its chunk keys begin with "c" (chunk_key_encoding "default"), which Zarr v2 does not have`)
-	case v3 && m.crossing() && !a.HasFill:
-		return cannot("its fill_value is null, but Zarr v3 requires a fill value")
+		return refusalReason(`its chunk keys begin with "c" (chunk_key_encoding "default"), which Zarr v2 does not have`)
+	case v3 && m.changesVersion() && !a.HasFill:
+		return refusalReason("its fill_value is null, but Zarr v3 requires a fill value")
 	case v3 && len(a.Fields) > 0 && a.DType.Kind == dtype.Raw:
-		return cannot("its elements are structures, which cannot be written in Zarr v3")
-	case v3 && !m.crossing() && m.ds.layout != m.to && a.DType.Kind == dtype.Char:
-		return cannot("NCZarr 3 and pure Zarr v3 have different data types for char, and readers would see the wrong one for a moment; migrate to Zarr v2 first (pure)")
+		return refusalReason("its elements are structures, which cannot be written in Zarr v3")
+	case v3 && !m.changesVersion() && m.ds.layout != m.to && a.DType.Kind == dtype.Char:
+		return refusalReason("NCZarr 3 and pure Zarr v3 have different data types for char, and readers would see the wrong one for a moment; migrate to Zarr v2 first (pure)")
 	}
 	return m.to.CheckType(a.DType)
 }
 
 // setNames sets the dimension names and references of the new array.
-func (m *migration) setNames(n *migrant, a *zarr.Array) error {
+func (m *migration) setNames(n *migratedNode, a *zarr.Array) error {
 	was := a.DimNames
 	switch {
 	case a.Scalar:
@@ -215,13 +215,13 @@ func (m *migration) setNames(n *migrant, a *zarr.Array) error {
 		a.DimNames, a.DimRefs = nil, nil
 		for i, d := range n.v.dims {
 			if len(was) > 0 && !m.ds.layout.NCZarr() && was[i] != "" && was[i] != d.name {
-				return cannot("its dimension name %q is in use with another length or invalid", was[i])
+				return refusalReason("its dimension name %q is in use with another length or invalid", was[i])
 			}
 			name := d.name
 			if m.to.NCZarr() {
 				a.DimRefs = append(a.DimRefs, d.Path())
 			} else if other := m.shared(n.v.group)[name]; other != d && other.len != d.len {
-				return cannot("the dimensions %q and %q have different lengths but the same name, which pure Zarr does not allow in one group", d.Path(), other.Path())
+				return refusalReason("the dimensions %q and %q have different lengths but the same name, which pure Zarr does not allow in one group", d.Path(), other.Path())
 			} else if d.anonymous {
 				name = ""
 			}
@@ -232,10 +232,10 @@ func (m *migration) setNames(n *migrant, a *zarr.Array) error {
 		}
 	}
 	if slices.Contains(a.DimNames, "") && !m.to.AllowsUnnamedDims() {
-		return cannot("only some of its dimensions have names, which Zarr v2 does not allow")
+		return refusalReason("only some of its dimensions have names, which Zarr v2 does not allow")
 	}
 	if m.opts.NoXarray && a.DimNames != nil && !m.to.NCZarr() {
-		return cannot("its dimension names %q would be lost", a.DimNames)
+		return refusalReason("its dimension names %q would be lost", a.DimNames)
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (m *migration) shared(g *Group) map[string]*Dim {
 
 // setCodecs adapts the codecs to the other Zarr version. It starts the plugins of the
 // codecs, because only they state what the codecs transform.
-func (m *migration) setCodecs(ctx context.Context, n *migrant, a *zarr.Array) error {
+func (m *migration) setCodecs(ctx context.Context, n *migratedNode, a *zarr.Array) error {
 	var inputs []codecdriver.Spec
 	if n.opens != nil {
 		opened, err := n.opens.open(ctx)
@@ -275,15 +275,15 @@ func (m *migration) setCodecs(ctx context.Context, n *migrant, a *zarr.Array) er
 		case d.Transform == codecdriver.Unstated && d.Objects == codecdriver.NoObjects:
 			return ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec %q is not available or does not state what it transforms", c.ID)
 		case !v3 && c.ID != d.ID:
-			return cannot("Zarr v2 has no codec %q", c.ID)
+			return refusalReason("Zarr v2 has no codec %q", c.ID)
 		case v3 && d.V3 == "":
-			return cannot("the codec %q has no Zarr v3 name", c.ID)
+			return refusalReason("the codec %q has no Zarr v3 name", c.ID)
 		}
 		if i < len(inputs) {
-			stateInput(c, &d, inputs[i].DType, v3)
+			addInputParams(c, &d, inputs[i].DType, v3)
 		}
-		if v3 && d.Transform == codecdriver.ArrayToArray && statesBig(c, &d) {
-			return cannot("the codec %q stores big-endian elements, which it cannot in Zarr v3", c.ID)
+		if v3 && d.Transform == codecdriver.ArrayToArray && hasBigEndianParam(c, &d) {
+			return refusalReason("the codec %q stores big-endian elements, which it cannot in Zarr v3", c.ID)
 		}
 		last = d
 	}
@@ -296,15 +296,15 @@ func (m *migration) setCodecs(ctx context.Context, n *migrant, a *zarr.Array) er
 		return err
 	}
 	if a.DType.Order != order {
-		return cannot("its elements are big-endian, and in Zarr v3 the codec %q supports only little-endian elements", a.Codecs[0].ID)
+		return refusalReason("its elements are big-endian, and in Zarr v3 the codec %q supports only little-endian elements", a.Codecs[0].ID)
 	}
 	return nil
 }
 
-// stateInput adds the parameters of a codec that repeat properties of its input, because
-// the Zarr versions differ in how they treat missing ones. In Zarr v2, a missing size is
-// the default of the codec, and the size 0 is that of an element.
-func stateInput(c *zarr.CodecSpec, d *codecdriver.Description, in dtype.Type, v3 bool) {
+// addInputParams adds the parameters of a codec that repeat properties of its input,
+// because the Zarr versions differ in how they treat missing ones. In Zarr v2, a
+// missing size is the default of the codec, and the size 0 is that of an element.
+func addInputParams(c *zarr.CodecSpec, d *codecdriver.Description, in dtype.Type, v3 bool) {
 	params := make(map[string]json.RawMessage)
 	if len(c.Params) > 0 && json.Unmarshal(c.Params, &params) != nil {
 		return // the codec refuses the parameters
@@ -327,8 +327,9 @@ func stateInput(c *zarr.CodecSpec, d *codecdriver.Description, in dtype.Type, v3
 	}
 }
 
-// statesBig reports whether a parameter of a codec is a big-endian element type.
-func statesBig(c *zarr.CodecSpec, d *codecdriver.Description) bool {
+// hasBigEndianParam reports whether a parameter of a codec is a big-endian element
+// type.
+func hasBigEndianParam(c *zarr.CodecSpec, d *codecdriver.Description) bool {
 	var params map[string]json.RawMessage
 	if json.Unmarshal(c.Params, &params) != nil {
 		return false
@@ -350,12 +351,12 @@ func (m *migration) same(was, is *zarr.Array) error {
 	}
 	text := was.DType.Kind == dtype.Char || was.DType.Kind == dtype.Bytes
 	noFill := text && !was.HasFill && len(bytes.Trim(is.Fill, "\x00")) == 0
-	differs := func(what string) error { return cannot("its %s cannot be kept", what) }
+	differs := func(what string) error { return refusalReason("its %s cannot be kept", what) }
 	switch {
 	case was.Scalar != is.Scalar || !was.Scalar && !slices.Equal(was.Shape, is.Shape):
 		return differs("shape")
 	case was.DType != is.DType:
-		return cannot("its elements of type %s would become elements of type %s", was.DType, is.DType)
+		return refusalReason("its elements of type %s would become elements of type %s", was.DType, is.DType)
 	case !noFill && (was.HasFill != is.HasFill || !bytes.Equal(was.Fill, is.Fill)):
 		return differs("fill value")
 	case !slices.Equal(was.Transpose, is.Transpose):
@@ -365,7 +366,7 @@ func (m *migration) same(was, is *zarr.Array) error {
 	case was.Keys.Prefix != is.Keys.Prefix || len(was.Shape) > 1 && was.Keys != is.Keys:
 		return differs("chunk keys")
 	case !slices.Equal(ids(was), ids(is)):
-		return cannot("its codecs %q would become %q", ids(was), ids(is))
+		return refusalReason("its codecs %q would become %q", ids(was), ids(is))
 	}
 	return nil
 }
@@ -376,14 +377,14 @@ func (m *migration) sameAttrs(was, is []Attr) error {
 	for _, a := range was {
 		b, err := findAttr(is, a.Name)
 		if err != nil {
-			return cannot("its attribute %q would be lost", a.Name)
+			return refusalReason("its attribute %q would be lost", a.Name)
 		}
 		if !sameAttr(a, b, m.to.NCZarr()) {
-			return cannot("its attribute %q of type %s cannot keep the value %.60q", a.Name, a.Type, a.JSON)
+			return refusalReason("its attribute %q of type %s cannot keep the value %.60q", a.Name, a.Type, a.JSON)
 		}
 	}
 	if len(is) > len(was) {
-		return cannot("attributes would be added")
+		return refusalReason("attributes would be added")
 	}
 	return nil
 }
@@ -420,7 +421,7 @@ func sameAttr(a, b Attr, typed bool) bool {
 // order returns an order in which the documents of a node can replace those of the same
 // version, so that readers always see the same array, or nil if no such order exists.
 // While arrays are replaced, the root is pure Zarr.
-func (m *migration) order(n *migrant) []string {
+func (m *migration) order(n *migratedNode) []string {
 	names := putOrder(n.docs)
 	if n.group != nil || m.to.Format() == 3 || n.docs == nil {
 		return names
@@ -430,10 +431,10 @@ func (m *migration) order(n *migrant) []string {
 	for _, order := range [][]string{backwards, names} { // NCZarr metadata shows another migration what is left to do
 		now := make(zarr.Docs)
 		maps.Copy(now, n.old)
-		ok := m.reads(n, now)
+		ok := m.readsLike(n, now)
 		for _, name := range order {
 			now[name] = n.docs[name]
-			ok = ok && m.reads(n, now)
+			ok = ok && m.readsLike(n, now)
 		}
 		if ok {
 			return order
@@ -442,8 +443,8 @@ func (m *migration) order(n *migrant) []string {
 	return nil
 }
 
-// reads reports whether docs are read like n below a root of pure Zarr.
-func (m *migration) reads(n *migrant, docs zarr.Docs) bool {
+// readsLike reports whether docs are read like n below a root of pure Zarr.
+func (m *migration) readsLike(n *migratedNode, docs zarr.Docs) bool {
 	pure := migration{ds: m.ds, to: m.to.Pure()}
 	a, err := zarr.ParseArray(n.path, docs, zarr.ParseHint{Layout: m.to.Pure(), NCProperties: m.ncProperties()})
 	return err == nil && pure.same(n.meta, a) == nil && pure.sameAttrs(n.meta.Attrs, a.Attrs) == nil
@@ -451,7 +452,7 @@ func (m *migration) reads(n *migrant, docs zarr.Docs) bool {
 
 // leftover returns the documents of the other Zarr version to delete: those that make the
 // directory a node of that version, and its attributes.
-func (n *migrant) leftover() zarr.Docs {
+func (n *migratedNode) leftover() zarr.Docs {
 	if !n.other.IsArray() && !n.other.IsGroup() {
 		return nil
 	}
@@ -460,7 +461,7 @@ func (n *migrant) leftover() zarr.Docs {
 
 // checkLeftover fails if documents of the other Zarr version describe another node than
 // the current ones, because another process has changed one set.
-func (m *migration) checkLeftover(n *migrant) error {
+func (m *migration) checkLeftover(n *migratedNode) error {
 	docs := n.leftover()
 	if len(docs) == 0 {
 		return nil
@@ -492,7 +493,7 @@ func (m *migration) checkLeftover(n *migrant) error {
 				err = equal(n.meta.Attrs, a.Attrs)
 			}
 		case !n.meta.Scalar && !slices.Equal(n.meta.Shape, a.Shape):
-			err = cannot("its shapes are %v and %v", n.meta.Shape, a.Shape)
+			err = refusalReason("its shapes are %v and %v", n.meta.Shape, a.Shape)
 		}
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ type Dim struct {
 	stored    int64 // a length that is in the store, or 0
 	unlimited bool
 	anonymous bool
-	invented  bool         // no group document in the store declares it
+	generated bool         // no group document in the store declares it
 	reach     atomic.Int64 // the length after the writes in progress
 }
 

@@ -87,7 +87,7 @@ func TestAttributeText(t *testing.T) {
 
 // Whether a dataset may be created depends on the contents at, above and below its
 // location.
-func TestCreateBesideOthers(t *testing.T) {
+func TestCreateNextToOthers(t *testing.T) {
 	t.Parallel()
 	o := fileOptions()
 	dir := t.TempDir()

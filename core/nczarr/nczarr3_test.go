@@ -189,9 +189,9 @@ func TestHostileNCZarr3(t *testing.T) {
 	}
 }
 
-// TestNCZarr3KeepsTheUnlisted checks that consolidated metadata keeps the nodes that other
+// TestNCZarr3KeepsUnlisted checks that consolidated metadata keeps the nodes that other
 // software added and that NCZarr's lists do not name, as long as they exist.
-func TestNCZarr3KeepsTheUnlisted(t *testing.T) {
+func TestNCZarr3KeepsUnlisted(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	objects := draft()

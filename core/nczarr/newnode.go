@@ -67,7 +67,7 @@ func (d *Dataset) claimNode(ctx context.Context, n *newNode, prefix string, docs
 	if n.free {
 		return nil
 	}
-	if err := d.stillOpened(ctx); err != nil {
+	if err := d.checkNotReplaced(ctx); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -79,7 +79,7 @@ func (d *Dataset) claimNode(ctx context.Context, n *newNode, prefix string, docs
 	first := putOrder(made)[0]
 	text := made[first]
 	if announces(first) == 1 { // readers would see the node, so put a mark instead
-		d.docs.noteAbsent(prefix + first) // if it exists, somethingIn finds it
+		d.docs.noteAbsent(prefix + first) // if it exists, anyKey finds it
 		first = zarr.NewNodeMark
 		if text, err = claimText(Claim{About: "a group or variable is being defined here; if its process died, the objects here are leftovers"}); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (d *Dataset) claimNode(ctx context.Context, n *newNode, prefix string, docs
 		info, err := d.m.Put(ctx, claim, driver.Bytes(text), &driver.PutOptions{IfAbsent: true})
 		switch ncerr.KindOf(err) {
 		case ncerr.ErrObjectExists:
-			return taken(prefix, claim)
+			return takenError(prefix, claim)
 		case ncerr.ErrUnsupported: // the server lacks conditional writes although its driver declares them
 			put = false
 		default:
@@ -102,14 +102,14 @@ func (d *Dataset) claimNode(ctx context.Context, n *newNode, prefix string, docs
 			d.docs.note(claim, info)
 		}
 	}
-	other, err := d.somethingIn(ctx, prefix, claim, put)
+	other, err := d.anyKey(ctx, prefix, claim, put)
 	if err == nil && other != "" {
-		err = taken(prefix, other)
+		err = takenError(prefix, other)
 	}
 	if err != nil {
 		if put {
 			d.docs.forget(claim)
-			err = alsoFailed(err, d.m.Delete(context.WithoutCancel(ctx), claim))
+			err = joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), claim))
 		}
 		return err
 	}
@@ -140,15 +140,15 @@ func (d *Dataset) removeMark(ctx context.Context, n *newNode) error {
 	return err
 }
 
-// taken returns the error for a new node whose location is in use.
-func taken(prefix, key string) error {
+// takenError returns the error for a new node whose location is in use.
+func takenError(prefix, key string) error {
 	return ncerr.Errorf(ncerr.ErrNameInUse, "define", zmap.Path(strings.TrimSuffix(prefix, "/")),
 		"%q already exists: another program created it after the dataset was opened, or the metadata does not list it; it was not changed", key)
 }
 
-// somethingIn returns a key with the prefix, or "" if there is no such key. It ignores
+// anyKey returns a key with the prefix, or "" if there is no such key. It ignores
 // the key of the claim if put is set.
-func (d *Dataset) somethingIn(ctx context.Context, prefix, claim string, put bool) (string, error) {
+func (d *Dataset) anyKey(ctx context.Context, prefix, claim string, put bool) (string, error) {
 	if !d.m.Capabilities().List {
 		there, err := d.isNode(ctx, strings.TrimSuffix(prefix, "/"))
 		if there {
@@ -246,7 +246,7 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 // final after all others.
 func (d *Dataset) deleteLast(ctx context.Context, keys []string, final string) error {
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == final })
-	if err := each(ctx, keys, movers, func(key string) error { return d.m.Delete(ctx, key) }); err != nil {
+	if err := each(ctx, keys, storeConcurrency, func(key string) error { return d.m.Delete(ctx, key) }); err != nil {
 		return err
 	}
 	return d.m.Delete(ctx, final)
@@ -382,7 +382,7 @@ func (d *Dataset) checkNodeMarks(ctx context.Context) error {
 		}
 		n.mu.Unlock()
 	}
-	return each(ctx, marks, movers, func(mark string) error {
+	return each(ctx, marks, storeConcurrency, func(mark string) error {
 		was, _ := d.docs.known(mark)
 		now, err := d.m.Stat(ctx, mark)
 		if err == nil && now.Version == was.Version || err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound {

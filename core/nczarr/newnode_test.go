@@ -38,7 +38,7 @@ func newVar(t *testing.T, g *nczarr.Group, name string) *nczarr.Var {
 
 // If two writers define a variable or group with the same name, the second one fails
 // before it writes anything, regardless of which one finishes first.
-func TestTwoThatDefineOneName(t *testing.T) {
+func TestConcurrentDefine(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"mem:two#mode=nczarr", "mem:two#mode=zarr", "mem:two#mode=v3"} {
 		for _, at := range []string{"v", "g"} {
@@ -79,7 +79,7 @@ func TestTwoThatDefineOneName(t *testing.T) {
 
 // If two processes create an archive at the same new path, the second one to finish
 // fails and leaves the archive of the first in place.
-func TestTwoThatMakeAnArchive(t *testing.T) {
+func TestConcurrentCreateArchive(t *testing.T) {
 	t.Parallel()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{zip.New()})}
 	url := filepath.Join(t.TempDir(), "a.zip")
@@ -102,7 +102,7 @@ func TestTwoThatMakeAnArchive(t *testing.T) {
 
 // A new node does not overwrite existing objects of its name that the metadata does not
 // list, such as a node or the chunks of a writer that died.
-func TestNameOfWhatIsNotNamed(t *testing.T) {
+func TestNewNodeKeepsUnlistedObjects(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]map[string]string{
 		"array":  {"new/.zarray": byteDoc, "new/0": "\x07"},
@@ -151,7 +151,7 @@ func TestNameOfWhatIsNotNamed(t *testing.T) {
 
 // Objects of a new variable whose definition was aborted or could not be announced
 // neither obstruct the next definition nor become part of it.
-func TestGivenUpDefinition(t *testing.T) {
+func TestAbortedDefinition(t *testing.T) {
 	t.Parallel()
 	fill := int32(-2147483647)
 	for _, url := range []string{"mem:up#mode=nczarr", "mem:up#mode=zarr", "mem:up#mode=v3"} {

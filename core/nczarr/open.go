@@ -40,9 +40,9 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 	return openUnclaimed(ctx, loc, opts)
 }
 
-// openOrClimb opens the dataset at a location. If the location is a group inside a
+// openOrParent opens the dataset at a location. If the location is a group inside a
 // dataset, it opens that dataset.
-func openOrClimb(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
+func openOrParent(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	ds, err := openAt(ctx, loc, opts)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset && local(loc) {
 		if dir := place.Interrupted(filepath.FromSlash(loc.Path)); dir != "" {
@@ -53,14 +53,14 @@ func openOrClimb(ctx context.Context, loc *ncurl.Location, opts Options) (*Datas
 		err = ds.visible(ctx)
 	}
 	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group without documents is visible only from the groups above it
-		if whole, aerr := above(ctx, loc, opts); whole != nil || aerr != nil {
+		if whole, aerr := datasetAbove(ctx, loc, opts); whole != nil || aerr != nil {
 			return whole, aerr
 		}
 	}
 	if err != nil {
-		return nil, beingReplaced(ctx, loc, opts, err)
+		return nil, replacedError(ctx, loc, opts, err)
 	}
-	return ds.climb(ctx)
+	return ds.openParent(ctx)
 }
 
 // visible closes the dataset and fails if the location is claimed. It skips this check
@@ -158,7 +158,7 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 			return nil, err
 		}
 	}
-	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Location: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
+	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Location: printablePlace(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
 	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray, docs: documents{all: !m.ReadOnly()}}
 	ds.cache = array.NewCache(cmp.Or(opts.ChunkCache, DefaultChunkCache))
 	if !m.ReadOnly() {
@@ -168,9 +168,10 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	return ds, nil
 }
 
-// placeOf returns a printable location of a remote store for errors. It omits secret
-// parts of the URL, such as a query with a signature. It returns "" for a local store.
-func placeOf(m driver.Map, loc *ncurl.Location) string {
+// printablePlace returns a printable location of a remote store for errors. It omits
+// secret parts of the URL, such as a query with a signature. It returns "" for a local
+// store.
+func printablePlace(m driver.Map, loc *ncurl.Location) string {
 	if m.Capabilities().Latency != driver.Remote {
 		return ""
 	}
@@ -207,7 +208,7 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	mode := driver.Read
 	if opts.Update {
 		mode = driver.Update
-		warnOfNames(loc, opts)
+		warnHardLinks(loc, opts)
 	}
 	ds, err := newDataset(ctx, loc, opts, mode)
 	if err != nil {
@@ -218,7 +219,7 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 		_ = ds.m.Close(ctx) // the first error is more useful
 		return nil, ncerr.Wrap("open", loc.Path, err)
 	}
-	if err := l.afterLoad(ctx); err != nil {
+	if err := l.decideConsolidated(ctx); err != nil {
 		_ = ds.m.Close(ctx)
 		return nil, err
 	}
@@ -226,9 +227,9 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	return ds, nil
 }
 
-// afterLoad determines whether consolidated metadata is current or must be kept up to
-// date.
-func (l *loader) afterLoad(ctx context.Context) (err error) {
+// decideConsolidated determines whether consolidated metadata is current or must be
+// kept up to date.
+func (l *loader) decideConsolidated(ctx context.Context) (err error) {
 	d := l.ds
 	switch {
 	case d.consolidated:
@@ -239,21 +240,21 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 			err = d.keepUnlisted(ctx)
 		}
 	case d.opts.Update:
-		if !l.asked {
-			l.askKept(ctx)
+		if !l.consolidatedChecked {
+			l.checkConsolidated(ctx)
 		}
-		d.consolidated, err = l.kept, l.keptErr
+		d.consolidated, err = l.hasConsolidated, l.consolidatedErr
 	}
 	return err
 }
 
-// climb looks for the root of a dataset that was opened at one of its groups. It
+// openParent looks for the root of a dataset that was opened at one of its groups. It
 // returns that dataset with the group as its Root.
-func (d *Dataset) climb(ctx context.Context) (*Dataset, error) {
+func (d *Dataset) openParent(ctx context.Context) (*Dataset, error) {
 	if !d.isSubgroup() {
 		return d, nil
 	}
-	whole, err := above(ctx, d.loc, d.opts)
+	whole, err := datasetAbove(ctx, d.loc, d.opts)
 	switch {
 	case err != nil:
 		_ = d.m.Close(ctx) // the first error is more useful
@@ -265,11 +266,11 @@ func (d *Dataset) climb(ctx context.Context) (*Dataset, error) {
 	return whole, nil
 }
 
-// above returns the dataset above loc that contains a group at loc, with that group as
-// its Root, or nil. Directories in between need no group documents. above searches only
-// with the drivers file and s3: it does not let plugin drivers access locations above
-// the one that the user specified.
-func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
+// datasetAbove returns the dataset above loc that contains a group at loc, with that
+// group as its Root, or nil. Directories in between need no group documents. above
+// searches only with the drivers file and s3: it does not let plugin drivers access
+// locations above the one that the user specified.
+func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 {
 		return nil, nil // other drivers are not searched
 	}
@@ -324,16 +325,16 @@ func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := notEmpty(ctx, loc, ds.m); err != nil {
+	if err := checkNotEmpty(ctx, loc, ds.m); err != nil {
 		_ = ds.m.Close(ctx) // the first error is more useful
 		return nil, err
 	}
 	return ds.m, nil
 }
 
-// notEmpty fails with ncerr.ErrNoDataset if a remote store is empty. Opening such a
-// store sends no request and so does not check this.
-func notEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error {
+// checkNotEmpty fails with ncerr.ErrNoDataset if a remote store is empty. Opening such
+// a store sends no request and so does not check this.
+func checkNotEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error {
 	if c := m.Capabilities(); c.Latency != driver.Remote || !c.List {
 		return nil
 	}

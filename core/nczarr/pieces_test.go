@@ -159,7 +159,7 @@ func TestPartsWithoutVersions(t *testing.T) {
 // If a part costs as much as the whole chunk, or cannot be read separately, the whole
 // chunk is read, then and in later reads. For a high-latency store, this is decided
 // after more parts.
-func TestPartsThatCostTheWhole(t *testing.T) {
+func TestExpensiveParts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		w      *watched

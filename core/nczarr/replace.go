@@ -36,8 +36,8 @@ type replacement interface {
 	discard(ctx context.Context) error
 }
 
-// alsoFailed adds the error of cleaning up, if any, to err.
-func alsoFailed(err, cleanup error) error {
+// joinCleanupError adds the error of cleaning up, if any, to err.
+func joinCleanupError(err, cleanup error) error {
 	if cleanup == nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOpt
 func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	path := filepath.FromSlash(loc.Path)
 	if !o.Force {
-		if err := outsideDatasets(path); err != nil {
+		if err := checkOutsideDatasets(path); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +70,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 	if err != nil {
 		return nil, err
 	}
-	if !c.there {
+	if !c.exists {
 		if dir := place.Interrupted(path); dir != "" && !o.Force {
 			return nil, interrupted("create", path, dir)
 		}
@@ -82,7 +82,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 			s.free = true
 			return s, nil
 		}
-		s.hold, err = holdEmpty(loc, opts.Limits)
+		s.hold, err = lockEmpty(loc, opts.Limits)
 		return s, err
 	}
 	if err := c.refuse(path, o.Force, o.NoClobber); err != nil {
@@ -91,7 +91,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 	if o.NoClobber && !o.Force {
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset already exists there")
 	}
-	warnOfNames(loc, opts)
+	warnHardLinks(loc, opts)
 	check := func(old string) error {
 		now, err := localContents(loc.Driver, old, opts.Limits)
 		if err != nil {
@@ -108,7 +108,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 
 // interrupted returns the error for a dataset whose replacement was interrupted.
 func interrupted(op, path, dir string) error {
-	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q: to restore it, run: nczctl clean --remove %s", dir, shell(filepath.Dir(dir)))
+	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q: to restore it, run: nczctl clean --remove %s", dir, shellQuote(filepath.Dir(dir)))
 }
 
 // staged is the replacement of a local file or directory.
@@ -131,14 +131,14 @@ func (s *staged) discard(context.Context) error {
 	return nil
 }
 
-// inside returns the error for a location inside the dataset at dir.
-func inside(path, dir string) error {
+// insideError returns the error for a location inside the dataset at dir.
+func insideError(path, dir string) error {
 	return ncerr.Errorf(ncerr.ErrExists, "create", path, "the location is inside the dataset %q, and a dataset inside another one would be mistaken for a part of it", dir)
 }
 
-// outsideDatasets fails if a path is inside a dataset: if a directory above it contains
-// a document of a node or is locked by a process that creates a dataset.
-func outsideDatasets(path string) error {
+// checkOutsideDatasets fails if a path is inside a dataset: if a directory above it
+// contains a document of a node or is locked by a process that creates a dataset.
+func checkOutsideDatasets(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return systemError("create", path, err)
@@ -155,7 +155,7 @@ func outsideDatasets(path string) error {
 			for _, name := range zarr.NodeDocNames() {
 				_, err := os.Stat(filepath.Join(dir, name))
 				if err == nil {
-					return inside(path, dir)
+					return insideError(path, dir)
 				}
 				if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !notDirectory(err) {
 					return systemError("create", path, err)
@@ -172,10 +172,10 @@ func outsideDatasets(path string) error {
 	return nil
 }
 
-// outsideInBucket is like outsideDatasets, for a bucket. It concurrently looks for
-// objects of the given names below all prefixes above the location. It ignores objects
-// that may not be read.
-func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
+// checkOutsideInBucket is like checkOutsideDatasets, for a bucket. It concurrently
+// looks for objects of the given names below all prefixes above the location. It
+// ignores objects that may not be read.
+func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
 	bucket, rest, ok := strings.Cut(loc.Path, "/")
 	if loc.Driver != ncurl.DriverS3 || !ok {
 		return nil
@@ -202,9 +202,9 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, nam
 			dir, name := splitKey(key)
 			above := *loc
 			above.Path = strings.TrimSuffix(docKey(bucket, dir), "/")
-			if err = inside(loc.Path, above.Path); name == zarr.ReplacingMark {
+			if err = insideError(loc.Path, above.Path); name == zarr.ReplacingMark {
 				claim, cerr := readClaim(ctx, ds.m, key)
-				err = fmt.Errorf("the location is inside %q: %w", above.Path, claimed("create", &above, claim, cerr))
+				err = fmt.Errorf("the location is inside %q: %w", above.Path, claimedError("create", &above, claim, cerr))
 			}
 		}
 		if ncerr.KindOf(err) == ncerr.ErrPermission {
@@ -216,7 +216,7 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, nam
 
 func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if !o.Force {
-		if err := outsideInBucket(ctx, loc, opts, append(zarr.NodeDocNames(), zarr.ReplacingMark)...); err != nil {
+		if err := checkOutsideInBucket(ctx, loc, opts, append(zarr.NodeDocNames(), zarr.ReplacingMark)...); err != nil {
 			return nil, err
 		}
 	}
@@ -236,19 +236,19 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	}
 	defer ds.m.Close(ctx) //nolint:errcheck // only read
 	if !ds.m.Capabilities().List {
-		return s, unlistable(ctx, ds.m, loc, o)
+		return s, checkUnlistable(ctx, ds.m, loc, o)
 	}
 	if empty, err := isEmpty(ctx, ds.m); err != nil || empty {
 		s.bare = true
 		return s, err
 	}
 	if claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark); err != nil || claim != nil && (!o.Force || o.NoClobber && !claim.Creates) {
-		return nil, claimed("create", loc, claim, err)
+		return nil, claimedError("create", loc, claim, err)
 	}
 	if o.NoClobber && !o.Force {
 		names, err := ds.m.Search(ctx, "")
 		if err == nil {
-			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "%s already exists there", what(names))
+			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "%s already exists there", describeContents(names))
 		}
 		return nil, err
 	}
@@ -273,8 +273,8 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	return s, nil
 }
 
-// what describes the contents of a store with these names at its root.
-func what(names []string) string {
+// describeContents describes the contents of a store with these names at its root.
+func describeContents(names []string) string {
 	if _, dataset := zarr.Foreign(names, nil); dataset {
 		return "a dataset"
 	}
@@ -288,8 +288,8 @@ func isEmpty(ctx context.Context, m *zmap.Map) (bool, error) {
 	return true, nil
 }
 
-// unlistable fails if a dataset exists in a store that cannot be listed.
-func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *CreateOptions) error {
+// checkUnlistable fails if a dataset exists in a store that cannot be listed.
+func checkUnlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *CreateOptions) error {
 	if o.Force && !o.NoClobber {
 		return nil
 	}

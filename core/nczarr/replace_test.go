@@ -49,7 +49,7 @@ func names(t *testing.T, dir string) string {
 // Two processes that create a dataset at an empty location, and may each replace one,
 // do not write into the same directory. Files that appear between the check and the
 // creation are kept.
-func TestMadeMeanwhile(t *testing.T) {
+func TestConcurrentCreateAtEmptyLocation(t *testing.T) {
 	t.Parallel()
 	url := filepath.Join(t.TempDir(), "d.zarr")
 	o := localOptions()
@@ -79,7 +79,7 @@ func (b before) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, err
 
 // A dataset that is being replaced exists until the new one is closed, and is kept if
 // the new one is aborted.
-func TestReplaceKeepsTheOld(t *testing.T) {
+func TestReplaceKeepsOldUntilClose(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"d.zarr", "d.zip"} {
 		o, dir := localOptions(), t.TempDir()
@@ -106,7 +106,7 @@ func TestReplaceKeepsTheOld(t *testing.T) {
 }
 
 // A file that is added to a dataset while it is being replaced is not deleted.
-func TestReplaceSparesWhatCame(t *testing.T) {
+func TestReplaceKeepsAddedFiles(t *testing.T) {
 	t.Parallel()
 	o, dir := localOptions(), t.TempDir()
 	url := filepath.Join(dir, "d.zarr")
@@ -146,7 +146,7 @@ func TestReplaceTwice(t *testing.T) {
 }
 
 // Abort of a new dataset removes what it has written, and nothing else.
-func TestAbortSparesOthers(t *testing.T) {
+func TestAbortKeepsForeignFiles(t *testing.T) {
 	t.Parallel()
 	o, url := localOptions(), filepath.Join(t.TempDir(), "d.zarr")
 	ds := one(t, url, o, 1)
@@ -183,7 +183,7 @@ func (e exchanger) Delete(ctx context.Context, key string, o *driver.DeleteOptio
 
 // Abort of a new dataset does not touch a directory that replaces the dataset's own,
 // before or during the Abort.
-func TestAbortSparesTheExchanged(t *testing.T) {
+func TestAbortKeepsExchangedDirectory(t *testing.T) {
 	t.Parallel()
 	for _, during := range []bool{false, true} {
 		dir := t.TempDir()

@@ -23,8 +23,8 @@ type changes struct {
 func (c *changes) add()          { c.made++ }
 func (c *changes) pending() bool { return c.made != c.written }
 
-// seal returns a function that marks all changes up to now as written.
-func (c *changes) seal() func() {
+// markWritten returns a function that marks all changes up to now as written.
+func (c *changes) markWritten() func() {
 	made := c.made
 	return func() { c.written, c.unsure = made, false }
 }
@@ -171,7 +171,7 @@ func (d *Dataset) collect() ([]saved, error) {
 	var groups []*Group
 	d.top.each(func(g *Group) { groups = append(groups, g) })
 	slices.SortStableFunc(groups, func(a, b *Group) int { return b.depth - a.depth })
-	all := d.consolidated || slices.ContainsFunc(groups, d.repeats) // include unchanged nodes
+	all := d.consolidated || slices.ContainsFunc(groups, d.repeatsNodes) // include unchanged nodes
 	var out []saved
 	for _, g := range groups {
 		for _, v := range g.vars.list {
@@ -182,7 +182,7 @@ func (d *Dataset) collect() ([]saved, error) {
 				v.declareDims()
 			}
 			if v.changes.pending() || all {
-				n, err := toSave(v.key(), &v.changes, &v.docsInStore, v.docs)
+				n, err := docsToSave(v.key(), &v.changes, &v.docsInStore, v.docs)
 				if err != nil {
 					return nil, err
 				}
@@ -196,11 +196,11 @@ func (d *Dataset) collect() ([]saved, error) {
 	}
 	deepest := groups[0].depth
 	for _, g := range groups {
-		if d.repeats(g) && (g.parent == nil && d.stale || slices.ContainsFunc(out, func(n saved) bool { return n.dirty && strings.HasPrefix(n.prefix, g.key()) })) {
+		if d.repeatsNodes(g) && (g.parent == nil && d.stale || slices.ContainsFunc(out, func(n saved) bool { return n.dirty && strings.HasPrefix(n.prefix, g.key()) })) {
 			g.changes.add()
 		}
 		if (g.changes.pending() || all) && !d.arrayOnly {
-			n, err := toSave(g.key(), &g.changes, &g.docsInStore, g.docs)
+			n, err := docsToSave(g.key(), &g.changes, &g.docsInStore, g.docs)
 			if err == nil && n.dirty && d.layout.Inline() {
 				n.docs, err = d.withInline(g, n.docs, out)
 			}
@@ -214,9 +214,9 @@ func (d *Dataset) collect() ([]saved, error) {
 	return out, nil
 }
 
-// toSave returns the documents of one node: new ones if the node has changed, and those
-// in the store otherwise.
-func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Docs, error)) (saved, error) {
+// docsToSave returns the documents of one node: new ones if the node has changed, and
+// those in the store otherwise.
+func docsToSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Docs, error)) (saved, error) {
 	if !c.pending() && *inStore != nil {
 		return saved{prefix: prefix, docs: *inStore}, nil
 	}
@@ -225,7 +225,7 @@ func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Do
 		old = nil
 	}
 	docs, err := write()
-	seal := c.seal()
+	seal := c.markWritten()
 	return saved{prefix: prefix, docs: docs, old: old, dirty: c.pending(), clean: func(docs zarr.Docs) { seal(); *inStore = docs }, failed: func() { c.unsure = true }}, err
 }
 
@@ -233,8 +233,8 @@ func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Do
 // to and that no document declares yet.
 func (v *Var) declareDims() {
 	for _, d := range v.dims {
-		if d.invented {
-			d.invented = false
+		if d.generated {
+			d.generated = false
 			d.group.changes.add()
 		}
 	}

@@ -46,13 +46,13 @@ func TestWrongSeparator(t *testing.T) {
 			v := variable(t, update(t, "mem:s#mode=zarr", o), "v")
 			for range 2 {
 				got, err := nczarr.Get[int32](t.Context(), v, v.All())
-				told(t, "read", err, c.want)
+				wantError(t, "read", err, c.want)
 				if want := (c.keys != ""); err == nil && (got[0] != 7 || (got[2] == 1) != want) {
 					t.Errorf("unexpected values %v", got)
 				}
 			}
 			part := chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 1}}
-			told(t, "write", v.Write(t.Context(), part, []int32{5}), c.want)
+			wantError(t, "write", v.Write(t.Context(), part, []int32{5}), c.want)
 		})
 	}
 }
@@ -90,17 +90,17 @@ func TestSeparatorOfOthers(t *testing.T) {
 				v := variable(t, open(t, "mem:s#mode=zarr", o), "v")
 				top, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{0, 0}, Count: []int64{2, 4}})
 				if lists {
-					told(t, "read of the absent", err, c.want)
+					wantError(t, "read of the absent", err, c.want)
 				}
 				if err == nil && top[0] != 7 {
 					t.Errorf("want 7 as the first value, got %v", top)
 				}
 				if lists {
 					_, err = v.Stored(t.Context())
-					told(t, "count", err, c.want)
+					wantError(t, "count", err, c.want)
 				}
 				_, err = nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{2, 0}, Count: []int64{2, 4}})
-				told(t, "read of the others", err, c.want)
+				wantError(t, "read of the others", err, c.want)
 			})
 		}
 	}
@@ -224,12 +224,12 @@ func TestSeparatorNotKnown(t *testing.T) {
 	}
 	on.Store(false)
 	_, err := nczarr.Get[int32](t.Context(), v, v.All())
-	told(t, "read", err, `it should be '/'`)
+	wantError(t, "read", err, `it should be '/'`)
 }
 
-// told checks that err is nil if want is "", and otherwise that it is a metadata error
-// that contains want.
-func told(t *testing.T, what string, err error, want string) {
+// wantError checks that err is nil if want is "", and otherwise that it is a metadata
+// error that contains want.
+func wantError(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), want)) {
 		t.Errorf("%s: want an error with %q, got %v", what, want, err)

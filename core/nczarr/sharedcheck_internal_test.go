@@ -9,7 +9,7 @@ import (
 
 // A call does not share a check that began before it, but shares one that began after
 // it. It waits no longer than its own context allows.
-func TestLooks(t *testing.T) {
+func TestSharedCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l sharedCheck

@@ -21,10 +21,10 @@ import (
 //
 // Source: numcodecs shuffle.py; netcdf-c plugins/NCZhdf5filters.c.
 
-// sizeUnknown returns the chain with 0, which means the size of the type, for each
+// clearElementSize returns the chain with 0, which means the size of the type, for each
 // unspecified element size. It preserves other parameters; the codec refuses unknown
 // ones.
-func sizeUnknown(codecs codec.Catalog, chain []zarr.CodecSpec) []zarr.CodecSpec {
+func clearElementSize(codecs codec.Catalog, chain []zarr.CodecSpec) []zarr.CodecSpec {
 	chain = slices.Clone(chain)
 	for i, c := range chain {
 		if key := sizeKey(codecs, c); key != "" {
@@ -34,9 +34,9 @@ func sizeUnknown(codecs codec.Catalog, chain []zarr.CodecSpec) []zarr.CodecSpec 
 	return chain
 }
 
-// sizeStated replaces the 0 set by sizeUnknown with the size of the codec's input
-// elements.
-func sizeStated(codecs codec.Catalog, chain []zarr.CodecSpec, specs []codecdriver.Spec) []zarr.CodecSpec {
+// setElementSize replaces the 0 set by clearElementSize with the size of the codec's
+// input elements.
+func setElementSize(codecs codec.Catalog, chain []zarr.CodecSpec, specs []codecdriver.Spec) []zarr.CodecSpec {
 	chain = slices.Clone(chain)
 	for i, c := range chain {
 		if key, size := sizeKey(codecs, c), specs[i].DType.Size; key != "" && size > 0 {

@@ -32,13 +32,13 @@ import (
 // replacement if this one dies.
 
 const (
-	// stageMid separates the name of a store from the random suffix in the name of its
+	// stageInfix separates the name of a store from the random suffix in the name of its
 	// stage.
-	stageMid = ".nczstage-"
+	stageInfix = ".nczstage-"
 	// stageLetters is the number of random letters in the suffix.
 	stageLetters = 10
-	// movers is the number of objects that are copied or deleted concurrently.
-	movers = 8
+	// storeConcurrency is the number of objects that are copied or deleted concurrently.
+	storeConcurrency = 8
 )
 
 // Claim records which process is replacing a dataset and from which stage, or is
@@ -64,9 +64,9 @@ type Claim struct {
 // Remedy returns the command that cleans up if the process has died.
 func (c *Claim) Remedy() string {
 	if c.Creates {
-		return "nczctl clean --remove " + shell(c.place)
+		return "nczctl clean --remove " + shellQuote(c.place)
 	}
-	return "nczctl copy --resume-replace " + shell(c.place)
+	return "nczctl copy --resume-replace " + shellQuote(c.place)
 }
 
 // Owner describes the process for messages.
@@ -101,7 +101,7 @@ func newSibling(loc *ncurl.Location, opts Options, force, keep bool) (*sibling, 
 	}
 	opts.Update = false
 	opts.Remote.Cache = nil // read marks and claims without the cache
-	return &sibling{loc: loc, opts: opts, force: force, keep: keep, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:stageLetters])}, nil
+	return &sibling{loc: loc, opts: opts, force: force, keep: keep, stage: loc.Path + stageInfix + strings.ToLower(rand.Text()[:stageLetters])}, nil
 }
 
 // claimText completes a claim and returns its stored form.
@@ -196,7 +196,7 @@ func (s *sibling) discard(ctx context.Context) error {
 		return err
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == zarr.StageMark })
-	if err := each(ctx, keys, movers, func(key string) error { return ds.m.Delete(ctx, key) }); err != nil {
+	if err := each(ctx, keys, storeConcurrency, func(key string) error { return ds.m.Delete(ctx, key) }); err != nil {
 		return err
 	}
 	err = ds.opener.Remove(ctx, ds.spec)
@@ -211,14 +211,14 @@ func (s *sibling) discard(ctx context.Context) error {
 func (s *sibling) commit(ctx context.Context) error {
 	to, err := s.open(ctx, s.loc.Path, driver.Update)
 	if err != nil {
-		return alsoFailed(err, s.discard(context.WithoutCancel(ctx)))
+		return joinCleanupError(err, s.discard(context.WithoutCancel(ctx)))
 	}
 	defer to.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
 	if err := s.begin(ctx, to.m); err != nil {
-		return alsoFailed(err, s.discard(context.WithoutCancel(ctx)))
+		return joinCleanupError(err, s.discard(context.WithoutCancel(ctx)))
 	}
 	if err := s.move(ctx, to.m); err != nil {
-		return fmt.Errorf("%w; the dataset is being replaced, and the new one is complete in %q; to finish the replacement, run: nczctl copy --resume-replace %s", err, s.stage, shell(shown(s.loc)))
+		return fmt.Errorf("%w; the dataset is being replaced, and the new one is complete in %q; to finish the replacement, run: nczctl copy --resume-replace %s", err, s.stage, shellQuote(displayLoc(s.loc)))
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	ifAbsent := m.Capabilities().IfAbsent && !s.force
 	if !ifAbsent && !s.force {
 		if claim, err := readClaim(ctx, m, zarr.ReplacingMark); err != nil || claim != nil {
-			return claimed("replace", s.loc, claim, err)
+			return claimedError("replace", s.loc, claim, err)
 		}
 	}
 	if ifAbsent {
@@ -265,21 +265,21 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 		if derr == nil {
 			derr = m.Flush(clean)
 		}
-		return alsoFailed(err, derr)
+		return joinCleanupError(err, derr)
 	}
 	return nil
 }
 
-// claimed returns the error for a location where another process is replacing or
+// claimedError returns the error for a location where another process is replacing or
 // creating a dataset.
-func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
+func claimedError(op string, loc *ncurl.Location, c *Claim, err error) error {
 	switch {
 	case err != nil:
 		return err
 	case c == nil:
 		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or creating a dataset there and has just stopped: try again")
 	}
-	c.place = shown(loc)
+	c.place = displayLoc(loc)
 	if c.Creates {
 		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "a dataset is being created there by %s; if that process has died, remove its leftovers with: %s", c.Owner(), c.Remedy())
 	}
@@ -302,10 +302,10 @@ func readClaim(ctx context.Context, m *zmap.Map, key string) (*Claim, error) {
 	return &c, nil
 }
 
-// namesStage reports whether stage is the path of a stage of the store at path. A claim
+// isStageOf reports whether stage is the path of a stage of the store at path. A claim
 // is untrusted data, and the stage that it specifies is deleted after the replacement.
-func namesStage(stage, path string) bool {
-	end, ok := strings.CutPrefix(stage, path+stageMid)
+func isStageOf(stage, path string) bool {
+	end, ok := strings.CutPrefix(stage, path+stageInfix)
 	return ok && len(end) == stageLetters && strings.Trim(end, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
@@ -364,21 +364,23 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	oldChunks, oldDocs, _ := sorted(old)
 	slices.SortStableFunc(roots, func(a, b string) int { return cmp.Compare(announces(a), announces(b)) })
 	for _, step := range []func() error{
-		func() error { return each(ctx, chunks, movers, put) },
-		func() error { return each(ctx, oldChunks, movers, remove) }, // the documents identify the old dataset's objects
-		func() error { return each(ctx, slices.DeleteFunc(slices.Clone(oldDocs), isNode), movers, remove) },
-		func() error { // last, because they identify the other documents
-			return each(ctx, slices.DeleteFunc(oldDocs, func(key string) bool { return !isNode(key) }), movers, remove)
+		func() error { return each(ctx, chunks, storeConcurrency, put) },
+		func() error { return each(ctx, oldChunks, storeConcurrency, remove) }, // the documents identify the old dataset's objects
+		func() error {
+			return each(ctx, slices.DeleteFunc(slices.Clone(oldDocs), isNode), storeConcurrency, remove)
 		},
-		func() error { return each(ctx, docs, movers, put) },
+		func() error { // last, because they identify the other documents
+			return each(ctx, slices.DeleteFunc(oldDocs, func(key string) bool { return !isNode(key) }), storeConcurrency, remove)
+		},
+		func() error { return each(ctx, docs, storeConcurrency, put) },
 		func() error { return to.Flush(ctx) },
 		func() error { // undo writes of processes that had opened the old dataset
 			lost, late, err := s.lateChanges(ctx, to, slices.Concat(chunks, docs), versions)
 			if err == nil {
-				err = each(ctx, late, movers, remove)
+				err = each(ctx, late, storeConcurrency, remove)
 			}
 			if err == nil {
-				err = each(ctx, lost, movers, put)
+				err = each(ctx, lost, storeConcurrency, put)
 			}
 			return err
 		},
@@ -465,7 +467,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 			maps.Copy(stays, unknownNodes(all, s.nodes))
 		}
 		if s.docs == nil {
-			docs, err := memberDocs(ctx, all, movers, s.opts.Limits, inStore(ctx, m))
+			docs, err := memberDocs(ctx, all, storeConcurrency, s.opts.Limits, storeReader(ctx, m))
 			if err != nil {
 				return nil, err
 			}
@@ -524,9 +526,9 @@ func ResumeReplacement(ctx context.Context, url string, o *Options) (done string
 		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement is in progress here")
 	}
 	if claim.Creates {
-		return "", claimed("resume", loc, claim, nil)
+		return "", claimedError("resume", loc, claim, nil)
 	}
-	if !namesStage(claim.Stage, loc.Path) {
+	if !isStageOf(claim.Stage, loc.Path) {
 		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(zarr.ReplacingMark), "the claim names the store %q, which is not a stage of this dataset; use --overwrite and --force to replace the dataset", claim.Stage)
 	}
 	s.stage, s.force, s.nodes = claim.Stage, claim.Force, claim.Nodes
@@ -579,7 +581,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	}
 	var out []Leftover
 	for _, name := range names {
-		if !strings.HasPrefix(name, path.Base(loc.Path)+stageMid) {
+		if !strings.HasPrefix(name, path.Base(loc.Path)+stageInfix) {
 			continue
 		}
 		claim, err := readClaim(ctx, up.m, path.Join(name, zarr.StageMark))
@@ -587,11 +589,11 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 			return out, err
 		}
 		l := Leftover{Path: path.Join(path.Dir(loc.Path), name)}
-		if claim == nil || claim.Stage != l.Path || !namesStage(l.Path, loc.Path) { // not a stage of this dataset
+		if claim == nil || claim.Stage != l.Path || !isStageOf(l.Path, loc.Path) { // not a stage of this dataset
 			continue
 		}
 		l.Claim = *claim
-		l.Claim.place = shown(loc)
+		l.Claim.place = displayLoc(loc)
 		l.Claimed = l.Path == current
 		if remove && !l.Claimed {
 			gone := *s
@@ -616,13 +618,13 @@ func (d *Dataset) unclaimed(ctx context.Context) error {
 	if err == nil && claim == nil {
 		return nil
 	}
-	return alsoFailed(notYet(d.loc, claim, err), d.m.Close(ctx))
+	return joinCleanupError(claimedOpenError(d.loc, claim, err), d.m.Close(ctx))
 }
 
-// notYet returns the error for opening a claimed location. It is of kind
+// claimedOpenError returns the error for opening a claimed location. It is of kind
 // ncerr.ErrNotZarr if a dataset is being created there.
-func notYet(loc *ncurl.Location, claim *Claim, err error) error {
-	found := claimed("open", loc, claim, err)
+func claimedOpenError(loc *ncurl.Location, claim *Claim, err error) error {
+	found := claimedError("open", loc, claim, err)
 	var e *ncerr.Error
 	if err == nil && claim.Creates && errors.As(found, &e) {
 		e.Kind = ncerr.ErrNotZarr
@@ -630,15 +632,15 @@ func notYet(loc *ncurl.Location, claim *Claim, err error) error {
 	return found
 }
 
-// beingReplaced returns a more specific error than err if a dataset is being replaced
+// replacedError returns a more specific error than err if a dataset is being replaced
 // or created at the location, and err otherwise.
-func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
+func replacedError(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
 	kind := ncerr.KindOf(err)
 	if local(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrConflict { // other kinds cannot result from a claim
 		return err
 	}
 	if claim, cerr := findClaim(ctx, loc, opts); cerr == nil && claim != nil {
-		return notYet(loc, claim, nil)
+		return claimedOpenError(loc, claim, nil)
 	}
 	return err
 }

@@ -40,7 +40,7 @@ var errKilled = errors.New("killed")
 // a dataset leaves the old dataset, the new one, or one whose error explains how to
 // finish the replacement. Doing so finishes the replacement, even if that process dies
 // as well. Objects of other programs are never changed, and Stages lists the stage.
-func TestDyingWhileReplacing(t *testing.T) {
+func TestKilledWhileReplacing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {
 		b := newBuckets()
@@ -178,7 +178,7 @@ func TestClaimedPlace(t *testing.T) {
 
 // Aborting a new dataset does not remove one that another process has created at the
 // same location in the meantime.
-func TestAbortedBesideAnother(t *testing.T) {
+func TestAbortKeepsOtherDataset(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
@@ -285,7 +285,7 @@ func TestForeignObjects(t *testing.T) {
 }
 
 // A dataset in a bucket cannot be created inside or around another one.
-func TestInsideAndAround(t *testing.T) {
+func TestNestedDatasetsInBucket(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}

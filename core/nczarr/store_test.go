@@ -251,7 +251,7 @@ func (l liar) Get(ctx context.Context, key string, o *driver.GetOptions, alloc d
 
 // A Map that breaks its contract causes an error that contains the key, never a value
 // or fill.
-func TestMapThatLies(t *testing.T) {
+func TestContractViolations(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"short", "less than asked for", "own memory", "no memory", "huge", "negative", "error after memory", "another key", "wrapped deep", "joined", "its own deadline"} {
 		for _, codecs := range [][]zarr.CodecSpec{nil, {{ID: "invert"}}} {

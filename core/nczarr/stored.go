@@ -27,7 +27,7 @@ func (v *Var) Stored(ctx context.Context) (Stored, error) {
 	for _, n := range grid {
 		s.Grid *= n
 	}
-	if t, _ := v.stored(); !v.varies() {
+	if t, _ := v.stored(); !v.isVariableLength() {
 		s.Raw = chunk.Product(v.storedBounds()) * int64(t.Size)
 	}
 	if a := v.data.array.Load(); a != nil {

@@ -89,12 +89,12 @@ func (v *Var) ReadParts(ctx context.Context, sel chunk.Selection, f func(part ch
 	if err == nil {
 		return f(sel, values)
 	}
-	return v.halves(sel, err, func(half chunk.Selection) error { return v.ReadParts(ctx, half, f) })
+	return v.splitRead(sel, err, func(half chunk.Selection) error { return v.ReadParts(ctx, half, f) })
 }
 
-// halves calls f with both halves of a slab if err means that it has too much text for
-// one read. Otherwise it returns err.
-func (v *Var) halves(sel chunk.Selection, err error, f func(chunk.Selection) error) error {
+// splitRead calls f with both halves of a slab if err means that it has too much text
+// for one read. Otherwise it returns err.
+func (v *Var) splitRead(sel chunk.Selection, err error, f func(chunk.Selection) error) error {
 	var much *array.TextLimitError
 	d := slices.IndexFunc(sel.Count, func(n int64) bool { return n > 1 })
 	if d < 0 || !errors.As(err, &much) {
@@ -125,7 +125,7 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 	if dtype.Len(dst) == 0 {
 		return v.Available(ctx)
 	}
-	if v.varies() {
+	if v.isVariableLength() {
 		text, _ := dst.([]string)
 		return v.readRaw(ctx, sel, array.Slab{Text: text}, found)
 	}
@@ -241,10 +241,10 @@ type writeFunc func(ctx context.Context, a *array.Array, sel chunk.Selection, sh
 // write implements Write. q is the rounding to apply.
 func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization, f writeFunc) error {
 	ds := v.group.ds
-	if err := v.writable(); err != nil {
+	if err := v.checkWritable(); err != nil {
 		return err
 	}
-	shape, err := v.grown(sel)
+	shape, err := v.grownShape(sel)
 	if err == nil {
 		err = v.checkSlab(sel, shape, src)
 	}
@@ -279,13 +279,13 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	return err
 }
 
-// writable fails if the chunks of v cannot be changed. Call it before anything is
+// checkWritable fails if the chunks of v cannot be changed. Call it before anything is
 // written.
-func (v *Var) writable() error {
+func (v *Var) checkWritable() error {
 	if !v.group.ds.Writable() {
 		return ncerr.New(ncerr.ErrReadOnly, "write", v.Path(), nil)
 	}
-	if err := v.alterable("write"); err != nil {
+	if err := v.checkAlterable("write"); err != nil {
 		return err
 	}
 	_, err := manifest.AsWriter(v.source())
@@ -296,7 +296,7 @@ func (v *Var) writable() error {
 // memory if the stored form is the same.
 func (v *Var) encode(src any, q dtype.Quantization) (array.Slab, error) {
 	t := v.meta.DType
-	if text, ok := src.([]string); ok && v.varies() {
+	if text, ok := src.([]string); ok && v.isVariableLength() {
 		return array.Slab{Text: text}, v.checkText(text)
 	}
 	if q.Mode != dtype.QuantizeNone {
@@ -312,9 +312,9 @@ func (v *Var) encode(src any, q dtype.Quantization) (array.Slab, error) {
 	return array.Slab{Raw: raw}, dtype.Encode(raw, t, src)
 }
 
-// grown returns the shape of v after a write of sel, in which unlimited dimensions may
-// be longer than now.
-func (v *Var) grown(sel chunk.Selection) ([]int64, error) {
+// grownShape returns the shape of v after a write of sel, in which unlimited dimensions
+// may be longer than now.
+func (v *Var) grownShape(sel chunk.Selection) ([]int64, error) {
 	shape := v.Shape()
 	if len(sel.Start) != len(shape) || len(sel.Count) != len(shape) || sel.Stride != nil && len(sel.Stride) != len(shape) {
 		return shape, nil // Check returns the error
@@ -359,7 +359,7 @@ func (v *Var) checkGrowth(shape []int64) error {
 				err = ncerr.Wrap("grow", other.Path(), checkSize(lengths, other.meta.DType.Size))
 			}
 			if err == nil && grows {
-				err = cmp.Or(other.covers(lengths), other.keysFit("grow", lengths))
+				err = cmp.Or(other.covers(lengths), other.checkKeyLength("grow", lengths))
 			}
 		}
 	})
@@ -398,14 +398,14 @@ func (v *Var) setGrown(shape []int64) {
 		if shape[i] > d.len {
 			d.len = shape[i]
 			d.group.changes.add()
-			ds.touchUsers(d)
+			ds.markDimUsers(d)
 		}
 	}
 }
 
-// touchUsers marks all variables with dimension d as changed, because their shape has
+// markDimUsers marks all variables with dimension d as changed, because their shape has
 // changed.
-func (d *Dataset) touchUsers(dim *Dim) {
+func (d *Dataset) markDimUsers(dim *Dim) {
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
 			if slices.Contains(v.dims, dim) && v.in == nil {

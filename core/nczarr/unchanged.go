@@ -37,7 +37,7 @@ type documents struct {
 	absent map[string]bool   // requested and found to be absent; recorded only if all is set
 	tried  map[string][]byte // contents that may or may not have been put
 	sparse map[*Var]bool     // arrays that had absent chunks
-	anchor string            // see Dataset.stillOpened
+	anchor string            // see Dataset.checkNotReplaced
 	turns  int               // counts starts and ends of this process's own writes of the anchor; odd during a write
 	check  sharedCheck
 }
@@ -97,8 +97,8 @@ func (d *documents) attempted(key string) []byte {
 	return d.tried[key]
 }
 
-// lacks reports whether a document was absent when it was requested.
-func (d *documents) lacks(key string) bool {
+// isAbsent reports whether a document was absent when it was requested.
+func (d *documents) isAbsent(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.absent[key]
@@ -127,10 +127,10 @@ func (d *Dataset) rootDoc() string {
 	return ""
 }
 
-// wasAbsent is called after an operation that found a chunk of v absent. It fails if
-// the array or the dataset has changed since it was opened. It does not check datasets
-// that are open for writing, because they change the documents themselves.
-func (v *Var) wasAbsent(ctx context.Context) error {
+// noteAbsentChunk is called after an operation that found a chunk of v absent. It fails
+// if the array or the dataset has changed since it was opened. It does not check
+// datasets that are open for writing, because they change the documents themselves.
+func (v *Var) noteAbsentChunk(ctx context.Context) error {
 	ds := v.group.ds
 	if ds.Writable() {
 		return nil
@@ -141,7 +141,7 @@ func (v *Var) wasAbsent(ctx context.Context) error {
 	}
 	ds.docs.sparse[v] = true
 	ds.docs.mu.Unlock()
-	if err := ds.up.unclaimed(ctx, "read"); err != nil {
+	if err := ds.parent.unclaimed(ctx, "read"); err != nil {
 		return err
 	}
 	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ds.layout.ArrayDoc()})
@@ -168,7 +168,7 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 		keys = append(keys, v.key()+d.layout.ArrayDoc())
 	}
 	d.docs.mu.Unlock()
-	if err := d.up.unclaimed(ctx, "read"); err != nil {
+	if err := d.parent.unclaimed(ctx, "read"); err != nil {
 		return err
 	}
 	return d.compare(ctx, keys)
@@ -192,21 +192,21 @@ func (d *Dataset) replaceable() bool {
 	return !local(d.loc) && d.swap == nil && (!d.created || d.flushed.Load())
 }
 
-// stillOpened fails if the dataset can be replaced and is no longer the one that was
-// opened. It sends one request; the first call may send more.
-func (d *Dataset) stillOpened(ctx context.Context) error {
+// checkNotReplaced fails if the dataset can be replaced and is no longer the one that
+// was opened. It sends one request; the first call may send more.
+func (d *Dataset) checkNotReplaced(ctx context.Context) error {
 	if !d.replaceable() {
 		return nil
 	}
 	return d.docs.check.do(ctx, func() error {
-		if err := d.up.unclaimed(ctx, "write"); err != nil {
+		if err := d.parent.unclaimed(ctx, "write"); err != nil {
 			return err
 		}
-		return d.lookAtAnchor(ctx)
+		return d.checkAnchor(ctx)
 	})
 }
 
-func (d *Dataset) lookAtAnchor(ctx context.Context) error {
+func (d *Dataset) checkAnchor(ctx context.Context) error {
 	if key, turns := d.docs.anchored(); key != "" {
 		err := d.sameDocs(ctx, key)
 		if _, now := d.docs.anchored(); ncerr.KindOf(err) == ncerr.ErrConflict && (turns%2 == 1 || turns != now) {
@@ -257,20 +257,20 @@ func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, e
 // Flush fails halfway.
 func (d *Dataset) beforeFlush(ctx context.Context) error {
 	pending := d.pending()
-	if d.created && !d.flushed.Load() || !pending && !d.wrote.Load() {
+	if d.created && !d.flushed.Load() || !pending && !d.chunksWritten.Load() {
 		return nil
 	}
-	err := d.stillOpened(ctx)
+	err := d.checkNotReplaced(ctx)
 	if err == nil && pending {
 		err = d.sameConsolidated(ctx)
 	}
-	if err != nil || d.created || d.ours.Load() {
+	if err != nil || d.created || d.docsVerified.Load() {
 		return err
 	}
-	if anchor, _ := d.docs.anchored(); d.rootDoc() != anchor { // stillOpened has just compared the anchor
+	if anchor, _ := d.docs.anchored(); d.rootDoc() != anchor { // checkNotReplaced has just compared the anchor
 		err = d.sameDocs(ctx, d.rootDoc())
 	}
-	d.ours.Store(err == nil)
+	d.docsVerified.Store(err == nil)
 	return err
 }
 
@@ -349,7 +349,7 @@ func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 	defer d.docs.countTurn()
 	info, err := d.putUnchanged(ctx, key, text)
 	if err != nil {
-		return err // lookAtAnchor finds out whether the put has succeeded
+		return err // checkAnchor finds out whether the put has succeeded
 	}
 	if now, err := d.m.Stat(ctx, key); err == nil && now.Version == info.Version {
 		info = now // with its time
@@ -366,7 +366,7 @@ func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zm
 	}
 	was, _ := d.docs.known(key)
 	before := d.docs.attempt(key, text)
-	info, err := d.putOver(ctx, key, text, was)
+	info, err := d.putVersion(ctx, key, text, was)
 	if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && kind != ncerr.ErrObjectExists && kind != ncerr.ErrNotFound {
 		return info, err
 	}
@@ -377,15 +377,15 @@ func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zm
 	case err == nil && bytes.Equal(now, text):
 		return info, nil
 	case err == nil && before != nil && bytes.Equal(now, before):
-		return d.putOver(ctx, key, text, info)
+		return d.putVersion(ctx, key, text, info)
 	}
 	return zmap.Info{}, errChangedDoc()
 }
 
-// putOver puts a document if its existing version is was.Version, or if the document is
-// absent and was.Version is empty. On stores without conditional writes it checks the
-// version first, which leaves a short time window for other writers.
-func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap.Info) (zmap.Info, error) {
+// putVersion puts a document if its existing version is was.Version, or if the document
+// is absent and was.Version is empty. On stores without conditional writes it checks
+// the version first, which leaves a short time window for other writers.
+func (d *Dataset) putVersion(ctx context.Context, key string, text []byte, was zmap.Info) (zmap.Info, error) {
 	caps := d.m.Capabilities()
 	var opts driver.PutOptions
 	switch {
@@ -395,9 +395,9 @@ func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap
 		if now, err := d.m.Stat(ctx, key); err != nil || now.Version != was.Version {
 			return now, cmp.Or(err, error(ncerr.ErrConflict))
 		}
-	case d.docs.lacks(key) && caps.IfAbsent:
+	case d.docs.isAbsent(key) && caps.IfAbsent:
 		opts.IfAbsent = true
-	case d.docs.lacks(key):
+	case d.docs.isAbsent(key):
 		if now, err := d.m.Stat(ctx, key); ncerr.KindOf(err) != ncerr.ErrNotFound {
 			return now, cmp.Or(err, error(ncerr.ErrConflict))
 		}

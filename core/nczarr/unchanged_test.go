@@ -315,7 +315,7 @@ func inOldLayout(t *testing.T, mode string) (*nczarr.Dataset, *hooked) {
 
 // A Write that checks the anchor while a Flush of the same process writes it succeeds,
 // and so do later writes.
-func TestWriteBesideFlush(t *testing.T) {
+func TestWriteDuringFlush(t *testing.T) {
 	t.Parallel()
 	ds, h := inOldLayout(t, "nczarr")
 	v := variable(t, ds, "v")
@@ -451,7 +451,7 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 
 // Chunks that a writer of the old dataset stores during a replacement are not in the
 // new dataset.
-func TestStrayedWhileReplaced(t *testing.T) {
+func TestLateChunksDuringReplacement(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}

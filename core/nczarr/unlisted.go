@@ -43,7 +43,7 @@ func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 				dirs = append(dirs, name)
 			}
 		}
-		for _, name := range g.unnamed(dirs) {
+		for _, name := range g.unlistedNames(dirs) {
 			there, err := d.isNode(ctx, g.key()+name)
 			if err != nil {
 				return nil, err
@@ -57,9 +57,9 @@ func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// unnamed returns those of the names that may belong to nodes but are not in the lists
-// of g.
-func (g *Group) unnamed(names []string) []string {
+// unlistedNames returns those of the names that may belong to nodes but are not in the
+// lists of g.
+func (g *Group) unlistedNames(names []string) []string {
 	listed := make(map[string]bool, len(names))
 	for _, name := range slices.Concat(g.meta.Arrays, g.meta.Groups) {
 		listed[name] = true
@@ -106,7 +106,7 @@ func (d *Dataset) keepUnlisted(ctx context.Context) error {
 		return nil //nolint:nilerr // damaged metadata is replaced
 	}
 	kept, err := d.unlistedIn(ctx, all)
-	d.unseen = slices.AppendSeq(d.unseen, maps.Keys(kept))
+	d.unsearched = slices.AppendSeq(d.unsearched, maps.Keys(kept))
 	return err
 }
 
@@ -132,7 +132,7 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 	}
 	var mu sync.Mutex
 	docs, room := make(map[string]zarr.Docs), d.opts.Limits.MaxDocuments
-	err := each(ctx, keys, movers, func(key string) error {
+	err := each(ctx, keys, storeConcurrency, func(key string) error {
 		text, _, err := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
 		if ncerr.KindOf(err) == ncerr.ErrNotFound {
 			return nil
@@ -162,16 +162,16 @@ func (l *loader) noteUnlisted(g *Group) {
 	if l.all == nil || !l.ds.remote() { // Dataset.Unlisted covers other stores
 		return
 	}
-	for _, name := range g.unnamed(l.kidsOf(strings.TrimSuffix(g.key(), "/"))) {
+	for _, name := range g.unlistedNames(l.consolidatedChildren(strings.TrimSuffix(g.key(), "/"))) {
 		if len(l.all[g.key()+name]) > 0 {
-			l.unseen = append(l.unseen, join(g.Path(), name))
+			l.unlistedNodes = append(l.unlistedNodes, join(g.Path(), name))
 		}
 	}
 }
 
 // warnUnlisted warns about the nodes that noteUnlisted recorded.
 func (l *loader) warnUnlisted() {
-	if len(l.unseen) > 0 {
-		l.ds.log.Warn("a group or variable is ignored because it is not in NCZarr's lists; mode=zarr shows it", "path", l.unseen[0], "nodes", len(l.unseen))
+	if len(l.unlistedNodes) > 0 {
+		l.ds.log.Warn("a group or variable is ignored because it is not in NCZarr's lists; mode=zarr shows it", "path", l.unlistedNodes[0], "nodes", len(l.unlistedNodes))
 	}
 }

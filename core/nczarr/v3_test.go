@@ -215,9 +215,9 @@ func TestV3InlineIsKept(t *testing.T) {
 	current("mem:s", 6)
 }
 
-// TestV3InlineOfTheUnknown checks that consolidated metadata preserves the entries of
+// TestV3InlineOfUnknownNodes checks that consolidated metadata preserves the entries of
 // unreadable nodes and of nodes below them, and its other members.
-func TestV3InlineOfTheUnknown(t *testing.T) {
+func TestV3InlineOfUnknownNodes(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	member := func(nodes string) string {

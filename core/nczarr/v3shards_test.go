@@ -272,9 +272,9 @@ func TestShardConflict(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// TestReadBesideShardWrites checks that a read succeeds although another writer replaces
-// the shard several times between the reads of its index and of a chunk.
-func TestReadBesideShardWrites(t *testing.T) {
+// TestReadDuringShardWrites checks that a read succeeds although another writer
+// replaces the shard several times between the reads of its index and of a chunk.
+func TestReadDuringShardWrites(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
 	ds := create(t, "mem:s#mode=v3", o)

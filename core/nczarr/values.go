@@ -35,12 +35,12 @@ func (d *Dataset) FixedStrings() bool {
 	return d.strings == StringsFixed || d.strings == StringsAuto && d.layout.FixedStrings()
 }
 
-// varies reports whether elements have variable length.
-func (v *Var) varies() bool { return !v.meta.DType.Fixed() }
+// isVariableLength reports whether elements have variable length.
+func (v *Var) isVariableLength() bool { return !v.meta.DType.Fixed() }
 
 // elemBytes returns the size of an element in bytes, or an estimate if it varies.
 func (v *Var) elemBytes() int64 {
-	if v.varies() {
+	if v.isVariableLength() {
 		return array.AssumedElementSize
 	}
 	return int64(v.meta.DType.Size)

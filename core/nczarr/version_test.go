@@ -9,9 +9,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestVersion2Beside3 checks that a store with documents of both versions is read as
+// TestBothZarrVersions checks that a store with documents of both versions is read as
 // Zarr v3 or, with mode=v2, as Zarr v2, and cannot be changed.
-func TestVersion2Beside3(t *testing.T) {
+func TestBothZarrVersions(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	v3 := `{"zarr_format": 3, "node_type": "array", "shape": [1], "data_type": "uint8", "fill_value": 8, "codecs": ["bytes"],

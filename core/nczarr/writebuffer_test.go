@@ -462,7 +462,7 @@ func TestBufferAfterPanic(t *testing.T) {
 
 // A chunk or shard at the end of a dimension that another process has extended meanwhile
 // keeps the elements of both, even if the first writes all that it knows.
-func TestWritesKeepWhatOthersAppend(t *testing.T) {
+func TestWritesKeepForeignAppends(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		mode   string

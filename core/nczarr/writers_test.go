@@ -32,10 +32,10 @@ func (p pretended) Put(ctx context.Context, key string, body driver.Body, o *dri
 	return p.Map.Put(ctx, key, body, o)
 }
 
-// together runs f with a dataset that two writers have opened, on stores with and
+// withTwoWriters runs f with a dataset that two writers have opened, on stores with and
 // without conditional puts, in each layout. The dataset has the variables u(t) and w(t)
 // with 4 values.
-func together(t *testing.T, modes []string, f func(t *testing.T, what string, url string, o *nczarr.Options, a, b *nczarr.Dataset)) {
+func withTwoWriters(t *testing.T, modes []string, f func(t *testing.T, what string, url string, o *nczarr.Options, a, b *nczarr.Dataset)) {
 	t.Helper()
 	for _, mode := range modes {
 		for _, conditions := range []bool{true, false} {
@@ -59,9 +59,9 @@ func together(t *testing.T, modes []string, f func(t *testing.T, what string, ur
 
 // A writer that is not aware of data appended by another one neither overwrites it nor
 // shortens the dimension.
-func TestTwoThatAppend(t *testing.T) {
+func TestUnawareAppend(t *testing.T) {
 	t.Parallel()
-	together(t, []string{"nczarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+	withTwoWriters(t, []string{"nczarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
 		t.Helper()
 		write(t, variable(t, a, "u"), slab(4, 4), []int32{5, 6, 7, 8})
 		closeDataset(t, a)
@@ -92,9 +92,9 @@ func TestTwoThatAppend(t *testing.T) {
 
 // A document that another writer has changed is not overwritten. Other documents are
 // written, and the error contains the key of the changed one.
-func TestTwoThatChangeMetadata(t *testing.T) {
+func TestConflictingMetadata(t *testing.T) {
 	t.Parallel()
-	together(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+	withTwoWriters(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
 		t.Helper()
 		setText(t, a.Root().SetAttr, "title", "of a")
 		setText(t, variable(t, a, "u").SetAttr, "units", "m")
@@ -117,9 +117,9 @@ func TestTwoThatChangeMetadata(t *testing.T) {
 
 // Two writers of different documents do not disturb each other, unless consolidated
 // metadata repeats the documents.
-func TestTwoThatChangeOtherDocuments(t *testing.T) {
+func TestIndependentDocuments(t *testing.T) {
 	t.Parallel()
-	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+	withTwoWriters(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
 		t.Helper()
 		for range 2 {
 			setText(t, variable(t, a, "u").SetAttr, "units", "m")
@@ -143,7 +143,7 @@ func TestTwoThatChangeOtherDocuments(t *testing.T) {
 // does not hide changes of that writer and does not reappear.
 func TestConsolidatedMeanwhile(t *testing.T) {
 	t.Parallel()
-	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+	withTwoWriters(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
 		t.Helper()
 		if err := b.Consolidate(); err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestConsolidatedMeanwhile(t *testing.T) {
 // Metadata can be changed on a server that refuses conditional puts.
 func TestConditionsRefused(t *testing.T) {
 	t.Parallel()
-	together(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+	withTwoWriters(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
 		t.Helper()
 		closeDataset(t, a)
 		closeDataset(t, b)
@@ -210,9 +210,9 @@ func (u unsure) Put(ctx context.Context, key string, body driver.Body, o *driver
 }
 
 // A document whose put seemed to fail but succeeded belongs to this writer.
-func TestPutThatSeemedToFail(t *testing.T) {
+func TestPutWithLostResponse(t *testing.T) {
 	t.Parallel()
-	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+	withTwoWriters(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
 		t.Helper()
 		closeDataset(t, b)
 		closeDataset(t, a)

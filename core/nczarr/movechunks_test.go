@@ -153,7 +153,7 @@ func TestCopyMovesChunks(t *testing.T) {
 
 // Chunks that extend beyond an unlimited dimension are encoded, because their content
 // beyond it would appear when the dimension grows.
-func TestCopyDropsWhatIsBeyond(t *testing.T) {
+func TestCopyDropsChunksBeyondShape(t *testing.T) {
 	t.Parallel()
 	codec := newMarked()
 	o := memory(codec)
@@ -317,13 +317,13 @@ func makeMarked(t *testing.T, url string, o *nczarr.Options, n int64) {
 	closeDataset(t, ds)
 }
 
-// anew makes a copy encode all chunks.
-func anew(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return v.Codecs(), true, nil }
+// encodeAll makes a copy encode all chunks.
+func encodeAll(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return v.Codecs(), true, nil }
 
 // A copy requests each chunk once and stores it once.
 func TestRequestsOfACopy(t *testing.T) {
 	t.Parallel()
-	for name, codecs := range map[string]func(*nczarr.Var) ([]zarr.CodecSpec, bool, error){"moved": nil, "encoded": anew} {
+	for name, codecs := range map[string]func(*nczarr.Var) ([]zarr.CodecSpec, bool, error){"moved": nil, "encoded": encodeAll} {
 		var mu sync.Mutex
 		calls := map[string]int{}
 		o := observe(func(_ context.Context, op, path, key string) {
@@ -349,7 +349,7 @@ func TestRequestsOfACopy(t *testing.T) {
 // waits for a later get receives it.
 func TestCopyReadsWhileItWrites(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string]*nczarr.CopyOptions{"moved": {Memory: 1 << 20}, "encoded": {Memory: 4096, Codecs: anew}} {
+	for name, opts := range map[string]*nczarr.CopyOptions{"moved": {Memory: 1 << 20}, "encoded": {Memory: 4096, Codecs: encodeAll}} {
 		var armed, stored atomic.Bool
 		later := make(chan struct{})
 		closeLater := sync.OnceFunc(func() { close(later) })
@@ -386,7 +386,7 @@ func TestCopyReadsWhileItWrites(t *testing.T) {
 // A canceled copy ends with the error of the context.
 func TestCancelledCopy(t *testing.T) {
 	t.Parallel()
-	for name, codecs := range map[string]func(*nczarr.Var) ([]zarr.CodecSpec, bool, error){"moved": nil, "encoded": anew} {
+	for name, codecs := range map[string]func(*nczarr.Var) ([]zarr.CodecSpec, bool, error){"moved": nil, "encoded": encodeAll} {
 		o := memory(newMarked())
 		makeMarked(t, "mem:src", o, 640)
 		dst := create(t, "mem:dst", o)

@@ -20,8 +20,8 @@ type listing struct {
 	err     error
 }
 
-// take adds an entry from the listing of a prefix.
-func (f *listing) take(prefix string, e zmap.Entry) {
+// add adds an entry from the listing of a prefix.
+func (f *listing) add(prefix string, e zmap.Entry) {
 	name, isNode := strings.CutSuffix(e.Key[len(prefix):], "/")
 	if isNode {
 		f.nodes = append(f.nodes, name)
@@ -55,55 +55,55 @@ func inParallel(ctx context.Context, f func(context.Context)) (wait func(needed 
 func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
 	var first listing
-	lists := ds.loc.Format == ncurl.Zarr && l.listsAhead()
+	lists := ds.loc.Format == ncurl.Zarr && l.shouldPrefetch()
 	asks := ds.opts.Update && !lists
 	wait := inParallel(ctx, func(ctx context.Context) {
 		switch {
 		case lists:
 			first = l.list(ctx, "")
 		case asks:
-			l.askKept(ctx)
+			l.checkConsolidated(ctx)
 		}
 	})
 	docs, err := l.fetchRoot(ctx, zarr.RootDocs())
 	array := docs.IsArray() // only chunks are below an array, and their keys are computed, not listed
 	wait(err == nil && !(lists && array))
-	l.asked = asks
+	l.consolidatedChecked = asks
 	if lists && err == nil && !array {
 		l.lists = map[string]listing{"": first}
 		if ds.opts.Update && first.err == nil {
-			l.asked = !slices.Contains(first.objects, zarr.ConsolidatedDoc)
+			l.consolidatedChecked = !slices.Contains(first.objects, zarr.ConsolidatedDoc)
 		}
 	}
 	return docs, err
 }
 
-// askKept checks whether a consolidated document exists.
-func (l *loader) askKept(ctx context.Context) {
+// checkConsolidated checks whether a consolidated document exists.
+func (l *loader) checkConsolidated(ctx context.Context) {
 	info, err := l.ds.m.Stat(ctx, zarr.ConsolidatedDoc)
 	switch {
 	case err == nil:
-		l.kept = true
+		l.hasConsolidated = true
 		l.ds.docs.note(zarr.ConsolidatedDoc, info)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		l.ds.docs.noteAbsent(zarr.ConsolidatedDoc)
 	default:
-		l.keptErr = err
+		l.consolidatedErr = err
 	}
 }
 
-// aheadMost limits the names of one prefix that are prefetched. It is the size of one
+// maxPrefetch limits the names of one prefix that are prefetched. It is the size of one
 // listing response of S3. A directory that is not a group may contain any number of
 // names.
-const aheadMost = 1000
+const maxPrefetch = 1000
 
-// listsAhead reports whether saving a round trip justifies a listing whose result may
-// not be needed.
-func (l *loader) listsAhead() bool {
+// shouldPrefetch reports whether saving a round trip justifies a listing whose result
+// may not be needed.
+func (l *loader) shouldPrefetch() bool {
 	return l.all == nil && l.ds.remote() && l.ds.m.Capabilities().List
 }
 
-// search lists the names below a group, or returns the result of searchAhead.
+// search lists the names below a group, or returns the result of prefetch.
 func (l *loader) search(ctx context.Context, prefix string) listing {
 	if found, ok := l.lists[prefix]; ok {
 		delete(l.lists, prefix)
@@ -119,16 +119,16 @@ func (l *loader) list(ctx context.Context, prefix string) (found listing) {
 		if err != nil {
 			return listing{err: err}
 		}
-		found.take(prefix, e)
+		found.add(prefix, e)
 	}
 	return found
 }
 
-// searchAhead searches below many prefixes concurrently and keeps the results for
-// [loader.search]. It skips prefixes with aheadMost or more names, and the remaining
+// prefetch searches below many prefixes concurrently and keeps the results for
+// [loader.search]. It skips prefixes with maxPrefetch or more names, and the remaining
 // prefixes once the results exceed Limits.MaxNodes names or Limits.MaxListing bytes in
 // total. search then lists them.
-func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
+func (l *loader) prefetch(ctx context.Context, prefixes []string) {
 	found := make([]listing, len(prefixes))
 	done := make([]bool, len(prefixes))
 	var next, names, bytes atomic.Int64
@@ -160,7 +160,7 @@ func (l *loader) listing(ctx context.Context, prefix string, total, bytes *atomi
 		if total.Add(1) > int64(l.ds.opts.Limits.MaxNodes) || bytes.Add(int64(len(e.Key))) > l.ds.opts.Limits.MaxListing {
 			return listing{}, false
 		}
-		if found.take(prefix, e); found.size() == aheadMost {
+		if found.add(prefix, e); found.size() == maxPrefetch {
 			return listing{}, false
 		}
 	}

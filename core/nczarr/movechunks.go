@@ -144,7 +144,7 @@ func (c *copier) move(ctx context.Context, p *pair, box chunk.Selection) error {
 	}
 	n, workers := array.EncodedBatches(from, to, c.opts.Memory)
 	return parallel(ctx, workers, (plan.Len()+n-1)/n, func() func(context.Context, int64) error {
-		m := &mover{c: c, pair: p, plan: plan, chunks: make([]array.Encoded, n)}
+		m := &chunkMover{c: c, pair: p, plan: plan, chunks: make([]array.Encoded, n)}
 		for i := range m.chunks {
 			m.chunks[i].Index = make([]int64, plan.Rank())
 		}
@@ -152,8 +152,8 @@ func (c *copier) move(ctx context.Context, p *pair, box chunk.Selection) error {
 	})
 }
 
-// mover copies one batch of chunks at a time and reuses its memory.
-type mover struct {
+// chunkMover copies one batch of chunks at a time and reuses its memory.
+type chunkMover struct {
 	c *copier
 	*pair
 	plan   *chunk.Plan
@@ -161,7 +161,7 @@ type mover struct {
 }
 
 // batch copies the chunks first to last-1 of the plan.
-func (m *mover) batch(ctx context.Context, first, last int64) error {
+func (m *chunkMover) batch(ctx context.Context, first, last int64) error {
 	chunks, proj, size := m.chunks[:last-first], make(chunk.Projection, m.plan.Rank()), int64(0)
 	for i := range chunks {
 		m.plan.At(first+int64(i), proj)
@@ -209,14 +209,14 @@ func (v *Var) readEncoded(ctx context.Context, chunks []array.Encoded, verify bo
 	}
 	absent, err := a.ReadEncoded(ctx, chunks, verify)
 	if err == nil && absent {
-		err = v.wasAbsent(ctx)
+		err = v.noteAbsentChunk(ctx)
 	}
 	return ncerr.Wrap("read", v.Path(), err)
 }
 
 // writeEncoded stores chunks as they are; see [array.Array.WriteEncoded].
 func (v *Var) writeEncoded(ctx context.Context, chunks []array.Encoded) error {
-	if err := v.writable(); err != nil {
+	if err := v.checkWritable(); err != nil {
 		return err
 	}
 	a, err := v.beginWrite(ctx)

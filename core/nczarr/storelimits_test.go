@@ -37,10 +37,10 @@ func (n narrow) Put(ctx context.Context, key string, body driver.Body, o *driver
 	return driver.Info{}, ncerr.ErrIO
 }
 
-// TestVariablesThatDoNotFit checks that variables that are too large for the store are
-// refused when they are defined, before any of their objects is sent, and that
+// TestVariablesExceedStoreLimits checks that variables that are too large for the store
+// are refused when they are defined, before any of their objects is sent, and that
 // variables that just fit are accepted.
-func TestVariablesThatDoNotFit(t *testing.T) {
+func TestVariablesExceedStoreLimits(t *testing.T) {
 	t.Parallel()
 	v1, name := zarr.LayoutV1, strings.Repeat("v", 20)
 	for what, tc := range map[string]struct {
@@ -105,10 +105,10 @@ func (c shortKeys) Put(ctx context.Context, key string, body driver.Body, opts *
 	return c.Map.Put(ctx, key, body, opts)
 }
 
-// TestGrowthThatDoesNotFit checks that growth beyond the limit on key sizes is refused
-// before anything is sent, even if only the keys of another variable with that
+// TestGrowthExceedsStoreLimits checks that growth beyond the limit on key sizes is
+// refused before anything is sent, even if only the keys of another variable with that
 // dimension would be too long. The variable is then unchanged.
-func TestGrowthThatDoesNotFit(t *testing.T) {
+func TestGrowthExceedsStoreLimits(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {
 		other  string // the other variable

@@ -37,17 +37,17 @@ func CheckOverlap(ctx context.Context, src *Dataset, url string, o *Options) err
 	}
 	switch relation {
 	case place.Same:
-		return ncerr.Errorf(ncerr.ErrInvalid, "copy", shown(from), "source and destination are the same")
+		return ncerr.Errorf(ncerr.ErrInvalid, "copy", displayLoc(from), "source and destination are the same")
 	case place.Below:
-		return ncerr.Errorf(ncerr.ErrInvalid, "copy", shown(from), "the destination %q is inside the source", shown(to))
+		return ncerr.Errorf(ncerr.ErrInvalid, "copy", displayLoc(from), "the destination %q is inside the source", displayLoc(to))
 	case place.Above:
-		return ncerr.Errorf(ncerr.ErrInvalid, "copy", shown(from), "the source is inside the destination %q", shown(to))
+		return ncerr.Errorf(ncerr.ErrInvalid, "copy", displayLoc(from), "the source is inside the destination %q", displayLoc(to))
 	}
 	return nil
 }
 
-// shown returns a location as error messages show it.
-func shown(l *ncurl.Location) string {
+// displayLoc returns a location as error messages show it.
+func displayLoc(l *ncurl.Location) string {
 	if hasPath(l) {
 		return l.Path
 	}
@@ -68,7 +68,7 @@ func relate(from, to *ncurl.Location) place.Relation {
 	case hasPath(from) || hasPath(to):
 		return place.Disjoint
 	}
-	a, b := keys(from), keys(to)
+	a, b := bucketPath(from), bucketPath(to)
 	switch {
 	case a == b:
 		return place.Same
@@ -80,9 +80,9 @@ func relate(from, to *ncurl.Location) place.Relation {
 	return place.Disjoint
 }
 
-// keys returns the part of a location after the server and the bucket, with a trailing
-// slash unless it is empty.
-func keys(l *ncurl.Location) string {
+// bucketPath returns the part of a location after the server and the bucket, with a
+// trailing slash unless it is empty.
+func bucketPath(l *ncurl.Location) string {
 	key := strings.Trim(l.Path, "/")
 	switch l.Driver {
 	case ncurl.DriverS3:
@@ -120,7 +120,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	}
 	mark := zarr.NewProbe()
 	put, look := mark, mark
-	switch a, b := keys(src.loc), keys(to); relation {
+	switch a, b := bucketPath(src.loc), bucketPath(to); relation {
 	case place.Below:
 		look = path.Join(strings.TrimPrefix(b, a), mark)
 	case place.Above:
@@ -128,7 +128,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	case place.Disjoint:
 		relation = place.Same
 	}
-	found, around, err := src.sees(ctx, dst.m, put, look)
+	found, around, err := src.seesProbe(ctx, dst.m, put, look)
 	switch {
 	case err != nil:
 		return 0, err
@@ -140,9 +140,9 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	return place.Disjoint, nil
 }
 
-// sees reports whether an object that is temporarily put into m is visible in d or in a
-// directory above d, because a bucket may be mounted as a file system.
-func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (found, around bool, err error) {
+// seesProbe reports whether an object that is temporarily put into m is visible in d or
+// in a directory above d, because a bucket may be mounted as a file system.
+func (d *Dataset) seesProbe(ctx context.Context, m *zmap.Map, put, look string) (found, around bool, err error) {
 	if _, err := m.Put(ctx, put, driver.Bytes("nczarr: temporary object to compare two locations. It may be deleted.\n"), nil); err != nil {
 		return false, false, err
 	}
@@ -165,11 +165,12 @@ func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (foun
 	}
 	defer again.m.Close(ctx) //nolint:errcheck // only read
 	found, err = again.m.Exists(ctx, look)
-	return found, !found && local(d.loc) && isAbove(filepath.FromSlash(d.loc.Path), look), err
+	return found, !found && local(d.loc) && existsAbove(filepath.FromSlash(d.loc.Path), look), err
 }
 
-// isAbove reports whether a directory above a path contains a file with the given name.
-func isAbove(at, name string) bool {
+// existsAbove reports whether a directory above a path contains a file with the given
+// name.
+func existsAbove(at, name string) bool {
 	at, err := filepath.Abs(at)
 	if err != nil {
 		return false

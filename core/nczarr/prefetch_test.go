@@ -59,7 +59,7 @@ const (
 
 // An error of a prefetched listing is ignored if the listing is not needed, and
 // reported if it is.
-func TestListingAhead(t *testing.T) {
+func TestPrefetchError(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	store(t, o, "array", map[string]string{".zarray": oneArray, ".zattrs": "{}"})
@@ -88,7 +88,7 @@ func TestListingAhead(t *testing.T) {
 
 // A prefetch keeps at most as many names as a dataset may have nodes. A directory with
 // more names is refused when it is searched. The limit counts nodes, not documents.
-func TestListingAheadIsBounded(t *testing.T) {
+func TestPrefetchLimit(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	objects := map[string]string{".zgroup": group}
@@ -114,7 +114,7 @@ func TestListingAheadIsBounded(t *testing.T) {
 
 // A prefix without documents is listed again after the prefetch, because it is a group
 // if groups or arrays exist below it. All members of a large group are found.
-func TestListingAheadInVain(t *testing.T) {
+func TestUselessPrefetch(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	objects := map[string]string{".zgroup": group, "big/.zgroup": group}
@@ -139,7 +139,7 @@ func TestListingAheadInVain(t *testing.T) {
 
 // An updated dataset keeps its consolidated metadata up to date, regardless of how the
 // metadata was found.
-func TestConsolidatedFoundAhead(t *testing.T) {
+func TestPrefetchFindsConsolidated(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"mem:k#mode=zarr", "mem:k#mode=nczarr", "mem:k"} {
 		for _, consolidated := range []bool{false, true} {

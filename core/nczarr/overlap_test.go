@@ -42,7 +42,7 @@ func (mounted) Describe() driver.Description { return driver.Description{Name: "
 
 // CheckOverlap refuses a source and destination that are the same or nested, for any
 // spelling, and changes nothing.
-func TestCheckApart(t *testing.T) {
+func TestCheckOverlap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := &nczarr.Options{SingleWriter: true, Registry: nczarr.NewRegistry([]driver.Opener{
