@@ -244,8 +244,8 @@ func (p point) distance(o point) float64 {
 	if p.compare(o) < 0 {
 		p, o = o, p
 	}
-	if !p.inside() || !o.inside() {
-		return p.rough() - o.rough()
+	if !p.isExact() || !o.isExact() {
+		return p.approximate() - o.approximate()
 	}
 	apart := float64(uint64(p.whole)-uint64(o.whole)) + float64(p.over-o.over) // exact for small distances, where it matters
 	if p.day {
@@ -254,13 +254,13 @@ func (p point) distance(o point) float64 {
 	return apart + (p.rest - o.rest)
 }
 
-// inside reports whether whole and over are exact, because the number is in the range
+// isExact reports whether whole and over are exact, because the number is in the range
 // of int64 or uint64.
-func (p point) inside() bool { return p.day || math.Abs(p.rest) < 1<<63 }
+func (p point) isExact() bool { return p.day || math.Abs(p.rest) < 1<<63 }
 
-// rough returns p as an approximate float64.
-func (p point) rough() float64 {
-	if p.inside() {
+// approximate returns p as an approximate float64.
+func (p point) approximate() float64 {
+	if p.isExact() {
 		return float64(p.whole) + float64(p.over) + p.rest
 	}
 	return p.rest

@@ -34,7 +34,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	if err == nil {
 		ds, err = nczarr.Open(ctx, url, &c.Options)
 	}
-	return newDataset(ds, during("open", ncurl.Masked(url), err))
+	return newDataset(ds, wrapError("open", ncurl.Masked(url), err))
 }
 
 // Create creates a dataset and opens it for writing. url is as in [Open]. If it ends in
@@ -56,7 +56,7 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	if ncerr.KindOf(err) == ErrExists && !c.Force {
 		err = ncerr.Errorf(ErrExists, "", "", "%w (the option Replace replaces a dataset, and Force replaces anything)", err)
 	}
-	return newDataset(ds, during("create", ncurl.Masked(url), err))
+	return newDataset(ds, wrapError("create", ncurl.Masked(url), err))
 }
 
 func newDataset(ds *nczarr.Dataset, err error) (*Dataset, error) {

@@ -2,9 +2,9 @@ package nczarr
 
 import "github.com/seed-695719ce/nczarr/core/ncerr"
 
-// during returns err with op, the operation that the caller attempted, and key, its
+// wrapError returns err with op, the operation that the caller attempted, and key, its
 // object, in front. Errors of a context are returned unchanged.
-func during(op, key string, err error) error {
+func wrapError(op, key string, err error) error {
 	if err == nil || ncerr.IsContext(err) {
 		return err
 	}

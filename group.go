@@ -133,7 +133,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec VarSpec) (*Var,
 		v, err = g.core.DefineVar(ctx, name, s)
 	}
 	if err != nil {
-		return nil, during("define", strings.TrimSuffix(g.Path(), "/")+"/"+name, err)
+		return nil, wrapError("define", strings.TrimSuffix(g.Path(), "/")+"/"+name, err)
 	}
 	return &Var{v}, nil
 }

@@ -72,8 +72,8 @@ func (c *config) with(opts []Option) (*config, error) {
 	return c, nil
 }
 
-// once fails if an option with a value has occurred before.
-func (c *config) once(name string) error {
+// checkRepeated fails if an option with a value has occurred before.
+func (c *config) checkRepeated(name string) error {
 	if slices.Contains(c.seen, name) {
 		return ncerr.Errorf(ErrInvalid, "", "", "the option %s occurs twice", name)
 	}
@@ -150,7 +150,7 @@ func WithWorkers(n int) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithWorkers(%d): the number of workers must be at least 1", n)
 		}
 		c.Workers = n
-		return c.once("WithWorkers")
+		return c.checkRepeated("WithWorkers")
 	}
 }
 
@@ -165,7 +165,7 @@ func ChunkCache(bytes int64) Option {
 		if c.Options.ChunkCache = bytes; bytes == 0 {
 			c.Options.ChunkCache = -1
 		}
-		return c.once("ChunkCache")
+		return c.checkRepeated("ChunkCache")
 	}
 }
 
@@ -181,7 +181,7 @@ func WriteBuffer(bytes int64) Option {
 		if c.Options.WriteBuffer = bytes; bytes == 0 {
 			c.Options.WriteBuffer = -1
 		}
-		return c.once("WriteBuffer")
+		return c.checkRepeated("WriteBuffer")
 	}
 }
 
@@ -193,7 +193,7 @@ func WithLogger(l *slog.Logger) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithLogger: the logger is nil")
 		}
 		c.Log = l
-		return c.once("WithLogger")
+		return c.checkRepeated("WithLogger")
 	}
 }
 
@@ -219,7 +219,7 @@ func WithLimits(l Limits) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithLimits: a limit is negative")
 		}
 		c.Limits = nczarr.Limits(l)
-		return c.once("WithLimits")
+		return c.checkRepeated("WithLimits")
 	}
 }
 
@@ -231,7 +231,7 @@ func WithDriver(d driver.Opener) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithDriver: the driver is nil")
 		}
 		c.drivers = append(c.drivers, d)
-		return c.once(fmt.Sprintf("WithDriver for the driver %q", d.Describe().Name))
+		return c.checkRepeated(fmt.Sprintf("WithDriver for the driver %q", d.Describe().Name))
 	}
 }
 
@@ -246,7 +246,7 @@ func WithDriverOptions(name string, options any) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithDriverOptions(%q): the options are not a JSON object: %T", name, options)
 		}
 		c.driverOptions[name] = text
-		return c.once(fmt.Sprintf("WithDriverOptions(%q)", name))
+		return c.checkRepeated(fmt.Sprintf("WithDriverOptions(%q)", name))
 	}
 }
 
@@ -273,6 +273,6 @@ func WithOptions(o *nczarr.Options) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithOptions: the options are nil")
 		}
 		c.base = o
-		return c.once("WithOptions")
+		return c.checkRepeated("WithOptions")
 	}
 }

@@ -44,7 +44,7 @@ func Read[T Element](ctx context.Context, v *Var, selectors ...Selector) (Array[
 		err = v.core.Read(ctx, sel.Selection, coreSlice(a.Data))
 	}
 	if err != nil {
-		return Array[T]{}, during("read", v.Path(), err)
+		return Array[T]{}, wrapError("read", v.Path(), err)
 	}
 	return a, nil
 }
@@ -93,7 +93,7 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 	}
 	a := Array[T]{Data: dst[:n:n], Shape: sel.shape, Dims: sel.dims}
 	if err := v.core.Read(ctx, sel.Selection, coreSlice(a.Data)); err != nil {
-		return Array[T]{}, during("read", v.Path(), err)
+		return Array[T]{}, wrapError("read", v.Path(), err)
 	}
 	return a, nil
 }
@@ -122,7 +122,7 @@ func Write[T Element](ctx context.Context, v *Var, values []T, selectors ...Sele
 	} else {
 		err = v.core.Write(ctx, sel.Selection, coreSlice(values))
 	}
-	return during("write", v.Path(), err)
+	return wrapError("write", v.Path(), err)
 }
 
 // writeText writes strings to a Char variable.

@@ -124,7 +124,7 @@ type selection struct {
 // pick applies selectors to v.
 func (v *Var) pick(ctx context.Context, op string, selectors []Selector) (selection, error) {
 	sel, err := v.pickAll(ctx, selectors, op == "write")
-	return sel, during(op, v.Path(), err)
+	return sel, wrapError(op, v.Path(), err)
 }
 
 // pickAll implements pick. If grow is set, positions may be beyond the end of an

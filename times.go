@@ -34,7 +34,7 @@ func ReadTimes(ctx context.Context, v *Var, selectors ...Selector) (Array[Date],
 	}
 	a := Array[Date]{Shape: sel.shape, Dims: sel.dims}
 	if a.Data, err = v.times(ctx, sel, false); err != nil {
-		return Array[Date]{}, during("read", v.Path(), err)
+		return Array[Date]{}, wrapError("read", v.Path(), err)
 	}
 	return a, nil
 }
@@ -124,7 +124,7 @@ func WriteTimes[T time.Time | Date](ctx context.Context, v *Var, dates []T, sele
 		err = ncerr.Errorf(ErrUnsupported, "write", v.Path(), "times cannot be packed with scale_factor or add_offset")
 	}
 	if err != nil {
-		return during("write", v.Path(), err)
+		return wrapError("write", v.Path(), err)
 	}
 	numbers := make([]stored, len(dates))
 	for i, t := range dates {

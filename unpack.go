@@ -50,7 +50,7 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 		a.Data, err = nczarr.Allocate[T](v.core, sel.Selection)
 	}
 	if err != nil {
-		return Array[T]{}, during("read", v.Path(), err)
+		return Array[T]{}, wrapError("read", v.Path(), err)
 	}
 	err = p.elements().read(ctx, v, sel, func(from int, list []stored) error {
 		for i, x := range list {
@@ -67,7 +67,7 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 		return nil
 	})
 	if err != nil {
-		return Array[T]{}, during("read", v.Path(), err)
+		return Array[T]{}, wrapError("read", v.Path(), err)
 	}
 	return a, nil
 }
@@ -86,7 +86,7 @@ func WriteUnpacked[T float32 | float64](ctx context.Context, v *Var, values []T,
 	}
 	p, err := v.packing()
 	if err != nil {
-		return during("write", v.Path(), err)
+		return wrapError("write", v.Path(), err)
 	}
 	return p.elements().write(ctx, v, sel, len(values), func(i int) stored {
 		x := float64(values[i])
@@ -363,7 +363,7 @@ func (e *typed[P, M]) write(ctx context.Context, v *Var, sel selection, n int, f
 			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d would be stored as %v, which is a missing value", i, x)
 		}
 	}
-	return during("write", v.Path(), v.core.Write(ctx, sel.Selection, out))
+	return wrapError("write", v.Path(), v.core.Write(ctx, sel.Selection, out))
 }
 
 // number returns the number of type M to store for s, rounded if M is an integer type.

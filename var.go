@@ -288,7 +288,7 @@ func (v *Var) Coordinate(dim string) (*Var, error) {
 		}
 		return nil, ncerr.Errorf(ErrNoVar, "find coordinate", v.Path(), "dimension %q has no coordinate variable", dim)
 	}
-	return nil, during("find coordinate", v.Path(), noDim(v, dim))
+	return nil, wrapError("find coordinate", v.Path(), noDim(v, dim))
 }
 
 // noDim returns the error for a dimension that v does not have.
