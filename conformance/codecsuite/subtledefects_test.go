@@ -165,7 +165,7 @@ func keeping() map[string]wrong {
 	}
 }
 
-// TestSubtleDefectsAreCaught checks that each lapse fails the check written for it.
+// TestSubtleDefectsAreCaught checks that each defect fails the check written for it.
 func TestSubtleDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	for name, tc := range subtleDefects() {

@@ -652,7 +652,7 @@ func pooled(n int, lost bool) func(driver.Map) *hooked {
 	}
 }
 
-// TestSubtleDefectsAreCaught checks that each lapse fails the check written for it.
+// TestSubtleDefectsAreCaught checks that each defect fails the check written for it.
 func TestSubtleDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	for name, tc := range subtleDefects {

@@ -350,7 +350,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 
 // sortUnfinished sorts the objects at a location where the dataset of a claim was being
 // created into those of the dataset and others. If a root document exists, a dataset is
-// complete, and unfinished returns no keys.
+// complete, and sortUnfinished returns no keys.
 func (d *Dataset) sortUnfinished(ctx context.Context, claim *Claim) (ours, others []string, err error) {
 	names, err := listKeys(ctx, d.m, "")
 	if err != nil {

@@ -118,8 +118,8 @@ func openUnclaimed(ctx context.Context, loc *ncurl.Location, opts Options) (*Dat
 
 // openGuarded opens the dataset and, if it may be part of another one, looks for claims
 // at the same time. If the URL selects NCZarr, the dataset is most likely a root, and
-// guard looks for claims only if it is not. This later check does not cover the
-// documents that were already read, so guard then opens the dataset again.
+// openGuarded looks for claims only if it is not. This later check does not cover the
+// documents that were already read, so openGuarded then opens the dataset again.
 func (u *upper) openGuarded(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	var claim error
 	asks := !loc.FormatGiven || loc.Format == ncurl.Zarr

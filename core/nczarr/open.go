@@ -267,9 +267,9 @@ func (d *Dataset) openParent(ctx context.Context) (*Dataset, error) {
 }
 
 // datasetAbove returns the dataset above loc that contains a group at loc, with that
-// group as its Root, or nil. Directories in between need no group documents. above
-// searches only with the drivers file and s3: it does not let plugin drivers access
-// locations above the one that the user specified.
+// group as its Root, or nil. Directories in between need no group documents.
+// datasetAbove searches only with the drivers file and s3: it does not let plugin
+// drivers access locations above the one that the user specified.
 func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 {
 		return nil, nil // other drivers are not searched

@@ -49,9 +49,9 @@ func removeDir(path string) error {
 	return nil
 }
 
-// removeContents removes the content of an open directory. If dir is not top, empty
-// moves directories with content to top. If dir is top, empty removes these directories
-// with their content, but not the mark.
+// removeContents removes the content of an open directory. If dir is not top,
+// removeContents moves directories with content to top. If dir is top, removeContents
+// removes these directories with their content, but not the mark.
 func removeContents(dir, top *os.File) error {
 	for {
 		if _, err := dir.Seek(0, 0); err != nil {

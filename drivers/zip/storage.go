@@ -38,7 +38,7 @@ type storage interface {
 	remove(ctx context.Context) error
 }
 
-// fileStorage is a home in the file system.
+// fileStorage is a storage in the file system.
 type fileStorage struct {
 	path string      // path of the archive, with final symbolic links resolved
 	sync bool        // whether to sync files and directories
@@ -241,7 +241,7 @@ func (h *fileStorage) syncDir() error {
 
 func (h *fileStorage) remove(context.Context) error { return fileError(os.Remove(h.path)) }
 
-// mapStorage is a home in an object of another Map.
+// mapStorage is a storage in an object of another Map.
 type mapStorage struct {
 	m      driver.Map
 	key    string

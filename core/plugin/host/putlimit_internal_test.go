@@ -44,7 +44,7 @@ func (l *putPlugin) PutMany(ctx context.Context, in *pb.PutManyRequest, _ ...grp
 	return r, ctx.Err()
 }
 
-// putStream is a stream to a plays. The plugin answers canceled puts immediately.
+// putStream is a stream to a putPlugin. The plugin answers canceled puts immediately.
 type putStream struct {
 	grpc.ClientStream
 	ctx     context.Context

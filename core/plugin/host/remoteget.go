@@ -166,7 +166,7 @@ func (l *objectRead) finish() error {
 	return nil
 }
 
-// fault converts an error of take or land. It returns the caller's own errors and
+// fault converts an error of take or storeAnswer. It returns the caller's own errors and
 // conflicts unchanged. For any other error it kills the plugin, which broke the
 // protocol.
 func fault(p *proc, err error) error {

@@ -97,8 +97,9 @@ func (m *remoteMap) lostWrites(p *proc) error {
 		&lostError{"writes that were not flushed are lost and the store can no longer be used: reopen it and repeat the writes (" + cause.Error() + ")", true})
 }
 
-// withSession calls f with a session. If the process dies during the call, again calls
-// f once more with a session in a new process. f must be safe to repeat.
+// withSession calls f with a session. If the process dies during the call,
+// withSession calls f once more with a session in a new process. f must be safe to
+// repeat.
 func (m *remoteMap) withSession(ctx context.Context, f func(*session) error) error {
 	for attempt := 0; ; attempt++ {
 		s, err := m.session(ctx)
