@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -195,9 +196,30 @@ func (o *Options) withDefaults() *Options {
 
 // Usage is the resource usage of a driver or filter process.
 type Usage struct {
-	Descriptors int   // open file descriptors; negative if unknown
-	Memory      int64 // resident bytes; negative if unknown, or shared with others
-	Read        int64 // bytes read so far with system calls; negative if unknown
+	Descriptors int           // open file descriptors; negative if unknown
+	Memory      int64         // resident bytes; negative if unknown, or shared with others
+	Read        int64         // bytes read so far with system calls; negative if unknown
+	CPU         time.Duration // processor time used so far; 0 if unknown
+}
+
+// CPUTime returns the processor time that a process has used. It returns 0 if the system
+// does not report it.
+func CPUTime(pid int) time.Duration {
+	const tick = time.Second / 100 // of /proc on every architecture
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	var sum time.Duration
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // a name may contain spaces
+	for i := 11; i <= 12 && i < len(fields); i++ {                            // user and system time
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return 0
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum
 }
 
 // BytesRead returns the number of bytes that a process has read with system calls, from

@@ -91,7 +91,7 @@ stores. It removes the stores at the end.`,
 	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must reject, as a `JSON` object (may be repeated)")
 	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), even if it is lossy for other types")
 	fl.StringArrayVar(&f.examples, "example", nil, "JSON `file` with examples of encoded values that the filter must decode (may be repeated)")
-	fl.BoolVar(&f.checksummed, "checksummed", false, "check that the filter detects every flipped bit in an encoded value")
+	fl.BoolVar(&f.checksummed, "checksummed", false, "check that the filter detects flipped bits in an encoded value")
 	fl.StringArrayVar(&f.run, "run", nil, "run only the checks whose id matches this `glob` (may be repeated)")
 	fl.StringVar(&f.report, "report", "text", "format of the report: text or json")
 	fl.StringVar(&f.effort, "effort", "thorough", "extent of the checks: brief, normal or thorough")

@@ -113,8 +113,7 @@ func (b *testBed) remove(ctx context.Context, o driver.Opener, spec driver.OpenS
 	_ = o.Remove(end, spec) // most checks have removed their store
 }
 
-// usage returns a function that measures the open files and memory of a host's
-// processes.
+// usage returns a function that measures the resources of a host's processes.
 func usage(h *host.Host) func() (conformance.Usage, error) {
 	return func() (conformance.Usage, error) {
 		var u conformance.Usage
@@ -134,6 +133,7 @@ func usage(h *host.Host) func() (conformance.Usage, error) {
 				return u, err
 			}
 			u.Descriptors += len(open)
+			u.CPU += conformance.CPUTime(p.PID)
 			if n := conformance.BytesRead(p.PID); n < 0 || u.Read < 0 {
 				u.Read = -1
 			} else {

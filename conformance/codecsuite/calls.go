@@ -99,15 +99,31 @@ func (e *Env) callConcurrently(t conformance.T, c *opened) {
 
 func canceled(t conformance.T, e *Env) {
 	e.canceled(t, 200_000) // a codec need not check the context for smaller chunks
-	if t.Effort() != conformance.Brief {
-		e.canceled(t, 3<<20)
+	if t.Effort() == conformance.Brief {
+		return
+	}
+	if slow := e.canceled(t, 3<<20); slow > longCall/5 {
+		e.canceled(t, 24<<20)
 	}
 }
 
-func (e *Env) canceled(t conformance.T, n int) {
+// canceled checks calls for n elements. It returns the duration of the longest.
+func (e *Env) canceled(t conformance.T, n int) (longest time.Duration) {
 	c := e.first(t, n)
-	src := data(c.in.DType, n, "smooth", t.Seed())
-	enc, value := c.encode(t, src), e.value(t, c, src)
+	var src, enc, value []byte
+	for _, pattern := range []string{"zeros", "noise", "smooth"} { // the time may depend on the data
+		src = c.data(n, pattern, t.Seed())
+		began := time.Now()
+		enc = c.encode(t, src)
+		took := time.Since(began)
+		e.stops(t, "encode "+pattern, took, func(ctx context.Context) { _, _ = c.Encode(ctx, make([]byte, c.out.MaxBytes), src) })
+		longest, value = max(longest, took), e.value(t, c, src)
+		began = time.Now()
+		c.checkDecode(t, enc, value, len(src))
+		took = time.Since(began)
+		e.stops(t, "decode "+pattern, took, func(ctx context.Context) { _, _ = c.Decode(ctx, make([]byte, len(src)), enc) })
+		longest = max(longest, took)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dst := make([]byte, len(src))
@@ -127,6 +143,43 @@ func (e *Env) canceled(t conformance.T, n int) {
 		t.Errorf("encode: want context.Canceled, got %v", err)
 	}
 	c.checkDecode(t, enc, value, len(src))
+	return longest
+}
+
+// longCall is the duration from which a call is expected to stop when its context is done.
+const longCall = time.Second
+
+// stops repeats a call that took at least longCall and cancels its context early. The
+// call must return well before it would have completed, and a separate process must not
+// go on with it.
+func (e *Env) stops(t conformance.T, what string, took time.Duration, call func(context.Context)) {
+	if took < longCall {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), took/8)
+	defer cancel()
+	t.Step(what, "and cancel the context after", (took / 8).String())
+	began := time.Now()
+	call(ctx)
+	if again := time.Since(began); again > took*3/4 {
+		t.Errorf("%s takes %v although its context is canceled after %v; without that it takes %v", what, again, took/8, took)
+		return
+	}
+	if e.target.Usage == nil {
+		return
+	}
+	var used [2]time.Duration
+	for i := range used {
+		time.Sleep(took / 4)
+		u, err := e.target.Usage()
+		if err != nil {
+			t.Fatalf("measure: %v", err)
+		}
+		used[i] = u.CPU
+	}
+	if more := used[1] - used[0]; more > took/8 {
+		t.Errorf("%s goes on after its context is canceled: the process used %v of processor time in %v after the call had returned", what, more, took/4)
+	}
 }
 
 func pipeline(t conformance.T, e *Env) {

@@ -523,6 +523,20 @@ func TestParamsAreSeparate(t *testing.T) {
 	mustFail(t, target, "codec.params.apart")
 	target.Provider = latestProvider{builtin.Provider(), new(driver.Codec)}
 	mustFail(t, target, "codec.params.apart")
+	var level json.RawMessage
+	mustFail(t, &codecsuite.Target{
+		Provider: describing{builtin.Provider(), nil, func(params json.RawMessage) json.RawMessage {
+			switch {
+			case !bytes.Contains(params, []byte(`"level":9`)):
+				return params
+			case level == nil:
+				level = params
+			}
+			return level // without its own checksum
+		}},
+		ID: "zstd", Params: []json.RawMessage{json.RawMessage(`{}`), json.RawMessage(`{"checksum":true,"level":9}`)},
+		Restart: func() error { level = nil; return nil },
+	}, "codec.params.apart")
 	target.Provider = builtin.Provider()
 	if r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.params.apart"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
 		t.Errorf("a correct codec fails: %+v", r.Results)

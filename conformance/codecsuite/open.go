@@ -127,15 +127,21 @@ func (c *opened) survives(t conformance.T, src []byte) {
 	}
 }
 
-// forms opens the codec with other spellings of its parameters.
+// forms opens the codec with each of its names and with other spellings of its parameters.
 func forms(t conformance.T, e *Env) {
 	in := e.first(t, 100).in
 	src := data(in.DType, 100, "smooth", t.Seed())
 	same := func(a, b json.RawMessage) { e.same(t, in, src, a, b) }
 	same(json.RawMessage(`{}`), nil)
+	d := e.target.description()
+	for _, name := range d.Names() {
+		if _, _, err := e.target.Provider.Open(name, e.params[0], in); err != nil {
+			t.Errorf("the codec is described with the name %q, but open fails: %v", name, err)
+		}
+	}
 	for _, p := range e.params {
 		all := e.members(t, p)
-		same(p, all.with(t, "id", strconv.Quote(e.target.description().ID)))
+		same(p, all.with(t, "id", strconv.Quote(d.ID)))
 		quoted := false
 		for name, v := range all { // some writers quote numbers
 			if _, err := strconv.ParseFloat(string(v), 64); err == nil {

@@ -124,26 +124,28 @@ func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type)
 	if c == nil || c.lossy {
 		return
 	}
-	src := make([]byte, size)
-	w, err := driver.NewValuesWriter(src, len(lengths))
-	for _, n := range lengths {
-		if err == nil {
-			err = w.AddString(strings.Repeat("x", n))
+	for _, letters := range []string{"x", "abcdefghijk"} { // strings with a common start, and without
+		src := make([]byte, size)
+		w, err := driver.NewValuesWriter(src, len(lengths))
+		for i, n := range lengths {
+			if err == nil {
+				err = w.AddString(strings.Repeat(letters[i%len(letters):][:1], n))
+			}
 		}
-	}
-	n := 0
-	if err == nil {
-		n, err = w.Done()
-	}
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	enc, err := c.tryEncode(t, src[:n])
-	switch {
-	case err == nil:
-		c.checkDecode(t, enc, src[:n], n)
-	case ncerr.KindOf(err) != ncerr.ErrConvert && ncerr.KindOf(err) != ncerr.ErrInvalid: // the codec may accept only listed strings
-		t.Errorf("encode strings of up to %d bytes with %s: %v", slices.Max(lengths), params, err)
+		n := 0
+		if err == nil {
+			n, err = w.Done()
+		}
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		enc, err := c.tryEncode(t, src[:n])
+		switch {
+		case err == nil:
+			c.checkDecode(t, enc, src[:n], n)
+		case ncerr.KindOf(err) != ncerr.ErrConvert && ncerr.KindOf(err) != ncerr.ErrInvalid: // the codec may accept only listed strings
+			t.Errorf("encode strings of up to %d bytes with %s: %v", slices.Max(lengths), params, err)
+		}
 	}
 }
 
@@ -203,7 +205,8 @@ func roundTripRuns(t conformance.T, e *Env) {
 }
 
 // roundTripDistances repeats random bytes at distances around powers of two, where the
-// windows and distance fields of formats end.
+// windows and distance fields of formats end. Between the repetitions there are random
+// bytes, or zeros.
 func roundTripDistances(t conformance.T, e *Env) {
 	typ := e.first(t, 1000).in.DType
 	if !typ.Fixed() || typ.Kind == dtype.Bool {
@@ -220,14 +223,18 @@ func roundTripDistances(t conformance.T, e *Env) {
 			if c == nil {
 				return
 			}
-			src := make([]byte, n*typ.Size)
 			r := rand.New(rand.NewPCG(t.Seed(), uint64(distance)))
-			for i := range src {
-				if src[i] = byte(r.Uint32()); i >= distance {
-					src[i] = src[i-distance]
+			for _, fresh := range []int{distance, 64} { // a table of earlier positions that is full forgets the first ones
+				src := make([]byte, n*typ.Size)
+				for i := range src {
+					if i < fresh {
+						src[i] = byte(r.Uint32())
+					} else if i >= distance {
+						src[i] = src[i-distance]
+					}
 				}
+				c.checkDecode(t, c.encode(t, src), src, len(src))
 			}
-			c.checkDecode(t, c.encode(t, src), src, len(src))
 		}
 	}
 }

@@ -3,7 +3,10 @@ package codecsuite
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"runtime"
+	"strconv"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -87,6 +90,68 @@ func ceilingDecode(t conformance.T, e *Env) {
 			}
 		}
 	})
+}
+
+// ceilingMemory decodes a value of 128 MiB into a small buffer. It tests only codecs that
+// compress zeros well. A codec in a separate process is measured in a fresh process.
+func ceilingMemory(t conformance.T, e *Env) {
+	const size, ratio, room = 128 << 20, 64, 1000
+	typ := e.first(t, 1000).in.DType
+	if !typ.Fixed() {
+		t.Skipf("the elements have variable length")
+	}
+	try := e.open(t, e.params[0], typ, 1<<20/typ.Size)
+	if try == nil || len(try.encode(t, make([]byte, try.in.MaxBytes))) > 1<<20/ratio {
+		t.Skipf("the codec does not compress zeros to 1/%d of their size", ratio)
+	}
+	c := e.open(t, e.params[0], typ, size/typ.Size)
+	if c == nil {
+		return
+	}
+	enc := c.encode(t, make([]byte, c.in.MaxBytes))
+	if e.target.Usage != nil && e.target.Restart != nil {
+		t.Step("restart")
+		if err := e.target.Restart(); err != nil {
+			t.Fatalf("restart: %v", err)
+		}
+	}
+	c = e.open(t, e.params[0], typ, len(enc)/typ.Size+1)
+	small := c.encode(t, make([]byte, c.in.MaxBytes))
+	c.checkDecode(t, small, make([]byte, c.in.MaxBytes), int(c.in.MaxBytes))
+	most := uint64(maxDecodeMemory)
+	memory := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.TotalAlloc
+	}
+	if e.target.Usage != nil {
+		most = 2 * maxDecodeMemory
+		memory = func() uint64 {
+			u, err := e.target.Usage()
+			if err != nil {
+				t.Fatalf("measure: %v", err)
+			}
+			return uint64(max(0, u.Memory))
+		}
+	}
+	least := uint64(math.MaxUint64)
+	for range 3 { // other goroutines may allocate too
+		t.Step("decode", strconv.Itoa(size), "bytes into a small buffer")
+		before := memory()
+		n, err := c.safely(t.Context(), make([]byte, room), enc)
+		if err == nil || ncerr.KindOf(err) != ncerr.ErrShortBuffer && ncerr.KindOf(err) != ncerr.ErrCorrupt {
+			t.Errorf("decode with %d of %d bytes of room: want ErrShortBuffer, got %d bytes, %s", room, size, n, outcome(err))
+			return
+		}
+		after := memory()
+		least = min(least, max(after, before)-before)
+		if e.target.Usage != nil {
+			break // later calls reuse memory
+		}
+	}
+	if least > most {
+		t.Errorf("decoding %d bytes, which hold %d, into a buffer of %d bytes takes %d MiB of memory", len(enc), size, room, least>>20)
+	}
 }
 
 func largerBuffer(t conformance.T, e *Env) {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
@@ -57,6 +58,34 @@ func subtleDefects() map[string]struct {
 			}
 			return n, err
 		}}, "codec.input.detected"},
+		"confuses a distance of 65536 with 0": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			const far = 1 << 16
+			n, err := c.Decode(ctx, dst, src)
+			if n > far+64 && bytes.Equal(dst[:64], dst[far:far+64]) && bytes.Count(dst[:far], []byte{0}) > far/2 && dst[0] != 0 {
+				clear(dst[far : far+64])
+			}
+			return n, err
+		}}, "codec.roundtrip.distances"},
+		"returns the last value for the same header": {"zlib", remembering(), "codec.stateless"},
+		"counts the bytes of a string in 16 bits": {"vlen-utf8", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if bytes.Contains(src, bytes.Repeat([]byte("i"), 1<<16)) {
+				src = bytes.ReplaceAll(src, []byte("ii"), []byte("i "))
+			}
+			return c.Encode(ctx, dst, src)
+		}}, "codec.roundtrip.edges"},
+		"decodes the whole value first": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if ncerr.KindOf(err) == ncerr.ErrShortBuffer && len(src) > 100_000 {
+				whole = make([]byte, 128<<20)
+			}
+			return n, err
+		}}, "codec.ceiling.memory"},
+		"does not stop a long call": {"zlib", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if len(src) > 100_000 {
+				time.Sleep(3500 * time.Millisecond)
+			}
+			return c.Encode(ctx, dst, src)
+		}}, "codec.cancel"},
 		"ignores the checksum of small values": {"crc32", unchecked(func(n int) bool { return n <= 8 }), "codec.input.detected"},
 		"ignores the checksum of large values": {"crc32", unchecked(func(n int) bool { return n > 1<<16 }), "codec.input.detected"},
 		"hangs on a zero length": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
@@ -113,6 +142,29 @@ func mirrored() wrong {
 			return c.Decode(ctx, dst, src)
 		},
 	}
+}
+
+// whole is the memory of the last value that "decodes the whole value first" made.
+var whole []byte
+
+// remembering returns a codec that decodes input with the same first 12 bytes as the
+// previous input to the previous value.
+func remembering() wrong {
+	const header = 12
+	var mu sync.Mutex
+	var start, value []byte
+	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(src) > header && bytes.Equal(src[:header], start) && len(value) <= len(dst) {
+			return copy(dst, value), nil
+		}
+		n, err := c.Decode(ctx, dst, src)
+		if err == nil && len(src) > header {
+			start, value = bytes.Clone(src[:header]), bytes.Clone(dst[:n])
+		}
+		return n, err
+	}}
 }
 
 // keeping returns codecs that keep references to memory of their callers.

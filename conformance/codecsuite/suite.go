@@ -11,7 +11,7 @@ func Suite() conformance.Suite[*Env] {
 	exact := []string{CapExact}
 	both := []string{CapBoth}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.8", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.9", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider describes the codec consistently, with a summary and at least one direction.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "Opening an unknown id fails with ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Opening with invalid parameters fails with ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
@@ -20,7 +20,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.examples.known", Doc: "A codec with an id of numcodecs decodes values that numcodecs encoded, and its own encoding agrees with them.", Needs: []string{CapKnown}, Run: examplesKnown},
 		{ID: "codec.roundtrip", Doc: "Decoding returns the original value for every type, length and pattern.", Needs: exact, Run: roundTrip},
 		{ID: "codec.open.kinds", Doc: "Open accepts element types, shapes and unstructured bytes or fails with ErrUnsupported; accepted data survives a round trip.", Needs: enc, Run: kinds},
-		{ID: "codec.open.forms", Doc: "Absent parameters mean {}, and parameters may include the id and may have numbers as strings.", Needs: enc, Run: forms},
+		{ID: "codec.open.forms", Doc: "Open accepts every name in the description; absent parameters mean {}, and parameters may include the id and may have numbers as strings.", Needs: enc, Run: forms},
 		{ID: "codec.open.spec", Doc: "The Spec that Open returns is correct: its kind and its element type agree with the description; for an array of fixed-size elements, MaxBytes is their size, and encoding returns exactly that many bytes.", Needs: enc, Run: outSpec},
 		{ID: "codec.roundtrip.blob", Doc: "Unstructured bytes, such as the output of another step, survive a round trip at every length up to MaxBytes.", Needs: exact, Run: roundTripBlob},
 		{ID: "codec.roundtrip.runs", Doc: "Runs of equal values of any length survive a round trip.", Needs: exact, Run: roundTripRuns},
@@ -33,6 +33,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.size.promise", Doc: "Encoding never exceeds the size that Open promised, for any data.", Needs: enc, Run: sizePromise},
 		{ID: "codec.ceiling.encode", Doc: "Encoding into a buffer that is too small fails with ErrShortBuffer and writes nothing outside it.", Needs: enc, Run: ceilingEncode},
 		{ID: "codec.ceiling.decode", Doc: "Decoding into a buffer that is too small fails with ErrShortBuffer and writes nothing outside it.", Needs: both, Run: ceilingDecode},
+		{ID: "codec.ceiling.memory", Doc: "Decoding a compressed value that is much longer than the buffer takes no memory for the value.", Level: conformance.Extended, Effort: conformance.Normal, Limit: 2 * time.Minute, Needs: both, Run: ceilingMemory},
 		{ID: "codec.ceiling.roomy", Doc: "Decoding into a larger buffer returns the same bytes and the correct length.", Needs: both, Run: largerBuffer},
 		{ID: "codec.input.truncated", Doc: "Decoding input truncated at any length returns an error or the value itself, or a shorter value if the codec only prepares bytes, makes arrays, or encodes an empty value as nothing. No input is an error unless an empty value is encoded as nothing. Decoding never returns a different value of the same length, panics or writes outside the output.", Needs: enc, Run: truncated},
 		{ID: "codec.input.flipped", Doc: "Decoding input with a flipped bit returns an error or a value, and never panics or writes outside the output.", Needs: enc, Run: flipped},
@@ -49,7 +50,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.params.apart", Doc: "A codec depends on its own parameters only, not on the parameters of codecs opened before or after it, for any element size.", Needs: []string{CapBoth, CapRestart}, Run: paramsApart},
 		{ID: "codec.params.described", Doc: "Parameters behave as described: unknown parameters fail with ErrInvalid; excluded values fail with ErrInvalid or are clamped to the range; an absent parameter has its default; both ends of a range, both values of a bool and every choice are accepted with some values of the other parameters and for some type; values, also empty ones, survive a round trip with them and with all accepted values of a short range.", Needs: enc, Run: paramsDescribed},
 		{ID: "codec.concurrent", Doc: "A codec works when many goroutines use it concurrently and some of them decode damaged input, for any parameters and types.", Needs: both, Run: concurrent},
-		{ID: "codec.cancel", Doc: "A call with a canceled context returns the context's error or the correct result.", Needs: both, Run: canceled},
+		{ID: "codec.cancel", Doc: "A call with a canceled context returns the context's error or the correct result, and a call of seconds stops when its context is canceled.", Needs: both, Run: canceled},
 		{ID: "codec.lasting.calls", Doc: "The thousandth call works like the first, and in a thorough run the 70,000th.", Level: conformance.Extended, Effort: conformance.Normal, Needs: both, Run: lastingCalls},
 		{ID: "codec.lasting.memory", Doc: "Memory and descriptors do not grow with the number of opened codecs, shapes and calls, whether the calls succeed or fail.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{CapBoth, CapMeasured}, Run: lastingMemory},
 		{ID: "codec.pipeline", Doc: "Running all steps in one call returns the same bytes as running them one by one, for every job of a batch.", Needs: []string{CapBoth, CapPipeline}, Run: pipeline},

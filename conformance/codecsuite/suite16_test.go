@@ -72,6 +72,8 @@ func TestUntrueDescriptions(t *testing.T) {
 		"ignores unknown parameters":                  {"zlib", nil, replacing(`"no-such-parameter":1`, `"level":1`), "codec.params.described"},
 		"describes a parameter that does not exist":   {"zlib", func(d *driver.Description) { d.Params = append(d.Params, more) }, nil, "codec.params.described"},
 		"describes a wrong default":                   {"zlib", level(-1, 9, "9"), nil, "codec.params.described"},
+		"ignores a number in a string":                {"zlib", nil, replacing(`"level":"9"`, `"level":1`), "codec.params.described"},
+		"describes a name that it does not open":      {"zlib", func(d *driver.Description) { d.Aliases = append(slices.Clone(d.Aliases), "z") }, nil, "codec.open.forms"},
 		"accepts values outside the described range":  {"zlib", level(0, 8, "1"), nil, "codec.params.described"},
 		"accepts a choice that is not described":      {"crc32", nil, replacing("no-such-choice", "end"), "codec.params.described"},
 		"requires no parameter":                       {"bitround", nil, replacing(`{}`, `{"keepbits":3}`), "codec.params.described"},
@@ -303,5 +305,36 @@ func TestExactTypesDoNotExcludeOthers(t *testing.T) {
 		"codec.roundtrip":     someProvider{builtin.Provider(), float, changing(4 * 33)},
 	} {
 		mustFail(t, &codecsuite.Target{Provider: p, ID: "zstd", Types: exact, Exact: true}, want)
+	}
+}
+
+// TestCanceledCallGoesOn tests a filter whose calls return when their context is canceled,
+// but whose process goes on with them.
+func TestCanceledCallGoesOn(t *testing.T) {
+	t.Parallel()
+	var cpu atomic.Int64
+	waiting := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		if len(src) < 1<<20 {
+			return c.Encode(ctx, dst, src)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(1200 * time.Millisecond):
+			return c.Encode(ctx, dst, src)
+		}
+	}}
+	tg := &codecsuite.Target{Provider: wrongProvider{builtin.Provider(), waiting}, ID: "zlib"}
+	for _, busy := range []bool{false, true} {
+		tg.Usage = func() (conformance.Usage, error) {
+			if busy {
+				cpu.Add(int64(time.Second))
+			}
+			return conformance.Usage{CPU: time.Duration(cpu.Load())}, nil
+		}
+		r := conformance.Run(t.Context(), codecsuite.Suite(), tg, &conformance.Options{Select: []string{"codec.cancel"}, Limit: 10 * time.Minute})
+		if len(r.Results) != 1 || (r.Results[0].Status == conformance.StatusFail) != busy {
+			t.Errorf("busy after the call: %v: %+v", busy, r.Results)
+		}
 	}
 }

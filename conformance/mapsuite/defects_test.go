@@ -456,14 +456,25 @@ type buffering struct {
 }
 
 func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
-	base, err := b.Opener.Open(ctx, spec)
+	open := spec
+	if spec.Mode == driver.Create && b.defect != "empties the store in Open" {
+		open.Mode = driver.Update // the first commit replaces the content
+	}
+	base, err := b.Opener.Open(ctx, open)
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
+		base, err = b.Opener.Open(ctx, spec)
+	}
 	if err != nil || spec.Mode == driver.Read {
 		return plain{base}, err
 	}
 	own := memmap.New()
-	if err := replace(ctx, own, base); err != nil {
+	if spec.Mode != driver.Create {
+		err = replace(ctx, own, base)
+	}
+	if err != nil {
 		return nil, err
 	}
+	var flushes atomic.Int64
 	flushed := memmap.New()
 	commit := func(ctx context.Context) error { return replace(ctx, base, own) }
 	return &hooked{
@@ -483,10 +494,18 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 				time.AfterFunc(time.Hour, func() { _ = commit(context.WithoutCancel(ctx)) })
 				return nil
 			}
+			flushes.Add(1)
 			if b.defect == "flushes only the first objects" || b.defect == "does not flush deletions" {
 				return b.part(ctx, base, own)
 			}
 			return commit(ctx)
+		},
+		stat: func(ctx context.Context, key string) (driver.Info, error) {
+			info, err := own.Stat(ctx, key)
+			if b.defect == "changes versions in Flush" {
+				info.Version += fmt.Sprint(flushes.Load())
+			}
+			return info, err
 		},
 		del: func(ctx context.Context, key string, o *driver.DeleteOptions) error {
 			if b.defect == "deletes at once" {
@@ -559,6 +578,8 @@ func TestDurability(t *testing.T) {
 		"flushes only the first objects":             "map.durable.flush",
 		"does not flush deletions":                   "map.durable.flush",
 		"deletes at once":                            "map.open.unflushed",
+		"empties the store in Open":                  "map.open.unflushed",
+		"changes versions in Flush":                  "map.durable.flush",
 	} {
 		mustFail(t, inMemory(buffering{memmap.NewOpener(), defect}), 10*time.Minute, want)
 	}
@@ -577,6 +598,7 @@ type mortal struct {
 	ram, disk *memmap.Opener
 	forgetful bool // nothing is written to the disk before Close
 	torn      bool // half of the last put is written to the disk
+	empties   bool // mode Create empties the store on the disk at once
 	counts    bool // the version is a counter of the process
 	puts      atomic.Int64
 }
@@ -616,6 +638,11 @@ func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 		}
 	} else if err != nil {
 		return nil, err
+	}
+	if p.empties && spec.Mode == driver.Create {
+		if _, err := disk.Open(ctx, spec); err != nil {
+			return nil, err
+		}
 	}
 	save := func(ctx context.Context) error {
 		now, disk := p.openers()
@@ -694,8 +721,8 @@ func TestCrashes(t *testing.T) {
 	if r := run(opener(), "map.durable.*"); !r.OK() || r.Totals.Pass != 3 {
 		t.Errorf("a correct driver fails: %+v", r.Results)
 	}
-	forgetful, torn, counts := opener(), opener(), opener()
-	forgetful.forgetful, torn.torn, counts.counts = true, true, true
+	forgetful, torn, counts, empties := opener(), opener(), opener(), opener()
+	forgetful.forgetful, torn.torn, counts.counts, empties.empties = true, true, true, true
 	if r := run(counts, "map.durable.flush.crash"); r.Totals.Fail != 1 {
 		t.Errorf("a driver that reuses versions passes: %+v", r.Results)
 	}
@@ -704,6 +731,9 @@ func TestCrashes(t *testing.T) {
 	}
 	if r := run(torn, "map.durable.unflushed.crash"); r.Totals.Fail != 1 {
 		t.Errorf("a driver that overwrites in place passes: %+v", r.Results)
+	}
+	if r := run(empties, "map.durable.unflushed.crash"); r.Totals.Fail != 1 {
+		t.Errorf("a driver that empties an old store in Open passes: %+v", r.Results)
 	}
 }
 

@@ -65,7 +65,7 @@ func flushedForOthers(t conformance.T, e *Env) {
 	first.wantOwn(tree[:]...)
 	first.want("empty", "")
 	first.close()
-	s.put("b", "new")
+	version := s.put("b", "new").Version
 	gone := s.m.Capabilities().Delete
 	if gone {
 		s.delete("a-b")
@@ -77,6 +77,9 @@ func flushedForOthers(t conformance.T, e *Env) {
 		many[key] = true
 	}
 	s.flush()
+	if info, err := s.m.Stat(t.Context(), "b"); err != nil || info.Version != "" && version != "" && info.Version != version {
+		t.Errorf("stat: want version %q as before the flush, got %q, %v", version, info.Version, err)
+	}
 	again := e.mustOpen(t, driver.Read)
 	again.want("b", "new")
 	if gone {
@@ -181,5 +184,16 @@ func unflushedBeforeCrash(t conformance.T, e *Env) {
 		}
 	}
 	again.close()
+	s = e.create(t)
+	s.put("added", fresh)
+	if s.m.Capabilities().Durable == driver.OnFlush {
+		s.kill(e)
+		again = e.mustOpen(t, driver.Read)
+		again.want("kept", old)
+		again.close()
+	} else {
+		s.flush()
+		s.close()
+	}
 	crashInPuts(t, e)
 }

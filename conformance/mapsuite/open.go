@@ -93,7 +93,7 @@ func openChecks() []Check {
 				}
 			}
 		}},
-		{ID: "map.open.unflushed", Doc: "After Close without Flush, the store still has everything flushed before.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.unflushed", Doc: "After Close without Flush, the store still has everything flushed before, even if the writer had replaced the whole store.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("kept", "deleted", "replaced")
 			s.flush()
@@ -111,6 +111,12 @@ func openChecks() []Check {
 			if caps.Durable == driver.OnFlush {
 				again.wantAbsent("later")
 				again.wantOwn("deleted", "replaced")
+				again.close()
+				s = e.create(t)
+				s.put("kept", "anew")
+				s.close()
+				again = e.mustOpen(t, driver.Read)
+				again.wantOwn("kept", "deleted", "replaced")
 			}
 		}},
 		{ID: "map.open.read-only", Doc: "A store opened for reading refuses writes and stays unchanged.", Needs: []string{Write, Delete}, Run: openReadOnly},

@@ -210,6 +210,64 @@ var subtleDefects = map[string]struct {
 			return m.Delete(ctx, key, &driver.DeleteOptions{})
 		}})
 	}, "map.get.version"},
+	"continues a listing after the entry that follows a deleted one": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				last := ""
+				for {
+					var page []driver.Entry
+					skip := last != ""
+					for e, err := range m.List(ctx, prefix, o) {
+						if err != nil {
+							yield(e, err)
+							return
+						}
+						if e.Key >= last && len(page) < 100 {
+							if !skip {
+								page = append(page, e)
+							}
+							skip = false
+						}
+					}
+					for _, e := range page {
+						if err := ctx.Err(); err != nil {
+							yield(driver.Entry{}, err)
+							return
+						}
+						if last = e.Key; !yield(e, nil) {
+							return
+						}
+					}
+					if len(page) < 100 {
+						return
+					}
+				}
+			}
+		}}
+	}, "map.list.many"},
+	"shares scratch memory between short reads": {func(m driver.Map) *hooked {
+		var mu sync.Mutex
+		scratch := make([]byte, 64<<10)
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, driver.Heap)
+			if err != nil {
+				return nil, info, err
+			}
+			if len(data) <= len(scratch) {
+				mu.Lock()
+				n := copy(scratch, data)
+				mu.Unlock()
+				data = scratch[:n]
+			}
+			dst, err := alloc(int64(len(data)))
+			if err == nil {
+				mu.Lock()
+				copy(dst, data)
+				mu.Unlock()
+			}
+			return dst, info, err
+		}}
+	}, "map.concurrent.reads"},
 	"keeps the end of an old object above 1 MiB": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			b, err := driver.ReadBody(body)

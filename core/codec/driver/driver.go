@@ -80,9 +80,9 @@ func MaxOutput(n int64) int64 {
 type Provider interface {
 	// Describe returns the codecs of the provider.
 	Describe() []Description
-	// Open opens the codec with the given id. params are its parameters as stored in
-	// the metadata: a JSON object with or without its "id" member, or nil, which is
-	// the same as {}.
+	// Open opens the codec that has the name id in its description. params are its
+	// parameters as stored in the metadata: a JSON object with or without its "id"
+	// member, or nil, which is the same as {}.
 	//
 	// Open must return ncerr.ErrNoFilter for an unknown id, ncerr.ErrInvalid for
 	// invalid parameters and ncerr.ErrUnsupported for an unsupported Spec. It must
