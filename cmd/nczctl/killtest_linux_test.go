@@ -25,13 +25,16 @@ import (
 
 // killing is one copy during which processes are killed.
 type killing struct {
-	kind   string // ".zarr", ".zip" or "bucket"
+	kind   string // ".zarr", sharded, ".zip" or "bucket"
 	old    bool   // a dataset is replaced
 	victim killpoint.Victim
 	// where is the progress of the copy at the kill, in thousandths of the calls that
 	// change files or of the requests that change the bucket.
 	where int
 }
+
+// sharded is the end of the names of directories with Zarr v3 in shards.
+const sharded = "-shards.zarr"
 
 // kills lists the kills of every run. $NCZARR_KILLS sets the number of additional kills
 // at random points.
@@ -41,6 +44,9 @@ var kills = []killing{
 	{".zarr", true, killpoint.Both, 985},
 	{".zarr", false, killpoint.Root, 600},
 	{".zarr", false, killpoint.Caller, 990},
+	{sharded, true, killpoint.Caller, 900},
+	{sharded, false, killpoint.Root, 500},
+	{sharded, false, killpoint.Both, 980},
 	{".zip", true, killpoint.Root, 970},
 	{".zip", true, killpoint.Caller, 300},
 	{".zip", false, killpoint.Both, 700},
@@ -60,7 +66,7 @@ func allKills(t *testing.T) []killing {
 	r := rand.New(rand.NewPCG(seed, 0)) // the numbers need not be secure
 	for range n {
 		k := killing{
-			kind: []string{".zarr", ".zip", "bucket"}[r.IntN(3)], old: r.IntN(2) == 0, where: r.IntN(1000),
+			kind: []string{".zarr", sharded, ".zip", "bucket"}[r.IntN(4)], old: r.IntN(2) == 0, where: r.IntN(1000),
 			victim: []killpoint.Victim{killpoint.Root, killpoint.Caller, killpoint.Both}[r.IntN(3)],
 		}
 		k.old = k.old && k.kind != "bucket" // a bucket has no rename
@@ -93,19 +99,18 @@ type arena struct {
 	dir, tmp string
 	gate     *s3server.Gate
 	bucket   string              // URL of the bucket behind the gate
-	want     string              // dump of a complete copy
-	files    map[string][]string // files of a complete copy, by extension
+	want     map[string]string   // dump of a complete copy, by kind
+	files    map[string][]string // files of a complete copy, by kind
 	calls    map[string]int      // number of calls during a copy, by kind and old
 }
 
 func newArena(t *testing.T) *arena {
 	t.Helper()
 	srv := s3server.Start(t)
-	a := &arena{t: t, gate: srv.NewGate(t), files: map[string][]string{}, calls: map[string]int{}}
+	a := &arena{t: t, gate: srv.NewGate(t), want: map[string]string{}, files: map[string][]string{}, calls: map[string]int{}}
 	a.bucket = a.gate.Endpoint + "/" + srv.Bucket + "/kills/"
 	a.nczctl, a.dir, a.tmp = field(t, srv.Env()...)
-	_, a.want = ended(t, a.nczctl("dump", "-n", "x", "src.zarr"))
-	for _, kind := range []string{".zarr", ".zip"} {
+	for _, kind := range []string{".zarr", sharded, ".zip"} {
 		for _, old := range []bool{false, true} {
 			out, err := killpoint.Run(a.copy("old"+kind, old), killpoint.Plan{})
 			if err != nil || out.Code != 0 || out.Calls < 30 {
@@ -114,7 +119,9 @@ func newArena(t *testing.T) *arena {
 			a.calls[fmt.Sprint(kind, old)] = out.Calls
 		}
 		a.files[kind] = a.tree("old" + kind)
+		_, a.want[kind] = ended(t, a.nczctl("dump", "-n", "x", "old"+kind))
 	}
+	_, a.want["bucket"] = ended(t, a.nczctl("dump", "-n", "x", "src.zarr"))
 	if code, _ := ended(t, a.copy(a.url("counted"), false)); code != 0 {
 		t.Fatalf("copy to the bucket: exit code %d", code)
 	}
@@ -130,6 +137,9 @@ func (a *arena) url(name string) string { return a.bucket + name + "#mode=nczarr
 // chunk at a time.
 func (a *arena) copy(dst string, old bool) *exec.Cmd {
 	args := []string{"copy", "--memory", "64KiB", "src.zarr", dst}
+	if strings.HasSuffix(dst, sharded) {
+		args = append(args, "--layout", "v3", "--shards", "a:20,100")
+	}
 	if old {
 		args = append(args, "--overwrite")
 	}
@@ -184,12 +194,12 @@ const killed = -1
 // completes it with a new copy.
 func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...any)) string {
 	a.t.Helper()
-	whole := func(code int, got string) bool { return code == 0 && got == a.want }
+	whole := func(code int, got string) bool { return code == 0 && got == a.want[k.kind] }
 	outcome := "whole"
 	code, got := ended(a.t, a.nczctl("dump", "-n", "x", dst))
 	a.noTemporaries(errorf, "the next nczctl does not remove")
 	switch {
-	case whole(code, got) && !k.old && a.unannounced(dst):
+	case whole(code, got) && !k.old && a.unannounced(k.kind, dst):
 		outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see no dataset
 	case whole(code, got):
 		if exit == killed { // an archive may still have its temporary name
@@ -201,7 +211,7 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 				_ = os.Remove(name)
 			}
 		}
-		a.sameFiles(dst, errorf)
+		a.sameFiles(k.kind, dst, errorf)
 	case k.old:
 		errorf("the old dataset is lost: dump exits with %d and %d bytes", code, len(got))
 	case code == ncerr.Exit(ncerr.ErrNotFound) && got == "":
@@ -216,13 +226,17 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	}
 	if !k.old && outcome != "whole" {
 		a.age()
-		if code, _ := ended(a.t, a.nczctl("copy", "--force", "src.zarr", dst)); code != 0 {
-			errorf("a new copy exits with %d", code)
+		again := a.copy(dst, false)
+		again.Args = append(again.Args, "--force")
+		var message strings.Builder
+		again.Stderr = &message
+		if code, _ := ended(a.t, again); code != 0 {
+			errorf("a new copy exits with %d: %s", code, message.String())
 		}
 		if code, got := ended(a.t, a.nczctl("dump", "-n", "x", dst)); !whole(code, got) {
 			errorf("after a new copy dump exits with %d and %d bytes", code, len(got))
 		}
-		a.sameFiles(dst, errorf)
+		a.sameFiles(k.kind, dst, errorf)
 	}
 	if !k.old && k.kind != "bucket" {
 		_ = os.RemoveAll(filepath.Join(a.dir, dst))
@@ -311,9 +325,9 @@ func (a *arena) age() {
 }
 
 // sameFiles checks that a complete local dataset has the expected files.
-func (a *arena) sameFiles(dst string, errorf func(string, ...any)) {
+func (a *arena) sameFiles(kind, dst string, errorf func(string, ...any)) {
 	a.t.Helper()
-	want, local := a.files[filepath.Ext(dst)]
+	want, local := a.files[kind]
 	if got := a.tree(dst); local && !slices.Equal(got, want) {
 		errorf("files differ from those of a complete dataset: %q", got)
 	}
@@ -326,12 +340,12 @@ func (a *arena) halves(dst string) []string {
 
 func isHalf(name string) bool { return strings.HasPrefix(filepath.Base(name), ".nczarr.tmp.") }
 
-// unannounced reports whether a dataset has all files except the root's .zgroup,
-// which is written last.
-func (a *arena) unannounced(dst string) bool {
-	want := slices.Clone(a.files[".zarr"])
-	want = slices.DeleteFunc(want, func(name string) bool { return name == "/.zgroup" })
-	return slices.Equal(slices.DeleteFunc(a.tree(dst), isHalf), want)
+// unannounced reports whether a directory has all files of a dataset except the root's
+// document, which is written last.
+func (a *arena) unannounced(kind, dst string) bool {
+	want := slices.Clone(a.files[kind])
+	want = slices.DeleteFunc(want, func(name string) bool { return name == "/.zgroup" || name == "/zarr.json" })
+	return len(want) < len(a.files[kind]) && slices.Equal(slices.DeleteFunc(a.tree(dst), isHalf), want)
 }
 
 // tree returns the files and directories of a dataset.
@@ -348,8 +362,8 @@ func (a *arena) tree(dst string) []string {
 // clean runs nczctl once more for each destination and checks for leftovers.
 func (a *arena) clean() {
 	a.t.Helper()
-	for _, dst := range []string{"old.zarr", "old.zip"} {
-		if code, _ := ended(a.t, a.nczctl("copy", "--overwrite", "src.zarr", dst)); code != 0 {
+	for _, dst := range []string{"old.zarr", "old" + sharded, "old.zip"} {
+		if code, _ := ended(a.t, a.copy(dst, true)); code != 0 {
 			a.t.Errorf("copy to %s: exit code %d", dst, code)
 		}
 	}
@@ -359,7 +373,7 @@ func (a *arena) clean() {
 	for _, e := range entries {
 		names[e.Name()] = true
 	}
-	if got := strings.Join(slices.Sorted(maps.Keys(names)), " "); got != "b.cdl old.zarr old.zip src.zarr" {
+	if got := strings.Join(slices.Sorted(maps.Keys(names)), " "); got != "b.cdl old-shards.zarr old.zarr old.zip src.zarr" {
 		a.t.Errorf("left beside the datasets: %q", got)
 	}
 }
