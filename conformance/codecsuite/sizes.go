@@ -106,7 +106,7 @@ func ceilingMemory(t conformance.T, e *Env) {
 	}
 	c := e.open(t, e.params[0], typ, size/typ.Size)
 	if c == nil {
-		return
+		t.Skipf("the codec refuses chunks of %d bytes", size)
 	}
 	enc := c.encode(t, make([]byte, c.in.MaxBytes))
 	if e.target.Usage != nil && e.target.Restart != nil {

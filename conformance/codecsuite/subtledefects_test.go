@@ -80,12 +80,6 @@ func subtleDefects() map[string]struct {
 			}
 			return n, err
 		}}, "codec.ceiling.memory"},
-		"does not stop a long call": {"zlib", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
-			if len(src) > 100_000 {
-				time.Sleep(3500 * time.Millisecond)
-			}
-			return c.Encode(ctx, dst, src)
-		}}, "codec.cancel"},
 		"ignores the checksum of small values": {"crc32", unchecked(func(n int) bool { return n <= 8 }), "codec.input.detected"},
 		"ignores the checksum of large values": {"crc32", unchecked(func(n int) bool { return n > 1<<16 }), "codec.input.detected"},
 		"hangs on a zero length": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
