@@ -54,17 +54,17 @@ func concurrent(t conformance.T, e *Env) {
 		if more {
 			wide = string(c.params)
 		}
-		e.callConcurrently(t, c)
+		e.callConcurrently(t, c, 20_000)
 	})
 }
 
-// callConcurrently encodes and decodes with c from eight goroutines. Some also decode
-// damaged input.
-func (e *Env) callConcurrently(t conformance.T, c *opened) {
+// callConcurrently encodes and decodes n elements with c from eight goroutines. Some also
+// decode damaged input.
+func (e *Env) callConcurrently(t conformance.T, c *opened, n int) {
 	var sources, wants [8][len(patterns)][]byte
 	for g := range sources {
 		for k, pattern := range patterns {
-			sources[g][k] = c.data(20_000, pattern, uint64(g))
+			sources[g][k] = c.data(n, pattern, uint64(g))
 			wants[g][k] = e.value(t, c, sources[g][k])
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
@@ -134,6 +135,9 @@ func (e *Env) tryValue(t conformance.T, d *driver.Description, p *driver.Param, 
 				c := &opened{Codec: codec, in: in, out: out, params: params, lossy: !e.target.exactFor(typ)}
 				c.survives(t, c.data(many, "smooth", t.Seed()))
 				e.small(t, params, in)
+				if t.Effort() != conformance.Brief {
+					e.variant(t, params, typ)
+				}
 				return nil
 			case kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported:
 				t.Errorf("open with %s for %s: %v", params, describeSpec(in), err)
@@ -144,6 +148,42 @@ func (e *Env) tryValue(t conformance.T, d *driver.Description, p *driver.Param, 
 		}
 	}
 	return refusal
+}
+
+// variant checks a codec with a described value of a parameter: a scalar, two dimensions
+// in both orders, bytes that are not whole elements, repetitions, and concurrent calls. The
+// filter may refuse the parameters for some of these.
+func (e *Env) variant(t conformance.T, params json.RawMessage, typ dtype.Type) {
+	const rows, columns, more = 7, 30, 3
+	size := room(typ, rows*columns)
+	for _, in := range []driver.Spec{
+		{DType: typ, MaxBytes: room(typ, 1)},
+		{DType: typ, Shape: []int{rows, columns}, MaxBytes: size},
+		{DType: typ, Shape: []int{rows, columns}, Order: driver.F, MaxBytes: size},
+		{DType: typ, Shape: []int{1000}, MaxBytes: room(typ, 1000)},
+		{Kind: driver.Blob, DType: typ, MaxBytes: size + more},
+	} {
+		codec, out, err := e.target.Provider.Open(e.target.ID, params, in)
+		if err != nil {
+			if kind := ncerr.KindOf(err); kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported {
+				t.Errorf("open with %s for %s: %v", params, describeSpec(in), err)
+			}
+			continue
+		}
+		c := &opened{Codec: codec, in: in, out: out, params: params, lossy: !e.target.exactFor(typ)}
+		switch n, err := in.Elements(); {
+		case in.Kind == driver.Blob && !c.lossy && typ.Fixed() && typ.Kind != dtype.Bool:
+			c.survivesOddly(t, data(dtype.NCUByte.Type(dtype.OrderNone), int(in.MaxBytes), "bits", t.Seed()))
+		case in.Kind == driver.Array && err == nil:
+			for _, pattern := range []string{"noise", "special", "signs"} {
+				c.survives(t, c.data(n, pattern, t.Seed()))
+			}
+			if n == 1000 {
+				e.callConcurrently(t, c, n)
+				e.distances(t, params, typ, []int{8, 12, 16})
+			}
+		}
+	}
 }
 
 // small checks that chunks of no, one and a few elements survive a round trip, as elements

@@ -59,10 +59,10 @@ func subtleDefects() map[string]struct {
 			return n, err
 		}}, "codec.input.detected"},
 		"confuses a distance of 65536 with 0": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
-			const far = 1 << 16
+			const distance = 1 << 16
 			n, err := c.Decode(ctx, dst, src)
-			if n > far+64 && bytes.Equal(dst[:64], dst[far:far+64]) && bytes.Count(dst[:far], []byte{0}) > far/2 && dst[0] != 0 {
-				clear(dst[far : far+64])
+			if n > distance+64 && bytes.Equal(dst[:64], dst[distance:distance+64]) && bytes.Count(dst[:distance], []byte{0}) > distance/2 && dst[0] != 0 {
+				clear(dst[distance : distance+64])
 			}
 			return n, err
 		}}, "codec.roundtrip.distances"},

@@ -217,12 +217,15 @@ type opened struct {
 	bads    map[ncerr.Kind]int // errors for damaged input, by kind
 }
 
-// open opens the codec, with a fill value if n is odd. It returns nil if the filter
-// does not support the type.
+// open opens the codec, with a fill value if n is odd; for float and double it may be a
+// NaN with a payload. It returns nil if the filter does not support the type.
 func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n int) *opened {
 	in := driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)}
 	if n%2 == 1 && typ.Fixed() {
 		in.Fill = make([]byte, typ.Size)
+		if nan := special(typ)[1]; n%4 == 3 && typ.Kind == dtype.Float && typ.Size >= 4 {
+			putBits(typ, in.Fill, nan)
+		}
 	}
 	return e.openSpec(t, params, in)
 }
