@@ -189,7 +189,7 @@ Storage drivers and filters run in separate plugin processes unless
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.isolation, "isolation", "", "where drivers and filters run: auto, process or inproc (default $NCZARR_ISOLATION, else the configuration file, else auto)")
-	f.StringVar(&a.flags.config, "config", "", "configuration `file` (default $NCZARR_CONFIG, else the user's configuration file)")
+	f.StringVar(&a.flags.config, "config", "", "configuration `file`, read after the user's configuration file and the file named by $NCZARR_CONFIG")
 	f.BoolVar(&a.flags.localRC, "allow-local-rc", false, "let the .ncrc of the current directory set servers, proxies, certificates, profiles and logins")
 	f.BoolVar(&a.flags.trace, "trace", false, "log every call to drivers and plugins to standard error")
 	f.StringVar(&a.flags.logFile, "log-file", "", "append the log to this `file` instead of writing it to standard error (default $NCZARR_LOG_FILE)")

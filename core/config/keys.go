@@ -85,7 +85,7 @@ func specs() []spec {
 			"10s", duration(func(c *Config) *time.Duration { return &c.Plugins.StartTimeout }, time.Millisecond),
 		},
 		{
-			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. A message with several writes has this time for each of them. Content to store adds one second per 32 KiB. 0s means no limit."},
+			Key{"plugins.call_timeout", "duration", `"5m"`, "Maximum time without an answer from a plugin in one call. A message with several writes has this time for each of them. The limit grows by one second for each 32 KiB of content to store. 0s means no limit."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Plugins.CallTimeout }, 0),
 		},
 		{
@@ -105,7 +105,7 @@ func specs() []spec {
 			"1m", duration(func(c *Config) *time.Duration { return &c.Remote.RetryBudget }, time.Millisecond),
 		},
 		{
-			Key{"remote.call_timeout", "duration", `"5m"`, "Maximum time of one attempt of a call to a remote store. Content adds one second per 32 KiB. Drivers have shorter limits for idle connections."},
+			Key{"remote.call_timeout", "duration", `"5m"`, "Maximum time of one attempt of a call to a remote store. The limit grows by one second for each 32 KiB of content. Drivers have shorter limits for idle connections."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Remote.CallTimeout }, time.Millisecond),
 		},
 		{
