@@ -61,7 +61,7 @@ func specs() []spec {
 		{
 			Key{
 				"plugins.isolation", "string", `"auto"`,
-				`Where drivers and filters run: "process" means always in separate processes, "inproc" in the process of the program (built-in ones only), "auto" in separate processes on platforms where that is cheap.`,
+				`Where drivers and filters run: "process" means always in separate processes, "inproc" in the process of the program (built-in ones only), "auto" in separate processes, except that built-in ones run in the process of the program on systems other than Linux.`,
 			},
 			"auto",
 			choice(func(c *Config) *Isolation { return &c.Plugins.Isolation }, IsolationAuto, IsolationProcess, IsolationInProcess),
