@@ -24,19 +24,19 @@ func TestSelectionCheck(t *testing.T) {
 		sel  chunk.Selection
 		want error
 	}{
-		"all":              {chunk.All(shape), nil},
-		"empty at the end": {chunk.Selection{Start: []int64{10, 0}, Count: []int64{0, 0}}, nil},
-		"stride to last":   {chunk.Selection{Start: []int64{0, 0}, Count: []int64{4, 0}, Stride: []int64{3, 1}}, nil},
-		"stride past end":  {chunk.Selection{Start: []int64{1, 0}, Count: []int64{4, 0}, Stride: []int64{3, 1}}, ncerr.ErrRange},
-		"start at end":     {chunk.Selection{Start: []int64{10, 0}, Count: []int64{1, 0}}, ncerr.ErrRange},
-		"start past end":   {chunk.Selection{Start: []int64{11, 0}, Count: []int64{0, 0}}, ncerr.ErrRange},
-		"of empty":         {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 1}}, ncerr.ErrRange},
-		"negative start":   {chunk.Selection{Start: []int64{-1, 0}, Count: []int64{1, 0}}, ncerr.ErrInvalid},
-		"negative count":   {chunk.Selection{Start: []int64{0, 0}, Count: []int64{-1, 0}}, ncerr.ErrInvalid},
-		"zero stride":      {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 0}, Stride: []int64{0, 1}}, ncerr.ErrInvalid},
-		"rank":             {chunk.Selection{Start: []int64{0}, Count: []int64{1}}, ncerr.ErrInvalid},
-		"stride rank":      {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 0}, Stride: []int64{1}}, ncerr.ErrInvalid},
-		"overflow":         {chunk.Selection{Start: []int64{1, 0}, Count: []int64{math.MaxInt64, 0}, Stride: []int64{math.MaxInt64, 1}}, ncerr.ErrRange},
+		"all":                   {chunk.All(shape), nil},
+		"empty at the end":      {chunk.Selection{Start: []int64{10, 0}, Count: []int64{0, 0}}, nil},
+		"stride to last":        {chunk.Selection{Start: []int64{0, 0}, Count: []int64{4, 0}, Stride: []int64{3, 1}}, nil},
+		"stride past end":       {chunk.Selection{Start: []int64{1, 0}, Count: []int64{4, 0}, Stride: []int64{3, 1}}, ncerr.ErrRange},
+		"start at end":          {chunk.Selection{Start: []int64{10, 0}, Count: []int64{1, 0}}, ncerr.ErrRange},
+		"start past end":        {chunk.Selection{Start: []int64{11, 0}, Count: []int64{0, 0}}, ncerr.ErrRange},
+		"in an empty dimension": {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 1}}, ncerr.ErrRange},
+		"negative start":        {chunk.Selection{Start: []int64{-1, 0}, Count: []int64{1, 0}}, ncerr.ErrInvalid},
+		"negative count":        {chunk.Selection{Start: []int64{0, 0}, Count: []int64{-1, 0}}, ncerr.ErrInvalid},
+		"zero stride":           {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 0}, Stride: []int64{0, 1}}, ncerr.ErrInvalid},
+		"rank":                  {chunk.Selection{Start: []int64{0}, Count: []int64{1}}, ncerr.ErrInvalid},
+		"stride rank":           {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 0}, Stride: []int64{1}}, ncerr.ErrInvalid},
+		"overflow":              {chunk.Selection{Start: []int64{1, 0}, Count: []int64{math.MaxInt64, 0}, Stride: []int64{math.MaxInt64, 1}}, ncerr.ErrRange},
 	} {
 		if got := c.sel.Check(shape); !errors.Is(got, c.want) {
 			t.Errorf("%s: want %v, got %v", name, c.want, got)
@@ -75,7 +75,7 @@ func TestKeys(t *testing.T) {
 		}
 		for _, bad := range []string{"", "c" + c.want, c.want + ".0", "0" + c.want, c.want + "/", "-" + c.want, "c/", "+1/2"} {
 			if got := c.keys.Parse(bad, len(c.index)); got != nil {
-				t.Errorf("%q of %d dimensions: want none, got %v", bad, len(c.index), got)
+				t.Errorf("%q of %d dimensions: want nil, got %v", bad, len(c.index), got)
 			}
 		}
 		if len(c.index) > 1 && c.keys.Other().Parse(c.want, len(c.index)) != nil {
@@ -113,11 +113,11 @@ func TestNewPlanRefuses(t *testing.T) {
 	}
 }
 
-// grid is a small chunked array in which element i has the value i+1. It consists of a
-// C-order array and its chunks, which were copied by simple loops.
+// grid describes a small chunked array in which element i, in C order, has the value i+1.
+// Its methods compute chunks and selections with simple loops.
 type grid struct {
 	shape, chunks []int64   // chunks are the largest chunk lengths
-	lengths       [][]int64 // the chunk lengths of each dimension; nil if all are that of chunks
+	lengths       [][]int64 // chunk lengths of each dimension; nil if all are equal
 	transpose     []int
 	elem          int
 }
@@ -162,11 +162,11 @@ func (g grid) plan(t *rapid.T, sel chunk.Selection) *chunk.Plan {
 			dims[d] = []chunk.Run{{Len: g.chunks[d]}}
 		}
 	}
-	of, err := chunk.NewGrid(dims)
+	chunkGrid, err := chunk.NewGrid(dims)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := chunk.NewPlan(sel, of)
+	plan, err := chunk.NewPlan(sel, chunkGrid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,8 +195,8 @@ func seq(n int) []int {
 	return s
 }
 
-// odometer calls f with every index of shape in C order.
-func odometer(shape []int64, f func(idx []int64)) {
+// eachIndex calls f with every index of shape in C order.
+func eachIndex(shape []int64, f func(idx []int64)) {
 	idx := make([]int64, len(shape))
 	for _, n := range shape {
 		if n == 0 {
@@ -265,7 +265,7 @@ func (g grid) key(idx []int64) string {
 // cut returns all chunks, with 0xEE outside the array.
 func (g grid) cut() map[string][]byte {
 	out := make(map[string][]byte)
-	odometer(g.shape, func(idx []int64) {
+	eachIndex(g.shape, func(idx []int64) {
 		k := g.key(idx)
 		if out[k] == nil {
 			out[k] = bytes.Repeat([]byte{0xEE}, g.chunkBytes(idx))
@@ -278,7 +278,7 @@ func (g grid) cut() map[string][]byte {
 // want returns the selected elements, collected by simple loops.
 func (g grid) want(sel chunk.Selection) []byte {
 	var out []byte
-	odometer(sel.Count, func(idx []int64) {
+	eachIndex(sel.Count, func(idx []int64) {
 		at := make([]int64, len(idx))
 		for d := range idx {
 			at[d] = sel.Start[d] + idx[d]*sel.Stride[d]
@@ -371,7 +371,7 @@ func TestGatherAgainstLoops(t *testing.T) {
 				t.Fatalf("Covers reports true for chunk %s, but the projection does not cover it", key)
 			}
 		})
-		odometer(sel.Count, func(idx []int64) {
+		eachIndex(sel.Count, func(idx []int64) {
 			at := make([]int64, len(idx))
 			for d := range idx {
 				at[d] = sel.Start[d] + idx[d]*sel.Stride[d]
@@ -384,7 +384,8 @@ func TestGatherAgainstLoops(t *testing.T) {
 	})
 }
 
-// EachRun calls its function for the elements that Gather copies, once for each.
+// TestRunsAgainstGather checks that the runs of EachRun contain each element that Gather
+// copies exactly once, and no other element.
 func TestRunsAgainstGather(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -411,7 +412,7 @@ func TestRunsAgainstGather(t *testing.T) {
 // sameInside reports whether the parts of two chunks inside the array are equal.
 func sameInside(g grid, a, b []byte, key string) bool {
 	same := true
-	odometer(g.shape, func(idx []int64) {
+	eachIndex(g.shape, func(idx []int64) {
 		if g.key(idx) == key {
 			o := g.offset(idx)
 			same = same && bytes.Equal(a[o:o+g.elem], b[o:o+g.elem])

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
-// TestSpansAtTheEndsOfInt64 compares spans of selections up to the maximum dimension
-// length with arbitrary-precision integers. Every selected index must be in exactly one
-// span, that of its chunk.
+// TestSpansAtTheEndsOfInt64 checks the spans of selections in dimensions of up to
+// math.MaxInt64 elements with arbitrary-precision arithmetic. Every selected index must be
+// in exactly one span, that of its chunk.
 func TestSpansAtTheEndsOfInt64(t *testing.T) {
 	t.Parallel()
 	wide := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, math.MaxInt64), rapid.Int64Range(math.MaxInt64-100, math.MaxInt64))
@@ -30,7 +30,7 @@ func TestSpansAtTheEndsOfInt64(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := func(i int64) *big.Int { // index i of the selection in the array
+		at := func(i int64) *big.Int { // array index of the selected index i
 			k := new(big.Int).Mul(big.NewInt(i), big.NewInt(step))
 			return k.Add(k, big.NewInt(start))
 		}

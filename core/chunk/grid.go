@@ -10,12 +10,12 @@ import (
 // A Run is a sequence of chunks that have the same length along one dimension.
 type Run struct {
 	Len   int64
-	Count int64 // 0: all chunks of the dimension, however long it is
+	Count int64 // number of chunks; 0 means all chunks of the dimension
 }
 
 // A Grid divides an array into chunks. In a regular grid, all chunks have the same shape.
-// In a rectilinear grid, the chunks along a dimension can have different lengths, which
-// are a list of runs. Beyond the listed chunks the last length repeats, so that each
+// In a rectilinear grid, the chunks along a dimension can have different lengths, specified
+// as a list of runs. Beyond the listed chunks the last length repeats, so that each
 // index is in a chunk. A Grid is immutable. The zero Grid has rank 0.
 //
 // Source: Zarr v3, "Regular grids"; zarr-extensions, "rectilinear".
@@ -101,7 +101,7 @@ func (g Grid) Times(by []int64) Grid {
 }
 
 // Over returns the grid whose chunk lengths in dimension d are those of g divided by
-// by[d]. ok is false if a length is below 1 or not a multiple.
+// by[d]. ok is false if a length is below 1 or not a multiple of by[d].
 func (g Grid) Over(by []int64) (out Grid, ok bool) {
 	if len(by) != g.Rank() || slices.ContainsFunc(append(slices.Clone(by), g.chunks...), func(n int64) bool { return n < 1 }) {
 		return Grid{}, false
@@ -143,8 +143,8 @@ func (g Grid) varies(d int) []run {
 	return g.runs[d]
 }
 
-// Covered returns the sum of the chunk lengths that are listed for dimension d:
-// math.MaxInt64 if one length is for all chunks.
+// Covered returns the sum of the chunk lengths that are listed for dimension d, or
+// math.MaxInt64 if one length applies to all chunks.
 func (g Grid) Covered(d int) int64 {
 	if g.runs == nil || g.runs[d][0].Count == 0 {
 		return math.MaxInt64
@@ -186,8 +186,8 @@ func (g Grid) Chunk(d int, index int64) (start, length int64) {
 	return index * g.chunks[d], g.chunks[d]
 }
 
-// Last returns the largest position in the grid of a chunk of dimension d whose indices all
-// are below 2^63-1. Find and Chunk do not support larger positions.
+// Last returns the position in the grid of the last chunk of dimension d that has only
+// indices below 2^63-1. Find and Chunk do not support larger positions.
 func (g Grid) Last(d int) int64 {
 	if runs := g.varies(d); runs != nil {
 		r := &runs[len(runs)-1]

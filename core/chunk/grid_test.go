@@ -21,8 +21,8 @@ func newGrid(t interface{ Fatal(...any) }, dims ...[]chunk.Run) chunk.Grid {
 	return g
 }
 
-// Find, Chunk and Len agree with a list of all chunks, also beyond the listed runs, where
-// the last length repeats.
+// TestGridAgainstList checks that Find, Chunk and Len agree with a list of all chunks, also
+// beyond the listed runs, where the last length repeats.
 func TestGridAgainstList(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -64,7 +64,7 @@ func TestGridAgainstList(t *testing.T) {
 			}
 		}
 		if g.Len(1, 0) != 0 {
-			t.Fatal("0 indices need chunks")
+			t.Fatalf("0 indices: got %d chunks, want 0", g.Len(1, 0))
 		}
 	})
 }
@@ -90,7 +90,7 @@ func TestNewGrid(t *testing.T) {
 			t.Errorf("%s: regular %t, rank %d", name, g.Regular(), g.Rank())
 		}
 		if !g.Equal(newGrid(t, c.dims...)) || g.Equal(newGrid(t, append(c.dims, []chunk.Run{{Len: 1}})...)) || g.Equal(newGrid(t, append(c.dims[:max(len(c.dims)-1, 0):max(len(c.dims)-1, 0)], []chunk.Run{{2, 2}, {5, 1}})...)) {
-			t.Errorf("%s: Equal", name)
+			t.Errorf("%s: wrong result of Equal", name)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -113,8 +113,8 @@ func TestNewGrid(t *testing.T) {
 	}
 }
 
-// A plan over runs of very many chunks is as large as the number of runs, and finding a
-// projection allocates nothing.
+// TestPlanOfLongRuns checks the projections of plans over runs of very many chunks, and that
+// At does not allocate.
 func TestPlanOfLongRuns(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
 	g := newGrid(t, []chunk.Run{{1, 1e18}, {3, 1e18}, {5, 1}})
 	n := int64(4e18 + 5)
@@ -148,8 +148,8 @@ func TestPlanOfLongRuns(t *testing.T) { //nolint:paralleltest // the test counts
 	}
 }
 
-// TestGridLast checks that the last chunk ends at most at 2^63-1, and that the next one
-// would not.
+// TestGridLast checks that the last chunk ends at 2^63-1 or before, and that the chunk after
+// it would end later.
 func TestGridLast(t *testing.T) {
 	t.Parallel()
 	regular := [][]chunk.Run{{{Len: 1}}, {{Len: 3}}, {{Len: 1 << 40}}, {{Len: math.MaxInt64}}}

@@ -14,7 +14,7 @@ type Keys struct {
 	// Prefix selects the encoding "default" of Zarr v3: a key begins with "c" and the
 	// separator, and the key of a scalar's chunk is "c" instead of "0".
 	Prefix bool
-	// Suffix ends each key, with Prefix.
+	// Suffix is appended to each key. It is empty unless Prefix is set.
 	//
 	// Source: zarrs, "zarrs.default_suffix".
 	Suffix string

@@ -1,7 +1,7 @@
 package chunk
 
-// Pieces describes the parts of one chunk that a projection needs. They have equal size
-// and are in ascending order.
+// Pieces describes the parts of one chunk that a projection needs. The pieces have equal
+// size and are in ascending order.
 type Pieces struct {
 	N    int64 // number of pieces, at least 1
 	Size int64 // size of each piece in bytes

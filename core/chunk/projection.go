@@ -40,7 +40,7 @@ type planRun struct {
 	planDim       // relative to the run
 	index   int64 // position of the first chunk of the run in the grid
 	out     int64 // position in the selection of the first index in the run
-	before  int64 // number of overlapping chunks in the runs before
+	before  int64 // number of overlapping chunks in the preceding runs
 }
 
 // NewPlan returns the plan of sel over the chunks of grid. sel must have been checked
@@ -208,7 +208,7 @@ func (p *Plan) parts(d int, i int64, part bool, shape []int64, f func(i int64) b
 	for k := int64(0); k < dim.n; k++ {
 		partly := part || !dim.covers(dim.span(k), shape[d])
 		if !partly && d == len(p.dims)-1 {
-			if k > 0 && dim.step == 1 && dim.runs == nil { // so are all others but the last
+			if k > 0 && dim.step == 1 && dim.runs == nil { // all later chunks except the last are covered too
 				k = max(k, dim.n-2)
 			}
 			continue

@@ -15,7 +15,7 @@ type Slabs struct {
 	empty bool
 }
 
-// NewSlabs divides shape into slabs of at most limit elements, but at least one. It
+// NewSlabs divides shape into slabs of at most limit elements, but at least one element. It
 // divides along chunk edges if possible. A shape without elements has no slabs.
 func NewSlabs(shape, chunks []int64, limit int64) *Slabs {
 	s := &Slabs{shape: shape, edges: chunks, dim: len(shape) - 1}

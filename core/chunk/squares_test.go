@@ -8,8 +8,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
-// TestTransposedInSquares compares copies of whole and cut chunks of several squares, in
-// transposed orders and with all element sizes, with element-wise copies.
+// TestTransposedInSquares compares Scatter and Gather with copies of single elements. It
+// copies whole chunks and parts of chunks, which are larger than one square, in transposed
+// orders and with various element sizes.
 func TestTransposedInSquares(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -35,7 +36,7 @@ func TestTransposedInSquares(t *testing.T) {
 				got, want := make([]byte, int(sel.Len())*elem), make([]byte, int(sel.Len())*elem)
 				m.Scatter(got, stored, p)
 				back := bytes.Clone(stored)
-				slow(sel, chunks, order, func(out, in int) {
+				eachSelected(sel, chunks, order, func(out, in int) {
 					copy(want[out*elem:(out+1)*elem], stored[in*elem:])
 					clear(back[in*elem : (in+1)*elem])
 				})
@@ -50,9 +51,9 @@ func TestTransposedInSquares(t *testing.T) {
 	}
 }
 
-// slow calls f for each selected element, with its positions in the slab and in the
+// eachSelected calls f for each selected element, with its positions in the slab and in the
 // chunk, counted in elements.
-func slow(sel chunk.Selection, chunks []int64, order []int, f func(out, in int)) {
+func eachSelected(sel chunk.Selection, chunks []int64, order []int, f func(out, in int)) {
 	for n := range int(sel.Len()) {
 		index, rest := make([]int64, len(chunks)), int64(n)
 		for d := len(chunks) - 1; d >= 0; d-- {

@@ -3,12 +3,12 @@ package chunk
 // Units groups the projections of a Plan by unit. A unit is a box of chunks, such as a
 // shard.
 type Units struct {
-	of    *Plan
+	plan  *Plan
 	units *Plan // plan of the same selection over units
 }
 
-// Units groups the projections of p by the units of a grid in chunks. All chunks have the
-// same shape. The error is that of NewPlan.
+// Units groups the projections of p by unit. grid divides the array into units; its lengths
+// are in chunks. All chunks must have the same shape. The error is that of NewPlan.
 func (p *Plan) Units(grid Grid) (*Units, error) {
 	var sel Selection
 	size := make([]int64, len(p.dims))
@@ -26,7 +26,7 @@ func (u *Units) Len() int64 { return u.units.Len() }
 
 // Covers is like [Plan.Covers] for unit i.
 func (u *Units) Covers(i int64, shape []int64) bool {
-	proj := make(Projection, len(u.of.dims))
+	proj := make(Projection, len(u.plan.dims))
 	u.units.At(i, proj)
 	return u.units.Covers(proj, shape)
 }
@@ -34,13 +34,13 @@ func (u *Units) Covers(i int64, shape []int64) bool {
 // Append appends to dst the numbers of the projections in unit i, in C order of the
 // grid, with 0 <= i < Len.
 func (u *Units) Append(dst []int64, i int64) []int64 {
-	rank := len(u.of.dims)
+	rank := len(u.plan.dims)
 	proj := make(Projection, rank)
 	u.units.At(i, proj)
 	first, n, at := make([]int64, rank), make([]int64, rank), make([]int64, rank)
 	total := int64(1)
 	for d, s := range proj {
-		dim := &u.of.dims[d]
+		dim := &u.plan.dims[d]
 		first[d] = dim.number(s.Out)
 		n[d] = dim.number(s.Out+s.N-1) - first[d] + 1
 		total *= n[d]
@@ -48,7 +48,7 @@ func (u *Units) Append(dst []int64, i int64) []int64 {
 	for range total {
 		k := int64(0)
 		for d := range at {
-			k = k*u.of.dims[d].n + first[d] + at[d]
+			k = k*u.plan.dims[d].n + first[d] + at[d]
 		}
 		dst = append(dst, k)
 		for d := rank - 1; d >= 0; d-- {

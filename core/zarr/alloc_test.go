@@ -9,7 +9,7 @@ import (
 // TestParseAllocates checks the number of allocations during parsing. A document is
 // scanned once and not copied.
 func TestParseAllocates(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
-	nodes := thousand()
+	nodes := thousandVariables()
 	doc, err := zarr.WriteConsolidated(nodes)
 	if err != nil {
 		t.Fatal(err)

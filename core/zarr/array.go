@@ -14,8 +14,8 @@ import (
 
 // ParseHint describes the dataset that an array belongs to.
 type ParseHint struct {
-	// Layout is the layout of the dataset; see [DetectLayout]. On Zarr v2 it applies if
-	// the array has no NCZarr metadata.
+	// Layout is the layout of the dataset; see [DetectLayout]. On Zarr v2 it applies only
+	// to an array without NCZarr metadata of its own.
 	Layout Layout
 	// Pure makes the parser ignore NCZarr's blocks.
 	Pure bool
@@ -304,7 +304,7 @@ func hasOldChars(ncproperties string) bool {
 }
 
 // product returns the product of lengths and size; ok is false if it exceeds 63 bits.
-// Zero lengths are treated as 1, so that they do not mask an overflow of the others.
+// Zero lengths are treated as 1, so that they do not mask an overflow of other lengths.
 func product(lengths []int64, size int64) (p int64, ok bool) {
 	p = size
 	for _, n := range lengths {

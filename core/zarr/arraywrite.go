@@ -101,10 +101,10 @@ func (a *Array) checkGrid(s *spelling) error {
 	case !s.v3:
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "only pure Zarr v3 has chunks of different shapes")
 	case g.Rank() != len(a.Shape), a.Grid != nil && len(a.Shards) > 0, !slices.Equal(a.ChunkGrid().Largest(), a.Chunks):
-		return invalid("chunk grid for chunk shape %v", a.Chunks)
+		return invalid("the chunk grid does not match chunk shape %v", a.Chunks)
 	}
 	if d := g.Uncovered(a.Shape); d >= 0 {
-		return invalid("chunk lengths %s for shape %v", GridText(g), a.Shape)
+		return invalid("chunk lengths %s do not cover shape %v", GridText(g), a.Shape)
 	}
 	return nil
 }
@@ -180,8 +180,8 @@ func (a *Array) xarrayNames(s *spelling) (names []string, ok bool) {
 	return names, true
 }
 
-// arrayBlock writes dimension references, and either scalar and storage or, for a new
-// array of Zarr v3, type_alias.
+// arrayBlock writes NCZarr's block of an array: the dimension references and, in Zarr v2,
+// scalar and storage. For a new array of Zarr v3 it writes type_alias instead of these two.
 func (o *output) arrayBlock(a *Array) {
 	s := o.s
 	w := o.open(s.arrayDoc, s.arrayName)

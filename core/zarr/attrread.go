@@ -164,11 +164,13 @@ func (r *attrReader) all() []Attr {
 	return list
 }
 
-// ignored reports whether an attribute is not shown because it is the _FillValue of text,
-// and the elements are not text: pure Zarr shows a char of NCZarr 3 as a number.
+// ignored reports whether to omit the attribute key because it is textFillAttr, the
+// _FillValue of text, and the elements are not text. Pure Zarr reads a char array of NCZarr 3
+// as numbers.
 func (r *attrReader) ignored(key string) bool { return r.n.v3 && key == textFillAttr && !r.text }
 
-// attr parses v as the attribute name. key is its name in the document.
+// attr parses v as the value of the attribute called name. key is the name of the attribute
+// in the document.
 func (r *attrReader) attr(name, key string, v jsontext.Value) Attr {
 	nc, asJSON := dtype.NCNone, false
 	text, given := r.types.find(key)
@@ -265,7 +267,7 @@ func typed(nc dtype.NC, v jsontext.Value) (value any, ok bool) {
 	return nil, false
 }
 
-// sizeHint estimates how many values v has. It is exact for a single value.
+// sizeHint estimates how many values v has. The estimate is exact for a single value.
 func sizeHint(v jsontext.Value) int {
 	if v.Kind() != jsontext.Array {
 		return 1

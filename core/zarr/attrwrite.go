@@ -104,8 +104,8 @@ func sameValue(a, b any) bool {
 
 // quotedSingle reports whether the single value in a slice is written in quotes, so
 // that a reader without types would treat it as char. It returns false for a string
-// such as "NaN", because readers parse an array of it as a number. Written without an
-// array, it becomes char with the same content.
+// such as "NaN": inside an array, readers would parse that string as a number, and without
+// an array they parse it as char with the same content.
 func quotedSingle(v any) bool {
 	switch s := v.(type) {
 	case []string:

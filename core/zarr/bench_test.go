@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// thousand returns the documents of 1,000 variables as zarr-python writes them.
-func thousand() map[string]zarr.Docs {
+// thousandVariables returns the documents of 1,000 variables as zarr-python writes them.
+func thousandVariables() map[string]zarr.Docs {
 	nodes := map[string]zarr.Docs{"": {".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"title": "T"}`)}}
 	za := "{\n    \"chunks\": [\n        30,\n        30\n    ],\n    \"compressor\": {\n        \"blocksize\": 0,\n        \"clevel\": 5,\n        \"cname\": \"lz4\",\n        \"id\": \"blosc\",\n        \"shuffle\": 1\n    },\n    \"dtype\": \"<f4\",\n    \"fill_value\": \"NaN\",\n    \"filters\": null,\n    \"order\": \"C\",\n    \"shape\": [\n        361,\n        576\n    ],\n    \"zarr_format\": 2\n}"
 	at := "{\n    \"_ARRAY_DIMENSIONS\": [\n        \"lat\",\n        \"lon\"\n    ],\n    \"fmissing_value\": 999999986991104.0,\n    \"long_name\": \"fraction_of_ocean\",\n    \"standard_name\": \"fraction_of_ocean\",\n    \"units\": \"1\",\n    \"valid_range\": [\n        -999999986991104.0,\n        999999986991104.0\n    ],\n    \"vmax\": 999999986991104.0,\n    \"vmin\": -999999986991104.0,\n    \"history\": \"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\"\n}"
@@ -32,7 +32,7 @@ func parseAll(b *testing.B, nodes map[string]zarr.Docs) {
 }
 
 func BenchmarkParseArrays1000(b *testing.B) {
-	nodes := thousand()
+	nodes := thousandVariables()
 	b.ReportAllocs()
 	for b.Loop() {
 		parseAll(b, nodes)
@@ -40,7 +40,7 @@ func BenchmarkParseArrays1000(b *testing.B) {
 }
 
 func BenchmarkParseConsolidated(b *testing.B) {
-	doc, err := zarr.WriteConsolidated(thousand())
+	doc, err := zarr.WriteConsolidated(thousandVariables())
 	if err != nil {
 		b.Fatal(err)
 	}

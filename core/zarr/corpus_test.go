@@ -120,7 +120,7 @@ func TestCorpora(t *testing.T) {
 			if len(a.Warnings) > 0 && !strings.Contains(s, "noshape") {
 				t.Errorf("%s: %s: unexpected warnings %q", s, p, a.Warnings)
 			}
-			again(t, a)
+			checkRoundTrip(t, a)
 		}
 	}
 	if arrays < 100 {
@@ -128,8 +128,8 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
-// again writes a in its own layout, parses the result and compares both arrays.
-func again(t testing.TB, a *zarr.Array) {
+// checkRoundTrip writes a in its own layout, parses the result and compares both arrays.
+func checkRoundTrip(t testing.TB, a *zarr.Array) {
 	t.Helper()
 	docs, err := a.Docs(zarr.WriteOptions{Layout: a.Layout, IsRoot: true})
 	if err != nil {
@@ -144,8 +144,8 @@ func again(t testing.TB, a *zarr.Array) {
 	diffArrays(t, a, b)
 }
 
-// TestNoShape parses the two damaged stores of netcdf-c. One has dimension names but an
-// empty shape; the other has no shape.
+// TestNoShape parses two damaged arrays of netcdf-c. One has dimension names but an empty
+// shape; the other has no shape.
 func TestNoShape(t *testing.T) {
 	t.Parallel()
 	docs := store(t, corpora(t, "nczarr")+"/ref_noshape.file.zip")["ref_noshape.file/v"]
@@ -160,9 +160,10 @@ func TestNoShape(t *testing.T) {
 	}
 }
 
+// listing matches the line of a document in the output of netcdf-c's zmapio.
 var listing = regexp.MustCompile(`^\[\d+\] (/\S*) : \(\d*\) \|(.*)\|$`)
 
-// zmapText extracts the documents from a listing.
+// zmapText returns the documents in a file of the corpora that holds the output of zmapio.
 func zmapText(t *testing.T, name string) map[string]zarr.Docs {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(corpora(t, "nczarr"), name))

@@ -6,9 +6,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// arrayBlock parses dimension references, scalar and storage. References that do not fit
-// the shape are ignored with a warning, because old releases wrote them, or are an error
-// in Zarr v3.
+// arrayBlock parses NCZarr's block of an array: the dimension references, scalar and
+// storage. References that do not fit the shape are an error in Zarr v3. In Zarr v2 they are
+// ignored with a warning, because old releases wrote them.
 func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if hint.Pure {
 		return "", nil

@@ -103,7 +103,7 @@ func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
 // errNested is the Err of a field that is a structure.
 var errNested = ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the field is itself structured")
 
-// simpleField returns the field of that name whose dtype in Zarr v2 is text, and its
+// simpleField returns the field with the given name and the Zarr v2 dtype text, and its
 // size in bytes.
 func simpleField(name, text string, layout Layout) (f Field, size int, err error) {
 	f.Name = name
@@ -184,9 +184,9 @@ func sizeOf(v jsontext.Value, depth int) (size int, err error) {
 
 // structV3 parses the configuration of the data type struct, or of its older form
 // structured. Each field is an object with name and data_type, or [name, data_type]. order
-// is the byte order of the codec "bytes", or "" if it specifies none, which is only an
-// error if a field needs it. The limit on the nesting of documents also limits the nesting
-// of structures.
+// is the byte order that the codec "bytes" specifies, or "" if it specifies none. A missing
+// byte order is an error only if the type of a field needs one. The limit on the nesting of
+// documents also limits the nesting of structures.
 //
 // Source: zarr-extensions, "struct" and "structured".
 func (n *node) structV3(v jsontext.Value, order string, layout Layout) (fields []Field, size int, err error) {
@@ -229,7 +229,7 @@ func (n *node) structV3(v jsontext.Value, order string, layout Layout) (fields [
 }
 
 // structFill parses the fill value of a structure of Zarr v3: an object with a member for
-// each field, or, in older arrays, the base64 of a little-endian element.
+// each field, or, in older arrays, the base64 form of a little-endian element.
 //
 // Source: zarr-extensions, "struct"; zarr-python 3.4.2, Structured.from_json_scalar.
 func (n *node) structFill(a *Array, v jsontext.Value) ([]byte, bool) {

@@ -33,7 +33,7 @@ func (a *Array) ObjectGrid() chunk.Grid {
 }
 
 // ShardGrid returns the grid of the shards of level i. Its lengths count the shards of
-// the next level, or the chunks. ok is false if the shards do not consist of whole ones.
+// the next level, or the chunks. ok is false if these do not divide the shards evenly.
 func (a *Array) ShardGrid(i int) (g chunk.Grid, ok bool) {
 	inner := a.Chunks
 	if i+1 < len(a.Shards) {
@@ -46,10 +46,11 @@ func (a *Array) ShardGrid(i int) (g chunk.Grid, ok bool) {
 	return g.Over(inner)
 }
 
-// ParseGrid parses the member chunk_shapes of a rectilinear grid. It has an element for
-// each dimension: the length of all chunks, or a list. An element of the list is the
-// length of one chunk, or a length and a number of chunks. The error is ErrMetadata,
-// ErrLimit for more than 2^20 elements in a list, or an error of [chunk.NewGrid].
+// ParseGrid parses text, the member chunk_shapes of a rectilinear grid. The member is an
+// array with an element for each dimension: the length of all chunks, or a list. An element
+// of the list is the length of one chunk, or a length and a number of chunks. The error is
+// ErrMetadata, ErrLimit for more than 2^20 elements in a list, or an error of
+// [chunk.NewGrid].
 //
 // Source: zarr-extensions, "rectilinear".
 func ParseGrid(text string) (chunk.Grid, error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ParseGroup parses the documents of the group at path ("/" is the root). of is the
+// ParseGroup parses the documents of the group at path ("/" is the root). layout is the
 // layout of the dataset. ParseGroup reads the NCZarr metadata of every layout of that Zarr
-// version. If of is pure, it omits dimensions and lists, which only NCZarr has, and on
+// version. If layout is pure, it omits dimensions and lists, which only NCZarr has, and on
 // Zarr v3 it ignores all NCZarr metadata. Missing documents are treated as empty. The
 // result shares memory with docs, which must not be modified afterwards.
 //
@@ -20,16 +20,16 @@ import (
 // Every error contains the key of the document. ParseGroup fails with ErrNotZarr for a
 // document that is not a JSON object, with ErrMetadata for malformed members, and with
 // ErrUnsupported for unknown versions and extensions.
-func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
-	n, err := loadNode(path, docs, of.row().v3)
+func ParseGroup(path string, docs Docs, layout Layout) (*Group, error) {
+	n, err := loadNode(path, docs, layout.row().v3)
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{Layout: FormatLayout(of.Format(), false)}
+	g := &Group{Layout: FormatLayout(layout.Format(), false)}
 	if n.v3 && n.doc(V3Doc).get("node_type").Text() != "group" {
 		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "expected a group, found an array")
 	}
-	nczarr := of.NCZarr() || !n.v3
+	nczarr := layout.NCZarr() || !n.v3
 	if nczarr {
 		if err := n.groupBlocks(g); err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 	if _, ok := docs[GroupDoc]; !ok && !n.v3 {
 		n.warnings = append(n.warnings, "no .zgroup: readers of plain Zarr do not see this group; the write may be incomplete")
 	}
-	if !of.NCZarr() {
+	if !layout.NCZarr() {
 		g.Listed, g.Dims = false, nil
 	}
 	g.Warnings = n.warnings
@@ -193,7 +193,7 @@ func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, 
 }
 
 // groupAttrs parses the attributes. It moves _NCProperties to g.NCProperties.
-// If nczarr is set, they have the types of NCZarr.
+// If nczarr is set, the attributes have the types that NCZarr records for them.
 func (n *node) groupAttrs(g *Group, nczarr bool) ([]Attr, error) {
 	r := attrReader{n: n}
 	if err := r.load(nczarr); err != nil {
@@ -208,7 +208,7 @@ func (n *node) groupAttrs(g *Group, nczarr bool) ([]Attr, error) {
 		if list, is := a.Value.([]string); is && len(list) == 1 { // an attribute of type string
 			text, ok = list[0], true
 		}
-		if n.v3 { // elsewhere it is an ordinary attribute
+		if n.v3 { // in other groups _NCProperties is an ordinary attribute
 			ok = ok && n.path == "/" && a.JSON[0] == '"'
 		}
 		if ok && a.Name == ncProperties {

@@ -30,8 +30,8 @@ func TestCharSpelling(t *testing.T) {
 	}
 }
 
-// TestLongStringAttribute checks that the type of a string longer than any element parses
-// as string.
+// TestLongStringAttribute checks that a string attribute longer than the maximum element
+// size reads back as a string.
 func TestLongStringAttribute(t *testing.T) {
 	t.Parallel()
 	want := strings.Repeat("x", dtype.MaxSize+1)

@@ -21,8 +21,8 @@ func CanUpdateInline(group Docs) bool {
 	return all.Get("kind").Text() == "inline" && all.Get("must_understand") != "true"
 }
 
-// inlineOf returns the consolidated metadata of a root, or "". It reports no errors,
-// because parsing the group does.
+// inlineOf returns the consolidated metadata of a root, or "". It ignores malformed JSON,
+// which ParseGroup reports.
 func inlineOf(root Docs) jsontext.Value {
 	v, err := jsontext.Check(string(root[V3Doc]))
 	all := v.Get("consolidated_metadata")
@@ -150,9 +150,9 @@ func WithConsolidated(group Docs, nodes map[string]Docs, unknown []string) (Docs
 
 // keptInline returns the members of consolidated metadata at or below paths, by path.
 func keptInline(metadata jsontext.Value, paths []string) map[string]jsontext.Value {
-	is := make(map[string]bool, len(paths))
+	isKept := make(map[string]bool, len(paths))
 	for _, path := range paths {
-		is[path] = true
+		isKept[path] = true
 	}
 	kept := make(map[string]jsontext.Value)
 	if len(paths) == 0 || metadata.Kind() != jsontext.Object {
@@ -161,10 +161,10 @@ func keptInline(metadata jsontext.Value, paths []string) map[string]jsontext.Val
 	_ = metadata.Each(func(key string, val jsontext.Value) error {
 		path := strings.Trim(key, "/")
 		for at := path; path != ""; at = strings.TrimSuffix(parentDir(at), "/") {
-			if is[at] {
+			if isKept[at] {
 				kept[path] = val
 			}
-			if is[at] || at == "" {
+			if isKept[at] || at == "" {
 				return nil
 			}
 		}

@@ -119,8 +119,8 @@ func (d Docs) HasNCZarrMembers() bool {
 	return false
 }
 
-// HasNCZarrForm reports whether d has NCZarr members or is an array of chars in the form
-// of NCZarr, which pure Zarr v2 spells differently.
+// HasNCZarrForm reports whether d has NCZarr members or is a char array with NCZarr's dtype
+// for char, which differs from that of pure Zarr v2.
 func (d Docs) HasNCZarrForm() bool {
 	v, err := jsontext.Check(string(d[ArrayDoc]))
 	return d.HasNCZarrMembers() || err == nil && v.Get("dtype").Text() == ">S1"
@@ -318,7 +318,7 @@ func (l Layout) AllowsUnnamedDims() bool { return l.row().v3 }
 func (l Layout) NeedsFill() bool { return l.row().v3 }
 
 // StoredFill returns what readers of the layout get for fill, an element of type t. Zarr v2
-// has only one NaN, so that the sign and the payload of a NaN are lost. For all other
+// has only one NaN, so the sign and the payload of a NaN are lost. For all other
 // values, and in Zarr v3, the result is fill.
 func (l Layout) StoredFill(t dtype.Type, fill []byte) []byte {
 	if l.row().v3 || !isNaN(t, fill) {
@@ -347,8 +347,8 @@ func (l Layout) HasRectilinear() bool { return l == LayoutV3 }
 func (l Layout) Inline() bool { return l.row().v3 }
 
 // SameContent reports whether a document with content a need not be rewritten as b. In v2
-// the contents must be equal. In v3 equal JSON is enough, because zarr.json is the whole
-// group and is not rewritten for white space alone.
+// the contents must be equal. In v3 equal JSON is enough, because zarr.json holds all
+// metadata of a group and is not rewritten for white space alone.
 func (l Layout) SameContent(a, b []byte) bool {
 	return bytes.Equal(a, b) || l.row().v3 && SameJSON(a, b)
 }

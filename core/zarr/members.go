@@ -218,7 +218,7 @@ type member struct {
 	kind   nodeKind
 	listed []string    // names of the nodes in a group; nil means all nodes
 	keys   []keyFormat // key formats of the chunks
-	state  uint8       // whether it belongs to the dataset; 0 means undecided
+	state  uint8       // whether the directory belongs to the dataset; 0 means undecided
 }
 
 // The values of member.state.
@@ -232,7 +232,7 @@ type keyFormat struct {
 	rank   int    // -1 if unknown
 	seps   string // possible separators
 	prefix bool   // the key begins with "c" and a separator
-	suffix string // the key ends with it
+	suffix string // the end of every key
 }
 
 // members holds the nodes of a dataset by directory.
@@ -355,8 +355,8 @@ func (m members) sameVersion(n *member) bool {
 	return n.kind&v2 != 0 && root&v2 != 0 || n.kind&v3Node != 0 && root&v3Node != 0
 }
 
-// hasNode reports whether the group n contains a node of that name. n is nil if it does
-// not belong to the dataset.
+// hasNode reports whether the group n contains a node of that name. n is nil if the group
+// does not belong to the dataset.
 func (n *member) hasNode(name string) bool {
 	switch {
 	case n == nil, IsOwn(name), n.kind&v3Array != 0, n.kind&arrayNode != 0 && n.kind&groupNode == 0:

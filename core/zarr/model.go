@@ -54,8 +54,8 @@ type Group struct {
 	// Superblock is the NCZarr version of the dataset, such as "2.0.0". It is set for the
 	// root group only.
 	Superblock string
-	// Listed reports whether the group block holds both lists. If so, Arrays and Groups
-	// are complete; otherwise the caller must list the store to find the children.
+	// Listed reports whether the group block lists both arrays and groups. If so, Arrays and
+	// Groups are complete; otherwise the caller must list the store to find the children.
 	Listed bool
 	Dims   []Dim
 	Arrays []string // names of the arrays in this group, in definition order
@@ -90,7 +90,7 @@ type Array struct {
 	// [1] and Scalar set; a pure Zarr scalar has both empty.
 	Shape, Chunks []int64
 	// Grid is the chunk grid if it is not regular. Chunks then has the largest chunk
-	// length of each dimension; see ChunkGrid. It is nil if Shards is not.
+	// length of each dimension; see ChunkGrid. Grid is nil for an array with Shards.
 	Grid *chunk.Grid
 	// Scalar reports whether the netCDF variable has rank 0, regardless of Shape.
 	Scalar bool
@@ -150,8 +150,8 @@ type Shard struct {
 	// AtStart, Checksum and Big describe how the index is stored; see
 	// manifest.ShardIndex.
 	AtStart, Checksum, Big bool
-	// Axes is the dimension of the array along each dimension of the shard, for shards after
-	// a transpose codec. Nil means that they are the same.
+	// Axes maps each dimension of the shard to a dimension of the array, for shards after a
+	// transpose codec. Nil means that the order is the same.
 	Axes []int
 	// Around is the chain of codecs that encode a shard as a whole, index included.
 	Around []CodecSpec

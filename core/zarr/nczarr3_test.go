@@ -76,19 +76,19 @@ func TestDraftGroup(t *testing.T) {
 func TestDraftArrays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ members, want string }{
-		"char":               {draftChar, `char ">S1"[32] ["/t" "/g/x"] []`},
-		"fixed string":       {draftString, `string "|S3"[97 0 0] ["/t" "/g/x"] [_FillValue string [abcd]]`},
-		"raw_bytes":          {`"data_type": {"name": "raw_bytes", "configuration": {"length_bytes": 2}}, "fill_value": "AAA=", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": "string"}}`, `string "|S2"[0 0] [] []`},
-		"string":             {`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8"], "attributes": {"_nczarr_array": {"type_alias": "string"}}`, `string "|O"[] [] []`},
-		"JSON":               {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": "json"}}`, `char ">S1"[7] [] []`},
-		"no alias":           {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": null}}`, `ubyte "|u1"[7] [] []`},
-		"number as fill":     {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_FillValue": 32, "_nczarr_array": {"type_alias": "char"}}`, `char ">S1"[7] [] [_FillValue char  ]`},
-		"text as fill":       {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_FillValue": "q", "_nczarr_array": {"type_alias": "char"}, "_nczarr_attrs": {"attribute_types": [{"name": "_FillValue", "configuration": {"type": ">S1"}}]}}`, `char ">S1"[7] [] [_FillValue char q]`},
-		"type wins":          {`"attributes": {"a": 1.0, "_nczarr_attrs": {"attribute_types": [{"name": "a", "configuration": {"type": "<f4"}}]}}`, `short "<i2"[7 0] [] [a float [1]]`},
-		"of another":         {`"attributes": {"a": 1, "_nczarr_attrs": {"attribute_types": [{"name": "b", "configuration": {"type": "<f4"}}]}}`, `short "<i2"[7 0] [] [a int [1]]`},
-		"old name":           {`"attributes": {"a": 1, "_nczarr_attr": {"types": {"a": "<f4"}}}`, `short "<i2"[7 0] [] [a int [1] _nczarr_attr char {"types": {"a": "<f4"}}]`},
-		"scalar of shape 1":  {`"shape": [1], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}}, "dimension_names": ["_scalar_"], "attributes": {"_nczarr_array": {"dimension_references": []}}`, `scalar short "<i2"[7 0] [] []`},
-		"scalar of no shape": {`"shape": [], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": []}}, "attributes": {"_nczarr_array": {}}`, `scalar short "<i2"[7 0] [] []`},
+		"char":                      {draftChar, `char ">S1"[32] ["/t" "/g/x"] []`},
+		"fixed string":              {draftString, `string "|S3"[97 0 0] ["/t" "/g/x"] [_FillValue string [abcd]]`},
+		"raw_bytes":                 {`"data_type": {"name": "raw_bytes", "configuration": {"length_bytes": 2}}, "fill_value": "AAA=", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": "string"}}`, `string "|S2"[0 0] [] []`},
+		"string":                    {`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8"], "attributes": {"_nczarr_array": {"type_alias": "string"}}`, `string "|O"[] [] []`},
+		"JSON":                      {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": "json"}}`, `char ">S1"[7] [] []`},
+		"no alias":                  {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": null}}`, `ubyte "|u1"[7] [] []`},
+		"number as fill":            {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_FillValue": 32, "_nczarr_array": {"type_alias": "char"}}`, `char ">S1"[7] [] [_FillValue char  ]`},
+		"text as fill":              {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_FillValue": "q", "_nczarr_array": {"type_alias": "char"}, "_nczarr_attrs": {"attribute_types": [{"name": "_FillValue", "configuration": {"type": ">S1"}}]}}`, `char ">S1"[7] [] [_FillValue char q]`},
+		"type wins":                 {`"attributes": {"a": 1.0, "_nczarr_attrs": {"attribute_types": [{"name": "a", "configuration": {"type": "<f4"}}]}}`, `short "<i2"[7 0] [] [a float [1]]`},
+		"type of another attribute": {`"attributes": {"a": 1, "_nczarr_attrs": {"attribute_types": [{"name": "b", "configuration": {"type": "<f4"}}]}}`, `short "<i2"[7 0] [] [a int [1]]`},
+		"old name":                  {`"attributes": {"a": 1, "_nczarr_attr": {"types": {"a": "<f4"}}}`, `short "<i2"[7 0] [] [a int [1] _nczarr_attr char {"types": {"a": "<f4"}}]`},
+		"scalar of shape 1":         {`"shape": [1], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}}, "dimension_names": ["_scalar_"], "attributes": {"_nczarr_array": {"dimension_references": []}}`, `scalar short "<i2"[7 0] [] []`},
+		"scalar of no shape":        {`"shape": [], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": []}}, "attributes": {"_nczarr_array": {}}`, `scalar short "<i2"[7 0] [] []`},
 	} {
 		docs := v3(c.members)
 		a, err := zarr.ParseArray("/g/v", docs, hint3)
@@ -118,8 +118,8 @@ func TestDraftArrays(t *testing.T) {
 	}
 }
 
-// TestDraftErrors checks that metadata that contradicts itself or has another form is
-// refused with its key and the reason.
+// TestDraftErrors checks that contradictory or malformed metadata is refused with an error
+// that contains the key and the reason.
 func TestDraftErrors(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]struct {
@@ -267,8 +267,8 @@ func types3(pairs ...string) string {
 	return strings.Join(list, ",")
 }
 
-// TestNCZarr3Keeps checks that a rewritten zarr.json keeps what other software added to
-// it, to its attributes and to the blocks, and the JSON of unchanged attributes.
+// TestNCZarr3Keeps checks that a rewritten zarr.json keeps the JSON of unchanged attributes
+// and all members that other software added to the document, its attributes and its blocks.
 func TestNCZarr3Keeps(t *testing.T) {
 	t.Parallel()
 	docs := group3(`"odd": [1, null], "whole": 1, "": 2, "_ARRAY_DIMENSIONS": 3, "_nczarr_superblock": {"version": "3.0.0", "by": "us"}, "_nczarr_group": {"dimensions": [{"name": "y", "size": 2, "unit": "m"}], "arrays": ["a"], "subgroups": [], "note": {"x": 1}},
@@ -374,7 +374,7 @@ func FuzzNCZarr3(f *testing.F) {
 			}
 			opts.Old = again
 			if twice, err := back.Docs(opts); err != nil || string(twice["zarr.json"]) != string(again["zarr.json"]) {
-				t.Fatalf("group: %s, then %s, %v", again, twice, err)
+				t.Fatalf("group: %s was rewritten as %s, %v", again, twice, err)
 			}
 		}
 		a, err := zarr.ParseArray("/", docs, hint3)
@@ -383,7 +383,7 @@ func FuzzNCZarr3(f *testing.F) {
 		}
 		opts.Old = docs
 		again, err := a.Docs(opts)
-		if ncerr.KindOf(err) == ncerr.ErrUnsupported { // it can only be read
+		if ncerr.KindOf(err) == ncerr.ErrUnsupported { // the array can be read but not written
 			return
 		}
 		if err != nil {

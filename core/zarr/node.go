@@ -70,7 +70,7 @@ func (n *node) load(path string, docs Docs, v3 bool) error {
 	case there && docs[GroupDoc] == nil && docs[ArrayDoc] == nil:
 		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "the node is Zarr v3, but the dataset is Zarr v2")
 	}
-	badDoc, bad := "", error(nil) // the first document by name, so that the error is deterministic
+	badDoc, bad := "", error(nil) // the first malformed document by name, so that the error is deterministic
 	for name, text := range docs {
 		if !IsZarrDoc(name) || name == ConsolidatedDoc || name == V3Doc {
 			continue

@@ -32,15 +32,15 @@ func drawAttrs(t *rapid.T) []zarr.Attr {
 			a.Value = dtype.MakeSlice(a.Type, n)
 			b, _, _ := dtype.View(a.Value)
 			copy(b, rapid.SliceOfN(rapid.Byte(), len(b), len(b)).Draw(t, "bytes"))
-			quietNaNs(a.Value)
+			zeroNaNs(a.Value)
 		}
 		attrs = append(attrs, a)
 	}
 	return attrs
 }
 
-// quietNaNs replaces every NaN with 0, because JSON has only one spelling of NaN.
-func quietNaNs(v any) {
+// zeroNaNs replaces every NaN with 0, because JSON has only one spelling of NaN.
+func zeroNaNs(v any) {
 	switch s := v.(type) {
 	case []float32:
 		for i := range s {
@@ -78,7 +78,7 @@ func drawArray(t *rapid.T) *zarr.Array {
 		value := dtype.DefaultFill(a.DType.NC())
 		if b, _, ok := dtype.View(value); ok {
 			copy(b, rapid.SliceOfN(rapid.Byte(), len(b), len(b)).Draw(t, "fill bytes"))
-			quietNaNs(value)
+			zeroNaNs(value)
 		}
 		var err error
 		if a.Fill, err = dtype.FillBytes(a.DType, value); err != nil {

@@ -12,12 +12,12 @@ import (
 )
 
 // The names of the tests in this file are rows of docs/explanation/correctness.md. Each
-// covers an error of libnetcdf 4.10.1, observed on the same stores.
+// test covers an error of libnetcdf 4.10.1 that was observed with the same metadata.
 
 var allLayouts = []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1}
 
-// backFrom writes an attribute in a layout, parses it and returns the result.
-func backFrom(t *testing.T, l zarr.Layout, a zarr.Attr) zarr.Attr {
+// attrRoundTrip writes an attribute in a layout, parses it and returns the result.
+func attrRoundTrip(t *testing.T, l zarr.Layout, a zarr.Attr) zarr.Attr {
 	t.Helper()
 	docs, err := (&zarr.Group{Attrs: []zarr.Attr{a}}).Docs(zarr.WriteOptions{Layout: l, IsRoot: true})
 	if err != nil {
@@ -42,7 +42,7 @@ func TestReferenceText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, l := range allLayouts {
-				if got := backFrom(t, l, zarr.Attr{Name: "a", Type: dtype.NCChar, Value: text}); got.Type != dtype.NCChar || got.Value != text {
+				if got := attrRoundTrip(t, l, zarr.Attr{Name: "a", Type: dtype.NCChar, Value: text}); got.Type != dtype.NCChar || got.Value != text {
 					t.Errorf("%v: want %q, got %v %q", l, text, got.Type, got.Value)
 				}
 			}
@@ -58,30 +58,30 @@ func TestReferenceNumbers(t *testing.T) {
 		a    zarr.Attr
 		pure string // result in pure Zarr, if it differs
 	}{
-		"pi":              {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Pi}}, ""},
-		"float":           {zarr.Attr{Type: dtype.NCFloat, Value: []float32{0.1}}, "[]float64 [0.1]"},
-		"smallest":        {zarr.Attr{Type: dtype.NCDouble, Value: []float64{5e-324, -math.MaxFloat64}}, ""},
-		"minus zero":      {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Copysign(0, -1)}}, ""},
-		"whole double":    {zarr.Attr{Type: dtype.NCDouble, Value: []float64{1}}, ""},
-		"default fill":    {zarr.Attr{Type: dtype.NCDouble, Value: []float64{9.9692099683868690e+36}}, ""},
-		"NaN":             {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.NaN()}}, ""},
-		"infinity":        {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Inf(-1)}}, ""},
-		"NaN among":       {zarr.Attr{Type: dtype.NCDouble, Value: []float64{1, math.NaN(), math.Inf(1)}}, ""},
-		"only NaN":        {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.NaN(), math.NaN()}}, ""},
-		"float NaN":       {zarr.Attr{Type: dtype.NCFloat, Value: []float32{float32(math.NaN())}}, "[]float64 [NaN]"},
-		"int64 max":       {zarr.Attr{Type: dtype.NCInt64, Value: []int64{math.MaxInt64}}, ""},
-		"uint64 max":      {zarr.Attr{Type: dtype.NCUInt64, Value: []uint64{math.MaxUint64}}, ""},
-		"ushort":          {zarr.Attr{Type: dtype.NCUShort, Value: []uint16{65535}}, "[]int32 [65535]"},
-		"byte":            {zarr.Attr{Type: dtype.NCByte, Value: []int8{-128, 127}}, "[]int32 [-128 127]"},
-		"empty double":    {zarr.Attr{Type: dtype.NCDouble, Value: []float64{}}, "[]int32 []"},
-		"empty string":    {zarr.Attr{Type: dtype.NCString, Value: []string{""}}, ""},
-		"no string":       {zarr.Attr{Type: dtype.NCString, Value: []string{}}, "[]int32 []"},
-		"one string":      {zarr.Attr{Type: dtype.NCString, Value: []string{"one"}}, ""},
-		"strings":         {zarr.Attr{Type: dtype.NCString, Value: []string{"one", "two"}}, ""},
-		"string NaN":      {zarr.Attr{Type: dtype.NCString, Value: []string{"NaN"}}, "string NaN"},
-		"NaN and text":    {zarr.Attr{Type: dtype.NCString, Value: []string{"NaN", "x"}}, ""},
-		"string, number":  {zarr.Attr{Type: dtype.NCString, Value: []string{"5"}}, ""},
-		"longer than 128": {zarr.Attr{Type: dtype.NCString, Value: []string{strings.Repeat("x", 300)}}, ""},
+		"pi":                {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Pi}}, ""},
+		"float":             {zarr.Attr{Type: dtype.NCFloat, Value: []float32{0.1}}, "[]float64 [0.1]"},
+		"smallest":          {zarr.Attr{Type: dtype.NCDouble, Value: []float64{5e-324, -math.MaxFloat64}}, ""},
+		"minus zero":        {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Copysign(0, -1)}}, ""},
+		"whole double":      {zarr.Attr{Type: dtype.NCDouble, Value: []float64{1}}, ""},
+		"default fill":      {zarr.Attr{Type: dtype.NCDouble, Value: []float64{9.9692099683868690e+36}}, ""},
+		"NaN":               {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.NaN()}}, ""},
+		"infinity":          {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Inf(-1)}}, ""},
+		"NaN among numbers": {zarr.Attr{Type: dtype.NCDouble, Value: []float64{1, math.NaN(), math.Inf(1)}}, ""},
+		"only NaN":          {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.NaN(), math.NaN()}}, ""},
+		"float NaN":         {zarr.Attr{Type: dtype.NCFloat, Value: []float32{float32(math.NaN())}}, "[]float64 [NaN]"},
+		"int64 max":         {zarr.Attr{Type: dtype.NCInt64, Value: []int64{math.MaxInt64}}, ""},
+		"uint64 max":        {zarr.Attr{Type: dtype.NCUInt64, Value: []uint64{math.MaxUint64}}, ""},
+		"ushort":            {zarr.Attr{Type: dtype.NCUShort, Value: []uint16{65535}}, "[]int32 [65535]"},
+		"byte":              {zarr.Attr{Type: dtype.NCByte, Value: []int8{-128, 127}}, "[]int32 [-128 127]"},
+		"empty double":      {zarr.Attr{Type: dtype.NCDouble, Value: []float64{}}, "[]int32 []"},
+		"empty string":      {zarr.Attr{Type: dtype.NCString, Value: []string{""}}, ""},
+		"no string":         {zarr.Attr{Type: dtype.NCString, Value: []string{}}, "[]int32 []"},
+		"one string":        {zarr.Attr{Type: dtype.NCString, Value: []string{"one"}}, ""},
+		"strings":           {zarr.Attr{Type: dtype.NCString, Value: []string{"one", "two"}}, ""},
+		"string NaN":        {zarr.Attr{Type: dtype.NCString, Value: []string{"NaN"}}, "string NaN"},
+		"NaN and text":      {zarr.Attr{Type: dtype.NCString, Value: []string{"NaN", "x"}}, ""},
+		"string, number":    {zarr.Attr{Type: dtype.NCString, Value: []string{"5"}}, ""},
+		"longer than 128":   {zarr.Attr{Type: dtype.NCString, Value: []string{strings.Repeat("x", 300)}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +91,7 @@ func TestReferenceNumbers(t *testing.T) {
 				if l == zarr.LayoutPure && c.pure != "" {
 					want = c.pure
 				}
-				if got := backFrom(t, l, c.a); show(got.Value) != want {
+				if got := attrRoundTrip(t, l, c.a); show(got.Value) != want {
 					t.Errorf("%v: want %s, got %s", l, want, show(got.Value))
 				}
 			}

@@ -221,7 +221,7 @@ func TestFillValues(t *testing.T) {
 		case !a.HasFill || string(a.Fill) != c.want:
 			t.Errorf("%s %s: want %q, got %q", c.dtype, c.json, c.want, a.Fill)
 		}
-		again(t, a)
+		checkRoundTrip(t, a)
 	}
 }
 
@@ -315,8 +315,8 @@ func TestCodecSplit(t *testing.T) {
 		"own":                `"compressor": {"id": "own"}, "filters": null}`,
 	} {
 		a := &zarr.Array{Shape: []int64{2}, Chunks: []int64{2}, DType: dtype.NCInt.Type(dtype.Little)}
-		ids, prepares := strings.CutSuffix(chain, " -")
-		a.NoCompressor = prepares
+		ids, noCompressor := strings.CutSuffix(chain, " -")
+		a.NoCompressor = noCompressor
 		for id := range strings.FieldsSeq(ids) {
 			a.Codecs = append(a.Codecs, zarr.CodecSpec{ID: id})
 		}
@@ -379,7 +379,7 @@ func TestCharText(t *testing.T) {
 	}
 }
 
-// onlyJSON lists values that netCDF cannot hold or cannot distinguish from others.
+// onlyJSON lists JSON values that netCDF cannot hold or cannot distinguish from other values.
 var onlyJSON = []string{
 	"null", "true", "false", "NaN", "Infinity", "-Infinity", "1", "[1]", "[]", "[true, false]", "[NaN]", "[NaN,1.5]", `"NaN"`, `["NaN"]`, `["NaN", "Infinity"]`,
 	`{"a": 1}`, `"{\"a\": 1}"`, `{"a": NaN, "b": [Infinity]}`, "[1, 2]", `"[1, 2]"`, "[[1, 2], [3]]", `[null, 1]`, `[1, "a"]`, `"null"`, `"true"`, `"1"`,
@@ -490,8 +490,8 @@ func TestConsolidated(t *testing.T) {
 	}
 }
 
-// TestNCPropertiesOfAnyType checks that _NCProperties is separated from the attributes
-// for every string type. As an ordinary attribute it could not be written again.
+// TestNCPropertiesOfAnyType checks that _NCProperties is stored in Group.NCProperties, and
+// not in Group.Attrs, for every string type.
 func TestNCPropertiesOfAnyType(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []string{">S1", "|S1", "<U1", "|J0"} {

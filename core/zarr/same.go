@@ -8,8 +8,8 @@ import (
 )
 
 // SameJSON reports whether two documents have the same content. Members may be in any
-// order, numbers are compared by value, and a bare NaN equals the string "NaN". SameJSON
-// returns false if either document is not JSON.
+// order, and a bare NaN equals the string "NaN". Numbers are compared by value, but an
+// integer such as 1 differs from 1.0. SameJSON returns false if either document is not JSON.
 func SameJSON(a, b []byte) bool {
 	x, err := jsontext.Check(string(a))
 	if err != nil {
@@ -63,7 +63,8 @@ func same(a, b jsontext.Value) bool {
 	return false
 }
 
-// sameNumber compares integers exactly and other numbers as float64.
+// sameNumber compares integers exactly and other numbers as float64. An integer differs from
+// any number with a point or an exponent.
 func sameNumber(a, b jsontext.Value) bool {
 	if a.IsInt() && b.IsInt() {
 		return jsontext.StrictNumber(a) == jsontext.StrictNumber(b)

@@ -11,12 +11,12 @@ type spelling struct {
 	dims, arrays, groups, refs                    string // names inside the blocks
 	version                                       string // version in the superblock
 	json                                          string // type of attributes that are JSON
-	char                                          string // dtype of char, or only its name in attribute types
+	char                                          string // dtype of char; in NCZarr 3 the attribute type of char
 	scalarWord                                    string // storage of a scalar
 	scalarFlag, scalarDim                         bool   // writes "scalar": 1; writes ["_scalar_"]
 	ownTypes, numericTypes                        bool   // types include the types of the blocks; types are numbers
 	embedArrays                                   bool   // char attributes that hold a JSON array, not only an object, are written as that value
-	alwaysAttrs, rootXarray, emptyAttrs, sizeDims bool   // flags described at spellings
+	alwaysAttrs, rootXarray, emptyAttrs, sizeDims bool   // see spellings
 }
 
 // spellings holds one row per layout.
@@ -27,7 +27,7 @@ type spelling struct {
 //   - emptyAttrs: an attribute block without types is {}.
 //   - sizeDims: unlimited dimensions are marked as such.
 //
-// Source: documents written by netCDF-C 4.8.0 to 4.10; for LayoutNCZarr3 the draft named at
+// Source: documents written by netCDF-C 4.8.0 to 4.10; for LayoutNCZarr3 the draft cited at
 // places.
 var spellings = [...]spelling{
 	LayoutPure: {

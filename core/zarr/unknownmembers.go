@@ -86,7 +86,7 @@ func (o *output) keepUnknownIn(w *jsontext.Writer, b block) {
 }
 
 // UnknownMembers returns the names of the members of .zgroup, .zarray and zarr.json that
-// neither Zarr nor NCZarr defines. They are empty for a document that is not JSON.
+// neither Zarr nor NCZarr defines. It ignores documents that are not JSON.
 func (d Docs) UnknownMembers() (names []string) {
 	var doc jsontext.Document
 	for _, name := range NodeDocNames() {

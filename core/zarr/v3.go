@@ -161,8 +161,8 @@ func (n *node) unknown(member, format string, args ...any) error {
 }
 
 // extension returns the name and the configuration of an extension point, which is an
-// object or only a name. must is set if readers must always understand the extension, so
-// that the member must_understand is not allowed.
+// object or only a name. must is set if readers must always understand the extension. The
+// member must_understand is then not allowed.
 func (n *node) extension(member string, v jsontext.Value, must bool) (name string, conf jsontext.Value, err error) {
 	switch v.Kind() {
 	case jsontext.String:
@@ -271,8 +271,8 @@ func (n *node) keysV3(a *Array, v jsontext.Value) error {
 	return nil
 }
 
-// typesV3 maps data types without a configuration to their v2 spelling. A star is
-// replaced with the byte order.
+// typesV3 maps data types without a configuration to their v2 spelling. A star stands for
+// the byte order, which the caller fills in.
 var typesV3 = map[string]string{
 	"bool": "|b1", "int8": "|i1", "int16": "*i2", "int32": "*i4", "int64": "*i8", "uint8": "|u1", "uint16": "*u2", "uint32": "*u4", "uint64": "*u8",
 	"float16": "*f2", "float32": "*f4", "float64": "*f8", "complex64": "*c8", "complex128": "*c16",
@@ -340,7 +340,8 @@ func (n *node) timeV3(name string, conf jsontext.Value) (string, error) {
 	return form + "[" + strconv.FormatInt(count, 10) + unit + "]", nil
 }
 
-// elementV3 sets the element type. order is the byte order of the codec "bytes", or "".
+// elementV3 sets the element type. text is the result of typeV3, and order is the byte order
+// of the codec "bytes", or "".
 func (n *node) elementV3(a *Array, text, order string) (err error) {
 	first := ""
 	if len(a.Codecs) > 0 && strings.HasPrefix(a.Codecs[0].ID, "vlen-") {
@@ -571,8 +572,8 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 }
 
 // fillV3 parses fill_value, which is required. Raw bytes may be base64 or a list of
-// numbers. GDAL writes null for an array of integers without a nodata value. It is read as
-// zero, except for types for which null has a meaning in Zarr v2.
+// numbers. GDAL writes null for an array of integers without a nodata value. A null is read
+// as zero, except for types for which null has a meaning in Zarr v2.
 //
 // Source: Zarr v3, "Fill value representation"; zarr-extensions, "bytes"; GDAL 3.12.2,
 // CreateMDArray with FORMAT=ZARR_V3.
@@ -638,8 +639,8 @@ func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
 }
 
 // fillAttrV3 parses the attribute _FillValue in the form that xarray writes to Zarr v3:
-// floats as the base64 of a little-endian float64, bytes as base64, and a char that is
-// stored as a number as that number.
+// floats as the base64 form of a little-endian float64, and bytes as base64. For a char it
+// also accepts the value of the byte as a number.
 //
 // Source: xarray, FillValueCoder.
 func fillAttrV3(nc dtype.NC, v jsontext.Value, bytes bool) (any, bool) {

@@ -36,7 +36,7 @@ func parseV3(members string) (*zarr.Array, error) {
 	return zarr.ParseArray("/g/v", v3(members), zarr.ParseHint{Layout: zarr.LayoutV3})
 }
 
-// shardGrids shows the grids of all levels of shards.
+// shardGrids formats the grids of all levels of shards.
 func shardGrids(a *zarr.Array) []string {
 	var list []string
 	for i := range a.Shards {
@@ -187,8 +187,8 @@ func TestV3Arrays(t *testing.T) {
 	}
 }
 
-// structV3 returns the members of an array of structures with the given fields, whose
-// codec bytes has no byte order.
+// structV3 returns the members of an array of structures with the given fields. The codec
+// bytes of the array specifies no byte order.
 func structV3(fields, fill string) string {
 	return `"data_type": {"name": "struct", "configuration": {"fields": [` + fields + `]}}, "fill_value": ` + fill + `, "codecs": [{"name": "bytes"}]`
 }
@@ -410,7 +410,7 @@ func FuzzV3(f *testing.F) {
 		outer := a.Chunks
 		for i := range a.Shards {
 			if g, ok := a.ShardGrid(i); !ok || slices.Contains(g.Largest(), 0) {
-				t.Fatalf("level %d has the grid of chunks in shards %v", i, zarr.ShownGrid(g))
+				t.Fatalf("level %d has the invalid shard grid %v", i, zarr.ShownGrid(g))
 			}
 			outer = a.Shards[0].Shape
 		}
@@ -418,7 +418,7 @@ func FuzzV3(f *testing.F) {
 			t.Fatalf("chunk shape %v contains 0", outer)
 		}
 		if g := a.ChunkGrid(); g.Rank() != rank || !slices.Equal(g.Largest(), a.Chunks) {
-			t.Fatalf("chunks of %v, at most %v", g.Runs(), a.Chunks)
+			t.Fatalf("the chunk grid %v does not match the chunk shape %v", g.Runs(), a.Chunks)
 		}
 		if a.Transpose != nil {
 			order := slices.Clone(a.Transpose)

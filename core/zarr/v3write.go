@@ -141,8 +141,8 @@ func (a *Array) attrReader(n *node) attrReader {
 }
 
 // fillNameV3 returns the name under which the attribute _FillValue is stored. It is
-// _FillValue only for numbers, because xarray refuses a dataset with any other
-// _FillValue, and would read a char that is stored as a number as a float.
+// _FillValue only for numbers: xarray refuses a dataset with a _FillValue of any other
+// type, and reads that of a char array, which is stored as numbers, as a float.
 //
 // Source: xarray 2026.9.0, FillValueCoder.decode.
 func (r *attrReader) fillNameV3() string {
@@ -162,7 +162,7 @@ func (o *output) attrsV3() memberV3 {
 
 // listV3 writes the attributes in list and returns their names and types. An attribute
 // keeps the JSON of the old document if r still parses it as the attribute's value.
-// Attributes that are never in list are copied from the old document.
+// Attributes that [attrReader.all] omits are copied from the old document.
 func (o *output) listV3(list []Attr, r attrReader) [][2]string {
 	var old *document
 	if o.old != nil {
@@ -199,7 +199,7 @@ func (o *output) listV3(list []Attr, r attrReader) [][2]string {
 	return types
 }
 
-// attrV3 writes the value of an attribute, which is stored as name.
+// attrV3 writes the value of an attribute whose name in the document is name.
 func (o *output) attrV3(w *jsontext.Writer, name string, a Attr, old *document, r *attrReader) {
 	was, text := old.get(name), jsontext.Value(a.JSON)
 	isFloat, isText := a.Type == dtype.NCFloat || a.Type == dtype.NCDouble, a.Type == dtype.NCChar || a.Type == dtype.NCString
@@ -218,7 +218,8 @@ func (o *output) attrV3(w *jsontext.Writer, name string, a Attr, old *document, 
 	}
 }
 
-// reads reports whether v, which is stored as name, parses as the attribute a.
+// reads reports whether v, the value of the member name in the document, parses as the
+// attribute a.
 func (r *attrReader) reads(name string, v jsontext.Value, a Attr) bool {
 	got := r.attr(a.Name, name, v)
 	return got.Type == a.Type && sameValue(got.Value, a.Value)
@@ -286,8 +287,8 @@ func aliasOf(t dtype.Type) string {
 
 // writeFloatAttrV3 writes floats. It writes NaN and infinities as bare words, as
 // zarr-python does, because readers treat quoted words as strings. A single value is
-// written as a list only if it was read from one, except for a list of a quoted word,
-// the form that pure Zarr v2 requires.
+// written as a list only if it was read from a list without quotes. A list of one quoted
+// word is the form that pure Zarr v2 requires, and does not stay a list.
 func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 	list := &jsontext.Writer{}
 	list.Open('[')
@@ -430,9 +431,9 @@ func writeFillV3(w *jsontext.Writer, a *Array) error {
 		w.String(base64.StdEncoding.EncodeToString(bytes.TrimRight(fill, "\x00")))
 		return nil
 	}
-	of := *a
-	of.Fill, of.HasFill = fill, true
-	return writeFill(w, &of, true)
+	filled := *a
+	filled.Fill, filled.HasFill = fill, true
+	return writeFill(w, &filled, true)
 }
 
 // writeFloatsV3 writes floats so that they parse to the same bits. It writes a NaN in
@@ -465,8 +466,9 @@ func bitsOf(b []byte, order dtype.Order) (bits uint64) {
 	return bits
 }
 
-// writeShardsV3 writes the codecs of an array with the given levels of shards inside shards
-// or chunks whose dimensions have the order axes; it is the reverse of chainV3 and shardV3.
+// writeShardsV3 writes the codecs for the given levels of shards of an array. axes is the
+// order of the dimensions in the shard or array that contains the outermost of these levels.
+// writeShardsV3 is the reverse of chainV3 and shardV3.
 //
 // Source: Zarr v3, "Sharding codec"; zarr-python 3.4.2 for the spelling.
 func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard, axes []int) (err error) {
@@ -505,8 +507,8 @@ func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard, axes []int) (er
 	return err
 }
 
-// writeTransposeV3 writes the codec that changes the order of dimensions from one to
-// another, unless they are the same. A nil order is that of the array.
+// writeTransposeV3 writes the codec that changes the order of dimensions from the first
+// order to the second, or nothing if the orders are equal. A nil order is that of the array.
 func writeTransposeV3(w *jsontext.Writer, from, to []int) {
 	if slices.Equal(from, to) {
 		return
@@ -561,7 +563,7 @@ func writeBytesV3(w *jsontext.Writer, a *Array) {
 
 // checkChainV3 fails if the codec chain of the array is not valid in Zarr v3.
 func (a *Array) checkChainV3() error {
-	no := func(format string, args ...any) error {
+	unsupported := func(format string, args ...any) error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", format, args...)
 	}
 	wants := map[dtype.Kind]string{dtype.String: "vlen-utf8", dtype.VlenBytes: "vlen-bytes"}[a.DType.Kind]
@@ -581,11 +583,11 @@ func (a *Array) checkChainV3() error {
 	case a.ArrayCodecs < 0 || a.ArrayCodecs > len(a.Codecs):
 		return invalid("%d array-to-array codecs, but only %d codecs", a.ArrayCodecs, len(a.Codecs))
 	case a.ArrayCodecs > 0 && (wants != "" || a.DType.Order == dtype.Big):
-		return no("in Zarr v3 the codec %q cannot be an array-to-array codec for elements of type %s", a.Codecs[0].ID, a.DType)
+		return unsupported("in Zarr v3 the codec %q cannot be an array-to-array codec for elements of type %s", a.Codecs[0].ID, a.DType)
 	case wants != "" && (len(a.Codecs) == 0 || a.Codecs[0].ID != wants):
-		return no("in Zarr v3 elements of type %s need the codec %q", a.DType, wants)
+		return unsupported("in Zarr v3 elements of type %s need the codec %q", a.DType, wants)
 	case wants == "" && len(a.Codecs) > 0 && strings.HasPrefix(a.Codecs[0].ID, "vlen-"):
-		return no("in Zarr v3 the codec %q does not support elements of type %s", a.Codecs[0].ID, a.DType)
+		return unsupported("in Zarr v3 the codec %q does not support elements of type %s", a.Codecs[0].ID, a.DType)
 	}
 	return nil
 }

@@ -242,8 +242,8 @@ func (o *output) attrs(list []Attr, r attrReader) (types [][2]string) {
 	return types
 }
 
-// types writes the types of the attributes. In layouts with ownTypes they include those
-// of the given blocks.
+// types writes the types of the attributes. In layouts with ownTypes it also writes the
+// type of the attributes that hold the given blocks.
 func (o *output) types(types [][2]string, blocks []string) {
 	s := o.s
 	if s.ownTypes {

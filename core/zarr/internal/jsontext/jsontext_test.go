@@ -71,12 +71,12 @@ func TestTolerance(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		text string
-		kind jsontext.Kind
-		i    int64
-		isI  bool
-		f    float64
-		isF  bool
+		text    string
+		kind    jsontext.Kind
+		i       int64
+		isInt   bool
+		f       float64
+		isFloat bool
 	}{
 		{"9223372036854775807", jsontext.Number, math.MaxInt64, true, 9223372036854775807, true},
 		{"9223372036854775808", jsontext.Number, 0, false, 9223372036854775808, true},
@@ -93,10 +93,10 @@ func TestNumbers(t *testing.T) {
 		{"null", jsontext.Null, 0, false, 0, false},
 	} {
 		v := jsontext.Value(c.text)
-		i, isI := v.Int64()
-		f, isF := v.Float(64)
-		if v.Kind() != c.kind || isI != c.isI || isI && i != c.i || isF != c.isF || isF && f != c.f {
-			t.Errorf("%s: want %+v, got kind %d, int %d %v, float %v %v", c.text, c, v.Kind(), i, isI, f, isF)
+		i, isInt := v.Int64()
+		f, isFloat := v.Float(64)
+		if v.Kind() != c.kind || isInt != c.isInt || isInt && i != c.i || isFloat != c.isFloat || isFloat && f != c.f {
+			t.Errorf("%s: want %+v, got kind %d, int %d %v, float %v %v", c.text, c, v.Kind(), i, isInt, f, isFloat)
 		}
 	}
 	if n, ok := jsontext.Value("18446744073709551615").Uint64(); !ok || n != math.MaxUint64 {
@@ -160,7 +160,7 @@ func tree(v jsontext.Value) any {
 }
 
 // FuzzJSON compares the package with encoding/json on valid JSON in valid UTF-8. For all
-// other input it checks that nothing panics and that the strict form is strict.
+// other input it checks that nothing panics and that the output is strict JSON.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{`{"a": [1, 2.5e3, "x\n\u00e9", true, null], "a": {}}`, `[NaN]`, `{"a`, `[[[]]]`, "\ufeff{}", `[0.]`, "\"\\\"", `{"a":1 "b"}`} {
 		f.Add([]byte(s))

@@ -50,9 +50,9 @@ func (d *Document) Parse(text []byte) error {
 }
 
 // Members returns the members of a validated object, with duplicates treated as in
-// [Document]. It reuses the memory of room, which may be nil.
-func Members(room []Member, v Value) []Member {
-	found := memberList{list: room[:0]}
+// [Document]. It reuses the memory of buf, which may be nil.
+func Members(buf []Member, v Value) []Member {
+	found := memberList{list: buf[:0]}
 	_ = v.Each(func(key string, val Value) error { found.add(key, val); return nil })
 	return found.list
 }

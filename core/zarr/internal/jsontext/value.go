@@ -103,8 +103,8 @@ func (v Value) Uint64() (n uint64, ok bool) {
 const quietNaN = 0x7FF8000000000000
 
 // Float returns the value of a number, or of NaN, Infinity or -Infinity as a bare word or
-// a string. It rounds to the nearest value of size bits (32 or 64). ok is false for
-// anything else and for numbers that overflow.
+// a string. It rounds a number to the nearest float of the given size, 32 or 64 bits. ok is
+// false for anything else and for numbers that overflow.
 func (v Value) Float(bits int) (f float64, ok bool) {
 	text := string(v)
 	switch v.Kind() {

@@ -92,7 +92,8 @@ func (w *Writer) sep(comma string) {
 	}
 }
 
-// before prepares for a value. It must be called before every value.
+// before writes the separator before an element of an array. It must be called before every
+// value.
 func (w *Writer) before() {
 	if n := len(w.array); n > 0 && w.array[n-1] {
 		w.sep(",")
