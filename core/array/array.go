@@ -35,7 +35,7 @@ type Meta struct {
 	Transpose []int
 }
 
-// Env holds the settings that an array shares with others.
+// Env holds the settings that an array shares with other arrays.
 type Env struct {
 	// Workers is the number of batches processed concurrently. 0 means that the array
 	// chooses: one per core, and more for high-latency stores (Remote), up to InFlight.
@@ -56,7 +56,7 @@ type Env struct {
 	// stored immediately. The arrays of a dataset share it.
 	Buffer *WriteBuffer
 	// Unlimited reports which dimensions may grow; nil means none. A chunk that extends
-	// beyond such a dimension is not complete in Buffer until it is full.
+	// beyond the length of such a dimension is not complete in Buffer until it is full.
 	Unlimited []bool
 	// Shared returns the dimensions that other processes may have extended; nil means
 	// none. Writes keep what chunks contain beyond the shape along these dimensions.
@@ -64,13 +64,13 @@ type Env struct {
 	// Beyond reports whether an index is outside the lengths of unlimited dimensions in
 	// the store; nil means that no index is. See [WriteBuffer.Flush].
 	Beyond func(index []int64) bool
-	// CheckBuffered is called before chunks that may have been in Buffer for long are
-	// stored. An error prevents that. nil means no check.
+	// CheckBuffered is called before Buffer stores chunks that it may have held for a long
+	// time. If it returns an error, they are not stored. nil means no check.
 	CheckBuffered func(ctx context.Context) error
 	// Grid returns the current number of chunks along each dimension.
 	Grid func() []int64
-	// OpenPipeline opens the codecs for chunks of another shape than the largest one. It
-	// is not called if the grid is regular.
+	// OpenPipeline opens the codecs for chunks that do not have the largest shape. It is not
+	// called if the grid is regular.
 	OpenPipeline func(ctx context.Context, chunks []int64) (*codec.Pipeline, error)
 	// Check, if not nil, is called in each batch of a write, after the reads and before
 	// the first put. An error makes the write fail.
@@ -170,8 +170,8 @@ func (m *Meta) StoredShape(chunks []int64) []int {
 	return shape
 }
 
-// Close releases resources of the codecs and removes the chunks of the array from the
-// cache and from the buffer, which discards them. No operation may be in progress.
+// Close releases resources of the codecs and discards the chunks of the array in the cache
+// and in the buffer. No operation may be in progress.
 func (a *Array) Close() {
 	a.env.Buffer.drop(a)
 	a.Forget()

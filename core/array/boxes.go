@@ -19,7 +19,7 @@ func storeBoxes(ctx context.Context, boxes []*box) error {
 	}
 	workers := math.MaxInt
 	for _, x := range boxes {
-		a := x.chunks[0].of
+		a := x.chunks[0].array
 		workers = min(workers, a.env.Concurrency(a.size))
 	}
 	g, gctx := errgroup.WithContext(ctx)
@@ -79,9 +79,10 @@ func appendBoxes(boxes []*box, chunks []*bufferedChunk, shape []int64) []*box {
 }
 
 // store stores the chunks of the box with at most workers workers, and sets stored or
-// refused of each. It returns the error of the store, if any.
+// refused of each chunk. workers is 0 if only Env limits the number. store returns the error
+// of the store, if any.
 func (x *box) store(ctx context.Context, workers int) error {
-	a := x.chunks[0].of
+	a := x.chunks[0].array
 	sel := chunk.Selection{Start: make([]int64, len(x.first)), Count: make([]int64, len(x.first))}
 	for d := range x.first {
 		start, _ := a.meta.Grid.Chunk(d, x.first[d])

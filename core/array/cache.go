@@ -11,7 +11,7 @@ import (
 // removed first. A nil Cache is empty. A Cache is safe for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
-	most  int64     // maximum of bytes
+	most  int64     // maximum number of bytes
 	bytes int64     // sum of the charges of the chunks
 	ring  cacheItem // list head: ring.next is the most recently used chunk
 }
@@ -20,7 +20,7 @@ type Cache struct {
 // may read data.
 type cacheItem struct {
 	prev, next *cacheItem
-	of         *cachedChunks
+	chunks     *cachedChunks
 	key        string
 	data       []byte
 	readers    int // reads in progress; the memory is not reused if there are any
@@ -59,21 +59,21 @@ func cacheKey(dst []byte, index []int64) []byte {
 }
 
 // version returns the version of the chunks of an array, for add.
-func (c *Cache) version(of *cachedChunks) uint64 {
+func (c *Cache) version(chunks *cachedChunks) uint64 {
 	if c == nil {
 		return 0
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return of.version
+	return chunks.version
 }
 
 // find returns the chunk with the given key, or nil. The caller calls done when it has
 // read the data.
-func (c *Cache) find(of *cachedChunks, key []byte) *cacheItem {
+func (c *Cache) find(chunks *cachedChunks, key []byte) *cacheItem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	it := of.items[string(key)]
+	it := chunks.items[string(key)]
 	if it != nil {
 		it.readers++
 		c.unlink(it)
@@ -92,11 +92,11 @@ func (c *Cache) done(it *cacheItem) {
 // add adds a chunk that was read while the chunks of its array had the given version. It
 // does not add the chunk if the array was written since then. The cache owns data after
 // the call. add returns memory of the same size that the caller may reuse, or nil.
-func (c *Cache) add(of *cachedChunks, key []byte, version uint64, data []byte) (free []byte) {
+func (c *Cache) add(chunks *cachedChunks, key []byte, version uint64, data []byte) (free []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	it := &cacheItem{of: of, key: string(key), data: data}
-	if of.writes > 0 || of.version != version || of.items[it.key] != nil || it.charge() > c.most {
+	it := &cacheItem{chunks: chunks, key: string(key), data: data}
+	if chunks.writes > 0 || chunks.version != version || chunks.items[it.key] != nil || it.charge() > c.most {
 		return data
 	}
 	c.bytes += it.charge()
@@ -106,43 +106,43 @@ func (c *Cache) add(of *cachedChunks, key []byte, version uint64, data []byte) (
 			free = old.data
 		}
 	}
-	if of.items == nil {
-		of.items = map[string]*cacheItem{}
+	if chunks.items == nil {
+		chunks.items = map[string]*cacheItem{}
 	}
-	of.items[it.key] = it
+	chunks.items[it.key] = it
 	c.link(it)
 	return free
 }
 
 // beginWrite removes the chunks of an array. No chunk of the array is added until
 // endWrite.
-func (c *Cache) beginWrite(of *cachedChunks) {
+func (c *Cache) beginWrite(chunks *cachedChunks) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of.writes++
-	of.version++
-	for _, it := range of.items {
+	chunks.writes++
+	chunks.version++
+	for _, it := range chunks.items {
 		c.remove(it)
 	}
 }
 
-func (c *Cache) endWrite(of *cachedChunks) {
+func (c *Cache) endWrite(chunks *cachedChunks) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	of.writes--
-	of.version++ // a read that began during the write may have old data
+	chunks.writes--
+	chunks.version++ // a read that began during the write may have old data
 	c.mu.Unlock()
 }
 
 // remove removes an item from the cache. Readers of its data may continue.
 func (c *Cache) remove(it *cacheItem) {
 	c.unlink(it)
-	delete(it.of.items, it.key)
+	delete(it.chunks.items, it.key)
 	c.bytes -= it.charge()
 }
 

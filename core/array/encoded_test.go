@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// All batches together stay within the memory, unless a single chunk needs more.
+// TestEncodedBatches checks that all batches together stay within the given memory, unless a
+// single chunk needs more.
 func TestEncodedBatches(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{1, 100, 1 << 16, 1 << 22} {

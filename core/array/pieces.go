@@ -11,7 +11,7 @@ import (
 )
 
 // maxPieces is the maximum number of requests for one chunk. If a chunk has more parts,
-// parts that are farther apart are merged.
+// parts with larger gaps between them are merged too.
 const maxPieces = 4096
 
 // pieces describes the parts of a chunk without codecs that are read instead of the
@@ -47,7 +47,7 @@ func (p *pieces) release() {
 	p.cut = chunk.Pieces{}
 }
 
-// cut reports whether item i is read in pieces, and computes them.
+// cut reports whether to read item i in pieces. If so, it sets the pieces of the item.
 func (w *worker) cut(i int) bool {
 	it, at := &w.items[i], &w.where[i]
 	it.cut = chunk.Pieces{}
@@ -149,8 +149,8 @@ func (w *worker) handlePiece(i int, info zmap.Info, err error) bool {
 }
 
 // maxProbes is the maximum number of requests for pieces in the first call to a
-// high-latency store that has not yet returned a part of an object. For other stores it
-// is one.
+// high-latency store that has not yet returned a part of an object. For other stores the
+// maximum is one.
 const maxProbes = 16
 
 // group returns the number of pending requests to send in one call. All of them are for

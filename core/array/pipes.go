@@ -64,8 +64,8 @@ func (a *Array) useAt(ctx context.Context, index []int64) (*shapePipe, error) {
 	return a.use(ctx, shape)
 }
 
-// openPipes verifies that the codecs can be opened for the shapes of the chunks of a plan
-// with the given numbers.
+// openPipes verifies that the codecs can be opened for the chunks of plan that have the
+// given numbers.
 func (a *Array) openPipes(ctx context.Context, plan *chunk.Plan, numbers []int64) error {
 	if a.meta.Grid.Regular() {
 		return nil

@@ -26,7 +26,8 @@ import (
 // object changed, as shards do whenever one of their chunks is written, Read retries
 // several times.
 //
-// Read first stores the chunks of sel that are in Env.Buffer. It fails if it cannot.
+// Read first stores the chunks of sel that are in Env.Buffer, and fails if it cannot store
+// them.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, bounds []int64, array Slab, found *[]bool) (absent bool, err error) {
 	err = a.retry(func() error {
 		absent, err = a.read(ctx, sel, shape, bounds, array, found)
@@ -148,8 +149,8 @@ func (w *worker) placeCached() (n int) {
 }
 
 // cache adds the decoded chunk of item i to the cache. If data fills *buf, the cache takes
-// *buf and cache replaces it; otherwise cache copies data, so that the cache holds no
-// unused memory.
+// ownership of that memory, and *buf is set to other memory or nil. Otherwise a copy of data
+// is added, so that the cache holds no unused memory.
 func (w *worker) cache(i int, data []byte, buf *[]byte) {
 	c := w.t.a.env.Cache
 	w.key = cacheKey(w.key[:0], w.indexes[i])
@@ -196,7 +197,7 @@ func (a *Array) get(ctx context.Context, m *zmap.Map, reqs []zmap.GetRequest, si
 }
 
 // locate sets the locations of the chunks of the batch, except those that came from the
-// cache, whose number is placed.
+// cache. placed is the number of chunks that came from the cache.
 func (w *worker) locate(ctx context.Context, placed int) error {
 	if placed == 0 {
 		return w.t.a.source.Locate(ctx, w.indexes[:w.n], w.where[:w.n])

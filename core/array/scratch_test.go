@@ -6,7 +6,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// A worker that served large chunks keeps at most maxScratch bytes.
+// TestReleaseIsBounded checks that a worker that has processed large chunks keeps at most
+// maxScratch bytes.
 func TestReleaseIsBounded(t *testing.T) {
 	t.Parallel()
 	var a Array

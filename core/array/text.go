@@ -29,7 +29,7 @@ func (t *transfer) fillText() string { return unsafe.String(unsafe.SliceData(t.f
 type TextLimitError struct{ Most int64 }
 
 func (e *TextLimitError) Error() string {
-	return fmt.Sprintf("the strings of several chunks exceed %d bytes, the limit set by limits.max_chunk (Limits.MaxChunk): read fewer at a time", e.Most)
+	return fmt.Sprintf("the strings of several chunks exceed %d bytes, the limit set by limits.max_chunk (Limits.MaxChunk): read fewer elements at a time", e.Most)
 }
 
 // placeText copies the strings of item i from its decoded chunk. If the whole chunk is
@@ -91,7 +91,7 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 				ch.Skip = true
 				continue
 			}
-			exists, err = false, nil // replace it
+			exists, err = false, nil // replace the damaged chunk
 		}
 		if !exists {
 			fill := w.t.fillText()

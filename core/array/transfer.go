@@ -33,11 +33,11 @@ type transfer struct {
 	target    manifest.Writer  // of a write: the source of a
 	bounds    []int64          // of a write: shape with the maximum for dimensions that other processes may have extended
 	only      []bool           // of a write: which chunks to write; nil for all
-	workers   int              // maximum number of concurrent workers; 0 for no limit but that of Env
+	workers   int              // maximum number of concurrent workers; 0 means that only Env limits it
 	parts     []*bufferedChunk // of a write from the buffer: the chunks of the plan, with nil for those not in only
 	absent    atomic.Bool      // of a read: whether a chunk was not found
 	textBytes atomic.Int64     // of a read: bytes of strings of variable length
-	version   uint64           // of a read: of the cached chunks when it began
+	version   uint64           // of a read: version of the cached chunks when it began
 	next      atomic.Int64
 	passes
 }

@@ -174,8 +174,8 @@ func (w *worker) grow(batch, rank int) {
 	w.indexes, w.where = w.indexes[:cap(w.indexes)], w.where[:cap(w.where)]
 }
 
-// take sets the batch to the first of the chunks of the plan with the given numbers that
-// have the same shape.
+// take sets the batch to the chunks of the plan with the given numbers, up to the first chunk
+// that differs from the preceding ones in shape.
 func (w *worker) take(ctx context.Context, numbers []int64) error {
 	rank := w.t.plan.Rank()
 	w.n, w.numbers, w.err = len(numbers), numbers, nil

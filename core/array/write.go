@@ -23,8 +23,9 @@ import (
 // the chunks may have been written.
 //
 // Write copies parts of chunks to Env.Buffer, which stores them later, unless the array
-// has shards, its elements vary in size, or a codec converts them: see [WriteBuffer]. Write
-// does not return errors of storing parts that are in Env.Buffer.
+// has shards, its elements vary in size, or a codec converts them: see [WriteBuffer]. If
+// Env.Buffer cannot store these parts, Write does not return the error; see
+// [WriteBuffer.Flush].
 func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, from Slab) error {
 	t, err := a.newWrite(sel, shape, from)
 	if err != nil {
@@ -38,7 +39,7 @@ func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, f
 
 // WriteThrough is like [Array.Write] but stores all chunks before it returns. only, if not
 // nil, selects the chunks to write, in C order. WriteThrough does not change Env.Buffer,
-// which must not have elements of these chunks that sel includes.
+// which must not hold any of the elements to write.
 func (a *Array) WriteThrough(ctx context.Context, sel chunk.Selection, shape []int64, from Slab, only []bool) error {
 	t, err := a.newWrite(sel, shape, from)
 	if err != nil {
@@ -124,7 +125,7 @@ func (w *worker) Plan(changes []manifest.Change) (grid, known []int64, batch int
 	return grid, known, int(w.t.batch)
 }
 
-// covers reports whether item i has all elements of its chunk inside shape.
+// covers reports whether the write sets all elements of the chunk of item i inside shape.
 func (w *worker) covers(i int, shape []int64) bool {
 	if c := w.part(i); c != nil {
 		return c.covers(shape)
@@ -356,8 +357,9 @@ func (w *worker) deferChange(ch *manifest.Change, err error) error {
 	return w.refuse(ch, err)
 }
 
-// replaceDamaged replaces a stored chunk that cannot be decoded by fill values, if the
-// write may do so. Otherwise it refuses the change.
+// replaceDamaged handles a stored chunk that cannot be decoded. If the chunk is damaged and
+// the write may replace it as a whole, replaceDamaged fills it with fill values. Otherwise it
+// refuses the change.
 func (w *worker) replaceDamaged(ch *manifest.Change, err error) error {
 	if !ch.Whole || ncerr.KindOf(err) != ncerr.ErrCorrupt {
 		return w.refuse(ch, err)
@@ -374,8 +376,8 @@ func (w *worker) damageReason(ch *manifest.Change) error {
 	return ch.Damage
 }
 
-// refuse records that a chunk of the buffer cannot be decoded or encoded, and skips it, so
-// that the others are stored. For any other chunk it returns the error.
+// refuse records that a chunk of the buffer cannot be decoded or encoded, and skips that
+// chunk, so that other chunks are stored. For a chunk that is not buffered it returns err.
 func (w *worker) refuse(ch *manifest.Change, err error) error {
 	err = chunkError("write", ch.Key, err)
 	if c := w.part(ch.Tag); c != nil && !ncerr.IsContext(err) {
@@ -388,8 +390,8 @@ func (w *worker) refuse(ch *manifest.Change, err error) error {
 // same reports whether a and b start at the same address.
 func same(a, b []byte) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
 
-// chunkError adds the key of a chunk to an error. A codec's error contains the id of
-// the codec instead.
+// chunkError adds the key of a chunk to an error. It wraps the error of a codec, whose key is
+// the id of the codec.
 func chunkError(op, key string, err error) error {
 	var e *ncerr.Error
 	if key = zmap.Path(key); errors.As(err, &e) && !ncerr.IsContext(err) && (e.Op == "encode" || e.Op == "decode") {

@@ -15,14 +15,14 @@ import (
 // WriteBuffer holds parts of chunks that were written but not stored yet, so that a chunk
 // that is written row by row is encoded and stored once. The arrays of one dataset share
 // it. A buffered chunk is stored when all its elements are written, when the buffer needs
-// its memory for another, before it is read, and by Flush. If it cannot be stored, it
-// stays in the buffer, and Flush returns the error. A nil WriteBuffer buffers nothing. A
+// its memory for another chunk, before it is read, and by Flush. A chunk that cannot be
+// stored stays in the buffer, and Flush returns the error. A nil WriteBuffer buffers nothing. A
 // WriteBuffer is safe for concurrent use.
 //
 // A call claims the chunks that it stores, or replaces in the store. Other calls that need
-// them wait until it releases them. The mutex is not held during requests.
+// these chunks wait until they are released. The mutex is not held during requests.
 type WriteBuffer struct {
-	most int64 // target for bytes
+	most int64 // limit for bytes, which concurrent writes can exceed
 
 	mu     sync.Mutex
 	bytes  int64            // sum of the charges of the chunks
@@ -31,7 +31,7 @@ type WriteBuffer struct {
 	held   chan struct{}    // not nil during a Flush, when nothing may be added; closed at its end
 }
 
-// buffered holds the chunks of one array in a WriteBuffer, which guards it.
+// buffered holds the chunks of one array in a WriteBuffer, whose mutex guards it.
 type buffered struct {
 	n      atomic.Int64 // length of chunks, for calls without the mutex
 	chunks map[string]*bufferedChunk
@@ -42,7 +42,7 @@ type buffered struct {
 // bufferedChunk is a chunk of which a part was written. While it is claimed, only at, busy
 // and wanted change, and the call that stores it sets stored and refused.
 type bufferedChunk struct {
-	of      *Array
+	array   *Array
 	at      int // index in WriteBuffer.chunks
 	key     string
 	index   []int64
@@ -53,7 +53,7 @@ type bufferedChunk struct {
 	written []byte        // for each element 1 if it was written, in the same order
 	count   int64         // number of written elements
 	busy    chan struct{} // not nil while the chunk is claimed; closed when it is released
-	wanted  int           // calls that wait to claim it, before which it is not stored early
+	wanted  int           // calls that wait to claim it; makeRoom does not store it while there are any
 	stored  bool          // the store contains the elements
 	refused error         // why the chunk cannot be decoded or encoded
 }
@@ -98,7 +98,7 @@ func (b *WriteBuffer) release(chunks []*bufferedChunk, remove func(*bufferedChun
 	}
 }
 
-// storeAll stores chunks, each once, or waits until another call has. It returns the
+// storeAll stores each of chunks once, or waits until another call has stored it. It returns the
 // chunks that cannot be encoded or decoded, with the error of the first, and the error of
 // the store, if any. The caller holds the mutex.
 func (b *WriteBuffer) storeAll(ctx context.Context, chunks []*bufferedChunk) (refused []*bufferedChunk, first, err error) {
@@ -113,7 +113,7 @@ func (b *WriteBuffer) storeAll(ctx context.Context, chunks []*bufferedChunk) (re
 	}
 	store := func(list []*bufferedChunk) {
 		err = b.store(ctx, list, true)
-		for _, c := range list { // before another call claims it
+		for _, c := range list { // check before another call claims the chunk
 			if c.refused != nil && b.has(c) {
 				refused, first = append(refused, c), cmp.Or(first, c.refused)
 			}
@@ -134,11 +134,12 @@ func (b *WriteBuffer) storeAll(ctx context.Context, chunks []*bufferedChunk) (re
 	return refused, first, err
 }
 
-// Flush stores all buffered chunks and then calls then. Nothing is added to the buffer
-// until then returns. If a chunk cannot be stored, it stays in the buffer. If the reason is
-// that the chunk cannot be decoded or encoded, Flush stores the others and passes the
-// error, with the chunk's key, to then; any other error it returns. beyond reports whether
-// elements of such a chunk may be outside the lengths in the store: see [Env.Beyond].
+// Flush stores all buffered chunks and then calls the function then. Nothing is added to the
+// buffer until that function returns. A chunk that cannot be stored stays in the buffer. If
+// the reason is that the chunk cannot be decoded or encoded, Flush stores all other chunks and
+// passes the error, which contains the chunk's key, as unstored. Flush returns any other
+// error. beyond reports whether elements of a chunk that was not stored may be outside the
+// lengths in the store: see [Env.Beyond].
 func (b *WriteBuffer) Flush(ctx context.Context, then func(unstored error, beyond bool) error) error {
 	if b == nil {
 		return then(nil, false)
@@ -161,7 +162,7 @@ func (b *WriteBuffer) Flush(ctx context.Context, then func(unstored error, beyon
 	}
 	b.unlocked(func() {
 		err = then(first, slices.ContainsFunc(refused, func(c *bufferedChunk) bool {
-			return c.of.env.Beyond != nil && c.of.env.Beyond(c.last)
+			return c.array.env.Beyond != nil && c.array.env.Beyond(c.last)
 		}))
 	})
 	return err
@@ -244,9 +245,10 @@ func projectionKey(proj chunk.Projection) string {
 	return string(cacheKey(nil, index))
 }
 
-// buffers reports whether parts of the chunks are buffered: not if they are in shards or
-// of strings, or if a codec converts the elements, because it may refuse values, which
-// would then affect earlier writes to the same chunk.
+// buffers reports whether the parts of chunks that t writes are buffered. They are not if
+// the array has shards or strings of variable length. They are not if a codec converts the
+// elements either: the codec may refuse a value, and earlier writes to the same chunk would
+// then be lost as well.
 func (a *Array) buffers(t *transfer) bool {
 	if a.env.Buffer == nil || t.varies || t.target.Units().Rank() > 0 {
 		return false
@@ -260,7 +262,8 @@ func (a *Array) buffers(t *transfer) bool {
 }
 
 // write writes t. It adds the chunks of which a part remains unwritten to the buffer,
-// unless they exceed its size, and stores the others. If it fails, it has added nothing.
+// unless these exceed the size of the buffer, and stores all other chunks. If it fails, it
+// has added nothing.
 func (b *WriteBuffer) write(ctx context.Context, t *transfer) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -321,11 +324,11 @@ func (b *WriteBuffer) plan(ctx context.Context, t *transfer, bounds []int64) []i
 }
 
 // makeRoom stores chunks, except those in keep, until the buffer has room for n bytes. It
-// reports whether it has. The caller holds the mutex.
+// reports whether the buffer has that room. The caller holds the mutex.
 //
-// Which chunks are stored early is random. If the chunks that were written longest ago
-// were stored, a program that writes to slightly more chunks in turn than fit would find
-// none of them in the buffer.
+// makeRoom selects the chunks at random. If it selected the least recently written chunks, a
+// program that writes in turn to slightly more chunks than fit in the buffer would find none
+// of them there.
 func (b *WriteBuffer) makeRoom(ctx context.Context, n int64, keep map[*bufferedChunk]bool) bool {
 	for b.bytes+n > b.most {
 		var list []*bufferedChunk
@@ -366,8 +369,8 @@ func (b *WriteBuffer) writeRest(ctx context.Context, t *transfer, except, bounds
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Claim the chunks in order. A call that waits for one while it holds others cannot
-	// block another one: only calls of this function do, and in the same order.
+	// Claim the chunks in C order. Only this function waits for a chunk while it holds claims
+	// of others, and always in the same order, so that two calls cannot wait for each other.
 	var replaced []*bufferedChunk
 	written := false
 	defer func() { b.release(replaced, func(*bufferedChunk) bool { return written }) }()
@@ -402,7 +405,7 @@ func (b *WriteBuffer) writeRest(ctx context.Context, t *transfer, except, bounds
 }
 
 // add copies the chunks of t with the given numbers to the buffer, and stores those of
-// which all elements within bounds are now written. It copies all of them or none.
+// which all elements within bounds are now written. It copies all of the chunks or none.
 func (b *WriteBuffer) add(ctx context.Context, t *transfer, numbers, bounds []int64) error {
 	a := t.a
 	b.mu.Lock()
@@ -477,7 +480,7 @@ func (b *WriteBuffer) waitToAdd(ctx context.Context, t *transfer, numbers []int6
 func (a *Array) newBuffered(proj chunk.Projection) *bufferedChunk {
 	n := len(proj)
 	index := make([]int64, 4*n)
-	c := &bufferedChunk{of: a, index: index[:n:n], start: index[n : 2*n : 2*n], size: index[2*n : 3*n : 3*n], last: index[3*n:]}
+	c := &bufferedChunk{array: a, index: index[:n:n], start: index[n : 2*n : 2*n], size: index[2*n : 3*n : 3*n], last: index[3*n:]}
 	for d, s := range proj {
 		c.index[d] = s.Index
 		c.start[d], c.size[d] = a.meta.Grid.Chunk(d, s.Index)
@@ -500,37 +503,37 @@ func (a *Array) chargeFor(elements int64) int64 {
 	return itemBytes + 40*int64(a.meta.Grid.Rank()) + elements*int64(a.meta.DType.Size+1)
 }
 
-func (c *bufferedChunk) charge() int64 { return c.of.chargeFor(int64(len(c.written))) }
+func (c *bufferedChunk) charge() int64 { return c.array.chargeFor(int64(len(c.written))) }
 
 func (b *WriteBuffer) link(c *bufferedChunk) {
-	if c.of.buffered.chunks == nil {
-		c.of.buffered.chunks = map[string]*bufferedChunk{}
+	if c.array.buffered.chunks == nil {
+		c.array.buffered.chunks = map[string]*bufferedChunk{}
 	}
-	c.of.buffered.chunks[c.key], c.at = c, len(b.chunks)
+	c.array.buffered.chunks[c.key], c.at = c, len(b.chunks)
 	b.chunks = append(b.chunks, c)
-	c.of.buffered.n.Add(1)
+	c.array.buffered.n.Add(1)
 	b.bytes += c.charge()
 }
 
 // has reports whether c is in the buffer.
-func (b *WriteBuffer) has(c *bufferedChunk) bool { return c.of.buffered.chunks[c.key] == c }
+func (b *WriteBuffer) has(c *bufferedChunk) bool { return c.array.buffered.chunks[c.key] == c }
 
 func (b *WriteBuffer) remove(c *bufferedChunk) {
 	if !b.has(c) { // drop has removed it
 		return
 	}
-	delete(c.of.buffered.chunks, c.key)
+	delete(c.array.buffered.chunks, c.key)
 	last := len(b.chunks) - 1
 	b.chunks[c.at] = b.chunks[last]
 	b.chunks[c.at].at = c.at
 	b.chunks[last] = nil
 	b.chunks = b.chunks[:last]
-	c.of.buffered.n.Add(-1)
+	c.array.buffered.n.Add(-1)
 	b.bytes -= c.charge()
 }
 
-// covers reports whether all elements of c within bounds were written. No elements
-// outside bounds were.
+// covers reports whether all elements of c within bounds were written. c must not have
+// written elements outside bounds.
 func (c *bufferedChunk) covers(bounds []int64) bool {
 	n := int64(1)
 	for d, size := range c.size {
@@ -557,9 +560,10 @@ func (c *bufferedChunk) copyTo(dst []byte) {
 }
 
 // store stores claimed chunks, releases them, and removes those that it has stored. It
-// returns the error of the store, if any; those of chunks are in refused. The caller holds
-// the mutex, which store releases meanwhile. check calls Env.CheckBuffered first, which is
-// necessary unless a write in progress has just added to the chunks.
+// returns the error of the store, if any; the errors of single chunks are in their field
+// refused. The caller holds the mutex, which store releases during requests. If check is set,
+// store first calls Env.CheckBuffered, which is necessary unless a write in progress has just
+// added to the chunks.
 func (b *WriteBuffer) store(ctx context.Context, chunks []*bufferedChunk, check bool) error {
 	if len(chunks) == 0 {
 		return nil
@@ -569,10 +573,10 @@ func (b *WriteBuffer) store(ctx context.Context, chunks []*bufferedChunk, check 
 	lists := map[*Array][]*bufferedChunk{}
 	for _, c := range chunks {
 		c.stored, c.refused = false, nil
-		if lists[c.of] == nil {
-			arrays = append(arrays, c.of)
+		if lists[c.array] == nil {
+			arrays = append(arrays, c.array)
 		}
-		lists[c.of] = append(lists[c.of], c)
+		lists[c.array] = append(lists[c.array], c)
 	}
 	var boxes []*box
 	for _, a := range arrays {

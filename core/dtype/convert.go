@@ -174,7 +174,7 @@ func encodeFrom[S number](dst []byte, t Type, src []S) error {
 }
 
 // decodeNumbers dispatches on the type of the stored elements. Like all functions
-// below, it returns the index of the first value that does not fit, or -1.
+// below it in this file, it returns the index of the first value that does not fit, or -1.
 func decodeNumbers[D number](dst []D, src []byte, t Type) int {
 	switch {
 	case t.Kind == Bool:

@@ -22,7 +22,7 @@ func typ(t *testing.T, s string) dtype.Type {
 	return ty
 }
 
-// decodeCases were computed by hand, or with NumPy where noted.
+// decodeCases has expected values that were computed by hand, or with NumPy where noted.
 var decodeCases = []struct {
 	name  string
 	dtype string

@@ -15,8 +15,8 @@ func (t Type) Numeric() bool {
 	return false
 }
 
-// Convert converts the elements of type from in src to elements of type to in dst. It
-// follows NumPy's astype: floats are truncated when converted to integers and rounded
+// Convert converts src, whose elements have type from, to type to, and stores the result in
+// dst. It follows NumPy's astype: floats are truncated when converted to integers and rounded
 // when converted to smaller floats; any value except zero becomes true as bool. Convert
 // returns the index of the first value that does not fit, or -1. Both types must be
 // numeric, and dst must have room for all elements of src.
@@ -78,7 +78,7 @@ func (t Type) truth(e []byte) byte {
 // Floats decodes the first len(dst) elements of src. 64-bit integers are rounded to the
 // nearest float.
 func (t Type) Floats(dst []float64, src []byte) {
-	decodeNumbers(dst, src[:len(dst)*t.Size], t.stored()) // a float64 can represent every value
+	decodeNumbers(dst, src[:len(dst)*t.Size], t.stored()) // cannot fail: every value is in the range of a float64
 }
 
 // PutFloats stores src in dst. Values are rounded to the nearest float or truncated to

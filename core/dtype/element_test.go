@@ -44,7 +44,7 @@ func TestHalf(t *testing.T) {
 	if !math.IsNaN(half.Float(b[:])) {
 		t.Error("NaN was not preserved")
 	}
-	// The conversions by NumPy, and back.
+	// NumPy converts these NaNs to the same bits.
 	for bits, want := range map[uint64]uint64{
 		0x7E00: 0x7FF8_0000_0000_0000, 0xFE00: 0xFFF8_0000_0000_0000, 0x7C01: 0x7FF0_0400_0000_0000,
 		0x7D55: 0x7FF5_5400_0000_0000, 0xFFFF: 0xFFFF_FC00_0000_0000,
@@ -95,7 +95,8 @@ func TestPutFloat(t *testing.T) {
 	}
 }
 
-// TestConvertElements compares all pairs of types with conversion by single elements.
+// TestConvertElements compares Convert with the conversion of single elements, for all pairs
+// of types.
 func TestConvertElements(t *testing.T) {
 	t.Parallel()
 	const n = 600 // more than two blocks

@@ -68,10 +68,10 @@ func FillBytes(t Type, value any) ([]byte, error) {
 	return b, nil
 }
 
-// AppendFloat appends f to dst as JSON: the shortest decimal that parses to the same
-// value in bits (32 or 64) bits, in the style of C's %g. Negative zero is "-0.0", because
-// many readers drop the sign of the integer "-0". NaN and the infinities, which are not
-// JSON numbers, are the strings "NaN", "Infinity" and "-Infinity".
+// AppendFloat appends f to dst as JSON: the shortest decimal that parses to the same float
+// of the given size, 32 or 64 bits, in the style of C's %g. Negative zero is "-0.0", because
+// many readers drop the sign of the integer "-0". NaN and the infinities, which JSON cannot
+// represent as numbers, become the strings "NaN", "Infinity" and "-Infinity".
 //
 // Source: Zarr v2, "Fill value encoding".
 func AppendFloat(dst []byte, f float64, bits int) []byte {

@@ -61,8 +61,8 @@ func TestQuantizeKeeps(t *testing.T) {
 }
 
 // TestQuantizeError checks that the error is within the precision of the digits, and that
-// rounding is idempotent. It excludes subnormal numbers, which have fewer bits and may
-// have a larger error.
+// BitGroom does not change its own results. It does not check the error of subnormal
+// numbers, which have fewer bits.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

@@ -41,7 +41,7 @@ func Ints(s []int) any {
 }
 
 // View returns the memory of a numeric slice as bytes, without a copy, and its element
-// type in native byte order; for []uint8 it is unsigned. b aliases slice. ok reports
+// type in native byte order. The type of []uint8 is NCUByte. b aliases slice. ok reports
 // whether slice has one of the ten numeric Go types ([]int8 to []float64).
 func View(slice any) (b []byte, t Type, ok bool) {
 	switch s := slice.(type) {
@@ -69,9 +69,8 @@ func View(slice any) (b []byte, t Type, ok bool) {
 	return nil, Type{}, false
 }
 
-// TypeOf returns the netCDF type whose values a slice of this Go type holds. For
-// NCChar, slice is a string. []uint8 is NCUByte, although it also holds the bytes of
-// char arrays.
+// TypeOf returns the netCDF type whose values a slice of this Go type holds. It returns
+// NCChar for a string, and NCUByte for []uint8, although char arrays are []uint8 too.
 func TypeOf(slice any) (NC, bool) {
 	switch slice.(type) {
 	case []int8:

@@ -68,7 +68,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestDefaultFill compares with values copied from netcdf.h.
+// TestDefaultFill compares the default fill values with those in netcdf.h.
 func TestDefaultFill(t *testing.T) {
 	t.Parallel()
 	for nc, want := range map[dtype.NC]any{

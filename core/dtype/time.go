@@ -6,7 +6,7 @@ import (
 )
 
 // timeUnits maps NumPy's units of fixed length to their CF names. It omits months and
-// years, because UDUNITS defines them as parts of a mean year.
+// years, because UDUNITS derives their lengths from a mean year.
 //
 // Source: NumPy, "Datetimes and timedeltas"; CF, "Time coordinate".
 var timeUnits = map[string]string{

@@ -98,7 +98,7 @@ type Writer interface {
 func AsWriter(s Source) (Writer, error) {
 	switch in := s.(type) {
 	case *Shards:
-		if _, err := AsWriter(in.of); err != nil {
+		if _, err := AsWriter(in.source); err != nil {
 			return nil, err
 		}
 		return in, nil

@@ -65,7 +65,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Keys must not change while many more keys of any length are created concurrently.
+// TestKeysStay checks that keys do not change while many more keys of any length are created
+// concurrently.
 func TestKeysStay(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
@@ -103,8 +104,9 @@ func TestKeysStay(t *testing.T) {
 	})
 }
 
-// Keys share blocks of memory, so that a key does not need a separate allocation.
-func TestKeysShareBlocks(t *testing.T) { //nolint:paralleltest // it counts allocations
+// TestKeysShareBlocks checks that keys share blocks of memory, so that a key does not need a
+// separate allocation.
+func TestKeysShareBlocks(t *testing.T) { //nolint:paralleltest // the test counts allocations and must run alone
 	c := manifest.NewComputed(newMap(t), "v/", chunk.Keys{Separator: '.'}, 2, true)
 	indexes, out := make([][]int64, 64), make([]manifest.Location, 64)
 	for i := range indexes {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Shards is the Writer of chunks inside shards. Another Source finds the shards, which
+// Shards is the Writer of chunks inside shards. Another Source locates the shards, which
 // are objects, parts of objects, or chunks of larger shards. Each shard has an index of
 // the locations of its chunks. Shards caches indexes until Forget is called or the cache
 // is full. In a store without versions, it caches them only until the next read begins,
@@ -26,7 +26,7 @@ import (
 //
 // Source: Zarr v3, "Sharding codec".
 type Shards struct {
-	of     Source
+	source Source
 	shards chunk.Grid // the shards, in chunks
 	index  ShardIndex
 	most   int64               // maximum bytes of the cached indexes
@@ -34,12 +34,12 @@ type Shards struct {
 	room   *semaphore.Weighted // limits the bytes of the indexes in use that are not cached
 	many   bool                // batched requests are cheaper than separate ones
 
-	mu      sync.Mutex
-	kept    map[string]*shard
-	size    int64 // size of the cached indexes in bytes
-	turn    int   // counts calls that drop indexes: an index requested before such a call is not cached
-	loose   bool  // the cache has an index of a shard without a version
-	loading map[string]chan struct{}
+	mu             sync.Mutex
+	kept           map[string]*shard
+	size           int64 // size of the cached indexes in bytes
+	turn           int   // counts calls that drop indexes: an index requested before such a call is not cached
+	hasUnversioned bool  // the cache has an index of a shard without a version
+	loading        map[string]chan struct{}
 }
 
 // ShardIndex is the storage format of the index of a shard.
@@ -74,19 +74,18 @@ const (
 	noChunk = math.MaxUint64
 )
 
-// NewShards returns the Source of the chunks in the shards that the Source of finds.
-// shards is the grid of the shards, in chunks. The cache holds indexes of up to most
+// NewShards returns the Source of the chunks in the shards that source locates. shards is the grid of the shards, in chunks. The cache holds indexes of up to most
 // bytes in total, but at least the most recent one. Shards of more than limit bytes are
 // not written. many is set if batched requests are cheaper than separate ones.
-func NewShards(of Source, shards chunk.Grid, index ShardIndex, most, limit int64, many bool) *Shards {
+func NewShards(source Source, shards chunk.Grid, index ShardIndex, most, limit int64, many bool) *Shards {
 	return &Shards{
-		of: of, shards: shards, index: index, most: most, limit: limit, room: semaphore.NewWeighted(max(most, 1)), many: many,
+		source: source, shards: shards, index: index, most: most, limit: limit, room: semaphore.NewWeighted(max(most, 1)), many: many,
 		kept: make(map[string]*shard), loading: make(map[string]chan struct{}),
 	}
 }
 
 // IndexSize returns the size in bytes of the index of a shard with the given shape, in
-// chunks: at most math.MaxInt64.
+// chunks, but at most math.MaxInt64.
 func (x ShardIndex) IndexSize(shape []int64) int64 {
 	n := chunk.Product(shape)
 	if n > (math.MaxInt64-4)/entrySize {
@@ -309,7 +308,7 @@ func (s *Shards) entry(x *shard, n int64) (from, length int64, err error) {
 // load reads the indexes of shards.
 func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 	where := make([]Location, len(shards))
-	if err := s.of.Locate(ctx, shards, where); err != nil {
+	if err := s.source.Locate(ctx, shards, where); err != nil {
 		return nil, err
 	}
 	out := make([]*shard, len(shards))
@@ -382,7 +381,7 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 func allocIndex(n int64) ([]byte, error) { return make([]byte, n), nil }
 
 // keep caches the index of an existing shard, unless the shard itself is in memory. It
-// drops all others if the cache would become too large.
+// drops all other indexes if the cache would become too large.
 func (s *Shards) keep(name string, x *shard, turn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -395,12 +394,12 @@ func (s *Shards) keep(name string, x *shard, turn int) {
 	}
 	if s.size+n > s.most {
 		clear(s.kept)
-		s.size, s.loose = 0, false
+		s.size, s.hasUnversioned = 0, false
 	}
 	s.size += n
 	s.kept[name] = x
 	if x.isUnversioned() {
-		s.loose = true
+		s.hasUnversioned = true
 	}
 }
 
@@ -441,7 +440,7 @@ func (s *Shards) tooShort(key string, n, size int64) error {
 // that of its shard. It skips shards at positions that no array reaches.
 func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		for ch, err := range s.of.Chunks(ctx, s.grid(grid)) {
+		for ch, err := range s.source.Chunks(ctx, s.grid(grid)) {
 			var found []*shard
 			if err == nil && s.overflows(ch.Index) {
 				continue
@@ -487,7 +486,7 @@ func (s *Shards) overflows(shard []int64) bool {
 
 // grid returns the number of shards along each dimension.
 func (s *Shards) grid(chunks []int64) []int64 {
-	out := slices.Clone(chunks) // nil if chunks is
+	out := slices.Clone(chunks) // nil if chunks is nil
 	for d, n := range out {
 		out[d] = s.shards.Len(d, n)
 	}
@@ -495,10 +494,10 @@ func (s *Shards) grid(chunks []int64) []int64 {
 }
 
 // Found implements Source.
-func (s *Shards) Found() { s.of.Found() }
+func (s *Shards) Found() { s.source.Found() }
 
 // SeparatorKnown implements Source.
-func (s *Shards) SeparatorKnown() bool { return s.of.SeparatorKnown() }
+func (s *Shards) SeparatorKnown() bool { return s.source.SeparatorKnown() }
 
 // CheckMissing implements Source. It checks the shards that contain the chunks.
 func (s *Shards) CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error {
@@ -507,13 +506,13 @@ func (s *Shards) CheckMissing(ctx context.Context, indexes [][]int64, grid []int
 		shards[i] = make([]int64, len(index))
 		s.shardOf(index, shards[i], nil)
 	}
-	return s.of.CheckMissing(ctx, shards, s.grid(grid))
+	return s.source.CheckMissing(ctx, shards, s.grid(grid))
 }
 
 // Forget implements Source. It drops all indexes, or only those of shards without a
 // version.
 func (s *Shards) Forget(all bool) {
-	s.of.Forget(all)
+	s.source.Forget(all)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -521,7 +520,7 @@ func (s *Shards) Forget(all bool) {
 		s.turn++
 		clear(s.kept)
 		s.size = 0
-	case s.loose:
+	case s.hasUnversioned:
 		for name, x := range s.kept {
 			if x.isUnversioned() {
 				delete(s.kept, name)
@@ -529,25 +528,25 @@ func (s *Shards) Forget(all bool) {
 			}
 		}
 	}
-	s.loose = false
+	s.hasUnversioned = false
 }
 
 // isUnversioned reports whether the shard has no version, so that a change is not
 // detected.
 func (x *shard) isUnversioned() bool { return x.at.Version == "" }
 
-// Whole returns the grid, in chunks, of the shards that s reads and decodes as a whole, so
-// that their chunks should be read together. It returns the zero Grid if it reads chunks one by
-// one.
+// Whole returns the grid, in chunks, of the shards that s reads and decodes as a whole. The
+// chunks of such a shard should be read together. Whole returns the zero Grid if s reads
+// chunks one by one.
 func Whole(s Source) chunk.Grid {
 	in, ok := s.(*Shards)
 	if !ok {
 		return chunk.Grid{}
 	}
-	if _, wrapped := in.of.(*Wrapped); wrapped {
+	if _, wrapped := in.source.(*Wrapped); wrapped {
 		return in.shards
 	}
-	if outer := Whole(in.of); outer.Rank() > 0 {
+	if outer := Whole(in.source); outer.Rank() > 0 {
 		return outer.Times(in.shards.Largest())
 	}
 	return chunk.Grid{}

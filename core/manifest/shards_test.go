@@ -82,6 +82,7 @@ func locate(t *testing.T, s manifest.Source, indexes ...int64) []string {
 	return out
 }
 
+// line returns the Source of a one-dimensional array without shards.
 func line(m *zmap.Map) *manifest.Computed {
 	return manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 1, true)
 }
@@ -123,8 +124,8 @@ func TestShardsInShards(t *testing.T) {
 	inner, outer := manifest.ShardIndex{AtStart: true, Checksum: true}, manifest.ShardIndex{Checksum: true}
 	m := newMap(t)
 	put(t, m, "v/c/0/1", makeShard(outer, makeShard(inner, "a", "", "bb", "c"), makeShard(inner, "", "second", "", "")))
-	of := manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 2, true)
-	s := manifest.NewShards(manifest.NewShards(of, chunk.Regular([]int64{2, 1}), outer, 1<<20, 1<<20, true), chunk.Regular([]int64{2, 2}), inner, 1<<20, 1<<20, true)
+	objects := manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 2, true)
+	s := manifest.NewShards(manifest.NewShards(objects, chunk.Regular([]int64{2, 1}), outer, 1<<20, 1<<20, true), chunk.Regular([]int64{2, 2}), inner, 1<<20, 1<<20, true)
 	indexes := [][]int64{{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}, {0, 0}}
 	where := make([]manifest.Location, len(indexes))
 	if err := s.Locate(t.Context(), indexes, where); err != nil {
@@ -150,7 +151,7 @@ func TestShardsInShards(t *testing.T) {
 	}
 	// An index of an inner shard is refused if its version differs from that of the
 	// outer shard.
-	between := manifest.NewShards(of, chunk.Regular([]int64{2, 1}), outer, 1<<20, 1<<20, true)
+	between := manifest.NewShards(objects, chunk.Regular([]int64{2, 1}), outer, 1<<20, 1<<20, true)
 	if err := between.Locate(t.Context(), [][]int64{{0, 1}}, where); err != nil {
 		t.Fatal(err)
 	}
@@ -161,8 +162,8 @@ func TestShardsInShards(t *testing.T) {
 	}
 }
 
-// TestDamagedShards checks that an invalid index never results in bytes or an absent
-// chunk.
+// TestDamagedShards checks that an invalid index results in ErrCorrupt, and never in bytes or
+// an absent chunk.
 func TestDamagedShards(t *testing.T) {
 	t.Parallel()
 	entry := func(at, n uint64) []byte {
@@ -235,10 +236,10 @@ func TestShardReplaced(t *testing.T) {
 	}
 }
 
-// promising is a Source that sets Required in each Location.
-type promising struct{ *manifest.Computed }
+// requiredSource is a Source that sets Required in each Location.
+type requiredSource struct{ *manifest.Computed }
 
-func (p promising) Locate(ctx context.Context, indexes [][]int64, out []manifest.Location) error {
+func (p requiredSource) Locate(ctx context.Context, indexes [][]int64, out []manifest.Location) error {
 	err := p.Computed.Locate(ctx, indexes, out)
 	for i := range indexes {
 		out[i].Required = true
@@ -246,16 +247,17 @@ func (p promising) Locate(ctx context.Context, indexes [][]int64, out []manifest
 	return err
 }
 
-func TestPromisedShard(t *testing.T) {
+func TestRequiredShard(t *testing.T) {
 	t.Parallel()
-	s := manifest.NewShards(promising{line(newMap(t))}, chunk.Regular([]int64{2}), manifest.ShardIndex{}, 1<<20, 1<<20, false)
+	s := manifest.NewShards(requiredSource{line(newMap(t))}, chunk.Regular([]int64{2}), manifest.ShardIndex{}, 1<<20, 1<<20, false)
 	err := s.Locate(t.Context(), [][]int64{{0}}, make([]manifest.Location, 1))
 	if ncerr.KindOf(err) != ncerr.ErrNoObject {
 		t.Errorf("want ErrNoObject, got %v", err)
 	}
 }
 
-// counting counts requests. It returns no versions if its store has none.
+// counting counts Get requests. It removes the versions from the results unless versions is
+// set.
 type counting struct {
 	driver.Map
 	gets     *atomic.Int64

@@ -18,7 +18,7 @@ var _ Writer = (*Shards)(nil)
 
 // Units implements Writer. It returns the grid of the outermost shards.
 func (s *Shards) Units() chunk.Grid {
-	if w, ok := s.of.(Writer); ok {
+	if w, ok := s.source.(Writer); ok {
 		if outer := w.Units(); outer.Rank() > 0 {
 			return outer.Times(s.shards.Largest())
 		}
@@ -28,7 +28,7 @@ func (s *Shards) Units() chunk.Grid {
 
 // LongestKey implements Writer.
 func (s *Shards) LongestKey(grid []int64) string {
-	if w, ok := s.of.(Writer); ok {
+	if w, ok := s.source.(Writer); ok {
 		return w.LongestKey(s.grid(grid))
 	}
 	return ""
@@ -38,7 +38,7 @@ func (s *Shards) LongestKey(grid []int64) string {
 // error is ncerr.ErrLimit for a shard that is too large, and ncerr.ErrCorrupt for an
 // invalid index.
 func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) error {
-	w, err := AsWriter(s.of)
+	w, err := AsWriter(s.source)
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,9 @@ func (s *Shards) dropIndexes(names map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn++
-	if _, nested := s.of.(*Shards); nested {
+	if _, nested := s.source.(*Shards); nested {
 		clear(s.kept)
-		s.size, s.loose = 0, false
+		s.size, s.hasUnversioned = 0, false
 		return
 	}
 	for name := range names {
@@ -103,7 +103,7 @@ func (s *Shards) dropIndexes(names map[string]int) {
 	}
 }
 
-// shardEditor is the Editor of shards. It calls editor for their chunks.
+// shardEditor is the Editor of shards. It calls editor for the chunks in the shards.
 type shardEditor struct {
 	s       *Shards
 	editor  Editor
@@ -177,7 +177,7 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 		return ncerr.Wrap("write", zmap.Path(sh.Key), sh.Damage)
 	case sh.Exists:
 		if err := s.parse(old, int64(len(sh.Old)), s.cut(sh.Old, old.size)); ncerr.KindOf(err) == ncerr.ErrCorrupt && sh.Whole {
-			old.entries = nil // replace it
+			old.entries = nil // replace the damaged shard
 		} else if err != nil {
 			return ncerr.Wrap("write", zmap.Path(sh.Key), err)
 		}

@@ -42,9 +42,9 @@ func all(t *testing.T, s manifest.Source, grid []int64) map[string]string {
 	return got
 }
 
-// acts is an Editor whose changes have random effects: it replaces chunks, appends to
+// randomEditor is an Editor whose changes have random effects: it replaces chunks, appends to
 // them, deletes them or skips them. It makes the same changes in want.
-type acts struct {
+type randomEditor struct {
 	r      *rand.Rand
 	t      *testing.T
 	want   map[string]string
@@ -54,7 +54,7 @@ type acts struct {
 	seen   map[string]bool
 }
 
-func (a *acts) Plan(changes []manifest.Change) (grid, known []int64, batch int) {
+func (a *randomEditor) Plan(changes []manifest.Change) (grid, known []int64, batch int) {
 	for i := range changes {
 		a.choice = append(a.choice, []string{"replace", "append", "delete", "skip"}[a.r.IntN(4)])
 		changes[i].Tag, changes[i].Part, changes[i].MaySkip = i, a.choice[i] == "append", a.choice[i] == "skip"
@@ -62,7 +62,7 @@ func (a *acts) Plan(changes []manifest.Change) (grid, known []int64, batch int) 
 	return a.grid, a.grid, a.batch
 }
 
-func (a *acts) Edit(_ context.Context, changes []*manifest.Change) error {
+func (a *randomEditor) Edit(_ context.Context, changes []*manifest.Change) error {
 	if a.batch > 0 && len(changes) > a.batch {
 		a.t.Errorf("%d changes at a time, want at most %d", len(changes), a.batch)
 	}
@@ -143,7 +143,7 @@ func TestUpdateShards(t *testing.T) {
 					}
 				}
 				r.Shuffle(len(changes), func(a, b int) { changes[a], changes[b] = changes[b], changes[a] })
-				e := &acts{r: r, t: t, want: want, batch: r.IntN(4), seen: make(map[string]bool)}
+				e := &randomEditor{r: r, t: t, want: want, batch: r.IntN(4), seen: make(map[string]bool)}
 				if r.IntN(2) == 0 {
 					e.grid = grid
 				}
@@ -214,9 +214,9 @@ func row(indexes ...int64) []manifest.Change {
 	return changes
 }
 
-// TestUpdateShardsRequests counts requests: a whole shard is put without a get, and any
-// other is read and put once. A shard that ends at the grid is whole without the chunks
-// beyond it.
+// TestUpdateShardsRequests counts requests: a shard that is replaced as a whole is put
+// without a get, and any other shard is read and put once. A shard at the edge of the grid
+// is replaced as a whole even if the write lacks the chunks beyond the edge.
 func TestUpdateShardsRequests(t *testing.T) {
 	t.Parallel()
 	m, since := counted(t)
@@ -275,8 +275,8 @@ func TestUpdateShardsRequests(t *testing.T) {
 	expect(1, 0, 0)
 }
 
-// TestUpdateShardsConflict checks that chunks that another writer stores in a shard
-// between its read and its put are kept, whether or not the shard existed.
+// TestUpdateShardsConflict checks that chunks that another writer stores in a shard, after
+// Update has read the shard and before it puts it, are kept, whether or not the shard existed.
 func TestUpdateShardsConflict(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {

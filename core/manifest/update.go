@@ -38,7 +38,7 @@ type Change struct {
 	Exists bool
 	Damage error
 
-	// New is the chunk to store, set by Edit. It is read until Edit is called again
+	// New is the chunk to store, set by Edit. It must not change until Edit is called again
 	// or Update returns.
 	New []byte
 	// Skip is set by Edit to leave the stored chunk unchanged. Delete is set by Edit to
@@ -162,7 +162,7 @@ func (c *Computed) readOld(ctx context.Context, changes []*Change) error {
 	return nil
 }
 
-// retryable reports whether an error may be one of the transfer.
+// retryable reports whether an error may be an error of the transfer, which a retry can fix.
 func retryable(err error) bool {
 	again, _ := ncerr.Retry(err)
 	return again

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// editor appends a letter to partly changed chunks, and replaces others.
+// editor appends a letter to chunks that are changed in part, and replaces all other chunks.
 type editor struct {
 	part   bool
 	letter string
@@ -104,9 +104,9 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Update keeps data that another writer stores between the read and the store of a
-// partial change, and edits only that chunk again. A change of a whole chunk replaces
-// the data.
+// TestUpdateConflict checks that Update keeps data that another writer stores between the
+// read and the store of a partial change, and edits only that chunk again. A change of a
+// whole chunk replaces the data.
 func TestUpdateConflict(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {
@@ -143,7 +143,8 @@ func TestUpdateConflict(t *testing.T) {
 	}
 }
 
-// Updates of the same chunks wait for each other, regardless of the order of the chunks.
+// TestConcurrentUpdates checks that updates of the same chunks wait for each other, regardless
+// of the order of the chunks.
 func TestConcurrentUpdates(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
@@ -223,7 +224,8 @@ func (m *moving) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return m.Map.Get(ctx, key, o, alloc)
 }
 
-// A chunk that another writer replaces while it is read is read again.
+// TestUpdateReadsAgain checks that a chunk that another writer replaces while it is read is
+// read again.
 func TestUpdateReadsAgain(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {
@@ -258,7 +260,7 @@ type refusing struct {
 
 func (r *refusing) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	if key == r.key {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrPermission, "", "", "it is mine")
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrPermission, "", "", "owned by another user")
 	}
 	return r.Map.Put(ctx, key, body, o)
 }
@@ -272,8 +274,9 @@ func (r *refusing) PutMany(ctx context.Context, reqs []driver.PutRequest, sink d
 	return nil
 }
 
-// A batch is stored in one call. The error contains the key of the chunk that the store
-// refuses and the reason, and the other chunks of the batch are stored.
+// TestUpdateStoresBatches checks that a batch is stored in one call. The error contains the
+// key of the chunk that the store refuses and the reason, and the other chunks of the batch
+// are stored.
 func TestUpdateStoresBatches(t *testing.T) {
 	t.Parallel()
 	for _, part := range []bool{false, true} {
@@ -281,7 +284,7 @@ func TestUpdateStoresBatches(t *testing.T) {
 		m := zmap.New(r, nil)
 		c := manifest.NewComputed(m, "", chunk.Keys{Separator: '.'}, 2, true)
 		err := c.Update(t.Context(), at(0, 1, 2, 3), &editor{part: part, letter: "x"})
-		if ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "1.0") || !strings.Contains(err.Error(), "it is mine") || r.batches != 1 {
+		if ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "1.0") || !strings.Contains(err.Error(), "owned by another user") || r.batches != 1 {
 			t.Errorf("want ErrPermission for 1.0 after 1 call, got %d calls, %v", r.batches, err)
 		}
 		for i, want := range []string{"x", "", "x", "x"} {

@@ -18,11 +18,11 @@ import (
 const MaxWrapped = 64 << 20
 
 // Wrapped is the Source of shards to which codecs were applied as a whole. Another Source
-// finds the encoded shards. Locate reads and decodes a shard and returns its content. It
+// locates the encoded shards. Locate reads and decodes a shard and returns its content. It
 // handles one shard at a time, and keeps decoded shards until Forget is called. Wrapped is
 // not a Writer.
 type Wrapped struct {
-	of     Source
+	source Source
 	decode func(ctx context.Context, data []byte) ([]byte, error)
 	limit  int64
 	one    *semaphore.Weighted // held while a shard is read and decoded
@@ -33,10 +33,10 @@ type Wrapped struct {
 	turn int   // counts calls of Forget: a shard requested before such a call is not kept
 }
 
-// NewWrapped returns the Source of the decoded shards that the Source of finds. decode
-// decodes a shard, which has at most limit bytes. The caller owns the result.
-func NewWrapped(of Source, limit int64, decode func(ctx context.Context, data []byte) ([]byte, error)) *Wrapped {
-	return &Wrapped{of: of, decode: decode, limit: limit, one: semaphore.NewWeighted(1), kept: make(map[string]Location)}
+// NewWrapped returns the Source of the decoded shards. source locates the encoded shards.
+// decode decodes a shard, which has at most limit bytes. The caller owns the result.
+func NewWrapped(source Source, limit int64, decode func(ctx context.Context, data []byte) ([]byte, error)) *Wrapped {
+	return &Wrapped{source: source, decode: decode, limit: limit, one: semaphore.NewWeighted(1), kept: make(map[string]Location)}
 }
 
 // Locate implements Source. The error is ncerr.ErrCorrupt for a shard that cannot be
@@ -69,7 +69,7 @@ func (w *Wrapped) locate(ctx context.Context, index []int64, name string, out *L
 		return nil
 	}
 	at := make([]Location, 1)
-	err := w.of.Locate(ctx, [][]int64{index}, at)
+	err := w.source.Locate(ctx, [][]int64{index}, at)
 	if err == nil {
 		err = w.read(ctx, &at[0])
 	}
@@ -143,24 +143,24 @@ func (w *Wrapped) oversized() error {
 
 // Chunks implements Source. It lists the encoded shards.
 func (w *Wrapped) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
-	return w.of.Chunks(ctx, grid)
+	return w.source.Chunks(ctx, grid)
 }
 
 // Found implements Source.
-func (w *Wrapped) Found() { w.of.Found() }
+func (w *Wrapped) Found() { w.source.Found() }
 
 // SeparatorKnown implements Source.
-func (w *Wrapped) SeparatorKnown() bool { return w.of.SeparatorKnown() }
+func (w *Wrapped) SeparatorKnown() bool { return w.source.SeparatorKnown() }
 
 // CheckMissing implements Source.
 func (w *Wrapped) CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error {
-	return w.of.CheckMissing(ctx, indexes, grid)
+	return w.source.CheckMissing(ctx, indexes, grid)
 }
 
-// Forget implements Source. It drops all shards, because nothing else would detect that
-// one has changed.
+// Forget implements Source. It drops all shards, because nothing else would detect that a
+// shard has changed.
 func (w *Wrapped) Forget(all bool) {
-	w.of.Forget(all)
+	w.source.Forget(all)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.kept)

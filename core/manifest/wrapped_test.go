@@ -39,8 +39,8 @@ func TestWrapped(t *testing.T) {
 		decoded.Add(1)
 		return unwrap(data)
 	}
-	shards := func(of manifest.Source) *manifest.Shards {
-		return manifest.NewShards(of, chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
+	shards := func(source manifest.Source) *manifest.Shards {
+		return manifest.NewShards(source, chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
 	}
 	m := newMap(t)
 	put(t, m, "v/c/0", wrap(makeShard(x, "zero", "")))
@@ -87,7 +87,7 @@ func TestWrapped(t *testing.T) {
 	put(t, m, "v/c/0", wrap(makeShard(x, makeShard(x, "a", "b"), makeShard(x, "", "d"))))
 	outer := shards(shards(manifest.NewWrapped(line(m), 200, decode)))
 	if got, want := locate(t, outer, 0, 1, 2, 3), []string{"a", "b", "absent", "d"}; !slices.Equal(got, want) {
-		t.Errorf("shards in a wrapped one: want %q, got %q", want, got)
+		t.Errorf("shards in a wrapped shard: want %q, got %q", want, got)
 	}
 	if g := manifest.Whole(outer); !g.Equal(chunk.Regular([]int64{4})) {
 		t.Errorf("want units of 4 chunks, got %v", g.Largest())
@@ -122,8 +122,8 @@ func TestWrappedErrors(t *testing.T) {
 	}
 }
 
-// TestWrappedConflict checks that an inner shard is not read from another version of the
-// outer shard than its index.
+// TestWrappedConflict checks that an inner shard is not read if its outer shard has changed
+// since the index of the outer shard was read.
 func TestWrappedConflict(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{}
@@ -144,8 +144,8 @@ func TestWrappedConflict(t *testing.T) {
 	}
 }
 
-// TestWrappedKept checks how much a Wrapped keeps: the last shard in any case, and others
-// up to the limit.
+// TestWrappedKept checks which shards a Wrapped keeps: the last shard in any case, and
+// earlier shards up to MaxWrapped bytes in total.
 func TestWrappedKept(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
