@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestBuildErrors checks the errors for well-formed CDL.
+// TestBuildErrors checks the errors of Generate for CDL that Parse accepts.
 func TestBuildErrors(t *testing.T) {
 	t.Parallel()
 	long := `"` + strings.Repeat("x", 20) + `"`
@@ -115,7 +115,8 @@ group: h {
 	}
 }
 
-// TestStringLengths checks the maximum length of strings.
+// TestStringLengths checks that a long string raises the string size of its variable, and
+// that TruncateStrings truncates strings to a fixed size.
 func TestStringLengths(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 100)
@@ -156,7 +157,7 @@ func TestShardsAreStoredOnce(t *testing.T) {
 		puts          int64
 	}{
 		{"65536", "4, 4, 8", 2},  // a row of shards has 32 MiB
-		{"65536", "1, 8, 8", 4},  // one of 8 MiB
+		{"65536", "1, 8, 8", 4},  // a row of shards has 8 MiB
 		{"65536", "2, 3, 5", 12}, // shards at the edges
 		{"262144", "4, 4, 8", 8}, // 128 MiB: in four slabs
 	} {
@@ -244,8 +245,8 @@ data:
 	}
 }
 
-// TestNaNBits checks that the word NaN has the same bits as in C, in NumPy and in the
-// fill values of Zarr.
+// TestNaNBits checks that the word NaN is parsed to the same bits as in C, in NumPy and in
+// the fill values of Zarr.
 func TestNaNBits(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, "netcdf x { dimensions: n = 2 ; variables: double d(n) ; float f(n) ; double e(n) ; e:_FillValue = NaN ; d:a = NaN ; data: d = NaN, nan ; f = NaN, NaNf ; }")

@@ -117,15 +117,15 @@ func diff(got, want string) string {
 	return ""
 }
 
-// otherInput lists expected dumps that do not belong to the input of the same name. The
-// reference contains both files but does not compare them.
+// otherInput lists expected dumps that do not belong to the input of the same name.
+// netcdf-c contains both files but does not compare them.
 var otherInput = map[string]string{
 	"ref_tst_chardata": "the dump lacks ten variables of the text",
 	"ref_tst_unlim2":   "the dump has other dimensions and variables than the text",
 }
 
-// otherSpace lists expected dumps that were not printed by ncdump. The reference
-// compares them ignoring white space.
+// otherSpace lists expected dumps that were not printed by ncdump. The tests of netcdf-c
+// ignore white space when they compare these dumps.
 var otherSpace = map[string]string{
 	"ref_tst_nul4": "there is no space before the variable's name",
 }
@@ -138,8 +138,8 @@ func squeeze(text, name string) string {
 }
 
 // TestCorporaDump generates a dataset from every supported CDL file and compares its dump
-// with the dump of the reference, byte for byte. It then generates a dataset from the
-// dump, whose dump must be the same.
+// with the expected dump of netcdf-c, byte for byte. It then generates a second dataset from
+// the dump. The dump of that dataset must be the same.
 func TestCorporaDump(t *testing.T) {
 	t.Parallel()
 	root := corpus(t, "cdl")
@@ -192,8 +192,8 @@ func TestCorporaDump(t *testing.T) {
 	}
 }
 
-// TestReferenceStrings generates a dataset from the reference's file of strings, one of
-// which is too long, and compares the dump with the reference's dump.
+// TestReferenceStrings generates a dataset from a CDL file of netcdf-c with strings, one of
+// which is too long, and compares the dump with the dump of netcdf-c.
 func TestReferenceStrings(t *testing.T) {
 	t.Parallel()
 	root := corpus(t, "nczarr")
@@ -527,7 +527,7 @@ group: g {
 	}
 }
 
-// TestSpecial checks the virtual attributes, and that CDL with these attributes generates
+// TestSpecial checks the special attributes, and that CDL with these attributes generates
 // the same dataset.
 func TestSpecial(t *testing.T) {
 	t.Parallel()
@@ -637,8 +637,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestSlabs dumps variables of several slabs with short rows, long rows and a single
-// row, and one that fails in the middle.
+// TestSlabs dumps variables of several slabs with short rows, long rows and a single row. It
+// then damages the last chunk, so that the dump fails in the middle.
 func TestSlabs(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []string{"(n, m)", "(m, n)", "(nm)"} {

@@ -47,7 +47,7 @@ var otherValue = map[string]string{
 	"ref_tst_unlim2": "ncgen joins the strings of two lists along unlimited dimensions",
 }
 
-// needTools skips the test if the programs of the reference are not installed.
+// needTools skips the test if ncgen or ncdump is not installed.
 func needTools(t *testing.T) {
 	t.Helper()
 	for _, tool := range []string{"ncgen", "ncdump"} {
@@ -108,22 +108,22 @@ func compare(t *testing.T, name, text string, options []option) {
 		if opts.Name == "" {
 			opts.Name = name
 		}
-		if d := diff(ofAllFormats(dump(t, ds, &opts), opts), ofAllFormats(known(string(want), opts), opts)); d != "" {
+		if d := diff(withoutFormatAttrs(dump(t, ds, &opts), opts), withoutFormatAttrs(corrected(string(want), opts), opts)); d != "" {
 			t.Errorf("%s: %s", o.args, d)
 		}
 	}
 }
 
-// scalarNote is a value of a scalar with its index in Fortran order, which ncdump reads
+// scalarNote matches a value of a scalar with its index in Fortran order, which ncdump reads
 // from uninitialized memory.
 var scalarNote = regexp.MustCompile(`(?m)^( +.+ = .*;  // .*)\(\d+\)$`)
 
-// shortSecond is a time whose second has one digit before the point: ncdump omits the
+// shortSecond matches a time whose second has one digit before the point: ncdump omits the
 // leading zero that ISO 8601 requires.
 var shortSecond = regexp.MustCompile(`([ T]\d\d:\d\d:)(\d\.\d{6}")`)
 
-// known corrects known errors in the output of ncdump.
-func known(text string, opts cdl.WriteOptions) string {
+// corrected returns the output of ncdump without known errors of ncdump.
+func corrected(text string, opts cdl.WriteOptions) string {
 	if opts.Notes == cdl.NotesFull && opts.Index == cdl.IndexFortran {
 		text = scalarNote.ReplaceAllStringFunc(text, func(line string) string {
 			if at := strings.LastIndexByte(line, '('); strings.HasSuffix(line, "(33)") || strings.HasSuffix(line, "(34)") {
@@ -138,12 +138,12 @@ func known(text string, opts cdl.WriteOptions) string {
 	return text
 }
 
-// formatLine is a special attribute with the format of the file.
+// formatLine matches a special attribute that depends on the file format.
 var formatLine = regexp.MustCompile(`(?m)^\s+.*:(_Codecs|_NCProperties|_SuperblockVersion|_IsNetcdf4) = .*\n`)
 
-// ofAllFormats removes the special attributes that differ between HDF5 files and
+// withoutFormatAttrs removes the special attributes that differ between HDF5 files and
 // NCZarr.
-func ofAllFormats(text string, opts cdl.WriteOptions) string {
+func withoutFormatAttrs(text string, opts cdl.WriteOptions) string {
 	if !opts.Special {
 		return text
 	}

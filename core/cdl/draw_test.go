@@ -8,42 +8,42 @@ import (
 	"strings"
 )
 
-// draw generates random CDL.
-type draw struct {
+// generator generates random CDL.
+type generator struct {
 	*rand.Rand
 	b                    strings.Builder
 	varNames, groupNames []string // for -v and -g: names without escapes
 }
 
-func newDraw(seed uint64) *draw { return &draw{Rand: rand.New(rand.NewPCG(seed, 0))} }
+func newGenerator(seed uint64) *generator { return &generator{Rand: rand.New(rand.NewPCG(seed, 0))} }
 
-// drawnDim is a dimension in the generated CDL.
-type drawnDim struct {
+// randomDim is a dimension in the generated CDL.
+type randomDim struct {
 	path, name string // path and name as written in CDL
 	length     int
 	unlimited  bool
 }
 
-// drawnVar is a variable in the generated CDL.
-type drawnVar struct {
+// randomVar is a variable in the generated CDL.
+type randomVar struct {
 	name string // name as written in CDL
 	typ  string
-	dims []drawnDim
+	dims []randomDim
 	full bool // all values must be written
-	when bool // the values are days
+	days bool // the values are days
 	apos bool // chars are written one by one: ncgen loses strings after such chars, and crashes on them in braces
 }
 
 // pick returns a random element of a list.
-func pick[T any](d *draw, list ...T) T { return list[d.IntN(len(list))] }
+func pick[T any](d *generator, list ...T) T { return list[d.IntN(len(list))] }
 
 // maybe returns true with probability 1/n.
-func (d *draw) maybe(n int) bool { return d.IntN(n) == 0 }
+func (d *generator) maybe(n int) bool { return d.IntN(n) == 0 }
 
-func (d *draw) printf(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
+func (d *generator) printf(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
 
 // blank returns random white space or a comment.
-func (d *draw) blank() string {
+func (d *generator) blank() string {
 	return pick(d, " ", " ", " ", "\n", "\t", "  ", " // note ; }\n", "\r\n")
 }
 
@@ -51,7 +51,7 @@ func (d *draw) blank() string {
 var escapable = []string{`sp\ ace`, `\3d`, `a-b`, `a+b`, `a.b`, `a@b`, `par\(en\)`, `é`, `Ünïcode`, `q\"uote`, `back\\slash`, `per\%cent`, `amp\&`, `semi\;x`, `eq\=`, `co\:lon`, `com\,ma`, `ast\*`, `hash\#`, `tilde\~`, `_under`, `dol\$lar`, `bang\!`, `apos\'`, `pipe\|`, `gr\<x\>`, `caret\^`, `tick\` + "`"}
 
 // newName returns a name that is not in taken, and adds it.
-func (d *draw) newName(taken map[string]bool) string {
+func (d *generator) newName(taken map[string]bool) string {
 	for {
 		name := pick(d, "a", "b", "c", "x", "y", "time", "lat", "temperature_of_the_air_at_two_metres", "N")
 		switch d.IntN(5) {
@@ -68,7 +68,7 @@ func (d *draw) newName(taken map[string]bool) string {
 }
 
 // dataset writes complete CDL.
-func (d *draw) dataset() string {
+func (d *generator) dataset() string {
 	d.printf("netcdf random {%s", d.blank())
 	d.group("/", nil, 0)
 	d.printf("}\n")
@@ -76,12 +76,12 @@ func (d *draw) dataset() string {
 }
 
 // group writes the content of a group. above are the dimensions visible in it.
-func (d *draw) group(path string, above []drawnDim, depth int) {
+func (d *generator) group(path string, above []randomDim, depth int) {
 	taken := map[string]bool{}
 	own := d.dims(path, taken)
 	seen := slices.Clone(own)
 	for _, dim := range above {
-		hidden := slices.ContainsFunc(own, func(o drawnDim) bool { return o.name == dim.name })
+		hidden := slices.ContainsFunc(own, func(o randomDim) bool { return o.name == dim.name })
 		switch parent := path[:strings.LastIndexByte(strings.TrimSuffix(path, "/"), '/')+1]; {
 		case hidden && dim.path != parent+dim.name:
 			continue // ncdump prints the path of the group in between, which has no such dimension
@@ -113,11 +113,11 @@ func (d *draw) group(path string, above []drawnDim, depth int) {
 }
 
 // dims declares dimensions.
-func (d *draw) dims(path string, taken map[string]bool) []drawnDim {
-	var dims []drawnDim
+func (d *generator) dims(path string, taken map[string]bool) []randomDim {
+	var dims []randomDim
 	for i := range d.IntN(4) {
 		name := d.newName(taken)
-		dim := drawnDim{path: path + name, name: name, length: pick(d, 1, 2, 3, 4, 5, 7, 13), unlimited: d.maybe(3)}
+		dim := randomDim{path: path + name, name: name, length: pick(d, 1, 2, 3, 4, 5, 7, 13), unlimited: d.maybe(3)}
 		if i == 0 {
 			d.printf("dimensions:%s", d.blank())
 		}
@@ -148,8 +148,8 @@ var (
 )
 
 // vars declares variables and their attributes.
-func (d *draw) vars(path string, own, seen []drawnDim, taken map[string]bool) []drawnVar {
-	var vars []drawnVar
+func (d *generator) vars(path string, own, seen []randomDim, taken map[string]bool) []randomVar {
+	var vars []randomVar
 	for i := range d.IntN(6) {
 		if i == 0 {
 			d.printf("variables:%s", d.blank())
@@ -178,12 +178,12 @@ func (d *draw) vars(path string, own, seen []drawnDim, taken map[string]bool) []
 
 // newVar chooses the type, name and dimensions of a variable. ok is false if the
 // coordinate variable already exists.
-func (d *draw) newVar(vars []drawnVar, own, seen []drawnDim, taken map[string]bool) (v drawnVar, ok bool) {
+func (d *generator) newVar(vars []randomVar, own, seen []randomDim, taken map[string]bool) (v randomVar, ok bool) {
 	v.typ = pick(d, types...)
 	if len(own) > 0 && d.maybe(4) {
 		dim := pick(d, own...)
-		v.name, v.dims = dim.name, []drawnDim{dim}
-		if slices.ContainsFunc(vars, func(o drawnVar) bool { return o.name == dim.name }) {
+		v.name, v.dims = dim.name, []randomDim{dim}
+		if slices.ContainsFunc(vars, func(o randomVar) bool { return o.name == dim.name }) {
 			return v, false
 		}
 	} else {
@@ -194,16 +194,16 @@ func (d *draw) newVar(vars []drawnVar, own, seen []drawnDim, taken map[string]bo
 			}
 		}
 	}
-	braces := slices.ContainsFunc(v.dims[min(1, len(v.dims)):], func(dim drawnDim) bool { return dim.unlimited })
+	braces := slices.ContainsFunc(v.dims[min(1, len(v.dims)):], func(dim randomDim) bool { return dim.unlimited })
 	v.apos = !braces && d.maybe(4)
 	return v, true
 }
 
 // describe writes ordinary and special attributes of a variable.
-func (d *draw) describe(v *drawnVar) {
+func (d *generator) describe(v *randomVar) {
 	number := v.typ != "string" && v.typ != "char"
 	if number && d.maybe(6) {
-		v.when = true // days that ncdump can print as dates; it would also print other attributes as dates
+		v.days = true // days that ncdump can print as dates; it would also print other attributes as dates
 		d.printf("%s:units = \"days since 2000-01-01\" ;\n", v.name)
 	} else {
 		for _, name := range []string{"long_name", "valid_range", "flags", `odd\ name`, "scale_factor"} {
@@ -214,7 +214,7 @@ func (d *draw) describe(v *drawnVar) {
 	}
 	v.full = v.typ == "string" // NCZarr cannot distinguish an empty string from one that was not written
 	switch {
-	case number && !v.when && d.maybe(3):
+	case number && !v.days && d.maybe(3):
 		d.printf("%s:_FillValue = %s ;\n", v.name, d.value(v.typ))
 	case number && d.maybe(6):
 		v.full = true // ncdump prints uninitialized memory
@@ -228,7 +228,7 @@ func (d *draw) describe(v *drawnVar) {
 // storage writes the special attributes of an array. Fletcher-32 is used only without
 // other filters, because ncgen puts the checksum before them and Generate puts it after
 // them. HDF5 has no filters for strings.
-func (d *draw) storage(v *drawnVar) {
+func (d *generator) storage(v *randomVar) {
 	var sizes []string
 	for _, dim := range v.dims {
 		sizes = append(sizes, strconv.Itoa(1+d.IntN(dim.length)))
@@ -248,7 +248,7 @@ func (d *draw) storage(v *drawnVar) {
 }
 
 // attribute writes an attribute of any type. The type may precede the name.
-func (d *draw) attribute(owner, name string) {
+func (d *generator) attribute(owner, name string) {
 	typ := pick(d, types...)
 	n := pick(d, 1, 1, 1, 2, 3, 9)
 	if typ == "char" {
@@ -272,7 +272,7 @@ func (d *draw) attribute(owner, name string) {
 }
 
 // data writes the values of most variables.
-func (d *draw) data(vars []drawnVar) {
+func (d *generator) data(vars []randomVar) {
 	began := false
 	for _, v := range vars {
 		if !v.full && d.maybe(6) {
@@ -292,7 +292,7 @@ func (d *draw) data(vars []drawnVar) {
 
 // list writes the values of a variable from dimension i on. Values along an unlimited
 // dimension other than the first are in braces.
-func (d *draw) list(v drawnVar, i int) string {
+func (d *generator) list(v randomVar, i int) string {
 	if i == len(v.dims) {
 		return d.element(v)
 	}
@@ -313,11 +313,11 @@ func (d *draw) list(v drawnVar, i int) string {
 }
 
 // element writes one value.
-func (d *draw) element(v drawnVar) string {
+func (d *generator) element(v randomVar) string {
 	switch {
 	case v.typ == "char":
 		return d.chars(1, v.apos, true)[0]
-	case v.when:
+	case v.days:
 		return strconv.Itoa(d.IntN(100))
 	case v.typ != "string" && !v.full && d.maybe(8):
 		return "_"

@@ -7,7 +7,7 @@ import (
 )
 
 // value returns a constant of a type.
-func (d *draw) value(typ string) string {
+func (d *generator) value(typ string) string {
 	switch typ {
 	case "char", "string":
 		return d.text(1 + d.IntN(30))
@@ -30,30 +30,30 @@ var intSuffixes = map[string]struct {
 }
 
 // integer returns an integer constant.
-func (d *draw) integer(typ string) string {
-	of := intSuffixes[typ]
-	n := d.Uint64() >> (64 - of.bits)
+func (d *generator) integer(typ string) string {
+	form := intSuffixes[typ]
+	n := d.Uint64() >> (64 - form.bits)
 	switch d.IntN(6) {
 	case 0:
 		n = uint64(d.IntN(100))
 	case 1:
-		n = pick(d, 0, 1, uint64(math.MaxUint64)>>(64-of.bits), uint64(math.MaxUint64)>>(65-of.bits))
+		n = pick(d, 0, 1, uint64(math.MaxUint64)>>(64-form.bits), uint64(math.MaxUint64)>>(65-form.bits))
 	}
-	suffix := pick(d, of.suffix...)
+	suffix := pick(d, form.suffix...)
 	switch {
 	case typ != "byte" && d.maybe(9):
 		return strconv.Itoa(d.IntN(100)) // without a type suffix
 	case d.maybe(9):
 		return "0" + strconv.FormatInt(int64(d.IntN(100)), 8) + suffix
 	}
-	if of.unsigned {
+	if form.unsigned {
 		return strconv.FormatUint(n, 10) + suffix
 	}
-	return strconv.FormatInt(int64(n<<(64-of.bits))>>(64-of.bits), 10) + suffix
+	return strconv.FormatInt(int64(n<<(64-form.bits))>>(64-form.bits), 10) + suffix
 }
 
 // float returns a floating-point constant.
-func (d *draw) float(bits int) string {
+func (d *generator) float(bits int) string {
 	suffix := map[int]string{32: "f", 64: ""}[bits]
 	switch d.IntN(12) {
 	case 0:
@@ -74,7 +74,7 @@ func (d *draw) float(bits int) string {
 }
 
 // text returns a string constant of n characters.
-func (d *draw) text(n int) string {
+func (d *generator) text(n int) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for range n {
@@ -85,7 +85,7 @@ func (d *draw) text(n int) string {
 
 // chars returns n bytes, as single characters or as a string. Unless full is set, the
 // string may be shorter. ncgen does not pad short strings in braces.
-func (d *draw) chars(n int, apos, full bool) []string {
+func (d *generator) chars(n int, apos, full bool) []string {
 	var items []string
 	for range n {
 		items = append(items, pick(d, "a", "b", "Z", "7", " ", `\"`, `\\`, `\t`, ",", ";", "}", `\'`, `\101`))

@@ -13,8 +13,8 @@ import (
 // batchLen is the number of constants converted at a time.
 const batchLen = 2048
 
-// maxRow is the maximum memory in bytes for the values of a variable in shards. It is more
-// than MaxSlab, because a shard that a slab covers in part is read and stored again.
+// maxRow is the maximum size in bytes of a slab of a variable in shards. It is more than
+// MaxSlab, because a shard that a slab covers in part is read and stored again.
 const maxRow = 64 << 20
 
 // fill writes the data of a variable.

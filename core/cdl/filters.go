@@ -25,7 +25,7 @@ type storage struct {
 	deflate int64 // -1 if not set
 	sum     bool
 	filters []zarr.CodecSpec
-	codecs  []zarr.CodecSpec // codecs of _Codecs, which override all others
+	codecs  []zarr.CodecSpec // codecs of _Codecs, which override all other fields
 	chained bool             // _Codecs is set
 	elem    int              // size of an element, for shuffle
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// TestPrintf compares with the output of C's printf.
+// TestPrintf compares appendG with the output of C's printf.
 func TestPrintf(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("testdata/printf.txt")

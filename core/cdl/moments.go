@@ -117,7 +117,7 @@ func (m *moments) appendFloat(dst []byte, v float64, bits int) []byte {
 	return m.f.appendFloat(dst[:start], v, bits)
 }
 
-// attrMoments prints the values of a numeric attribute as dates in a comment after them.
+// attrMoments prints the values of a numeric attribute as dates, in a comment after the values.
 // One or two dates are printed on the same line, and more dates on separate lines.
 //
 // Source: netcdf-c ncdump, option -t.

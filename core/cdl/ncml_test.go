@@ -89,7 +89,7 @@ group: g\&h { dimensions: k = 3 ; variables: float x(k, n) ; :title = "in" ; }
 }`)
 	got, err := ncml(t, ds, `a&"b`, nil)
 	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `"/:bad"`) {
-		t.Errorf("error %v", err)
+		t.Errorf("want ErrConvert for /:bad, got %v", err)
 	}
 	want := `<?xml version="1.0" encoding="UTF-8"?>
 <netcdf xmlns="https://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2" location="a&amp;&quot;b">

@@ -158,8 +158,9 @@ func drawStrings(t *rapid.T, n int64, plain bool) ([]string, string) {
 	return vals, strings.Join(text, ", ")
 }
 
-// TestBuildValues builds random datasets and compares the values read through nczarr.
-// It then dumps them with full precision and builds them again.
+// TestBuildValues builds random datasets and compares the values read through nczarr with
+// the expected values. It then dumps the datasets with full precision, builds them from the
+// dumps and compares the values again.
 func TestBuildValues(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

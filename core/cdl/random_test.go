@@ -16,11 +16,11 @@ import (
 const randomDatasets = 30
 
 // fromEnv returns the number in an environment variable.
-func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
+func fromEnv(t *testing.T, name string, fallback uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestRandomDifferential(t *testing.T) {
 	for i := range fromEnv(t, "NCZARR_CDL_RANDOM", randomDatasets) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			t.Parallel()
-			d := newDraw(first + i)
+			d := newGenerator(first + i)
 			text := d.dataset()
 			compare(t, "random", text, d.options())
 			if t.Failed() {
@@ -51,7 +51,7 @@ func TestRandomDifferential(t *testing.T) {
 
 // options returns the options of TestDifferential, -s and -F, and options with the names
 // of variables, groups and the dataset in this CDL.
-func (d *draw) options() []option {
+func (d *generator) options() []option {
 	list := append([]option{
 		{"-s", cdl.WriteOptions{Special: true}},
 		{"-h -s -F", cdl.WriteOptions{Special: true, Filters: true, HeaderOnly: true}},

@@ -2,9 +2,9 @@ package cdl
 
 // chars prints a slab of char. Each row is a string without trailing zero bytes. In an
 // array of one dimension, a line feed also ends the output line, and the rest of the row
-// is a new string. ncdump also splits rows in arrays of more dimensions, and after a
-// trailing line feed. ncgen does not restore such arrays, because it pads each string to
-// a row.
+// is a new string. Unlike ncdump, chars does not split rows in arrays of more dimensions or
+// after a trailing line feed: ncgen would not restore such arrays, because it pads each
+// string to a row.
 func (r *rows) chars(vals []byte) {
 	last := r.rowLen() - 1
 	for _, c := range vals {

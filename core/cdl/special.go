@@ -20,7 +20,7 @@ func intsAttr(name string, values ...int32) nczarr.Attr {
 	return nczarr.Attr{Name: name, Type: dtype.NCInt, Value: values}
 }
 
-// specialAttrs returns the virtual attributes of a variable in the order of ncdump. If
+// specialAttrs returns the special attributes of a variable in the order of ncdump. If
 // filters is set, _Filter contains every filter.
 //
 // Source: netcdf-c ncdump, option -s. Unlike in ncdump, a scalar has no _ChunkSizes:
@@ -140,7 +140,7 @@ func codecsText(chain []zarr.CodecSpec) string {
 	return b.String()
 }
 
-// specialRoot returns the virtual attributes of the root.
+// specialRoot returns the special attributes of the root.
 func specialRoot(ds *nczarr.Dataset) []nczarr.Attr {
 	var attrs []nczarr.Attr
 	if props := ds.NCProperties(); props != "" {

@@ -87,7 +87,7 @@ group: g {
 	}
 }
 
-// TestMapTypesErrors checks which types are errors, and their positions.
+// TestMapTypesErrors checks the errors for unsupported types and for invalid enums.
 func TestMapTypesErrors(t *testing.T) {
 	t.Parallel()
 	const e = "byte enum e {a = 1} ; "

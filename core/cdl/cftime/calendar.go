@@ -158,7 +158,7 @@ const (
 )
 
 func gregorianNumber(d date) int64 {
-	year, day := fromMarch(d)
+	year, day := toMarchYear(d)
 	era := div(year, 400)
 	rest := year - era*400
 	return era*146097 + rest*365 + rest/4 - rest/100 + day - marchEpoch
@@ -169,11 +169,11 @@ func gregorianDate(n int64) date {
 	era := div(n, 146097)
 	rest := n - era*146097
 	year := (rest - rest/1460 + rest/36524 - rest/146096) / 365
-	return toMarch(era*400+year, rest-(365*year+year/4-year/100))
+	return fromMarchYear(era*400+year, rest-(365*year+year/4-year/100))
 }
 
 func julianNumber(d date) int64 {
-	year, day := fromMarch(d)
+	year, day := toMarchYear(d)
 	return 365*year + div(year, 4) + day - marchEpoch - julianShift
 }
 
@@ -182,10 +182,10 @@ func julianDate(n int64) date {
 	era := div(n, 1461)
 	rest := n - era*1461
 	year := (rest - rest/1460) / 365
-	return toMarch(era*4+year, rest-365*year)
+	return fromMarchYear(era*4+year, rest-365*year)
 }
 
-func fromMarch(d date) (year, day int64) {
+func toMarchYear(d date) (year, day int64) {
 	year = d.year
 	if d.month <= 2 {
 		year--
@@ -193,7 +193,7 @@ func fromMarch(d date) (year, day int64) {
 	return year, int64((153*((d.month+9)%12)+2)/5 + d.day - 1)
 }
 
-func toMarch(year, day int64) date {
+func fromMarchYear(year, day int64) date {
 	m := (5*day + 2) / 153
 	d := date{year, int((m+2)%12) + 1, int(day-(153*m+2)/5) + 1}
 	if d.month <= 2 {
