@@ -262,8 +262,8 @@ func (g grid) key(idx []int64) string {
 	return string(chunk.Keys{Separator: '.'}.Append(nil, at))
 }
 
-// cut returns all chunks, with 0xEE outside the array.
-func (g grid) cut() map[string][]byte {
+// allChunks returns all chunks, with 0xEE outside the array.
+func (g grid) allChunks() map[string][]byte {
 	out := make(map[string][]byte)
 	eachIndex(g.shape, func(idx []int64) {
 		k := g.key(idx)
@@ -324,7 +324,7 @@ func eachProjection(t *rapid.T, g grid, sel chunk.Selection, f func(plan *chunk.
 			t.Fatalf("Parts within %v: got %v, want %v", bounds, got, want)
 		}
 	}
-	for key := range g.cut() {
+	for key := range g.allChunks() {
 		var idx []int64
 		for _, n := range strings.FieldsFunc(key, func(c rune) bool { return c == '.' }) {
 			k, _ := strconv.ParseInt(n, 10, 64)
@@ -340,7 +340,7 @@ func TestScatterAgainstLoops(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
 		g, sel := drawGrid(t)
-		chunks, want := g.cut(), g.want(sel)
+		chunks, want := g.allChunks(), g.want(sel)
 		got := make([]byte, len(want))
 		eachProjection(t, g, sel, func(plan *chunk.Plan, p chunk.Projection, key string) {
 			m := chunk.NewMover(plan, sel.Count, g.chunks, g.transpose, g.elem)
@@ -357,7 +357,7 @@ func TestGatherAgainstLoops(t *testing.T) {
 	rapidseed.Check(t, func(t *rapid.T) {
 		g, sel := drawGrid(t)
 		slab := g.want(sel)
-		whole := g.cut()
+		whole := g.allChunks()
 		got := make(map[string][]byte)
 		eachProjection(t, g, sel, func(plan *chunk.Plan, p chunk.Projection, key string) {
 			buf := bytes.Repeat([]byte{0xDD}, len(whole[key]))
@@ -392,7 +392,7 @@ func TestRunsAgainstGather(t *testing.T) {
 		g, sel := drawGrid(t)
 		g.elem = 1
 		ones := bytes.Repeat([]byte{1}, int(sel.Len()))
-		whole := g.cut()
+		whole := g.allChunks()
 		eachProjection(t, g, sel, func(plan *chunk.Plan, p chunk.Projection, key string) {
 			m := chunk.NewMover(plan, sel.Count, g.chunks, g.transpose, 1)
 			got, want := make([]byte, len(whole[key])), make([]byte, len(whole[key]))

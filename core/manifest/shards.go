@@ -37,7 +37,7 @@ type Shards struct {
 	mu             sync.Mutex
 	kept           map[string]*shard
 	size           int64 // size of the cached indexes in bytes
-	turn           int   // counts calls that drop indexes: an index requested before such a call is not cached
+	generation     int   // counts calls that drop indexes: an index requested before such a call is not cached
 	hasUnversioned bool  // the cache has an index of a shard without a version
 	loading        map[string]chan struct{}
 }
@@ -74,9 +74,10 @@ const (
 	noChunk = math.MaxUint64
 )
 
-// NewShards returns the Source of the chunks in the shards that source locates. shards is the grid of the shards, in chunks. The cache holds indexes of up to most
-// bytes in total, but at least the most recent one. Shards of more than limit bytes are
-// not written. many is set if batched requests are cheaper than separate ones.
+// NewShards returns the Source of the chunks in the shards that source locates. shards is
+// the grid of the shards, in chunks. The cache holds indexes of up to most bytes in total,
+// but at least the most recent one. Shards of more than limit bytes are not written. many is
+// set if batched requests are cheaper than separate ones.
 func NewShards(source Source, shards chunk.Grid, index ShardIndex, most, limit int64, many bool) *Shards {
 	return &Shards{
 		source: source, shards: shards, index: index, most: most, limit: limit, room: semaphore.NewWeighted(max(most, 1)), many: many,
@@ -225,7 +226,7 @@ func (s *Shards) loadAll(ctx context.Context, shards []wanted, f func(*shard, *w
 	}
 	defer s.room.Release(size)
 	s.mu.Lock()
-	turn := s.turn
+	generation := s.generation
 	s.mu.Unlock()
 	indexes := make([][]int64, len(shards))
 	for i := range shards {
@@ -236,7 +237,7 @@ func (s *Shards) loadAll(ctx context.Context, shards []wanted, f func(*shard, *w
 		return err
 	}
 	for i := range shards {
-		s.keep(shards[i].name, found[i], turn)
+		s.keep(shards[i].name, found[i], generation)
 		if err := f(found[i], &shards[i]); err != nil {
 			return err
 		}
@@ -382,11 +383,11 @@ func allocIndex(n int64) ([]byte, error) { return make([]byte, n), nil }
 
 // keep caches the index of an existing shard, unless the shard itself is in memory. It
 // drops all other indexes if the cache would become too large.
-func (s *Shards) keep(name string, x *shard, turn int) {
+func (s *Shards) keep(name string, x *shard, generation int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(len(x.entries))
-	if n == 0 || s.turn != turn || x.at.Inline != nil {
+	if n == 0 || s.generation != generation || x.at.Inline != nil {
 		return
 	}
 	if old := s.kept[name]; old != nil {
@@ -517,7 +518,7 @@ func (s *Shards) Forget(all bool) {
 	defer s.mu.Unlock()
 	switch {
 	case all:
-		s.turn++
+		s.generation++
 		clear(s.kept)
 		s.size = 0
 	case s.hasUnversioned:

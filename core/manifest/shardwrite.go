@@ -89,7 +89,7 @@ func (remover) Edit(_ context.Context, changes []*Change) error {
 func (s *Shards) dropIndexes(names map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn++
+	s.generation++
 	if _, nested := s.source.(*Shards); nested {
 		clear(s.kept)
 		s.size, s.hasUnversioned = 0, false

@@ -27,10 +27,10 @@ type Wrapped struct {
 	limit  int64
 	one    *semaphore.Weighted // held while a shard is read and decoded
 
-	mu   sync.Mutex
-	kept map[string]Location
-	size int64 // bytes of the shards in kept
-	turn int   // counts calls of Forget: a shard requested before such a call is not kept
+	mu         sync.Mutex
+	kept       map[string]Location
+	size       int64 // bytes of the shards in kept
+	generation int   // counts calls of Forget: a shard requested before such a call is not kept
 }
 
 // NewWrapped returns the Source of the decoded shards. source locates the encoded shards.
@@ -62,7 +62,7 @@ func (w *Wrapped) locate(ctx context.Context, index []int64, name string, out *L
 	defer w.one.Release(1)
 	w.mu.Lock()
 	found, ok := w.kept[name]
-	turn := w.turn
+	generation := w.generation
 	w.mu.Unlock()
 	if ok {
 		*out = found
@@ -78,7 +78,7 @@ func (w *Wrapped) locate(ctx context.Context, index []int64, name string, out *L
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.turn != turn {
+	if w.generation != generation {
 		return nil
 	}
 	n := int64(len(out.Inline))
@@ -165,5 +165,5 @@ func (w *Wrapped) Forget(all bool) {
 	defer w.mu.Unlock()
 	clear(w.kept)
 	w.size = 0
-	w.turn++
+	w.generation++
 }

@@ -29,12 +29,12 @@ func fuzz(f *testing.F, doc string) {
 		if doc != ".zarray" {
 			docs[".zarray"] = zarray("")
 		}
-		within(t, len(b), func() { parseAny(t, docs, l) })
+		checkAllocations(t, len(b), func() { parseAny(t, docs, l) })
 	})
 }
 
-// within checks that f, which parses a document of n bytes, allocates at most 64 MiB.
-func within(t *testing.T, n int, f func()) {
+// checkAllocations checks that f, which parses a document of n bytes, allocates at most 64 MiB.
+func checkAllocations(t *testing.T, n int, f func()) {
 	t.Helper()
 	const ceiling = 64 << 20
 	before := allocated()
@@ -64,7 +64,7 @@ func FuzzParseConsolidated(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var nodes map[string]zarr.Docs
 		var err error
-		within(t, len(b), func() { nodes, err = zarr.ParseConsolidated(b) })
+		checkAllocations(t, len(b), func() { nodes, err = zarr.ParseConsolidated(b) })
 		if err != nil {
 			return
 		}
@@ -86,7 +86,7 @@ func FuzzSameJSON(f *testing.F) {
 	f.Add([]byte(`[1.0, 1e2, -0]`), []byte(`[1, 100, 0]`))
 	f.Add([]byte(`[00, +1, -01, .5, 1.]`), []byte(`[0, 1, -1, 0.5, 1.0]`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		within(t, len(a)+len(b), func() {
+		checkAllocations(t, len(a)+len(b), func() {
 			if zarr.SameJSON(a, b) != zarr.SameJSON(b, a) {
 				t.Errorf("SameJSON(%q, %q) is not symmetric", a, b)
 			}

@@ -361,7 +361,7 @@ func FuzzNCZarr3(f *testing.F) {
 	f.Add(string(v3(`"attributes": {"a": NaN, "_FillValue": 3, "_nczarr_array": {"dimension_references": ["/x", "y"]}, "_nczarr_attrs": {"attribute_types": [{"name": "a", "configuration": {"type": "<f8"}}]}}`)["zarr.json"]))
 	f.Fuzz(func(t *testing.T, text string) {
 		docs := zarr.Docs{"zarr.json": []byte(text)}
-		within(t, len(text), func() { _, _ = zarr.DetectLayout(docs, false) })
+		checkAllocations(t, len(text), func() { _, _ = zarr.DetectLayout(docs, false) })
 		opts := zarr.WriteOptions{Layout: zarr.LayoutNCZarr3, IsRoot: true, Old: docs}
 		if g, err := zarr.ParseGroup("/", docs, zarr.LayoutNCZarr3); err == nil {
 			again, err := g.Docs(opts)

@@ -185,6 +185,8 @@ func julianDate(n int64) date {
 	return fromMarchYear(era*4+year, rest-365*year)
 }
 
+// toMarchYear returns the year, from March to February, that contains d, and the day of that
+// year, counted from 0.
 func toMarchYear(d date) (year, day int64) {
 	year = d.year
 	if d.month <= 2 {
@@ -193,6 +195,7 @@ func toMarchYear(d date) (year, day int64) {
 	return year, int64((153*((d.month+9)%12)+2)/5 + d.day - 1)
 }
 
+// fromMarchYear is the reverse of toMarchYear.
 func fromMarchYear(year, day int64) date {
 	m := (5*day + 2) / 153
 	d := date{year, int((m+2)%12) + 1, int(day-(153*m+2)/5) + 1}
