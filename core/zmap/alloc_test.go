@@ -29,9 +29,9 @@ func TestGetTakesNoMemory(t *testing.T) { //nolint:paralleltest // the test coun
 		max float64
 		f   func() error
 	}{
-		"get":      {0, func() error { return second2(z.Get(ctx, "abcdef", nil, alloc)) }},
-		"range":    {0, func() error { return second2(z.Get(ctx, "abcdef", opts, alloc)) }},
-		"read all": {1, func() error { return second2(z.ReadAll(ctx, "abcdef", 10)) }},
+		"get":      {0, func() error { return third(z.Get(ctx, "abcdef", nil, alloc)) }},
+		"range":    {0, func() error { return third(z.Get(ctx, "abcdef", opts, alloc)) }},
+		"read all": {1, func() error { return third(z.ReadAll(ctx, "abcdef", 10)) }},
 		"stat":     {0, func() error { return second(z.Stat(ctx, "abcdef")) }},
 		"get many": {1, func() error { return z.GetMany(ctx, reqs, sink) }},
 	}
@@ -50,4 +50,4 @@ func TestGetTakesNoMemory(t *testing.T) { //nolint:paralleltest // the test coun
 	}
 }
 
-func second2[A, B any](_ A, _ B, err error) error { return err }
+func third[A, B any](_ A, _ B, err error) error { return err }

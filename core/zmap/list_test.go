@@ -47,7 +47,7 @@ func reversed(m driver.Map) func(string, driver.ListOptions) iter.Seq2[driver.En
 	}
 }
 
-// TestListAgainstOracle compares native, unordered and walking listings with a simple
+// TestListAgainstOracle compares native, unordered and walked listings with a simple
 // implementation of the rules.
 func TestListAgainstOracle(t *testing.T) {
 	t.Parallel()

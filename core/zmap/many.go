@@ -200,7 +200,7 @@ func (z *Map) eachWorker(ctx context.Context, n int, worker func() func(i int) e
 		wg.Go(run)
 	}
 	func() {
-		defer wg.Wait() // also if f panics, because the others use memory of the caller
+		defer wg.Wait() // also if f panics, because the other workers use memory of the caller
 		if workers > 0 {
 			run()
 		}

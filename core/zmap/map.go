@@ -63,8 +63,9 @@ type Options struct {
 	// MaxListBytes is the maximum total length in bytes of the keys of those entries. 0
 	// means [DefaultMaxListBytes].
 	MaxListBytes int64
-	// InFlight is the number of concurrent calls to a Remote store that GetMany, PutMany
-	// and DeletePrefix make if the driver has no such method. 0 means 64.
+	// InFlight is the number of concurrent calls that DeletePrefix makes to a Remote
+	// store, and that GetMany and PutMany make if the driver does not implement them. 0
+	// means 64.
 	InFlight int
 }
 

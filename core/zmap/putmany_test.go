@@ -25,7 +25,8 @@ func (d *putsDouble) PutMany(ctx context.Context, reqs []driver.PutRequest, sink
 	return d.puts(ctx, reqs, sink)
 }
 
-// putMany puts reqs and returns the result of each: the stored content or the error.
+// putMany puts reqs and returns the result of each: the stored size or the kind of the
+// error.
 func putMany(t *testing.T, z *zmap.Map, reqs []zmap.PutRequest) map[int]string {
 	t.Helper()
 	got := map[int]string{}

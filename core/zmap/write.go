@@ -72,12 +72,13 @@ func (z *Map) checkPut(key string, body Body, o *PutOptions) error {
 	return nil
 }
 
-// checkWrite fails if the Map is read-only or able, the driver's capability, is false.
-func (z *Map) checkWrite(op, key string, able bool) error {
+// checkWrite fails if the Map is read-only, or if supported, a capability of the
+// driver, is false.
+func (z *Map) checkWrite(op, key string, supported bool) error {
 	switch {
 	case z.readOnly:
 		return ncerr.New(ncerr.ErrReadOnly, op, key, nil)
-	case !able:
+	case !supported:
 		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the %s driver does not support %s", z.name, op)
 	}
 	return nil

@@ -18,13 +18,13 @@ type CacheOptions struct {
 	// directory that is writable by other users is an error.
 	Dir string
 	// Size is the maximum size of the cache in bytes; 0 means 1 GiB. Each process that
-	// writes may exceed it by a sixteenth.
+	// writes to the cache may exceed Size by a sixteenth.
 	Size int64
 	// Identity identifies the store and its reader. Content is never shared between
 	// identities. Only a hash of Identity is stored.
 	Identity string
 	// MaxAge is the time for which content is used without a check that the object is
-	// unchanged. 0, the default, checks every time with a Stat.
+	// unchanged. If MaxAge is 0, the default, every read checks the object with a Stat.
 	MaxAge time.Duration
 	// Stats, if not nil, receives the counters.
 	Stats *CacheStats

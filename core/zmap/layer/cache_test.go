@@ -45,9 +45,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stored is the number of objects in the shared store. The content of each is its name,
-// repeated to some KiB.
-const stored = 40
+// numStored is the number of objects in the shared store. The content of each is its
+// name, repeated to some KiB.
+const numStored = 40
 
 func storedContent(i int) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "object %d;", i), 400+i)
@@ -77,7 +77,7 @@ func readerMain(dir string) error {
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range n {
-		i := rng.IntN(stored)
+		i := rng.IntN(numStored)
 		want, opts := storedContent(i), driver.GetOptions{}
 		if i%3 == 0 {
 			opts.Range, want = &driver.Range{Offset: 7, Length: 1000}, want[7:1007]
@@ -88,7 +88,7 @@ func readerMain(dir string) error {
 		}
 		fmt.Println("read", i)
 	}
-	fmt.Println("hits", stats.Hits.Load(), "misses", stats.Misses.Load(), "unkept", stats.WriteErrors.Load())
+	fmt.Println("hits", stats.Hits.Load(), "misses", stats.Misses.Load(), "unwritten", stats.WriteErrors.Load())
 	return nil
 }
 
@@ -100,7 +100,7 @@ func sharedStore(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range stored {
+	for i := range numStored {
 		if _, err := m.Put(t.Context(), fmt.Sprint("k", i), driver.Bytes(storedContent(i)), &driver.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -111,16 +111,16 @@ func sharedStore(t *testing.T) string {
 	return dir
 }
 
-// reader returns a process, not yet started, that reads count objects. seed determines
+// readerCmd returns a command for a process that reads count objects. seed determines
 // their order.
-func reader(store, cache string, count int, seed uint64) *exec.Cmd {
+func readerCmd(store, cache string, count int, seed uint64) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), readerStore+"="+store, readerCache+"="+cache, readerCount+"="+fmt.Sprint(count), readerSeed+"="+fmt.Sprint(seed))
 	return cmd
 }
 
-// started starts a process and returns its output.
-func started(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
+// startProcess starts a process and returns its output.
+func startProcess(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
 	t.Helper()
 	out := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -130,8 +130,9 @@ func started(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
 	return out
 }
 
-// killed starts a process and kills it after it has printed the given number of lines.
-func killed(t *testing.T, cmd *exec.Cmd, lines int) {
+// startAndKill starts a process and kills it after it has printed the given number of
+// lines.
+func startAndKill(t *testing.T, cmd *exec.Cmd, lines int) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -149,20 +150,21 @@ func killed(t *testing.T, cmd *exec.Cmd, lines int) {
 	_ = cmd.Wait()         // Wait returns an error because the process was killed
 }
 
-// TestCacheOfProcesses checks that processes that share a cache, and are killed at any
-// moment, return correct content, and that the cache stays within its maximum size.
+// TestCacheOfProcesses checks that processes that share a cache return correct content
+// after other processes were killed while they used it, and that the cache stays within
+// its maximum size.
 func TestCacheOfProcesses(t *testing.T) {
 	t.Parallel()
 	store, dir, seed := sharedStore(t), t.TempDir(), testseed.New(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 6 {
-		killed(t, reader(store, dir, 1_000_000, rng.Uint64()), 1+rng.IntN(100))
+		startAndKill(t, readerCmd(store, dir, 1_000_000, rng.Uint64()), 1+rng.IntN(100))
 	}
 	var all []*exec.Cmd
 	var outs []*bytes.Buffer
 	for range 4 {
-		cmd := reader(store, dir, 400, rng.Uint64())
-		all, outs = append(all, cmd), append(outs, started(t, cmd))
+		cmd := readerCmd(store, dir, 400, rng.Uint64())
+		all, outs = append(all, cmd), append(outs, startProcess(t, cmd))
 	}
 	for i, cmd := range all {
 		if err := cmd.Wait(); err != nil {
@@ -181,13 +183,13 @@ func TestCacheOfProcesses(t *testing.T) {
 func TestCacheOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd := reader(sharedStore(t), dir, 60, testseed.New(t))
+	cmd := readerCmd(sharedStore(t), dir, 60, testseed.New(t))
 	cmd.Env = append(cmd.Env, limitVar+"=1")
-	out := started(t, cmd)
+	out := startProcess(t, cmd)
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if limited && !strings.Contains(out.String(), "hits 0 misses 60 unkept 60") {
+	if limited && !strings.Contains(out.String(), "hits 0 misses 60 unwritten 60") {
 		t.Errorf("want 60 misses and no stored entries, got %s", out)
 	}
 	if limited && dirSize(t, dir) > 0 {
@@ -267,7 +269,8 @@ func getOne(t *testing.T, m driver.Map, opts driver.GetOptions) string {
 	return string(got)
 }
 
-// TestCacheIsNeverStale checks which requests precede the use of content from the disk.
+// TestCacheIsNeverStale checks that a Stat precedes each use of content from the disk,
+// and that a replaced or deleted object is noticed.
 func TestCacheIsNeverStale(t *testing.T) {
 	t.Parallel()
 	c, base, n, stats := cached(t, layer.CacheOptions{})

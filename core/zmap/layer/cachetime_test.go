@@ -13,18 +13,18 @@ import (
 // etags is a store whose versions depend only on the content, as in S3.
 type etags struct {
 	driver.Map
-	at time.Time
+	modTime time.Time
 }
 
 func (e *etags) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	data, info, err := e.Map.Get(ctx, key, o, alloc)
-	info.Version, info.ModTime = "same", e.at
+	info.Version, info.ModTime = "same", e.modTime
 	return data, info, err
 }
 
 func (e *etags) Stat(ctx context.Context, key string) (driver.Info, error) {
 	info, err := e.Map.Stat(ctx, key)
-	info.Version, info.ModTime = "same", e.at
+	info.Version, info.ModTime = "same", e.modTime
 	return info, err
 }
 
@@ -33,7 +33,7 @@ func (e *etags) Stat(ctx context.Context, key string) (driver.Info, error) {
 // version.
 func TestCacheModTime(t *testing.T) {
 	t.Parallel()
-	e := &etags{Map: memmap.New(), at: time.Unix(1, 0)}
+	e := &etags{Map: memmap.New(), modTime: time.Unix(1, 0)}
 	if _, err := e.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +43,10 @@ func TestCacheModTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		e.at = time.Unix(int64(i), 0)
+		e.modTime = time.Unix(int64(i), 0)
 		_, info, err := c.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
-		if err != nil || !info.ModTime.Equal(e.at) {
-			t.Errorf("want %v, got %v, %v", e.at, info.ModTime, err)
+		if err != nil || !info.ModTime.Equal(e.modTime) {
+			t.Errorf("want %v, got %v, %v", e.modTime, info.ModTime, err)
 		}
 	}
 	if n := stats.Hits.Load(); n != 2 {

@@ -59,7 +59,7 @@ func onlyFile(t *testing.T, dir string) string {
 
 // TestCacheEntryBelongsToOneName checks that a cache file is never used for another
 // object or range with the same version. Two ranges of an object have the same version,
-// as do two objects of a server whose versions are times and sizes.
+// and so may two objects if the server derives versions from times and sizes.
 func TestCacheEntryBelongsToOneName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func TestCacheEntryBelongsToOneName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names[1:] { // write the content of each file to another one
+	for _, name := range names[1:] { // write the content of each file to the previous one
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -131,16 +131,16 @@ func allFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// writes is a Map that accepts every Put and stores nothing.
-type writes struct{ driver.Base }
+// discardingMap is a Map that accepts every Put and stores nothing.
+type discardingMap struct{ driver.Base }
 
-func (writes) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
+func (discardingMap) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
 	return driver.Info{}, nil
 }
 
 // TestCacheForgetsWrites checks that the cache does not use memory for old writes.
 func TestCacheForgetsWrites(t *testing.T) { //nolint:paralleltest // the test measures memory and must run alone
-	c, err := layer.Cache(writes{}, layer.CacheOptions{Dir: t.TempDir(), MaxAge: time.Microsecond})
+	c, err := layer.Cache(discardingMap{}, layer.CacheOptions{Dir: t.TempDir(), MaxAge: time.Microsecond})
 	if err != nil {
 		t.Fatal(err)
 	}

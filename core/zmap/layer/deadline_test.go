@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// slowLink responds after the time head, and transfers content in the time body.
+// slowLink begins its response after the time head, and transfers content in the time
+// body.
 type slowLink struct {
 	driver.Map
 	head, body time.Duration
@@ -45,7 +46,7 @@ func (s slowLink) Get(ctx context.Context, _ string, _ *driver.GetOptions, alloc
 // a call without content, and that a call that never ends is abandoned.
 func TestDeadlineOfContent(t *testing.T) {
 	t.Parallel()
-	const d, ever = 10 * time.Second, 1000 * time.Hour
+	const d, forever = 10 * time.Second, 1000 * time.Hour
 	body := make(driver.Bytes, 16<<20) // 512 s at 32 KiB per second
 	for name, tc := range map[string]struct {
 		link   slowLink
@@ -54,18 +55,18 @@ func TestDeadlineOfContent(t *testing.T) {
 		want   ncerr.Kind
 		within time.Duration
 	}{
-		"put gets on":                     {link: slowLink{body: 500 * time.Second}},
-		"put under a condition gets on":   {link: slowLink{body: 500 * time.Second}, opts: driver.PutOptions{IfAbsent: true}},
-		"put stays":                       {link: slowLink{body: ever}, want: ncerr.ErrIO, within: 523 * time.Second},
-		"put under a condition stays":     {link: slowLink{body: ever}, opts: driver.PutOptions{IfMatch: "v"}, want: ncerr.ErrAmbiguous, within: 523 * time.Second},
-		"get gets on":                     {link: slowLink{head: 9 * time.Second, body: 500 * time.Second}, isGet: true},
-		"get stays":                       {link: slowLink{head: 9 * time.Second, body: ever}, isGet: true, want: ncerr.ErrIO, within: 532 * time.Second},
-		"get without a head of an answer": {link: slowLink{head: ever}, isGet: true, want: ncerr.ErrIO, within: 11 * time.Second},
+		"slow put":                {link: slowLink{body: 500 * time.Second}},
+		"slow conditional put":    {link: slowLink{body: 500 * time.Second}, opts: driver.PutOptions{IfAbsent: true}},
+		"stalled put":             {link: slowLink{body: forever}, want: ncerr.ErrIO, within: 523 * time.Second},
+		"stalled conditional put": {link: slowLink{body: forever}, opts: driver.PutOptions{IfMatch: "v"}, want: ncerr.ErrAmbiguous, within: 523 * time.Second},
+		"slow get":                {link: slowLink{head: 9 * time.Second, body: 500 * time.Second}, isGet: true},
+		"stalled get":             {link: slowLink{head: 9 * time.Second, body: forever}, isGet: true, want: ncerr.ErrIO, within: 532 * time.Second},
+		"get without a response":  {link: slowLink{head: forever}, isGet: true, want: ncerr.ErrIO, within: 11 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m, start := layer.Deadline(tc.link, d), time.Now() // the clock of the bubble
+				m, start := layer.Deadline(tc.link, d), time.Now() // on the fake clock of synctest
 				var err error
 				if tc.isGet {
 					_, _, err = m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)

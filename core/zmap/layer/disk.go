@@ -133,7 +133,7 @@ func (e *entry) readHead(name string) bool {
 }
 
 // read reads the content into dst, which has the length of the content. It reports
-// whether it succeeded and the checksum is correct.
+// whether the read succeeded and the checksum is correct.
 func (e *entry) read(dst []byte) bool {
 	if _, err := io.ReadFull(e.f, dst); err != nil {
 		return false
@@ -202,8 +202,8 @@ func (d *disk) touch(e *entry) {
 	}
 }
 
-// kept is a file found by a sweep.
-type kept struct {
+// cachedFile is a file found by a sweep.
+type cachedFile struct {
 	path string
 	size int64
 	used time.Time
@@ -217,7 +217,7 @@ func (d *disk) sweep() {
 	}
 	defer d.sweeper.Unlock()
 	d.written.Store(0)
-	var files []kept
+	var files []cachedFile
 	var total int64
 	_ = filepath.WalkDir(d.dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -231,12 +231,12 @@ func (d *disk) sweep() {
 			_ = os.Remove(path)
 			return nil
 		}
-		files = append(files, kept{path, info.Size(), info.ModTime()})
+		files = append(files, cachedFile{path, info.Size(), info.ModTime()})
 		total += info.Size()
 		return nil
 	})
 	if total > d.size*9/10 {
-		slices.SortFunc(files, func(a, b kept) int { return cmp.Compare(a.used.UnixNano(), b.used.UnixNano()) })
+		slices.SortFunc(files, func(a, b cachedFile) int { return cmp.Compare(a.used.UnixNano(), b.used.UnixNano()) })
 		for _, f := range files {
 			if total <= d.size*8/10 {
 				break

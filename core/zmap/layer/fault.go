@@ -18,14 +18,14 @@ const (
 	// Refuse fails without performing the call.
 	Refuse FaultMode = iota
 	// Lose performs the call and then fails, as if the response was lost. For a write
-	// the error is ncerr.ErrAmbiguous.
+	// the error is ncerr.ErrAmbiguous. Stat, List and Flush fail as with Refuse.
 	Lose
 	// Tear performs half of the call and then fails. A Get delivers the first half of its
 	// bytes, a Put stores the first half of its body, and a listing stops after its first
 	// entry. Other calls fail as with Refuse.
 	Tear
-	// Drop reports success for a write without performing it. Other calls fail as with
-	// Refuse.
+	// Drop reports success for a write or a Flush without performing it. Other calls
+	// fail as with Refuse.
 	Drop
 )
 
@@ -38,7 +38,8 @@ type FaultOptions struct {
 	For int64
 	// Mode is the kind of fault.
 	Mode FaultMode
-	// Err is the error to return; nil means an ncerr.ErrIO.
+	// Err is the error to return; nil means ncerr.ErrIO, or ncerr.ErrAmbiguous for a
+	// write that was performed at least in part.
 	Err error
 	// Delay is the wait before every call. It ends early if the context is done.
 	Delay time.Duration
@@ -56,7 +57,7 @@ type fault struct {
 // far.
 func Fault(m driver.Map, o FaultOptions) (driver.Map, func() int64) {
 	f := &fault{Map: m, o: o}
-	return with(f, m, func(many driver.GetManyer) getMany {
+	return withGetMany(f, m, func(many driver.GetManyer) getMany {
 		return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 			if faulty, err := f.count(ctx); err != nil || faulty {
 				return f.failure(err, false)

@@ -59,7 +59,7 @@ func (g *gate) admit() {
 	}
 }
 
-// sample is the result of one call for the measurement of the store.
+// sample holds the measurements of one call.
 type sample struct {
 	latency   time.Duration // time until the response began; 0 if unknown
 	throttled bool          // the store reported overload

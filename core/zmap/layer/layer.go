@@ -12,9 +12,9 @@
 // same capabilities. Close closes the Map below.
 //
 // Log, Count and Measure implement driver.PutManyer if the Map below does, and report
-// each of its writes as a put. The other layers do not implement it. The portable Map
-// then calls Put for each request, so that each is retried, limited, timed, refused or
-// failed separately.
+// each write of a PutMany as a put. The other layers do not implement it: the portable
+// Map then calls Put for each request, so that each is retried, limited, timed, refused
+// or made to fail separately.
 package layer
 
 import (
@@ -59,8 +59,8 @@ func (m bothMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink dri
 	return m.putMany(ctx, reqs, sink)
 }
 
-// withPuts adds PutMany to the layer l if the Map below has it.
-func withPuts(l, below driver.Map, make func(driver.PutManyer) putMany) driver.Map {
+// withPutMany adds PutMany to the layer l if the Map below has it.
+func withPutMany(l, below driver.Map, make func(driver.PutManyer) putMany) driver.Map {
 	puts, ok := below.(driver.PutManyer)
 	if !ok {
 		return l
@@ -71,8 +71,8 @@ func withPuts(l, below driver.Map, make func(driver.PutManyer) putMany) driver.M
 	return putsMap{Map: l, putMany: make(puts)}
 }
 
-// with adds GetMany to the layer l if the Map below has it.
-func with(l, below driver.Map, make func(driver.GetManyer) getMany) driver.Map {
+// withGetMany adds GetMany to the layer l if the Map below has it.
+func withGetMany(l, below driver.Map, make func(driver.GetManyer) getMany) driver.Map {
 	if many, ok := below.(driver.GetManyer); ok {
 		return manyMap{Map: l, getMany: make(many)}
 	}

@@ -87,12 +87,12 @@ func TestGetManyIsForwarded(t *testing.T) {
 }
 
 // TestPutManyIsForwarded checks that layers that only observe forward PutMany, and that
-// layers that act on single puts do not have it.
+// layers that act on single puts do not implement it.
 func TestPutManyIsForwarded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		wrap  func(driver.Map) driver.Map
-		hands bool
+		wrap     func(driver.Map) driver.Map
+		forwards bool
 	}{
 		"log":      {func(m driver.Map) driver.Map { return layer.Log(m, slog.Default()) }, true},
 		"count":    {func(m driver.Map) driver.Map { m, _ = layer.Count(m); return m }, true},
@@ -102,8 +102,8 @@ func TestPutManyIsForwarded(t *testing.T) {
 		"deadline": {func(m driver.Map) driver.Map { return layer.Deadline(m, time.Second) }, false},
 		"fault":    {func(m driver.Map) driver.Map { m, _ = layer.Fault(m, layer.FaultOptions{}); return m }, false},
 	} {
-		if _, ok := tc.wrap(memmap.New()).(driver.PutManyer); ok != tc.hands {
-			t.Errorf("%s: want PutMany %t, got %t", name, tc.hands, ok)
+		if _, ok := tc.wrap(memmap.New()).(driver.PutManyer); ok != tc.forwards {
+			t.Errorf("%s: want PutMany %t, got %t", name, tc.forwards, ok)
 		}
 		if _, ok := tc.wrap(noMany{memmap.New()}).(driver.PutManyer); ok {
 			t.Errorf("%s has PutMany, but the Map below does not", name)
@@ -121,7 +121,7 @@ func TestPutManyThroughLayers(t *testing.T) {
 		for i := range reqs {
 			reqs[i] = zmap.PutRequest{Key: fmt.Sprint("k", i), Body: zmap.Bytes("abc")}
 		}
-		reqs[2].Opts.IfMatch = "of old"
+		reqs[2].Opts.IfMatch = "stale"
 		got := make([]string, len(reqs))
 		if err := zmap.New(m, nil).PutMany(t.Context(), reqs, func(i int, _ zmap.Info, err error) {
 			if got[i] = "stored"; err != nil {
@@ -265,17 +265,17 @@ func TestRetryWaits(t *testing.T) {
 		waits []time.Duration
 		ok    bool
 	}{
-		"at once":       {errs: nil, ok: true},
-		"doubling":      {errs: []error{b, b, b, b}, waits: []time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms}, ok: true},
-		"used up":       {errs: []error{b, b, b, b, b}, waits: []time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms}},
-		"ceiling":       {opts: layer.RetryOptions{Max: 150 * ms}, errs: []error{b, b, b}, waits: []time.Duration{50 * ms, 75 * ms, 75 * ms}, ok: true},
-		"server's wish": {errs: []error{busy(time.Second), b}, waits: []time.Duration{time.Second, 100 * ms}, ok: true},
-		"budget":        {opts: layer.RetryOptions{Budget: 140 * ms}, errs: []error{b, b, b}, waits: []time.Duration{50 * ms}},
-		"wish > budget": {errs: []error{busy(time.Hour)}, waits: nil},
-		"not retryable": {errs: []error{ncerr.New(ncerr.ErrIO, "", "", nil)}, waits: nil},
-		"absent":        {errs: []error{ncerr.ErrNotFound}, waits: nil},
-		"then hopeless": {errs: []error{b, ncerr.ErrPermission}, waits: []time.Duration{50 * ms}},
-		"many attempts": {opts: layer.RetryOptions{Attempts: 40, Base: time.Nanosecond, Max: 4}, errs: slices.Repeat([]error{b}, 39), waits: append([]time.Duration{0, 1}, slices.Repeat([]time.Duration{2}, 37)...), ok: true},
+		"at once":        {errs: nil, ok: true},
+		"doubling":       {errs: []error{b, b, b, b}, waits: []time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms}, ok: true},
+		"used up":        {errs: []error{b, b, b, b, b}, waits: []time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms}},
+		"ceiling":        {opts: layer.RetryOptions{Max: 150 * ms}, errs: []error{b, b, b}, waits: []time.Duration{50 * ms, 75 * ms, 75 * ms}, ok: true},
+		"requested wait": {errs: []error{busy(time.Second), b}, waits: []time.Duration{time.Second, 100 * ms}, ok: true},
+		"budget":         {opts: layer.RetryOptions{Budget: 140 * ms}, errs: []error{b, b, b}, waits: []time.Duration{50 * ms}},
+		"wait > budget":  {errs: []error{busy(time.Hour)}, waits: nil},
+		"not retryable":  {errs: []error{ncerr.New(ncerr.ErrIO, "", "", nil)}, waits: nil},
+		"absent":         {errs: []error{ncerr.ErrNotFound}, waits: nil},
+		"then refused":   {errs: []error{b, ncerr.ErrPermission}, waits: []time.Duration{50 * ms}},
+		"many attempts":  {opts: layer.RetryOptions{Attempts: 40, Base: time.Nanosecond, Max: 4}, errs: slices.Repeat([]error{b}, 39), waits: append([]time.Duration{0, 1}, slices.Repeat([]time.Duration{2}, 37)...), ok: true},
 	}
 	for name, tc := range tests {
 		f, m, waits := rig(t, tc.opts, tc.errs...)
@@ -393,10 +393,10 @@ func TestRetryGetMany(t *testing.T) {
 		want  []string
 		fails bool
 	}{
-		"some":            {errs: []error{nil, b, nil, b}, want: []string{"abc", "abc", "abc", "abc"}},
-		"whole":           {whole: b, want: []string{"abc", "abc", "abc", "abc"}},
-		"whole, hopeless": {whole: errors.New("gone"), want: []string{"abc", "abc", "", ""}, fails: true},
-		"one attempt":     {opts: layer.RetryOptions{Attempts: 1}, errs: []error{nil, b}, want: []string{"abc", "ErrIO", "abc", "abc"}},
+		"some":             {errs: []error{nil, b, nil, b}, want: []string{"abc", "abc", "abc", "abc"}},
+		"whole":            {whole: b, want: []string{"abc", "abc", "abc", "abc"}},
+		"whole, permanent": {whole: errors.New("gone"), want: []string{"abc", "abc", "", ""}, fails: true},
+		"one attempt":      {opts: layer.RetryOptions{Attempts: 1}, errs: []error{nil, b}, want: []string{"abc", "ErrIO", "abc", "abc"}},
 	} {
 		f, _, _ := rig(t, layer.RetryOptions{}, tc.errs...)
 		tc.opts.Sleep = func(context.Context, time.Duration) error { return nil }
@@ -438,7 +438,8 @@ func (g *gauge) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	// In a bubble a call sleeps until all others have started or wait for the limit.
+	// In a synctest bubble a sleeping call wakes only after all other calls sleep or
+	// wait for the limit.
 	synctest.Test(t, func(t *testing.T) {
 		g := &gauge{Map: memmap.New()}
 		m := layer.Limit(g, 3)
@@ -515,7 +516,7 @@ func TestReadOnly(t *testing.T) {
 
 func TestFault(t *testing.T) {
 	t.Parallel()
-	mine := errors.New("custom")
+	custom := errors.New("custom")
 	for name, tc := range map[string]struct {
 		opts layer.FaultOptions
 		kind ncerr.Kind // kind of the error from the second call, a put over "old"; 0 means success
@@ -528,7 +529,7 @@ func TestFault(t *testing.T) {
 		"lose":   {layer.FaultOptions{At: 2, Mode: layer.Lose}, ncerr.ErrAmbiguous, "new!", ncerr.ErrIO, ""},
 		"tear":   {layer.FaultOptions{At: 2, Mode: layer.Tear}, ncerr.ErrAmbiguous, "ne", ncerr.ErrIO, "o"},
 		"drop":   {layer.FaultOptions{At: 2, Mode: layer.Drop}, 0, "old", ncerr.ErrIO, ""},
-		"mine":   {layer.FaultOptions{At: 2, Err: mine}, ncerr.ErrIO, "old", ncerr.ErrIO, ""},
+		"custom": {layer.FaultOptions{At: 2, Err: custom}, ncerr.ErrIO, "old", ncerr.ErrIO, ""},
 	} {
 		for _, call := range []string{"put", "get"} {
 			base := memmap.New()
@@ -550,7 +551,7 @@ func TestFault(t *testing.T) {
 					t.Errorf("%s: Get returned %q", name, data)
 				}
 			}
-			if ncerr.KindOf(err) != want || tc.opts.Err != nil && !errors.Is(err, mine) {
+			if ncerr.KindOf(err) != want || tc.opts.Err != nil && !errors.Is(err, custom) {
 				t.Errorf("%s: %s returned %v", name, call, err)
 			}
 			left, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)

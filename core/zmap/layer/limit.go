@@ -53,7 +53,7 @@ func Limit(m driver.Map, n int) driver.Map {
 func Adapt(m driver.Map, o AdaptOptions) driver.Map {
 	o = o.withDefaults()
 	l := &limit{Map: m, gate: &gate{o: o, limit: float64(o.Start)}}
-	return with(l, m, func(many driver.GetManyer) getMany {
+	return withGetMany(l, m, func(many driver.GetManyer) getMany {
 		return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 			if err := l.gate.enter(ctx); err != nil {
 				return err

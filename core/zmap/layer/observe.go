@@ -30,7 +30,7 @@ type observed struct {
 
 func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map {
 	o := &observed{Map: m, report: report}
-	l := with(o, m, func(many driver.GetManyer) getMany {
+	l := withGetMany(o, m, func(many driver.GetManyer) getMany {
 		return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 			start, bytes := time.Now(), int64(0)
 			err := many.GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) {
@@ -43,7 +43,7 @@ func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map 
 			return err
 		}
 	})
-	return withPuts(l, m, func(puts driver.PutManyer) putMany {
+	return withPutMany(l, m, func(puts driver.PutManyer) putMany {
 		return func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			start := time.Now()
 			starts, timed := make([]time.Time, len(reqs)), slices.Clone(reqs)
@@ -143,9 +143,9 @@ func (o *observed) Close(ctx context.Context) error {
 }
 
 // Log returns a Map that logs one record at level Debug for each call when it ends. The
-// attributes are op, key, bytes, items, took and error, without those that do not apply.
-// A listing is logged when it ends, and took includes the time that its consumer spends
-// on entries.
+// attributes are op, key, bytes, items, took and error; those that do not apply are
+// omitted. A listing is logged when it ends, and took includes the time that its
+// consumer spends on entries.
 func Log(m driver.Map, logger *slog.Logger) driver.Map {
 	return observe(m, func(ctx context.Context, c call) {
 		if !logger.Enabled(ctx, slog.LevelDebug) {
@@ -183,7 +183,8 @@ func (n *Counts) Calls() int64 {
 	return n.Get.Load() + n.GetMany.Load() + n.Stat.Load() + n.Put.Load() + n.Delete.Load() + n.List.Load() + n.Flush.Load()
 }
 
-// Count returns a Map that counts calls and bytes, and the counters.
+// Count returns a Map that counts the calls to m and their bytes. It also returns the
+// counters.
 func Count(m driver.Map) (driver.Map, *Counts) {
 	n := &Counts{}
 	return observe(m, func(_ context.Context, c call) {

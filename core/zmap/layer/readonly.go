@@ -12,7 +12,7 @@ type readOnly struct{ driver.Map }
 // ReadOnly returns a Map that refuses Put and Delete with ncerr.ErrReadOnly. Its Flush
 // only checks the context.
 func ReadOnly(m driver.Map) driver.Map {
-	return with(readOnly{m}, m, func(many driver.GetManyer) getMany { return many.GetMany })
+	return withGetMany(readOnly{m}, m, func(many driver.GetManyer) getMany { return many.GetMany })
 }
 
 func (readOnly) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {

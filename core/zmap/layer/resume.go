@@ -17,17 +17,17 @@ const minProgress = 64 << 10
 // partialRead holds the bytes of an object that have been read so far, in one or more
 // attempts.
 type partialRead struct {
-	alloc driver.Alloc
-	asked bool
-	mem   []byte
-	n     int         // number of valid bytes in mem
-	start int64       // position of mem in the object
-	info  driver.Info // the object from which the valid bytes were read
+	alloc     driver.Alloc
+	allocated bool // alloc has succeeded
+	mem       []byte
+	n         int         // number of valid bytes in mem
+	start     int64       // position of mem in the object
+	info      driver.Info // the object from which the valid bytes were read
 }
 
 // take is an Alloc that returns the same memory to every attempt.
 func (l *partialRead) take(n int64) ([]byte, error) {
-	if l.asked {
+	if l.allocated {
 		if n != int64(len(l.mem)) {
 			return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "the size changed from %d to %d bytes between attempts", len(l.mem), n)
 		}
@@ -35,7 +35,7 @@ func (l *partialRead) take(n int64) ([]byte, error) {
 	}
 	p, err := l.alloc(n)
 	if err == nil {
-		l.mem, l.asked = p, true
+		l.mem, l.allocated = p, true
 	}
 	return p, err
 }
@@ -91,8 +91,9 @@ func (r *retry) get(ctx context.Context, p callState, key string, opts *driver.G
 	}
 }
 
-// try resumes the previous attempt, or reads the object from its beginning if it cannot be
-// resumed or has changed. It returns the result of this attempt.
+// try resumes the previous attempt. It reads the object from its beginning if the
+// attempt cannot be resumed or the object has changed. It returns the result of this
+// attempt.
 func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
 	if rest, ok := l.rest(opts); ok && r.resumes {
 		data, info, err := r.Map.Get(ctx, key, &rest, driver.Into(l.mem[l.n:]))

@@ -21,31 +21,31 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// breaking delivers part of each object and then fails, once per element of cuts. It
-// calls between before each Get.
-type breaking struct {
+// interrupted delivers part of each object and then fails, once per element of cuts. It
+// calls between before each Get except the first.
+type interrupted struct {
 	driver.Map
-	cuts    []float64
-	between func()
-	asked   []driver.GetOptions
-	ranges  []int64
-	bytes   int
+	cuts     []float64
+	between  func()
+	requests []driver.GetOptions
+	ranges   []int64
+	bytes    int
 }
 
-func (b *breaking) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	if b.between != nil && len(b.asked) > 0 {
+func (b *interrupted) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if b.between != nil && len(b.requests) > 0 {
 		b.between()
 	}
-	b.asked = append(b.asked, *o)
+	b.requests = append(b.requests, *o)
 	if o.Range != nil {
 		b.ranges = append(b.ranges, o.Range.Offset)
 	}
 	data, info, err := b.Map.Get(ctx, key, o, alloc)
-	if err != nil || len(b.asked) > len(b.cuts) {
+	if err != nil || len(b.requests) > len(b.cuts) {
 		b.bytes += len(data)
 		return data, info, err
 	}
-	n := int(b.cuts[len(b.asked)-1] * float64(len(data)))
+	n := int(b.cuts[len(b.requests)-1] * float64(len(data)))
 	clear(data[n:])
 	b.bytes += n
 	return data[:n], info, &ncerr.Error{Kind: ncerr.ErrIO, Retryable: true}
@@ -84,7 +84,7 @@ func TestResume(t *testing.T) {
 			n := rapid.IntRange(1, size+5).Draw(t, "suffix")
 			opts.Range, want = &driver.Range{Offset: -int64(n), Length: -1}, content[max(0, size-n):]
 		}
-		b := &breaking{Map: m, cuts: rapid.SliceOfN(rapid.Float64Range(0, 1), 0, 4).Draw(t, "cuts")}
+		b := &interrupted{Map: m, cuts: rapid.SliceOfN(rapid.Float64Range(0, 1), 0, 4).Draw(t, "cuts")}
 		got, info, err := layer.Retry(b, noWait()).Get(context.Background(), "k", &opts, driver.Heap) // rapid's T has no context
 		if err != nil || !bytes.Equal(got, want) || info.Size != int64(size) {
 			t.Fatalf("want %d bytes, got %d, %+v, %v", len(want), len(got), info, err)
@@ -99,14 +99,15 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// astray is a driver whose second Get fails and returns memory that is not from alloc.
-type astray struct{ breaking }
+// foreignMemory is a driver whose second Get fails and returns memory that is not from
+// alloc.
+type foreignMemory struct{ interrupted }
 
-func (a *astray) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	if len(a.asked) == 1 {
+func (a *foreignMemory) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if len(a.requests) == 1 {
 		alloc = driver.Heap
 	}
-	return a.breaking.Get(ctx, key, o, alloc)
+	return a.interrupted.Get(ctx, key, o, alloc)
 }
 
 // TestResumeCountsOnlyAlloc checks that only bytes in memory from alloc count as read.
@@ -116,10 +117,10 @@ func TestResumeCountsOnlyAlloc(t *testing.T) {
 	if _, err := m.Put(t.Context(), "k", driver.Bytes("0123456789"), &driver.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	a := &astray{breaking{Map: m, cuts: []float64{0.2, 0.5}}}
+	a := &foreignMemory{interrupted{Map: m, cuts: []float64{0.2, 0.5}}}
 	got, _, err := layer.Retry(a, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
-	if err != nil || string(got) != "0123456789" || len(a.asked) != 3 {
-		t.Errorf("want the whole object after 3 requests, got %d requests, %q, %v", len(a.asked), got, err)
+	if err != nil || string(got) != "0123456789" || len(a.requests) != 3 {
+		t.Errorf("want the whole object after 3 requests, got %d requests, %q, %v", len(a.requests), got, err)
 	}
 }
 
@@ -133,18 +134,18 @@ func TestResumeOfAChangedObject(t *testing.T) {
 	}
 	m := memmap.New()
 	put(m, "aaaaaaaa")
-	b := &breaking{Map: m, cuts: []float64{0.5}, between: func() { put(m, "bbbbbbbb") }}
+	b := &interrupted{Map: m, cuts: []float64{0.5}, between: func() { put(m, "bbbbbbbb") }}
 	got, _, err := layer.Retry(b, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if err != nil || string(got) != "bbbbbbbb" {
 		t.Errorf("want the content of the new object, got %q, %v", got, err)
 	}
-	b = &breaking{Map: m, cuts: []float64{0.5}, between: func() { put(m, "longer content") }}
+	b = &interrupted{Map: m, cuts: []float64{0.5}, between: func() { put(m, "longer content") }}
 	got, _, err = layer.Retry(b, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || len(got) > 0 {
 		t.Errorf("object of another length: want ErrConflict, got %q, %v", got, err)
 	}
-	if b.asked[1].IfMatch == "" || b.ranges[0] != 4 {
-		t.Errorf("want a second request with IfMatch from offset 4, got %+v", b.asked[1])
+	if b.requests[1].IfMatch == "" || b.ranges[0] != 4 {
+		t.Errorf("want a second request with IfMatch from offset 4, got %+v", b.requests[1])
 	}
 }
 
@@ -188,7 +189,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// hanging blocks every call until its context is done.
+// hanging blocks each Get and Put, and each listing after its first entry, until the
+// context is done.
 type hanging struct{ driver.Map }
 
 func (hanging) Get(ctx context.Context, _ string, _ *driver.GetOptions, _ driver.Alloc) ([]byte, driver.Info, error) {
@@ -277,7 +279,8 @@ func TestAdapt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// In a bubble the response times do not depend on the load of the machine.
+			// In a synctest bubble the response times do not depend on the load of the
+			// machine.
 			synctest.Test(t, func(t *testing.T) {
 				s := slow{Map: memmap.New(), now: make(chan int, 1), most: make(chan int, 1), fail: tc.fail}
 				s.now <- 0

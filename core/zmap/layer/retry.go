@@ -73,7 +73,7 @@ func Retry(m driver.Map, opts *RetryOptions) driver.Map {
 	caps := m.Capabilities()
 	r := newRetry(opts)
 	r.Map, r.ordered, r.resumes = m, caps.OrderedList, caps.Ranges && caps.IfMatch
-	return with(r, m, r.getMany)
+	return withGetMany(r, m, r.getMany)
 }
 
 func newRetry(opts *RetryOptions) *retry {
@@ -208,7 +208,7 @@ func (r *retry) Delete(ctx context.Context, key string, opts *driver.DeleteOptio
 func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	o := *opts
 	return func(yield func(driver.Entry, error) bool) {
-		p, given := callState{r: r, op: "list", key: prefix}, false
+		p, yielded := callState{r: r, op: "list", key: prefix}, false
 		for {
 			var failed error
 			for e, err := range r.Map.List(ctx, prefix, &o) {
@@ -218,7 +218,7 @@ func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOption
 				if !yield(e, nil) {
 					return
 				}
-				given = true
+				yielded = true
 				if r.ordered {
 					o.StartAfter = e.Key
 				}
@@ -227,7 +227,7 @@ func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOption
 				p.succeeded()
 				return
 			}
-			if given && !r.ordered || !p.waitRetry(ctx, &failed) {
+			if yielded && !r.ordered || !p.waitRetry(ctx, &failed) {
 				yield(driver.Entry{}, failed)
 				return
 			}

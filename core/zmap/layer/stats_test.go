@@ -74,7 +74,7 @@ func (m queued) PutMany(_ context.Context, reqs []driver.PutRequest, sink driver
 }
 
 // TestMeasurePutMany checks that the time of each put of a batch is measured from its
-// own start, also by a layer above another.
+// own start, even if one Measure layer wraps another.
 func TestMeasurePutMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

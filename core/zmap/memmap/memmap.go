@@ -43,7 +43,7 @@ var version atomic.Uint64
 type store struct {
 	mu      sync.RWMutex
 	objects map[string]*object
-	below   map[string]int // number of objects below each prefix, which includes its trailing slash
+	below   map[string]int // number of objects below each prefix, by the prefix with its slash
 	sorted  []string       // all keys in order, never modified in place; nil if outdated
 }
 
