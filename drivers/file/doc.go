@@ -10,14 +10,14 @@
 // With durability=fsync the file and its directories are also synced before Put
 // returns, so that it survives a power failure.
 //
-// The names of temporary files begin with ".nczarr.tmp.", in any case. They are never
-// listed, and keys with such a segment fail with ncerr.ErrBadName. The rest of the name
-// is derived from the key, and the file stays locked (flock) until it becomes the
-// object. If Put finds such a file, it uses a random name instead, and removes the file
-// if it can lock it, because the writer of an unlocked file is dead. The next Put of
-// the same key thus removes the file of a killed writer. Files left under other keys,
-// or on a file system without locks, are garbage and may be removed; mode Create
-// removes them.
+// The names of temporary files begin with ".nczarr.tmp.", in upper or lower case. They
+// are never listed, and keys with such a segment fail with ncerr.ErrBadName. The rest
+// of the name is derived from the key, and the file stays locked (flock) until it
+// becomes the object. If Put finds such a file, it uses a random name instead, and
+// removes the file if it can lock it, because the writer of an unlocked file is dead.
+// The next Put of the same key thus removes the file of a killed writer. Files left
+// under other keys, or on a file system without locks, are garbage and may be removed;
+// mode Create removes them.
 //
 // A version consists of the size, the modification time and the file number. Put sets
 // the time itself, so that two contents of one key differ in version even within one
@@ -28,12 +28,12 @@
 //
 // # Conditions
 //
-// The file system decides IfAbsent, for all processes. For IfMatch the existing object
-// is locked (flock) while its version is compared and the object is replaced. Delete
-// and Puts without a condition also lock the object that they remove or replace;
-// otherwise a Put that has already compared the version could undo them. Keys without
-// an object need no lock. A lock ends with its process, and waiting for a lock ends
-// with the context.
+// IfAbsent uses an operation of the file system that fails if the name exists, so it
+// holds among all processes. For IfMatch the existing object is locked (flock) while
+// its version is compared and the object is replaced. Delete and Puts without a
+// condition also lock the object that they remove or replace; otherwise a Put that has
+// already compared the version could undo them. Keys without an object need no lock. A
+// lock ends with its process, and waiting for a lock ends with the context.
 //
 // Only this driver takes part in the locking: a write by another program between the
 // comparison and the replacement is lost. A process that may write to a directory but
@@ -77,6 +77,6 @@
 //
 // The package implements core/zmap/driver; plugins serve the same package.
 //
-// Source: netcdf-c libnczarr/zmap_file.c for the layout. Unlike it, this driver does
-// not overwrite files in place, which would leave the tail of longer content.
+// Source: netcdf-c libnczarr/zmap_file.c for the layout. Unlike that code, this driver
+// does not overwrite files in place, which would leave the tail of longer content.
 package file

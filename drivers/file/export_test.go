@@ -6,7 +6,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Slow opens the driver as on a system without the fast call to open files.
+// Slow is an Opener that behaves as on a system without the fast call to open files.
 type Slow struct{ Opener }
 
 // Open implements driver.Opener.
@@ -18,7 +18,7 @@ func (s Slow) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error
 	return m, err
 }
 
-// Lockless opens the driver as on a file system without locks.
+// Lockless is an Opener that behaves as on a file system without locks.
 type Lockless struct{ Opener }
 
 // Open implements driver.Opener.

@@ -215,7 +215,7 @@ func TestReservedNames(t *testing.T) {
 		_, err = get(t, m, key)
 		wantKind(t, "get "+key, err, ncerr.ErrBadName)
 	}
-	put(t, m, ".nczarr.tmp", "close, but not it")
+	put(t, m, ".nczarr.tmp", "similar, but not reserved")
 	must(t, os.MkdirAll(filepath.Join(store, "a/b"), 0o777),
 		os.WriteFile(filepath.Join(store, "a/b/.nczarr.tmp.left"), []byte("half"), 0o666),
 		os.WriteFile(filepath.Join(store, "bad\xffname"), nil, 0o666),

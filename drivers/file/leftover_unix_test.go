@@ -59,8 +59,8 @@ func TestPutRemovesStaleFiles(t *testing.T) {
 	}
 }
 
-// TestPutKeepsLinks checks that Put removes only a regular file of that name, not a link
-// or its target.
+// TestPutKeepsLinks checks that Put removes only a regular file with the name of the
+// temporary file, not a link with that name or its target.
 func TestPutKeepsLinks(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")

@@ -18,11 +18,11 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// TestLinkedEmptyDirectories lists directories without objects that links connect by an
-// exponential number of paths. The listings must be empty and end soon.
+// TestLinkedEmptyDirectories lists empty directories that are connected by links, so
+// that the number of paths is exponential. The listings must be empty and end soon.
 func TestLinkedEmptyDirectories(t *testing.T) {
 	t.Parallel()
-	for name, up := range map[string]bool{"a maze": false, "with ways back": true} {
+	for name, up := range map[string]bool{"without loops": false, "with loops": true} {
 		store := t.TempDir()
 		const levels, links = 8, 20
 		for level := range levels {

@@ -165,7 +165,7 @@ var errFound = errors.New("found")
 type search struct {
 	m    *Map
 	ctx  context.Context          //nolint:containedctx // the context has the lifetime of the listing
-	seen map[uint64][]fs.FileInfo // directories reached through links that contain no object, by file number
+	seen map[uint64][]fs.FileInfo // directories without objects that were reached through links, by file number
 }
 
 // holdsObject reports whether the tree below dir contains an object. linked is true if

@@ -77,14 +77,14 @@ func TestPermissions(t *testing.T) {
 		_, err := get(t, m, "a/k")
 		wantKind(t, "get of an unreadable file", err, ncerr.ErrPermission)
 		_, err = get(t, m, "shut/absent")
-		wantKind(t, "get below a shut directory", err, ncerr.ErrPermission)
+		wantKind(t, "get below an inaccessible directory", err, ncerr.ErrPermission)
 		_, err = m.Stat(t.Context(), "shut/k")
-		wantKind(t, "stat below a shut directory", err, ncerr.ErrPermission)
+		wantKind(t, "stat below an inaccessible directory", err, ncerr.ErrPermission)
 		_, err = list(t, m, "", true)
-		wantKind(t, "list of a shut directory", err, ncerr.ErrPermission)
+		wantKind(t, "list of an inaccessible directory", err, ncerr.ErrPermission)
 		for _, recursive := range []bool{false, true} {
 			if _, err = list(t, m, "", recursive); err == nil || !strings.Contains(err.Error(), `read directory "shut/"`) {
-				t.Errorf("list of a shut directory, recursive %t: want its name, got %v", recursive, err)
+				t.Errorf("list of an inaccessible directory, recursive %t: want its name, got %v", recursive, err)
 			}
 		}
 		for _, key := range []string{"a/k", "a/new", "a/sub/new"} {
@@ -93,7 +93,7 @@ func TestPermissions(t *testing.T) {
 		}
 		wantKind(t, "delete from a read-only directory", m.Delete(t.Context(), "a/k", nil), ncerr.ErrPermission)
 		_, err = file.New().Open(t.Context(), driver.OpenSpec{Path: locked + "/s"})
-		wantKind(t, "open below a shut directory", err, ncerr.ErrPermission)
+		wantKind(t, "open below an inaccessible directory", err, ncerr.ErrPermission)
 		_, err = file.New().Open(t.Context(), driver.OpenSpec{Path: store + "/a", Mode: driver.CreateExclusive})
 		wantKind(t, "create over a directory", err, ncerr.ErrExists)
 		_, err = file.New().Open(t.Context(), driver.OpenSpec{Path: store + "/a", Mode: driver.Create})

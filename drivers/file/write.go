@@ -142,7 +142,7 @@ func (m *Map) temporary(dirName, object string) (*temporary, error) {
 		if !errors.Is(err, fs.ErrNotExist) || dirName == "." {
 			return nil, err
 		}
-		err := m.root.MkdirAll(dirName, 0o777) // fails with either error if another process removes a directory concurrently
+		err := m.root.MkdirAll(dirName, 0o777) // fails with ErrNotExist or ErrExist if another process removes a directory concurrently
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}

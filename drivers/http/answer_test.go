@@ -105,13 +105,13 @@ func TestResponses(t *testing.T) {
 		"encoded":                {answer: status(200, "Content-Encoding", "gzip"), kind: ncerr.ErrUnsupported, text: "gzip"},
 		"identity":               {answer: status(200, "Content-Encoding", "identity"), want: "some page"},
 		"cut":                    {answer: cut, want: "0123", kind: ncerr.ErrIO, again: true, text: "4 of 10"},
-		"part of no range":       {answer: part("bytes 0-1/2", "ab"), kind: ncerr.ErrIO, again: true},
+		"part without a range":   {answer: part("bytes 0-1/2", "ab"), kind: ncerr.ErrIO, again: true},
 		"range":                  {answer: part("bytes 2-4/9", "abc"), opts: driver.GetOptions{Range: mid}, want: "abc"},
 		"another range":          {answer: part("bytes 3-5/9", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
 		"shorter range":          {answer: part("bytes 2-3/9", "ab"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
 		"range of unknown whole": {answer: part("bytes 2-4/*", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
-		"range without name":     {answer: part("", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
-		"range in lines":         {answer: part("lines 2-4/9", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"range without header":   {answer: part("", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"range in other units":   {answer: part("lines 2-4/9", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
 		"range, wrong length":    {answer: part("bytes 2-4/9", "abcd"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
 		"range past the end":     {answer: part("bytes 2-3/4", "ab"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrRange},
 		"416":                    {answer: status(416, "Content-Range", "bytes */2"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrRange},
@@ -121,9 +121,9 @@ func TestResponses(t *testing.T) {
 			answer: status(200, "Content-Length", "9"), opts: driver.GetOptions{Range: mid}, options: `{"max_skip": 1}`,
 			kind: ncerr.ErrUnsupported, text: "does not support ranges",
 		},
-		"of another version": {answer: status(200, "ETag", `"a"`), opts: driver.GetOptions{IfMatch: `"b"`}, kind: ncerr.ErrConflict},
-		"of no version":      {answer: status(200, "ETag", `W/"b"`), opts: driver.GetOptions{IfMatch: `"b"`}, kind: ncerr.ErrConflict},
-		"too long":           {answer: status(200), opts: driver.GetOptions{Limit: 8}, kind: ncerr.ErrLimit},
+		"another version": {answer: status(200, "ETag", `"a"`), opts: driver.GetOptions{IfMatch: `"b"`}, kind: ncerr.ErrConflict},
+		"weak version":    {answer: status(200, "ETag", `W/"b"`), opts: driver.GetOptions{IfMatch: `"b"`}, kind: ncerr.ErrConflict},
+		"too long":        {answer: status(200), opts: driver.GetOptions{Limit: 8}, kind: ncerr.ErrLimit},
 		"page for a document": {
 			answer: status(200, "Content-Type", "text/html; charset=utf-8"), key: "a/.zarray", kind: ncerr.ErrNotZarr, text: "HTML page",
 		},
@@ -225,14 +225,14 @@ func TestRangeWithoutLength(t *testing.T) { //nolint:paralleltest // the test me
 func TestSharedBlindLimit(t *testing.T) {
 	t.Parallel()
 	body := bytes.Repeat([]byte("x"), 80<<10)
-	asked, goOn := make(chan struct{}), make(chan struct{})
+	asked, proceed := make(chan struct{}), make(chan struct{})
 	m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
 		_, _ = w.Write(body)
 		if strings.HasSuffix(r.URL.Path, "/slow") {
 			w.(http.Flusher).Flush()
 			close(asked)
-			<-goOn
+			<-proceed
 		}
 	}), `{"max_blind": 102400}`)
 	get := func(key string) error {
@@ -250,14 +250,14 @@ func TestSharedBlindLimit(t *testing.T) {
 	}
 	err := get("other")
 	if ncerr.KindOf(err) != ncerr.ErrUnsupported || !strings.Contains(err.Error(), "max_blind") {
-		t.Errorf("get during another: want ErrUnsupported with max_blind, got %v", err)
+		t.Errorf("get while another get is running: want ErrUnsupported with max_blind, got %v", err)
 	}
-	close(goOn)
+	close(proceed)
 	if err := <-slow; err != nil {
 		t.Errorf("the first get: %v", err)
 	}
 	if err := get("other"); err != nil {
-		t.Errorf("get without another: %v", err)
+		t.Errorf("get after the other get: %v", err)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestStatWithoutHead(t *testing.T) {
 	}
 }
 
-// TestHeadRefused checks that the response to a GET decides after a refused HEAD,
+// TestHeadRefused checks that Stat uses the response to a GET after a refused HEAD,
 // including for an empty object.
 func TestHeadRefused(t *testing.T) {
 	t.Parallel()
@@ -369,11 +369,11 @@ func TestHeadRefused(t *testing.T) {
 			size int64
 			want ncerr.Kind
 		}{
-			"there":             {get: content(1234), size: 1234},
+			"exists":            {get: content(1234), size: 1234},
 			"empty":             {get: content(0)},
 			"empty, bare 416":   {get: bare416},
 			"without ranges":    {get: ignoring(100), size: 100},
-			"not there":         {get: status(404), want: ncerr.ErrNotFound},
+			"missing":           {get: status(404), want: ncerr.ErrNotFound},
 			"gone":              {get: status(410), want: ncerr.ErrNotFound},
 			"forbidden":         {get: status(403), want: ncerr.ErrPermission},
 			"not allowed":       {get: status(405), want: ncerr.ErrIO},
@@ -399,7 +399,7 @@ func TestHeadRefused(t *testing.T) {
 				if ncerr.KindOf(err) != tc.want || err == nil && i.Size != tc.size {
 					t.Errorf("stat: got %+v, %v", i, err)
 				}
-				if name == "there" || tc.want != 0 {
+				if name == "exists" || tc.want != 0 {
 					return
 				}
 				r := driver.Range{Offset: -5, Length: -1}

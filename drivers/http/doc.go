@@ -25,9 +25,10 @@
 //
 // # Versions
 //
-// The version of an object is its strong ETag. Without one it is the modification time,
-// provided that this is at least two seconds older than the response. Weak ETags are
-// not used, because they may stay the same while bytes change. Source: RFC 9110, 8.8.
+// The version of an object is its strong ETag. Without one it consists of the
+// modification time and the size, provided that this time is at least two seconds
+// before that of the response. Weak ETags are not used, because they may stay the same
+// while bytes change. Source: RFC 9110, 8.8.
 //
 // # Credentials
 //

@@ -181,7 +181,7 @@ func (g *get) unsatisfiable() ([]byte, driver.Info, error) {
 	if n > 0 {
 		return nil, i, protocolError("the server refused a range inside an object of %d bytes", i.Size)
 	}
-	if i.Version == "" { // error responses may omit it
+	if i.Version == "" { // error responses may omit the headers that the version consists of
 		if i, err = g.m.Stat(g.ctx, g.key); err != nil {
 			return nil, driver.Info{}, err
 		}

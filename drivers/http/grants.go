@@ -13,7 +13,7 @@ var _ driver.Granter = Opener{}
 func (Opener) Grants(spec driver.OpenSpec) []string {
 	opts := defaults()
 	if err := driver.DecodeOptions(spec.Options, &opts); err != nil {
-		return grants() // Open reports it
+		return grants() // Open reports the error
 	}
 	var files []string
 	for _, name := range []string{opts.Netrc, opts.CAFile} {

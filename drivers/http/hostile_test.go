@@ -30,8 +30,8 @@ func hostile(t *testing.T, handle http.HandlerFunc) driver.Map {
 	return m
 }
 
-// TestKeyEncoding checks that keys arrive unchanged, even on servers that read a plus
-// sign as a space, like S3, or support parameters in a path.
+// TestKeyEncoding checks that keys arrive unchanged, even on servers that, like S3,
+// read a plus sign as a space, or that support parameters in a path.
 func TestKeyEncoding(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{

@@ -116,7 +116,7 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	}
 	switch {
 	case spec.Env.Inner != nil:
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a web server cannot be stored inside another store")
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the http driver cannot open a store nested in another store")
 	case spec.Mode.Writable():
 		return nil, ncerr.Errorf(ncerr.ErrReadOnly, "", "", "a dataset on a web server can only be read")
 	case opts.Redirects < 0 || opts.MaxSkip < 0 || opts.MaxBlind < 0:
@@ -149,7 +149,7 @@ func baseURL(spec driver.OpenSpec, query string) (*url.URL, error) {
 	case err != nil: // the message of err would reveal the URL
 		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint and path do not form a valid URL")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint must be http://HOST or https://HOST, the path percent-encoded")
+		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint must be http://HOST or https://HOST, and the path must be percent-encoded")
 	}
 	if !strings.HasSuffix(u.Path, "/") {
 		u = u.JoinPath("/")

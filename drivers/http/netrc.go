@@ -45,8 +45,8 @@ func readCredentials(base *url.URL, o options) (credentials, error) {
 	if name == "" {
 		name = os.Getenv("NETRC")
 	}
-	asked := name != ""
-	if !asked {
+	explicit := name != ""
+	if !explicit {
 		home := os.Getenv("HOME")
 		if home == "" {
 			return c, nil
@@ -55,14 +55,14 @@ func readCredentials(base *url.URL, o options) (credentials, error) {
 	}
 	text, open, err := readNetrc(name)
 	if err != nil {
-		if !asked { // the default file is missing or unreadable
+		if !explicit { // the default file is missing or unreadable
 			return c, nil
 		}
 		return c, ncerr.New(ncerr.ErrInvalid, "read", name, err)
 	}
 	c.hosts = parseNetrc(text)
 	if open {
-		if c.find(base) != nil || asked {
+		if c.find(base) != nil || explicit {
 			return c, ncerr.Errorf(ncerr.ErrPermission, "read", name, "other users can access this password file; make it private (chmod 600)")
 		}
 		c.hosts = nil
@@ -150,14 +150,14 @@ func (c credentials) authorize(req *http.Request) {
 func parseNetrc(text string) map[string]login {
 	hosts := make(map[string]login)
 	var host string
-	var now *login
+	var current *login
 	keep := func() {
-		if now != nil {
+		if current != nil {
 			if _, twice := hosts[host]; !twice {
-				hosts[host] = *now
+				hosts[host] = *current
 			}
 		}
-		now = nil
+		current = nil
 	}
 	t := netrcTokens{text: text}
 	for {
@@ -169,7 +169,7 @@ func parseNetrc(text string) map[string]login {
 		case "machine":
 			keep()
 			if host = strings.ToLower(t.value()); host != "" {
-				now = &login{}
+				current = &login{}
 			}
 		case "default":
 			keep()
@@ -177,10 +177,10 @@ func parseNetrc(text string) map[string]login {
 			t.skipMacro()
 		case "login", "password", "account":
 			value := t.value()
-			if now != nil && word == "login" {
-				now.user = value
-			} else if now != nil && word == "password" {
-				now.password = value
+			if current != nil && word == "login" {
+				current.user = value
+			} else if current != nil && word == "password" {
+				current.password = value
 			}
 		}
 	}

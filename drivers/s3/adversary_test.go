@@ -16,8 +16,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// against opens a store on a server with the given handler.
-func against(t *testing.T, mode driver.Mode, options map[string]any, handle http.HandlerFunc) driver.Map {
+// openOnHandler opens a store on a server with the given handler.
+func openOnHandler(t *testing.T, mode driver.Mode, options map[string]any, handle http.HandlerFunc) driver.Map {
 	t.Helper()
 	srv := httptest.NewServer(handle)
 	t.Cleanup(srv.Close)
@@ -83,12 +83,12 @@ func TestResponses(t *testing.T) {
 		"no such bucket":      {handle: refusal(404, "NoSuchBucket"), want: ncerr.ErrNoDataset},
 		"404 of a web server": {handle: answer(404, "<html>not here</html>"), want: ncerr.ErrIO, again: true, text: "is it an S3 server?"},
 		"404 without a body":  {handle: answer(404, ""), want: ncerr.ErrIO, again: true},
-		"key and wrong code":  {handle: refusal(400, "NoSuchKey"), want: ncerr.ErrS3},
+		"NoSuchKey with 400":  {handle: refusal(400, "NoSuchKey"), want: ncerr.ErrS3},
 		"denied":              {handle: refusal(403, "AccessDenied"), want: ncerr.ErrPermission},
 		"denied is missing":   {handle: refusal(403, "AccessDenied"), options: map[string]any{"missing": "403"}, want: ncerr.ErrNotFound},
 		"wrong secret":        {handle: refusal(403, "SignatureDoesNotMatch"), options: map[string]any{"missing": "403"}, want: ncerr.ErrAuth},
 		"expired":             {handle: refusal(400, "ExpiredToken"), want: ncerr.ErrAuth},
-		"held up":             {handle: skewed(0), want: ncerr.ErrAuth, again: true},
+		"delayed":             {handle: skewed(0), want: ncerr.ErrAuth, again: true},
 		"clock is wrong":      {handle: skewed(-time.Hour), want: ncerr.ErrAuth, text: "clock of this machine"},
 		"slow down":           {handle: refusal(503, "SlowDown", "Retry-After", "7"), want: ncerr.ErrIO, again: true, after: 7 * time.Second},
 		"internal":            {handle: refusal(500, "InternalError"), want: ncerr.ErrIO, again: true},
@@ -96,7 +96,7 @@ func TestResponses(t *testing.T) {
 		"too many":            {handle: answer(429, ""), want: ncerr.ErrIO, again: true},
 		"other region":        {handle: refusal(301, "PermanentRedirect", "x-amz-bucket-region", "eu-north-1"), want: ncerr.ErrS3, text: "aws.region=eu-north-1"},
 		"moved elsewhere":     {handle: refusal(307, "TemporaryRedirect", "Location", "http://127.0.0.1:1/"), want: ncerr.ErrS3, text: "answered 307"}, // the redirect must not be followed
-		"moved for a while":   {handle: refusal(307, "TemporaryRedirect", "x-amz-request-id", "r"), want: ncerr.ErrS3, text: "another region"},
+		"temporary redirect":  {handle: refusal(307, "TemporaryRedirect", "x-amz-request-id", "r"), want: ncerr.ErrS3, text: "another region"},
 		"login elsewhere":     {handle: answer(302, "", "Location", "/login"), want: ncerr.ErrS3, text: "is it an S3 server"},
 		"proxy":               {handle: answer(407, ""), want: ncerr.ErrAuth, text: "the proxy requires"},
 		"other code":          {handle: refusal(400, "NeverHeardOf"), want: ncerr.ErrS3, text: "NeverHeardOf: said so"},
@@ -104,7 +104,7 @@ func TestResponses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := against(t, driver.Read, tc.options, tc.handle)
+			m := openOnHandler(t, driver.Read, tc.options, tc.handle)
 			data, _, err := m.Get(t.Context(), "k", &tc.opts, driver.Heap)
 			if ncerr.KindOf(err) != tc.want || !strings.Contains(fmt.Sprint(err), tc.text) {
 				t.Errorf("want %v with %q, got %v", tc.want, tc.text, err)
@@ -129,7 +129,7 @@ func TestResponses(t *testing.T) {
 func TestOldDate(t *testing.T) {
 	t.Parallel()
 	var dates []string
-	m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
+	m := openOnHandler(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
 		dates = append(dates, r.Header.Get("X-Amz-Date")) // requests are sequential
 		answer(200, "x", "Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))(w, r)
 	})
@@ -186,7 +186,7 @@ func noLength(w http.ResponseWriter, _ *http.Request) {
 // range.
 func TestWholeForRange(t *testing.T) {
 	t.Parallel()
-	m := against(t, driver.Read, nil, answer(200, "0123456789"))
+	m := openOnHandler(t, driver.Read, nil, answer(200, "0123456789"))
 	for _, r := range []driver.Range{{Offset: 0, Length: 10}, {Offset: -10, Length: -1}, {Offset: -99, Length: -1}} {
 		data, info, err := m.Get(t.Context(), "k", &driver.GetOptions{Range: &r}, driver.Heap)
 		if err != nil || string(data) != "0123456789" || info.Size != 10 {
@@ -247,33 +247,33 @@ func TestListings(t *testing.T) {
 		want   string
 		err    string
 	}{
-		"no delimiters":    {handle: pages(page{Keys: []string{"p/a/b", "p/a/c"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a/d", "p/e"}}), want: "a/ e"},
-		"unasked prefixes": {handle: pages(page{Prefixes: []string{"p/a/"}, Keys: []string{"p/b"}}), deep: true, err: "a recursive listing contains"},
-		"only a token":     {handle: pages(page{Keys: []string{"p/a"}, Silent: true, Token: "1"}, page{Keys: []string{"p/b"}}), want: "a b"},
-		"other question":   {handle: pages(page{Prefix: "q/"}), err: `"q/"`},
-		"this question":    {handle: pages(page{Prefix: "p/"})},
-		"question encoded": {handle: pages(page{Prefix: "p%2F", Encoding: "url"})},
-		"two pages":        {handle: pages(page{Keys: []string{"p/a"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/b"}}), want: "a b"},
-		"one page":         {handle: pages(page{Keys: []string{"p/c", "p/a"}, Prefixes: []string{"p/b/"}}), want: "a b/ c"},
-		"prefix twice":     {handle: pages(page{Prefixes: []string{"p/a/"}, Trunc: true, Token: "1"}, page{Prefixes: []string{"p/a/", "p/b/"}}), want: "a/ b/"},
-		"name and prefix":  {handle: pages(page{Keys: []string{"p/a"}, Prefixes: []string{"p/a/"}}), want: "a a/"},
-		"no keys of ours":  {handle: pages(page{Keys: []string{"p/", "p/a", "p/b/"}, Prefixes: []string{"p//", "p/../"}}), want: "a"},
-		"encoded":          {handle: pages(page{Keys: []string{"p/a+b", "p/%C3%B6", "p/x%2By"}, Encoding: "url"}), want: "a b x+y ö"},
-		"not encoded":      {handle: pages(page{Keys: []string{"p/a+b", "p/a%20c"}}), want: "a%20c a+b"},
-		"badly encoded":    {handle: pages(page{Keys: []string{"p/%zz"}, Encoding: "url"}), err: "not URL-encoded"},
-		"empty page":       {handle: pages(page{Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "a"},
-		"token repeats":    {handle: pages(page{Keys: []string{"p/a"}, Trunc: true, Token: "0"}), want: "a", err: "does not advance"},
-		"no token":         {handle: pages(page{Keys: []string{"p/a"}, Trunc: true}), want: "a", err: "does not advance"},
-		"out of order":     {handle: pages(page{Keys: []string{"p/b"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "b", err: "not sorted"},
-		"foreign key":      {handle: pages(page{Keys: []string{"q/b"}}), err: `"q/b"`},
-		"long key":         {handle: pages(page{Keys: []string{"p/" + strings.Repeat("k", 1024)}}), err: "a listed key has 1026 bytes"},
-		"tokens for ever":  {handle: endlessPages, err: "does not advance"},
-		"start is ignored": {handle: pages(page{Keys: []string{"p/a", "p/b", "p/c"}}), after: "b", want: "c"},
-		"no such key":      {handle: refusal(404, "NoSuchKey"), err: "NoSuchKey"},
+		"no delimiters":        {handle: pages(page{Keys: []string{"p/a/b", "p/a/c"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a/d", "p/e"}}), want: "a/ e"},
+		"unrequested prefixes": {handle: pages(page{Prefixes: []string{"p/a/"}, Keys: []string{"p/b"}}), deep: true, err: "a recursive listing contains"},
+		"only a token":         {handle: pages(page{Keys: []string{"p/a"}, Silent: true, Token: "1"}, page{Keys: []string{"p/b"}}), want: "a b"},
+		"other prefix":         {handle: pages(page{Prefix: "q/"}), err: `"q/"`},
+		"same prefix":          {handle: pages(page{Prefix: "p/"})},
+		"encoded prefix":       {handle: pages(page{Prefix: "p%2F", Encoding: "url"})},
+		"two pages":            {handle: pages(page{Keys: []string{"p/a"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/b"}}), want: "a b"},
+		"one page":             {handle: pages(page{Keys: []string{"p/c", "p/a"}, Prefixes: []string{"p/b/"}}), want: "a b/ c"},
+		"prefix twice":         {handle: pages(page{Prefixes: []string{"p/a/"}, Trunc: true, Token: "1"}, page{Prefixes: []string{"p/a/", "p/b/"}}), want: "a/ b/"},
+		"name and prefix":      {handle: pages(page{Keys: []string{"p/a"}, Prefixes: []string{"p/a/"}}), want: "a a/"},
+		"invalid keys":         {handle: pages(page{Keys: []string{"p/", "p/a", "p/b/"}, Prefixes: []string{"p//", "p/../"}}), want: "a"},
+		"encoded":              {handle: pages(page{Keys: []string{"p/a+b", "p/%C3%B6", "p/x%2By"}, Encoding: "url"}), want: "a b x+y ö"},
+		"not encoded":          {handle: pages(page{Keys: []string{"p/a+b", "p/a%20c"}}), want: "a%20c a+b"},
+		"badly encoded":        {handle: pages(page{Keys: []string{"p/%zz"}, Encoding: "url"}), err: "not URL-encoded"},
+		"empty page":           {handle: pages(page{Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "a"},
+		"token repeats":        {handle: pages(page{Keys: []string{"p/a"}, Trunc: true, Token: "0"}), want: "a", err: "does not advance"},
+		"no token":             {handle: pages(page{Keys: []string{"p/a"}, Trunc: true}), want: "a", err: "does not advance"},
+		"out of order":         {handle: pages(page{Keys: []string{"p/b"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "b", err: "not sorted"},
+		"foreign key":          {handle: pages(page{Keys: []string{"q/b"}}), err: `"q/b"`},
+		"long key":             {handle: pages(page{Keys: []string{"p/" + strings.Repeat("k", 1024)}}), err: "a listed key has 1026 bytes"},
+		"endless tokens":       {handle: endlessPages, err: "does not advance"},
+		"start is ignored":     {handle: pages(page{Keys: []string{"p/a", "p/b", "p/c"}}), after: "b", want: "c"},
+		"no such key":          {handle: refusal(404, "NoSuchKey"), err: "NoSuchKey"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := against(t, driver.Read, nil, tc.handle)
+			m := openOnHandler(t, driver.Read, nil, tc.handle)
 			var got []string
 			var failed error
 			for e, err := range m.List(t.Context(), "", &driver.ListOptions{StartAfter: tc.after, Recursive: tc.deep}) {
@@ -304,7 +304,7 @@ func endlessPages(w http.ResponseWriter, r *http.Request) {
 func TestFailureBeforeRequest(t *testing.T) {
 	t.Parallel()
 	sent := func(_ http.ResponseWriter, r *http.Request) { t.Errorf("request sent: %s %s", r.Method, r.URL) }
-	m := against(t, driver.Update, map[string]any{"conditional_writes": false}, sent)
+	m := openOnHandler(t, driver.Update, map[string]any{"conditional_writes": false}, sent)
 	for _, tc := range []struct {
 		key  string
 		body driver.Body
@@ -320,7 +320,7 @@ func TestFailureBeforeRequest(t *testing.T) {
 			t.Errorf("key of %d bytes, %+v: want %v, got %v", len(tc.key), tc.opts, tc.want, err)
 		}
 	}
-	ro := against(t, driver.Read, nil, sent)
+	ro := openOnHandler(t, driver.Read, nil, sent)
 	if _, err := ro.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{}); !errors.Is(err, ncerr.ErrReadOnly) {
 		t.Errorf("want ErrReadOnly, got %v", err)
 	}

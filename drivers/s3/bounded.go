@@ -30,7 +30,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	content := req.Method == http.MethodGet && !req.URL.Query().Has("list-type")
 	switch {
 	case resp.StatusCode/100 != 2:
-		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument, any: true}
+		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument, checked: true}
 	case !content && req.Method != http.MethodHead:
 		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument, root: rootOf(req)}
 	case foreign(resp.Header):
@@ -75,19 +75,19 @@ func rootOf(req *http.Request) string {
 // document is the body of a response that bounded checks.
 type document struct {
 	io.ReadCloser
-	left int
-	any  bool         // every document is accepted, or the check is done
-	root string       // the required root element; "" if the body must be empty
-	head bytes.Buffer // bytes that the check has read
+	left    int
+	checked bool         // every document is accepted, or the check is done
+	root    string       // the required root element; "" if the body must be empty
+	head    bytes.Buffer // bytes that the check has read
 }
 
 // Read implements io.Reader.
 func (d *document) Read(p []byte) (int, error) {
-	if !d.any {
-		if err := d.look(); err != nil {
+	if !d.checked {
+		if err := d.checkRoot(); err != nil {
 			return 0, err
 		}
-		d.any = true
+		d.checked = true
 	}
 	if d.head.Len() > 0 {
 		return d.head.Read(p)
@@ -100,8 +100,9 @@ func (d *document) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// look reads up to the first element. An Error document may also have status 200.
-func (d *document) look() error {
+// checkRoot reads up to the first element and fails unless that is the expected root or
+// an Error, which may also have status 200.
+func (d *document) checkRoot() error {
 	body := io.LimitReader(d.ReadCloser, int64(d.left))
 	for dec := xml.NewDecoder(io.TeeReader(body, &d.head)); ; {
 		token, err := dec.RawToken()

@@ -27,7 +27,7 @@ func TestRealBucket(t *testing.T) { //nolint:paralleltest // the test sets envir
 	if !strings.Contains(server, "://") {
 		server = "https://" + server
 	}
-	for name, value := range users {
+	for name, value := range userEnv {
 		t.Setenv(name, value)
 		if value == "" {
 			os.Unsetenv(name)

@@ -38,11 +38,12 @@ type client struct {
 	users     int // guarded by opener.mu
 }
 
-// idleClients is the maximum number of clients with which release keeps a client
-// without users, so that its credentials stay cached.
+// idleClients is the number of clients up to which release keeps those without users,
+// so that their credentials stay cached.
 const idleClients = 16
 
-// acquire returns the client for a place. The caller returns it with [opener.release].
+// acquire returns the client for a place. The caller must call [opener.release] when it
+// no longer uses the client.
 func (o *opener) acquire(ctx context.Context, at place, cfg config) (*client, error) {
 	key := clientKey{
 		endpoint: at.endpoint, region: cfg.Region, profile: cfg.Profile, unsigned: cfg.Unsigned,

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// patient wraps the driver with the retries that all its users have: while a
-// neighboring object is deleted, the server's directories may cause temporary
+// patient adds retries to the driver, as all its users do. The test server stores
+// objects in directories, so the deletion of a neighboring object may cause temporary
 // errors.
 type patient struct{ driver.Opener }
 

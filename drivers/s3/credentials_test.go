@@ -67,7 +67,7 @@ func credentialServer(t *testing.T) *httptest.Server {
 	return srv
 }
 
-// bucketFor is an S3 server that answers requests that are unsigned or signed with
+// bucketFor returns an S3 server that answers requests that are unsigned or signed with
 // keyID. The content of its objects states whether the request was signed and whether
 // it had a session token.
 func bucketFor(t *testing.T) *httptest.Server {
@@ -193,10 +193,10 @@ func readWith(t *testing.T, o driver.Opener, endpoint string, options map[string
 // TestCredentialSources gets credentials from every source of the SDK, in this process
 // and in a separate one with the driver's grants.
 func TestCredentialSources(t *testing.T) { // not parallel, because it sets environment variables
-	giver, srv := credentialServer(t), bucketFor(t)
+	credServer, srv := credentialServer(t), bucketFor(t)
 	for name, src := range sources() {
 		t.Run(name, func(t *testing.T) {
-			home := src.set(t, giver.URL)
+			home := src.set(t, credServer.URL)
 			got, err := readWith(t, remote(t), srv.URL, src.options)
 			if err != nil || got != src.want {
 				t.Errorf("own process: want %q, got %q, %v", src.want, got, err)
@@ -213,13 +213,13 @@ func TestCredentialSources(t *testing.T) { // not parallel, because it sets envi
 // TestNoSecretInErrors uses every source with a server that refuses the credentials,
 // and with a failing source. The errors must not contain a secret.
 func TestNoSecretInErrors(t *testing.T) { // not parallel, because it sets environment variables
-	giver := credentialServer(t)
+	credServer := credentialServer(t)
 	refusing := httptest.NewServer(refusal(http.StatusForbidden, "InvalidAccessKeyId"))
 	defer refusing.Close()
 	silent := httptest.NewServer(refusal(http.StatusForbidden, "AccessDenied"))
 	defer silent.Close()
 	for name, src := range sources() {
-		for broken, url := range map[string]string{"refused": giver.URL, "nothing given": silent.URL} {
+		for broken, url := range map[string]string{"refused": credServer.URL, "nothing given": silent.URL} {
 			t.Run(name+"/"+broken, func(t *testing.T) {
 				t.Setenv(testDir, src.set(t, url))
 				_, err := readWith(t, s3.New(), refusing.URL, src.options)
@@ -239,7 +239,7 @@ func TestNoSecretInErrors(t *testing.T) { // not parallel, because it sets envir
 // TestCredentialsNotGranted checks that the driver in a separate process cannot start a
 // program or read a file to which no AWS variable refers.
 func TestCredentialsNotGranted(t *testing.T) { // not parallel, because it sets environment variables
-	giver, srv := credentialServer(t), bucketFor(t)
+	credServer, srv := credentialServer(t), bucketFor(t)
 	for name, config := range map[string]string{
 		"process": "credential_process = /bin/echo '{\"Version\": 1, \"AccessKeyId\": \"" + keyID + "\", \"SecretAccessKey\": \"" + secret + "\"}'\n",
 		"file":    "role_arn = arn:aws:iam::123456789012:role/r\nweb_identity_token_file = TOKEN\n",
@@ -252,7 +252,7 @@ func TestCredentialsNotGranted(t *testing.T) { // not parallel, because it sets 
 			home := source{
 				files: map[string]string{".aws/config": "[default]\n" + strings.ReplaceAll(config, "TOKEN", token)},
 				env:   map[string]string{"AWS_ENDPOINT_URL_STS": "URL"},
-			}.set(t, giver.URL)
+			}.set(t, credServer.URL)
 			h, err := host.New(&host.Options{Self: self, Isolation: host.Process, Sandbox: host.SandboxRequire, StartTimeout: 2 * time.Minute})
 			if err != nil {
 				t.Fatal(err)

@@ -60,8 +60,8 @@ func codeKind(code string) ncerr.Kind {
 	return 0
 }
 
-// isRetryable reports whether a retry may succeed after a code. In addition, a retry
-// may succeed after status 429 and every 5xx except 501.
+// isRetryable reports whether a retry may succeed after an error with the given code.
+// In addition, a retry may succeed after status 429 and every 5xx except 501.
 func isRetryable(code string) bool {
 	switch code {
 	case "SlowDown", "RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch",

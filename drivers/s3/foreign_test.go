@@ -31,7 +31,7 @@ func TestProxyPageIsRejected(t *testing.T) {
 			if name == "text" {
 				handle = answer(200, "log in", headers...)
 			}
-			m := against(t, driver.Update, nil, handle)
+			m := openOnHandler(t, driver.Update, nil, handle)
 			failed := func(op string, err error) {
 				if can, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !can {
 					t.Errorf("%s: want a retryable ErrIO, got %v", op, err)
@@ -54,7 +54,7 @@ func TestDeleteConfirmation(t *testing.T) {
 	for name, handle := range map[string]http.HandlerFunc{
 		"no content": answer(204, ""), "nothing": answer(200, ""), "blanks": answer(200, "\r\n"), "not there": refusal(404, "NoSuchKey"),
 	} {
-		m := against(t, driver.Update, nil, handle)
+		m := openOnHandler(t, driver.Update, nil, handle)
 		if err := m.Delete(t.Context(), "k", &driver.DeleteOptions{}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -69,7 +69,7 @@ func TestUploadWithoutID(t *testing.T) {
 	for _, doc := range []string{"<UploadId></UploadId>", ""} {
 		var mu sync.Mutex
 		var asked []string
-		m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
+		m := openOnHandler(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			asked = append(asked, r.Method+" "+r.URL.String())
 			mu.Unlock()
@@ -81,7 +81,7 @@ func TestUploadWithoutID(t *testing.T) {
 			t.Errorf("response %q: want one request and ErrIO about the id, got %v after %q", doc, err, asked)
 		}
 	}
-	m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
+	m := openOnHandler(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
 		switch q := r.URL.Query(); {
 		case q.Has("uploads"):
 			fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
@@ -100,12 +100,12 @@ func TestUploadWithoutID(t *testing.T) {
 	}
 }
 
-// TestEmptyObject checks Stat of an object without a first byte: the object is empty, or
-// its size is unknown.
+// TestEmptyObject checks Stat if the server refuses to send the first byte: either HEAD
+// confirms that the object is empty, or Stat fails.
 func TestEmptyObject(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[string]ncerr.Kind{"0": 0, "3": ncerr.ErrIO} {
-		m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
+		m := openOnHandler(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet {
 				refuse(w, http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
 				return
@@ -125,14 +125,14 @@ func TestCanceledWriteCompletes(t *testing.T) {
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {
 		var done atomic.Bool
 		ctx, cancel := context.WithCancel(t.Context())
-		m := against(t, driver.Update, nil, func(w http.ResponseWriter, r *http.Request) {
+		m := openOnHandler(t, driver.Update, nil, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != method {
 				w.WriteHeader(http.StatusNotFound)
 				return
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
 			cancel()
-			time.Sleep(200 * time.Millisecond) // longer than a call that does not wait
+			time.Sleep(200 * time.Millisecond) // a call that does not wait would return earlier
 			done.Store(true)
 			w.Header().Set("ETag", `"x"`)
 		})
@@ -156,7 +156,7 @@ func TestHangingAbort(t *testing.T) {
 	var aborts atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
+	m := openOnHandler(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
 		switch q := r.URL.Query(); {
 		case q.Has("uploads"):
 			fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")

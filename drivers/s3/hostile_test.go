@@ -28,7 +28,7 @@ func TestRefusalIsNotAbsence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := against(t, driver.Read, map[string]any{"missing": "403"}, handle)
+			m := openOnHandler(t, driver.Read, map[string]any{"missing": "403"}, handle)
 			if _, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrPermission {
 				t.Errorf("get: want ErrPermission, got %v", err)
 			}
@@ -43,14 +43,15 @@ func TestRefusalIsNotAbsence(t *testing.T) {
 func TestOtherSuccessStatus(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{202, 203, 204, 205} {
-		m := against(t, driver.Read, nil, answer(status, ""))
+		m := openOnHandler(t, driver.Read, nil, answer(status, ""))
 		if data, info, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrIO {
 			t.Errorf("%d: want ErrIO, got %q, %+v, %v", status, data, info, err)
 		}
 	}
 }
 
-// endless writes until the reader closes the connection, and counts the bytes in sent.
+// endless writes up to 256 MiB, until the reader closes the connection, and counts the
+// bytes in sent.
 func endless(w io.Writer, text string, sent *atomic.Int64) {
 	block := strings.Repeat(text, 1+64<<10/len(text))
 	for sent.Load() < 256<<20 {
@@ -77,7 +78,7 @@ func TestEndlessDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent atomic.Int64
-			m := against(t, driver.Read, nil, func(w http.ResponseWriter, _ *http.Request) {
+			m := openOnHandler(t, driver.Read, nil, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(tc.status)
 				_, _ = io.WriteString(w, tc.head)
 				endless(w, tc.body, &sent)
@@ -129,7 +130,7 @@ func TestCircularListing(t *testing.T) {
 // truncated.
 func TestHostileMessage(t *testing.T) {
 	t.Parallel()
-	m := against(t, driver.Read, nil, func(w http.ResponseWriter, _ *http.Request) {
+	m := openOnHandler(t, driver.Read, nil, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Amz-Request-Id", strings.Repeat("i", 5000))
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, "<Error><Code>AccessDenied&#10;x</Code><Message>one&#10;two&#13;&#x9b;31m %s</Message></Error>", strings.Repeat("long ", 5000))
@@ -158,7 +159,7 @@ func TestReplayedByProxy(t *testing.T) {
 				if parts {
 					options["multipart_threshold"] = 0
 				}
-				m := against(t, driver.Update, options, s.serve)
+				m := openOnHandler(t, driver.Update, options, s.serve)
 				info, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{IfAbsent: true})
 				if err != nil || info.Size != 7 || info.Version != `"v1"` {
 					t.Errorf("want size 7 and version \"v1\", got %+v, %v", info, err)
@@ -226,7 +227,7 @@ func TestTemporaryFailuresAreRetryable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got error
-			for _, err := range against(t, driver.Read, nil, handle).List(t.Context(), "", &driver.ListOptions{}) {
+			for _, err := range openOnHandler(t, driver.Read, nil, handle).List(t.Context(), "", &driver.ListOptions{}) {
 				got = err
 			}
 			if can, _ := ncerr.Retry(got); ncerr.KindOf(got) != ncerr.ErrIO || !can {
@@ -236,7 +237,7 @@ func TestTemporaryFailuresAreRetryable(t *testing.T) {
 	}
 	t.Run("part", func(t *testing.T) {
 		t.Parallel()
-		m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
+		m := openOnHandler(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
 			switch q := r.URL.Query(); {
 			case q.Has("uploads"):
 				fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
@@ -291,7 +292,7 @@ func TestUnexpectedDocument(t *testing.T) {
 // write.
 func TestUnconfirmedWrite(t *testing.T) {
 	t.Parallel()
-	m := against(t, driver.Update, nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>log in</html>") })
+	m := openOnHandler(t, driver.Update, nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>log in</html>") })
 	for name, o := range map[string]driver.PutOptions{"plain": {}, "if absent": {IfAbsent: true}} {
 		_, err := m.Put(t.Context(), "k", driver.Bytes("content"), &o)
 		want := map[bool]ncerr.Kind{false: ncerr.ErrIO, true: ncerr.ErrAmbiguous}[o.IfAbsent]
@@ -316,7 +317,7 @@ func TestTruncatedReadReturnsChecksum(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
+			m := openOnHandler(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("ETag", `"v1"`)
 				if tc.sum != "" {
 					w.Header().Set("X-Amz-Checksum-Crc32c", tc.sum)

@@ -16,7 +16,7 @@ import (
 )
 
 // emptyPages limits the number of consecutive pages without a new entry in a listing.
-// Deleted versions cause some, and a broken server may send them forever.
+// Deleted versions cause such pages, and a broken server may send them forever.
 const emptyPages = 1000
 
 // List implements driver.Map. It yields repeated entries once. A listing that is not in
@@ -81,8 +81,8 @@ func yieldPage(page []driver.Entry, prefix string, o *driver.ListOptions, last s
 	return last, nil
 }
 
-// segment replaces an object below another prefix, as a server without support for
-// delimiters lists it, with that prefix.
+// segment returns e, except for an object below a deeper prefix: it returns that prefix
+// instead. Servers without support for delimiters list such objects.
 func segment(e driver.Entry, prefix string) driver.Entry {
 	rest, below := strings.CutPrefix(e.Key, prefix)
 	if i := strings.IndexByte(rest, '/'); below && i >= 0 && i < len(rest)-1 {
@@ -150,7 +150,7 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 		if e.Key, ok = strings.CutPrefix(key, m.at.prefix); !ok {
 			return answerError("the listing contains %q for the prefix %q", key, m.at.prefix)
 		}
-		if e.Key != "" { // the empty object that a console creates for the store
+		if e.Key != "" { // an empty key is the object that a console creates for the store
 			list = append(list, e)
 		}
 		return nil

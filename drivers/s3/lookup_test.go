@@ -31,12 +31,12 @@ func TestSlowLookup(t *testing.T) { // not parallel, because it sets environment
 		t.Setenv(v, "")
 	}
 	var looked atomic.Int64
-	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	begun, proceed := make(chan struct{}, 100), make(chan struct{})
 	hold := func() {}
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if looked.Add(1) > 1 {
 			begun <- struct{}{}
-			<-goOn
+			<-proceed
 			hold() // returns when all calls that share the search have arrived
 		}
 		_, _ = io.WriteString(w, `{"AccessKeyId":"one","SecretAccessKey":"s","Token":"t","Expiration":"2099-01-01T00:00:00Z"}`)
@@ -67,10 +67,10 @@ func TestSlowLookup(t *testing.T) { // not parallel, because it sets environment
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("want the caller's context, got %v", err)
 		}
-		close(goOn)
+		close(proceed)
 	case <-time.After(time.Minute):
 		t.Error("a canceled call waits for another call")
-		close(goOn)
+		close(proceed)
 		<-second
 	}
 	<-first

@@ -264,7 +264,7 @@ func TestConditionalPutsLinearizable(t *testing.T) {
 		{ClientId: 1, Input: call{op: 'g'}, Output: outcome{content: "b"}, Call: 4, Return: 5},
 	}
 	if porcupine.CheckOperations(model, lie) {
-		t.Error("a value that was never stored is explained")
+		t.Error("the check accepted a value that was never stored")
 	}
 }
 

@@ -22,9 +22,9 @@ import (
 // its proxy.
 var proxies = newFront()
 
-// users holds the original values of the variables that TestMain changed; empty if
+// userEnv holds the original values of the variables that TestMain changed; empty if
 // unset.
-var users = map[string]string{} // set by TestMain only
+var userEnv = map[string]string{} // set by TestMain only
 
 // runID distinguishes the objects of this run from the objects of other runs.
 var runID = rand.Text() // constant
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	for _, line := range os.Environ() {
 		name, _, _ := cut(line)
 		if len(name) > 4 && name[:4] == "AWS_" {
-			users[name] = os.Getenv(name)
+			userEnv[name] = os.Getenv(name)
 			os.Unsetenv(name)
 		}
 	}
@@ -56,8 +56,8 @@ func TestMain(m *testing.M) {
 		"NO_PROXY": "", "no_proxy": "",
 		"AWS_ACCESS_KEY_ID": "test-access", "AWS_SECRET_ACCESS_KEY": "test-secret-key",
 	} {
-		if _, had := users[name]; !had {
-			users[name] = os.Getenv(name)
+		if _, had := userEnv[name]; !had {
+			userEnv[name] = os.Getenv(name)
 		}
 		os.Setenv(name, value)
 	}

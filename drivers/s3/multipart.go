@@ -87,7 +87,7 @@ func (w *write) abort(ctx context.Context, upload *string) error {
 }
 
 // uploadParts uploads the parts and returns their list in order. The first failure
-// cancels the others.
+// cancels the other uploads.
 func (w *write) uploadParts(ctx context.Context, upload *string) ([]types.CompletedPart, error) {
 	total := w.body.Size()
 	size := partSize(total, int64(w.m.cfg.PartSize))

@@ -119,11 +119,11 @@ func (w *write) fail(ctx context.Context, err error) error {
 	return e
 }
 
-// resolve determines the outcome of a conditional write whose response was lost, or may
-// be the response to a repetition by a proxy. If the object has the id of the write,
-// the write succeeded. Anything else proves nothing after a lost response: the write
-// may still be in progress, or another writer may have replaced or deleted its object.
-// For the same reason resolve does not retry, which could carry out the write twice.
+// resolve determines the outcome of a conditional write whose response was lost or may
+// belong to a request that a proxy repeated. If the object has the id of the write, the
+// write succeeded. Anything else proves nothing after a lost response: the write may
+// still be in progress, or another writer may have replaced or deleted its object. For
+// the same reason resolve does not retry, which could carry out the write twice.
 func (w *write) resolve(ctx context.Context, lost error) (driver.Info, error) {
 	info, id, err := w.m.stat(ctx, w.key)
 	found := "another object exists"

@@ -61,7 +61,7 @@ func TestExpiredCredentials(t *testing.T) { // not parallel, because it sets env
 		t.Setenv(v, "")
 	}
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", name)
-	give := func(key string) {
+	writeCredentials := func(key string) {
 		text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = s\naws_session_token = t\n", key)
 		if err := os.WriteFile(name+".new", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestExpiredCredentials(t *testing.T) { // not parallel, because it sets env
 			t.Fatal(err)
 		}
 	}
-	give("one")
+	writeCredentials("one")
 	s := &expiring{}
 	s.key.Store("one")
 	srv := httptest.NewServer(s)
@@ -89,7 +89,7 @@ func TestExpiredCredentials(t *testing.T) { // not parallel, because it sets env
 			if _, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{IfAbsent: true}); ncerr.KindOf(err) != ncerr.ErrAuth || s.asked.Load() != 1 {
 				t.Errorf("want ErrAuth after one request, got %v after %d", err, s.asked.Load())
 			}
-			give(key)
+			writeCredentials(key)
 		}
 		want := bytes.Repeat([]byte(key), 1000)
 		s.asked.Store(0)
@@ -116,7 +116,7 @@ func TestExpiredCredentials(t *testing.T) { // not parallel, because it sets env
 		t.Error(err)
 	}
 	s.key.Store("four")
-	give("four")
+	writeCredentials("four")
 	if m, err = o.Open(t.Context(), spec); err != nil { // shares the client with the first Open
 		t.Fatal(err)
 	}

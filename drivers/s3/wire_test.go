@@ -97,8 +97,8 @@ func TestRequestCost(t *testing.T) {
 	content := bytes.Repeat([]byte("nczarr"), 700_000)
 	var s *wire
 	for tries := 0; s == nil || s.dialed() != 1 && tries < 10; tries++ {
-		// On a busy machine net/http sometimes closes a connection, if it notices later
-		// than 50 ms after the response that the request was sent.
+		// On a busy machine net/http sometimes closes a connection, if it notices only
+		// 50 ms after the response that the whole request was sent.
 		s = new(wire)
 		spec := specOn(s.start(t, false).URL, "bucket", nil)
 		spec.Mode = driver.Update

@@ -53,14 +53,14 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{"", `{"spill": 0}`} {
 		path := saved(t, stdZip(t, "", entry{name: "a", content: "1"}))
-		before := stateOf(t, path)
+		before := fileContent(t, path)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), fullEnv+"="+path+"|"+options)
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "ErrIO: ") || !strings.Contains(string(out), "file too large") || !strings.HasSuffix(string(out), "\"1\" <nil> <nil>\n") {
 			t.Errorf("options %s: want ErrIO and a readable archive, got %v, %s", options, err, out)
 		}
-		if !bytes.Equal(before, stateOf(t, path)) {
+		if !bytes.Equal(before, fileContent(t, path)) {
 			t.Error("the old archive was changed")
 		}
 		wantOnlyZips(t, filepath.Dir(path))

@@ -23,8 +23,8 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// opened opens an archive file and closes it when the test ends.
-func opened(t testing.TB, path string, mode driver.Mode, options string) *zipdriver.Map {
+// openZip opens an archive file and closes it when the test ends.
+func openZip(t testing.TB, path string, mode driver.Mode, options string) *zipdriver.Map {
 	t.Helper()
 	m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(options), Documents: zarr.DocNames()})
 	if err != nil {

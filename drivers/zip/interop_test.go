@@ -31,7 +31,7 @@ func TestInfoZip(t *testing.T) {
 	tool(t, dir, "zip", "-q", "-fz", "-r", "zip64.zip", "data.zarr")
 	for name, prefix := range map[string]string{"within.zip": "", "parent.zip": "data.zarr/", "stored.zip": "data.zarr/", "zip64.zip": "data.zarr/"} {
 		path := filepath.Join(dir, name)
-		m := opened(t, path, driver.Update, "")
+		m := openZip(t, path, driver.Update, "")
 		if m.Prefix() != prefix {
 			t.Errorf("%s: unexpected prefix %q", name, m.Prefix())
 		}
@@ -106,7 +106,7 @@ func TestPythonZipfile(t *testing.T) {
 	writeTree(t, filepath.Join(dir, "data"), tree())
 	python(t, dir, makeArchives)
 	for _, name := range []string{"stored", "deflated", "zip64", "comment", "stub", "junk", "twice", "streamed"} {
-		m := opened(t, filepath.Join(dir, name+".zip"), driver.Update, `{"deflate": 5}`)
+		m := openZip(t, filepath.Join(dir, name+".zip"), driver.Update, `{"deflate": 5}`)
 		want := tree()
 		wantContent(t, m, want)
 		put(t, m, "v/1", strings.Repeat("new", 1000))
@@ -158,22 +158,22 @@ func TestCorpora(t *testing.T) {
 					want[strings.TrimPrefix(k, prefix)] = v
 				}
 			}
-			m := opened(t, path, driver.Read, "")
+			m := openZip(t, path, driver.Read, "")
 			if m.Prefix() != prefix || len(m.Skipped()) > 0 {
 				t.Errorf("unexpected prefix %q or skipped members %v", m.Prefix(), m.Skipped())
 			}
 			wantContent(t, m, want)
-			again := saved(t, stateOf(t, path))
-			up := opened(t, again, driver.Update, "")
+			again := saved(t, fileContent(t, path))
+			up := openZip(t, again, driver.Update, "")
 			put(t, up, "added/key", "x")
 			flush(t, up)
 			want["added/key"] = "x"
-			wantContent(t, opened(t, again, driver.Read, ""), want)
+			wantContent(t, openZip(t, again, driver.Read, ""), want)
 		})
 	}
-	parent, within := opened(t, corpus(t, "zarr-v2/data.zipped_from_parent.zarr.zip"), driver.Read, ""), opened(t, corpus(t, "zarr-v2/data.zipped_from_within.zarr.zip"), driver.Read, "")
+	parent, within := openZip(t, corpus(t, "zarr-v2/data.zipped_from_parent.zarr.zip"), driver.Read, ""), openZip(t, corpus(t, "zarr-v2/data.zipped_from_within.zarr.zip"), driver.Read, "")
 	if !maps.Equal(content(t, parent), content(t, within)) {
-		t.Error("zipped from within and from the parent differ")
+		t.Error("the archives zipped from within and from the parent differ")
 	}
 }
 
@@ -183,7 +183,7 @@ func TestLargeMember(t *testing.T) { //nolint:paralleltest // the test needs muc
 		t.Skip("needs 10 GiB of disk; set NCZARR_BIG")
 	}
 	path := filepath.Join(t.TempDir(), "big.zip")
-	m := opened(t, path, driver.Create, "")
+	m := openZip(t, path, driver.Create, "")
 	if _, err := m.Put(t.Context(), "a/big", zeros(1<<32+5), &driver.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestLargeMember(t *testing.T) { //nolint:paralleltest // the test needs muc
 	tool(t, filepath.Dir(path), "unzip", "-tq", path)
 	put(t, m, "c", "copied with the rest")
 	flush(t, m)
-	again := opened(t, path, driver.Read, "")
+	again := openZip(t, path, driver.Read, "")
 	info, err := again.Stat(t.Context(), "a/big")
 	if err != nil || info.Size != 1<<32+5 || get(t, again, "b") != "behind" {
 		t.Errorf("want the large member and the one after it, got %+v, %v", info, err)

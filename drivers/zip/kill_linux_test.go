@@ -19,7 +19,7 @@ import (
 func TestKilledWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zip")
-	m := opened(t, path, driver.Create, "")
+	m := openZip(t, path, driver.Create, "")
 	for i := range killObjects {
 		put(t, m, fmt.Sprint("v/", i), generation("0", i))
 	}
@@ -32,7 +32,7 @@ func TestKilledWriter(t *testing.T) {
 		if err != nil || out.Code != -1 {
 			t.Fatalf("round %d: want a killed program, got %+v, %v", round, out, err)
 		}
-		all := content(t, opened(t, path, driver.Read, ""))
+		all := content(t, openZip(t, path, driver.Read, ""))
 		n, _, _ := strings.Cut(all["v/0"], " ")
 		seen[n] = true
 		for i := range killObjects {

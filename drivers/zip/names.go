@@ -115,9 +115,9 @@ func intendedKey(name []byte) string {
 	}, strings.ToValidUTF8(string(key[1:]), string(unicode.ReplacementChar)))
 }
 
-// isPlain reports whether name is certainly a valid key. It checks eight bytes at a
-// time that all are between space and tilde and not a backslash, and that no slash
-// precedes a slash or dot.
+// isPlain reports whether name is certainly a valid key. It checks, eight bytes at a
+// time, that every byte is between space and tilde and is not a backslash, and that no
+// slash precedes a slash or dot.
 func isPlain(name []byte) bool {
 	n := len(name)
 	if n < 8 || name[0] == '.' || name[0] == '/' || name[n-1] == '/' {

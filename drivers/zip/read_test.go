@@ -54,7 +54,7 @@ func TestReadForms(t *testing.T) {
 				wantKind(t, "open", err, ncerr.ErrCorrupt)
 				return
 			}
-			wantContent(t, opened(t, saved(t, tc.archive), driver.Read, ""), tc.want)
+			wantContent(t, openZip(t, saved(t, tc.archive), driver.Read, ""), tc.want)
 			inner := memmap.New()
 			put(t, inner, "x/y.zip", string(tc.archive))
 			for _, isRemote := range []bool{false, true} {
@@ -72,7 +72,7 @@ func TestCommentIsKept(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a comment ", 6000)
 	path := saved(t, stdZip(t, text, entry{name: "k", content: "v"}))
-	m := opened(t, path, driver.Update, "")
+	m := openZip(t, path, driver.Update, "")
 	put(t, m, "l", "w")
 	flush(t, m)
 	r, err := zip.OpenReader(path)
@@ -204,7 +204,7 @@ func TestPrefix(t *testing.T) {
 		"two directories":   {names("d/.zgroup", "e/.zgroup"), "", "", []string{"d/.zgroup", "e/.zgroup"}},
 		"document too deep": {names("d/v/.zarray", "d/v/0"), "", "", []string{"d/v/.zarray", "d/v/0"}},
 		"same start":        {names("d/.zgroup", "dd/.zgroup"), "", "", []string{"d/.zgroup", "dd/.zgroup"}},
-		"unsafe aside":      {names("../x", "d/.zgroup", "/y"), "", "d/", []string{".zgroup"}},
+		"unsafe names too":  {names("../x", "d/.zgroup", "/y"), "", "d/", []string{".zgroup"}},
 		"forced":            {names("d/.zgroup", "e/.zgroup", "e/v"), `{"prefix": "e"}`, "e/", []string{".zgroup", "v"}},
 		"forced deep":       {names("d/e/.zgroup"), `{"prefix": "d/e"}`, "d/e/", []string{".zgroup"}},
 		"forced none":       {names("d/.zgroup"), `{"prefix": "."}`, "", []string{"d/.zgroup"}},
@@ -213,7 +213,7 @@ func TestPrefix(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := saved(t, stdZip(t, "", tc.entries...))
-			m := opened(t, path, driver.Update, tc.options)
+			m := openZip(t, path, driver.Update, tc.options)
 			if m.Prefix() != tc.prefix || !slices.Equal(sortedKeys(content(t, m)), tc.keys) {
 				t.Errorf("unexpected prefix %q or keys %q", m.Prefix(), sortedKeys(content(t, m)))
 			}
@@ -222,7 +222,7 @@ func TestPrefix(t *testing.T) {
 			if got := stdContent(t, path)[tc.prefix+"new/key"]; got != "x" {
 				t.Errorf("after an update %q contains %q", tc.prefix+"new/key", got)
 			}
-			again := opened(t, path, driver.Read, tc.options)
+			again := openZip(t, path, driver.Read, tc.options)
 			if again.Prefix() != tc.prefix || get(t, again, "new/key") != "x" {
 				t.Errorf("after an update the prefix is %q", again.Prefix())
 			}
@@ -239,19 +239,19 @@ func TestPrefixIsUnambiguous(t *testing.T) {
 			{"a/.zgroup": "1", "a/0": "2"}, {"x/0": "1"}, {}, {".zgroup": "{}"}, {"a/a/.zgroup": "1"},
 		} {
 			path := filepath.Join(t.TempDir(), "data.set.zip")
-			m := opened(t, path, driver.Create, options)
+			m := openZip(t, path, driver.Create, options)
 			for k, v := range want {
 				put(t, m, k, v)
 			}
 			flush(t, m)
-			again := opened(t, path, driver.Update, "")
+			again := openZip(t, path, driver.Update, "")
 			wantContent(t, again, want)
 			if len(want) == 0 {
 				continue
 			}
 			put(t, again, ".zgroup", "")
 			flush(t, again)
-			if opened(t, path, driver.Read, "").Prefix() != m.Prefix() {
+			if openZip(t, path, driver.Read, "").Prefix() != m.Prefix() {
 				t.Errorf("options %s, content %v: the prefix changed", options, want)
 			}
 		}
@@ -268,7 +268,7 @@ func TestWithoutDocuments(t *testing.T) {
 	for _, name := range sortedKeys(want) {
 		entries = append(entries, entry{name: name, content: want[name]})
 	}
-	unknowing := func(path string, mode driver.Mode, options string) driver.Map {
+	openWithoutDocs := func(path string, mode driver.Mode, options string) driver.Map {
 		m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(options)})
 		if err != nil {
 			t.Fatal(err)
@@ -277,12 +277,12 @@ func TestWithoutDocuments(t *testing.T) {
 		return m
 	}
 	path := saved(t, stdZip(t, "", entries...))
-	m := unknowing(path, driver.Update, "")
+	m := openWithoutDocs(path, driver.Update, "")
 	wantContent(t, m, want)
 	put(t, m, "d/!", "")
 	want["d/!"] = ""
 	flush(t, m)
-	wantContent(t, opened(t, path, driver.Read, ""), want)
+	wantContent(t, openZip(t, path, driver.Read, ""), want)
 	r, err := zip.OpenReader(path)
 	if err != nil {
 		t.Fatal(err)
@@ -294,10 +294,10 @@ func TestWithoutDocuments(t *testing.T) {
 	for _, options := range []string{"", `{"prefix": "d"}`} {
 		for _, key := range []string{"v/0", ".zgroup", "d/.zgroup"} {
 			path := filepath.Join(t.TempDir(), "new.zip")
-			m := unknowing(path, driver.Create, options)
+			m := openWithoutDocs(path, driver.Create, options)
 			put(t, m, key, "x")
 			flush(t, m)
-			for _, again := range []driver.Map{unknowing(path, driver.Read, ""), opened(t, path, driver.Read, "")} {
+			for _, again := range []driver.Map{openWithoutDocs(path, driver.Read, ""), openZip(t, path, driver.Read, "")} {
 				wantContent(t, again, map[string]string{key: "x"})
 			}
 		}
@@ -316,7 +316,7 @@ func TestUnsafeNames(t *testing.T) {
 		entries = append(entries, entry{name: name, content: "bad"})
 	}
 	path := saved(t, stdZip(t, "", entries...))
-	m := opened(t, path, driver.Update, "")
+	m := openZip(t, path, driver.Update, "")
 	want := map[string]string{"good/..x/...": "1", "good/long enough for words ~": "2"}
 	wantContent(t, m, want)
 	check := func(m *zipdriver.Map) {
@@ -339,7 +339,7 @@ func TestUnsafeNames(t *testing.T) {
 	want["more"] = "3"
 	flush(t, m)
 	wantContent(t, m, want)
-	check(opened(t, path, driver.Read, ""))
+	check(openZip(t, path, driver.Read, ""))
 	_, err := m.Put(t.Context(), `back\slash`, driver.Bytes("x"), &driver.PutOptions{})
 	wantKind(t, "put with a backslash", err, ncerr.ErrBadName)
 }
@@ -361,7 +361,7 @@ func TestSymbolicLinkIsSkipped(t *testing.T) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	m := opened(t, saved(t, b.Bytes()), driver.Read, "")
+	m := openZip(t, saved(t, b.Bytes()), driver.Read, "")
 	wantContent(t, m, map[string]string{"object": ""})
 	if s := m.Skipped(); len(s) != 1 || s[0].Reason != "symbolic link" {
 		t.Errorf("want one skipped symbolic link, got %v", s)
@@ -384,7 +384,7 @@ func TestInvalidNamesAreOmitted(t *testing.T) {
 		if err := errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		m := zmap.New(opened(t, saved(t, b.Bytes()), driver.Read, ""), nil)
+		m := zmap.New(openZip(t, saved(t, b.Bytes()), driver.Read, ""), nil)
 		names, err := m.Search(t.Context(), "")
 		if err != nil || !slices.Equal(names, []string{"object"}) {
 			t.Errorf("list with the name %.10q: want only \"object\", got %q, %v", h.Name, names, err)
@@ -405,7 +405,7 @@ func TestUnreadableMemberIsNotMissing(t *testing.T) {
 			t.Parallel()
 			archive := stdZip(t, "", entry{name: ".zgroup", content: "{}"}, entry{name: name, content: "x"})
 			for _, mode := range []driver.Mode{driver.Read, driver.Update} {
-				m := opened(t, saved(t, archive), mode, "")
+				m := openZip(t, saved(t, archive), mode, "")
 				asked := cmp.Or(key, "v/0")
 				_, err := m.Stat(t.Context(), asked)
 				_, _, errGet := m.Get(t.Context(), asked, &driver.GetOptions{}, driver.Heap)
@@ -443,7 +443,7 @@ func TestNoReadableMember(t *testing.T) {
 	path := saved(t, stdZip(t, "", entry{name: `t\.zgroup`, content: "{}"}, entry{name: `t\v\0`, content: "x"}))
 	_, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: driver.Read})
 	wantText(t, "open", err, ncerr.ErrNotZarr, `"t\\.zgroup"`, "backslash")
-	wantContent(t, opened(t, path, driver.Update, ""), map[string]string{})
+	wantContent(t, openZip(t, path, driver.Update, ""), map[string]string{})
 }
 
 func TestNotAnArchive(t *testing.T) {
@@ -506,7 +506,7 @@ func patched(b []byte, off int, with ...byte) []byte {
 func TestNoRangesOfDeflated(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("zarr", 3000)
-	m := opened(t, saved(t, stdZip(t, "", entry{name: "stored", content: text}, entry{name: "soft", content: text, deflate: true})), driver.Read, "")
+	m := openZip(t, saved(t, stdZip(t, "", entry{name: "stored", content: text}, entry{name: "soft", content: text, deflate: true})), driver.Read, "")
 	for key, want := range map[string]bool{"stored": false, "soft": true} {
 		stat, err := m.Stat(t.Context(), key)
 		if err != nil || stat.NoRanges != want {
@@ -520,7 +520,7 @@ func TestNoRangesOfDeflated(t *testing.T) {
 }
 
 // damage returns an archive with two stored members, "a" and "b", and one deflated
-// member, "z", with some bytes changed.
+// member, "z", after change has modified its bytes.
 func damage(t *testing.T, change func(b []byte, central func(name string) []byte, local func(name string) []byte)) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -601,7 +601,7 @@ func TestDamagedMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := saved(t, damage(t, tc.patch))
-			m := opened(t, path, driver.Update, "")
+			m := openZip(t, path, driver.Update, "")
 			calls := 0
 			_, _, err := m.Get(t.Context(), tc.key, &driver.GetOptions{}, func(n int64) ([]byte, error) {
 				calls++
@@ -620,14 +620,14 @@ func TestDamagedMembers(t *testing.T) {
 				remove(t, m, "a")
 			}
 			flush(t, m)
-			if bytes.Equal(before, stateOf(t, path)) || get(t, m, tc.key) != "mended" {
+			if bytes.Equal(before, fileContent(t, path)) || get(t, m, tc.key) != "mended" {
 				t.Error("the damaged member could not be replaced")
 			}
 		})
 	}
 }
 
-func stateOf(t testing.TB, path string) []byte {
+func fileContent(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -646,13 +646,13 @@ func TestDamageIsNotCopied(t *testing.T) {
 		"renamed":   func(_ []byte, _, l func(string) []byte) { l("b")[30] = 'x' },
 	} {
 		path := saved(t, damage(t, patch))
-		before := stateOf(t, path)
-		m := opened(t, path, driver.Update, "")
+		before := fileContent(t, path)
+		m := openZip(t, path, driver.Update, "")
 		put(t, m, "new", "x")
 		if err := m.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), `"b"`) {
 			t.Errorf("%s: flush: want an error about \"b\", got %v", name, err)
 		}
-		if !bytes.Equal(before, stateOf(t, path)) {
+		if !bytes.Equal(before, fileContent(t, path)) {
 			t.Errorf("%s: the archive was changed", name)
 		}
 		wantOnlyZips(t, filepath.Dir(path))
@@ -670,7 +670,7 @@ func TestRanges(t *testing.T) {
 	for i := range 20000 {
 		text += fmt.Sprintf("%05d,", i)
 	}
-	m := opened(t, saved(t, stdZip(t, "", entry{name: "s", content: text}, entry{name: "d", content: text, deflate: true})), driver.Read, "")
+	m := openZip(t, saved(t, stdZip(t, "", entry{name: "s", content: text}, entry{name: "d", content: text, deflate: true})), driver.Read, "")
 	for _, key := range []string{"s", "d"} {
 		for _, p := range [][2]int64{{0, 1}, {5, 70000}, {119999, 1}, {119000, -1}, {120000, -1}, {120000, 0}, {-7, -1}, {-1 << 40, -1}, {0, -1}} {
 			r := driver.Range{Offset: p[0], Length: p[1]}
@@ -697,7 +697,7 @@ func TestRanges(t *testing.T) {
 // error after alloc.
 func TestPartialReadReturnsBytes(t *testing.T) {
 	t.Parallel()
-	m := opened(t, saved(t, damage(t, func(_ []byte, c, _ func(string) []byte) { c("z")[16] ^= 1 })), driver.Read, "")
+	m := openZip(t, saved(t, damage(t, func(_ []byte, c, _ func(string) []byte) { c("z")[16] ^= 1 })), driver.Read, "")
 	got, _, err := m.Get(t.Context(), "z", &driver.GetOptions{}, driver.Heap)
 	if wantKind(t, "get", err, ncerr.ErrCorrupt); len(got) != 12000 {
 		t.Errorf("want 12000 bytes, got %d", len(got))
@@ -714,7 +714,7 @@ func TestConcurrentReads(t *testing.T) {
 	for i := range 50 {
 		entries = append(entries, entry{name: fmt.Sprint("v/", i), content: strings.Repeat(fmt.Sprint(i, " "), 1000+i), deflate: i%2 == 0})
 	}
-	m := opened(t, saved(t, stdZip(t, "", entries...)), driver.Read, "")
+	m := openZip(t, saved(t, stdZip(t, "", entries...)), driver.Read, "")
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {

@@ -137,7 +137,7 @@ func TestGetAllocations(t *testing.T) { //nolint:paralleltest // the test measur
 		{driver.Read, "absent", whole},
 		{driver.Update, "absent", whole},
 	} {
-		m := opened(t, path, tc.mode, "")
+		m := openZip(t, path, tc.mode, "")
 		alloc := driver.Into(dst)
 		n := testing.AllocsPerRun(200, func() {
 			if _, _, err := m.Get(t.Context(), tc.key, tc.opts, alloc); err != nil && tc.key != "absent" {
@@ -148,7 +148,7 @@ func TestGetAllocations(t *testing.T) { //nolint:paralleltest // the test measur
 			t.Errorf("mode %d, %q, range %v: want no allocations, got %v", tc.mode, tc.key, tc.opts.Range, n)
 		}
 	}
-	m := opened(t, path, driver.Read, "")
+	m := openZip(t, path, driver.Read, "")
 	if n := testing.AllocsPerRun(200, func() { _, _, _ = m.Get(t.Context(), "v/1", whole, driver.Into(dst)) }); n > 4 {
 		t.Errorf("a deflated object: want at most 4 allocations, got %v", n)
 	}
@@ -160,7 +160,7 @@ func BenchmarkGet(b *testing.B) {
 		for _, deflate := range []bool{false, true} {
 			b.Run(fmt.Sprintf("size=%dKiB/deflate=%v", size>>10, deflate), func(b *testing.B) {
 				content := bytes.Repeat([]byte("0123456789abcdef, "), size/18+1)[:size]
-				m := opened(b, saved(b, stdZip(b, "", entry{name: "c", content: string(content), deflate: deflate})), driver.Read, "")
+				m := openZip(b, saved(b, stdZip(b, "", entry{name: "c", content: string(content), deflate: deflate})), driver.Read, "")
 				dst := make([]byte, size)
 				b.SetBytes(int64(size))
 				b.ReportAllocs()

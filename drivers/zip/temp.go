@@ -27,8 +27,8 @@ func tempName(dir, base string) string {
 }
 
 // makeTemp creates a file with the default permissions of a new file, unlike
-// os.CreateTemp. The file is locked until it is closed or unlocked, which shows others
-// that it is in use.
+// os.CreateTemp. The file is locked until it is closed or unlocked, which shows other
+// processes that it is in use.
 func makeTemp(dir, base string) (*os.File, error) {
 	for {
 		name := tempName(dir, base)

@@ -17,7 +17,7 @@ import (
 func TestLargeContentIsNotKeptInMemory(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zip")
-	m := opened(t, path, driver.Create, `{"spill": "1GiB"}`)
+	m := openZip(t, path, driver.Create, `{"spill": "1GiB"}`)
 	large, small := strings.Repeat("large", 200_000), strings.Repeat("s", 1000)
 	put(t, m, "large", large)
 	put(t, m, "small", small)
@@ -77,11 +77,11 @@ func TestStaleFilesAreRemoved(t *testing.T) {
 		}
 		files[link] = true
 	}
-	opened(t, path, driver.Read, "")
+	openZip(t, path, driver.Read, "")
 	if !exists(filepath.Join(dir, ".x.zip.0123456789abcdef.tmp")) {
 		t.Error("a reader deleted a file")
 	}
-	m := opened(t, path, driver.Update, "")
+	m := openZip(t, path, driver.Update, "")
 	for name, stays := range files {
 		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != stays {
 			t.Errorf("%s: want the file to remain: %t, got %v", name, stays, err)
@@ -89,5 +89,5 @@ func TestStaleFilesAreRemoved(t *testing.T) {
 	}
 	put(t, m, "b", "2")
 	flush(t, m)
-	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1", "b": "2"})
+	wantContent(t, openZip(t, path, driver.Read, ""), map[string]string{"a": "1", "b": "2"})
 }

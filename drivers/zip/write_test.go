@@ -31,7 +31,7 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 	var first []byte
 	for i, options := range []string{"", `{"spill": 0}`, `{"spill": "20B"}`} {
 		path := filepath.Join(t.TempDir(), "x.zip")
-		m := opened(t, path, driver.Create, options)
+		m := openZip(t, path, driver.Create, options)
 		put(t, m, "gone", "x")
 		for j := range keys {
 			k := keys[(j*(i*2+1)+i)%len(keys)]
@@ -44,8 +44,8 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 		remove(t, m, "gone")
 		flush(t, m)
 		if first == nil {
-			first = stateOf(t, path)
-		} else if !bytes.Equal(first, stateOf(t, path)) {
+			first = fileContent(t, path)
+		} else if !bytes.Equal(first, fileContent(t, path)) {
 			t.Errorf("options %s produce different bytes", options)
 		}
 		wantOnlyZips(t, filepath.Dir(path))
@@ -77,7 +77,7 @@ func TestDeflate(t *testing.T) {
 		noise[i] = byte(x >> 56)
 	}
 	want := map[string]string{"soft": strings.Repeat("soft ", 100000), "noise": string(noise), "empty": "", "one": "1", "z": strings.Repeat("z", 70000)}
-	m := opened(t, path, driver.Create, `{"deflate": 6, "spill": "64KiB"}`)
+	m := openZip(t, path, driver.Create, `{"deflate": 6, "spill": "64KiB"}`)
 	for k, v := range want {
 		put(t, m, k, v)
 	}
@@ -117,10 +117,10 @@ func TestUnchangedMembersAreCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := saved(t, b.Bytes())
-	m := opened(t, path, driver.Update, "")
+	m := openZip(t, path, driver.Update, "")
 	put(t, m, "new", "x")
 	flush(t, m)
-	if !strings.HasPrefix(string(stateOf(t, path)), stub) {
+	if !strings.HasPrefix(string(fileContent(t, path)), stub) {
 		t.Error("the bytes before the archive are missing")
 	}
 	r, err := zip.OpenReader(path)
@@ -141,7 +141,7 @@ func TestFlushWithoutChanges(t *testing.T) {
 	t.Parallel()
 	path := saved(t, stdZip(t, "", entry{name: "a", content: "1"}, entry{name: "a", content: "2"}))
 	before, _ := os.Stat(path)
-	m := opened(t, path, driver.Update, "")
+	m := openZip(t, path, driver.Update, "")
 	put(t, m, "new", "x")
 	remove(t, m, "new")
 	remove(t, m, "absent")
@@ -151,18 +151,18 @@ func TestFlushWithoutChanges(t *testing.T) {
 		t.Error("a flush without changes wrote the archive")
 	}
 	fresh := filepath.Join(t.TempDir(), "fresh.zip")
-	m = opened(t, fresh, driver.Create, "")
+	m = openZip(t, fresh, driver.Create, "")
 	if exists(fresh) {
 		t.Error("the archive exists before the flush")
 	}
 	flush(t, m)
-	wantContent(t, opened(t, fresh, driver.Read, ""), map[string]string{})
+	wantContent(t, openZip(t, fresh, driver.Read, ""), map[string]string{})
 }
 
 func TestCloseWithoutFlush(t *testing.T) {
 	t.Parallel()
 	path := saved(t, stdZip(t, "", entry{name: "a", content: "1"}))
-	before := stateOf(t, path)
+	before := fileContent(t, path)
 	for _, mode := range []driver.Mode{driver.Update, driver.Create} {
 		m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(`{"spill": 0}`)})
 		if err != nil {
@@ -172,7 +172,7 @@ func TestCloseWithoutFlush(t *testing.T) {
 		if err := m.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(before, stateOf(t, path)) {
+		if !bytes.Equal(before, fileContent(t, path)) {
 			t.Errorf("mode %d changed the archive", mode)
 		}
 		wantOnlyZips(t, filepath.Dir(path))
@@ -203,7 +203,7 @@ func TestConflict(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			m := opened(t, path, tc.mode, "")
+			m := openZip(t, path, tc.mode, "")
 			put(t, m, "b", "mine")
 			if err := tc.meddle(path); err != nil {
 				t.Fatal(err)
@@ -252,7 +252,7 @@ func TestPermissionsAndLinks(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Skip("no symbolic links here")
 	}
-	m := opened(t, link, driver.Update, "")
+	m := openZip(t, link, driver.Update, "")
 	put(t, m, "b", "2")
 	flush(t, m)
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
@@ -261,7 +261,7 @@ func TestPermissionsAndLinks(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("the archive has the mode %v, %v", info.Mode(), err)
 	}
-	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1", "b": "2"})
+	wantContent(t, openZip(t, path, driver.Read, ""), map[string]string{"a": "1", "b": "2"})
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
@@ -276,7 +276,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(filepath.Dir(path), 0o755) })
 	_, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: driver.Update})
 	wantKind(t, "open for update", err, ncerr.ErrPermission)
-	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1"})
+	wantContent(t, openZip(t, path, driver.Read, ""), map[string]string{"a": "1"})
 }
 
 func TestRemoveKeepsForeignFiles(t *testing.T) {
@@ -299,17 +299,17 @@ func TestRemoveKeepsForeignFiles(t *testing.T) {
 func TestCanceledFlush(t *testing.T) {
 	t.Parallel()
 	path := saved(t, stdZip(t, "", entry{name: "a", content: "1"}))
-	m := opened(t, path, driver.Update, "")
+	m := openZip(t, path, driver.Update, "")
 	put(t, m, "b", strings.Repeat("b", 5<<20))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := m.Flush(&late{Context: ctx, left: 2}); !errors.Is(err, context.Canceled) || !ncerr.IsContext(err) {
 		t.Errorf("flush: want context.Canceled, got %v", err)
 	}
-	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1"})
+	wantContent(t, openZip(t, path, driver.Read, ""), map[string]string{"a": "1"})
 	wantOnlyZips(t, filepath.Dir(path))
 	flush(t, m)
-	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1", "b": strings.Repeat("b", 5<<20)})
+	wantContent(t, openZip(t, path, driver.Read, ""), map[string]string{"a": "1", "b": strings.Repeat("b", 5<<20)})
 }
 
 // late is a context whose Err returns nil for the next left calls, and then the error
@@ -334,7 +334,7 @@ func (shortBody) Size() int64 { return 1000 }
 func TestShortBody(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{"", `{"spill": 0}`} {
-		m := opened(t, filepath.Join(t.TempDir(), "x.zip"), driver.Create, options)
+		m := openZip(t, filepath.Join(t.TempDir(), "x.zip"), driver.Create, options)
 		put(t, m, "k", "old")
 		_, err := m.Put(t.Context(), "k", shortBody{driver.Bytes("short")}, &driver.PutOptions{})
 		if wantKind(t, "put", err, ncerr.ErrInvalid); get(t, m, "k") != "old" {
@@ -348,7 +348,7 @@ func TestShortBody(t *testing.T) {
 func TestManyMembers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zip")
-	m := opened(t, path, driver.Create, "")
+	m := openZip(t, path, driver.Create, "")
 	for i := range 70_000 {
 		put(t, m, fmt.Sprintf("v/%d", i), "x")
 	}
@@ -356,7 +356,7 @@ func TestManyMembers(t *testing.T) {
 	if n := len(stdContent(t, path)); n != 70_000 {
 		t.Errorf("want 70000 members, but the standard library finds %d", n)
 	}
-	again := opened(t, path, driver.Update, "")
+	again := openZip(t, path, driver.Update, "")
 	if len(content(t, again)) != 70_000 {
 		t.Error("members are missing")
 	}
@@ -372,7 +372,7 @@ func TestManyMembers(t *testing.T) {
 }
 
 // TestPropertyAgainstOracle applies the same operations to an archive and to a plain
-// map.
+// map, and compares the two.
 func TestPropertyAgainstOracle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -165,9 +165,9 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	return m, nil
 }
 
-// Remove implements driver.Opener. To protect against a wrong path, it refuses with
-// ncerr.ErrCorrupt a file that is not empty, does not start like a zip archive and does
-// not have a directory.
+// Remove implements driver.Opener. To protect against a wrong path, it fails with
+// ncerr.ErrCorrupt for a nonempty file that neither starts like a zip archive nor has a
+// directory.
 func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return ncerr.Wrap("remove", place(spec), o.remove(ctx, spec))
 }

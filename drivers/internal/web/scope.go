@@ -91,5 +91,5 @@ func mayConnect(ctx context.Context, _, address string, _ syscall.RawConn) error
 
 func refused(host string) error {
 	return ncerr.Errorf(ncerr.ErrPermission, "", "",
-		"refused a redirect to %q: the target is an address of this machine or its network, and the redirecting server is not", host)
+		"refused a redirect to %q: the address is more local (loopback, link-local or private) than that of the redirecting server", host)
 }

@@ -62,7 +62,7 @@ func TestStalledBody(t *testing.T) {
 		}
 		stop := make(chan struct{})
 		close(stop)
-		// The body takes twice as long as it may stall.
+		// The body takes 60 s, twice the 30 s (Connect plus Stall) allowed without progress.
 		if err := send(&dripping{n: 60, pause: time.Second, stop: stop}); err != nil {
 			t.Errorf("a slow body: %v", err)
 		}
