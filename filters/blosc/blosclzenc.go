@@ -11,7 +11,7 @@ const (
 	lzMin     = 4  // shortest match
 	lzMaxDist = maxShort + 65534
 	lzRun     = 32 // longest literal run
-	lzPause   = 6  // after every 2^6 failed searches, the step grows by one
+	lzPause   = 6  // at the highest levels, the step grows by one after every 2^6 failed searches
 	lzTail    = 2  // literals required at the end, without which c-blosc's decoder stops early
 )
 

@@ -49,7 +49,8 @@ type header struct {
 	total          int // size of the frame in bytes
 }
 
-// parseHeader reads and checks the header of src. Its sizes and offsets stay within src.
+// parseHeader reads the header of src and checks that its sizes are consistent with
+// each other and with the length of src.
 func parseHeader(src []byte) (header, error) {
 	if len(src) < headerSize {
 		return header{}, filter.Corrupt("a frame of %d bytes is too short for a header", len(src))

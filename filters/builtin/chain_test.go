@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// TestListsAfterFilters compares with the output of numcodecs 0.17.1 for chunks of
-// several dimensions and scalars with a filter before json2 or msgpack2. Filters that
-// flatten the chunk leave a list of one dimension.
+// TestListsAfterFilters compares the output of a filter followed by json2 or msgpack2
+// with that of numcodecs 0.17.1, for chunks of several dimensions and for scalars.
+// Filters that flatten the chunk leave a list of one dimension.
 func TestListsAfterFilters(t *testing.T) {
 	t.Parallel()
 	const (

@@ -13,15 +13,15 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
-// noFixtures are the codecs without a fixture in the corpus, or only with fixtures whose
-// values are Python objects.
+// noFixtures lists the codecs that have no fixture in the corpus, or only fixtures
+// whose values are Python objects.
 var noFixtures = []string{"base64", "bitround", "categorize", "fletcher32", "jenkins_lookup3", "json2", "msgpack2", "szip", "vlen-array", "vlen-bytes", "vlen-utf8"}
 
-// lossy are the codecs of the corpus that do not restore the encoded values exactly.
+// lossy lists the codecs of the corpus that do not restore the encoded values exactly.
 var lossy = []string{"astype", "fixedscaleoffset", "quantize"}
 
-// TestCorpus decodes everything that numcodecs wrote with the built-in codecs, encodes it
-// and decodes it again.
+// TestCorpus uses the built-in codecs to decode everything that numcodecs wrote, to
+// encode it and to decode it again.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(filtertest.Corpora(t), "numcodecs")
@@ -91,7 +91,7 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 			continue
 		}
 		if err != nil || n != len(dst) || !bytes.Equal(dst, a.Data) {
-			t.Errorf("%s: decode: got %d bytes of %d, or different ones, %v", f, n, len(dst), err)
+			t.Errorf("%s: decode: got %d of %d bytes, or wrong bytes, %v", f, n, len(dst), err)
 		}
 		buf := make([]byte, out.MaxBytes)
 		m, err := c.Encode(t.Context(), buf, a.Data)
@@ -100,7 +100,7 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 			continue
 		}
 		if n, err := c.Decode(t.Context(), dst, buf[:m]); err != nil || n != len(dst) || !bytes.Equal(dst, a.Data) {
-			t.Errorf("%s: round trip: got %d bytes of %d, or different ones, %v", f, n, len(dst), err)
+			t.Errorf("%s: round trip: got %d of %d bytes, or wrong bytes, %v", f, n, len(dst), err)
 		}
 	}
 	return len(files)

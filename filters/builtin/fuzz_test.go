@@ -13,11 +13,11 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
-// The size of the output of a fuzzed decoder, and the memory it may allocate for that.
-// Most of that memory is for blocks of bzip2 and windows of zstd.
+// room is the size of the output buffer of a fuzzed decoder in bytes, and maxMemory the
+// number of bytes that it may allocate, mostly for blocks of bzip2 and windows of zstd.
 const (
-	room    = 1 << 14
-	ceiling = 8 << 20
+	room      = 1 << 14
+	maxMemory = 8 << 20
 )
 
 // fuzz is like fuzzAs, with 4-byte integers.
@@ -26,8 +26,9 @@ func fuzz(f *testing.F, id string, params ...string) {
 	fuzzAs(f, "<i4", id, params...)
 }
 
-// fuzzAs decodes any input between canaries with limited memory. Decoding must return an
-// error of a known kind, or a value that survives a round trip if the codec is lossless.
+// fuzzAs decodes arbitrary input into a buffer between canary bytes, and limits the
+// memory that decoding allocates. Decoding must return an error of a known kind, or a
+// value that survives a round trip if the codec is lossless.
 func fuzzAs(f *testing.F, elements, id string, params ...string) {
 	f.Helper()
 	typ, err := dtype.Parse(elements)
@@ -49,11 +50,11 @@ func fuzzAs(f *testing.F, elements, id string, params ...string) {
 			f.Add(enc[:m])
 		}
 	}
-	exactHere := id == "delta" || id == "json2" // these codecs are exact for the types used here
-	lossy := !exactHere && slices.ContainsFunc(builtin.Provider().Describe(), func(d driver.Description) bool { return d.ID == id && d.Lossy })
+	isExact := id == "delta" || id == "json2" // these codecs are exact for the types used here
+	lossy := !isExact && slices.ContainsFunc(builtin.Provider().Describe(), func(d driver.Description) bool { return d.ID == id && d.Lossy })
 	c, out := filtertest.Open(f, builtin.Provider(), id, params[0], in)
 	f.Fuzz(func(t *testing.T, src []byte) {
-		plain, ok := hostile(t, c, src)
+		plain, ok := decodeGuarded(t, c, src)
 		if !ok {
 			return
 		}
@@ -73,13 +74,13 @@ func fuzzAs(f *testing.F, elements, id string, params ...string) {
 	})
 }
 
-// hostile decodes src and returns the value if decoding succeeds.
-func hostile(t *testing.T, c driver.Codec, src []byte) ([]byte, bool) {
+// decodeGuarded decodes src and returns the value if decoding succeeds.
+func decodeGuarded(t *testing.T, c driver.Codec, src []byte) ([]byte, bool) {
 	t.Helper()
 	b := bytes.Repeat([]byte{0xC5}, room+64)
 	before := allocated()
 	n, err := c.Decode(t.Context(), b[32:32+room:32+room], src)
-	if took := allocated() - before; took > ceiling {
+	if took := allocated() - before; took > maxMemory {
 		t.Fatalf("%d bytes of input take %d bytes of memory for %d of output", len(src), took, room)
 	}
 	for i, v := range b {

@@ -18,7 +18,7 @@ func blosc(cname string, level, shuffle int) []driver.Step {
 	return []driver.Step{step("blosc", fmt.Sprintf(`{"cname":%q,"clevel":%d,"shuffle":%d}`, cname, level, shuffle))}
 }
 
-// chains are filter chains that real arrays use.
+// chains lists filter chains that real arrays use.
 var chains = []struct {
 	name  string
 	steps []driver.Step
@@ -114,7 +114,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// simple are codecs that are benchmarked next to a copy of their memory.
+// simple lists codecs whose speed is compared with that of a copy of the data.
 var simple = []struct{ name, dtype, id, params string }{
 	{"packbits", "|b1", "packbits", `{}`},
 	{"bitround", "<f4", "bitround", `{"keepbits":9}`},

@@ -83,8 +83,8 @@ func pipeline(t *testing.T, spec driver.Spec, steps ...driver.Step) *codec.Pipel
 	return p
 }
 
-// outliers are the cases that are more than a tenth larger than the output of the
-// reference implementation at a level, and their factor.
+// outliers holds the cases whose output at one level is more than a tenth larger than
+// that of the reference implementation, each with its maximum factor.
 //
 // The reference implementation searches for matches of five bytes at level 2, which
 // SpeedFastest misses in rounded floats. Slowly increasing 8-byte integers leave short

@@ -74,7 +74,7 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	r, less := reader(ctx, src, len(dst))
+	r, reduced := reader(ctx, src, len(dst))
 	n := 0
 	for n < len(dst) {
 		k, err := r.Read(dst[n:])
@@ -82,7 +82,7 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 		if errors.Is(err, io.EOF) {
 			return n, nil
 		}
-		if less && tooLong(err) {
+		if reduced && tooLong(err) {
 			return 0, filter.Short(dst)
 		}
 		if err != nil {
@@ -93,7 +93,7 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	switch k, err := io.ReadFull(r, more[:]); {
 	case k > 0:
 		return 0, filter.Short(dst)
-	case less && tooLong(err):
+	case reduced && tooLong(err):
 		return 0, filter.Short(dst)
 	case !errors.Is(err, io.EOF):
 		return 0, failed(ctx, err)
@@ -125,8 +125,8 @@ func (in *input) Read(p []byte) (int, error) {
 
 // reader returns a reader that decodes src. The decoder allocates memory for the block
 // size in the header. If a smaller block size suffices for n bytes of output, reader
-// replaces the size in the header and returns less as true.
-func reader(ctx context.Context, src []byte, n int) (r io.Reader, less bool) {
+// replaces the size in the header and returns reduced as true.
+func reader(ctx context.Context, src []byte, n int) (r io.Reader, reduced bool) {
 	const head, unit = 4, 100_000    // "BZh" and the block size in units
 	blocks := min((n+n/4)/unit+1, 9) // five bytes of a block decode to at least four
 	if len(src) <= head || src[head-1] > '9' || int(src[head-1])-'0' <= blocks {

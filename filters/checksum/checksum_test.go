@@ -29,7 +29,7 @@ func spec(n int) driver.Spec {
 	return driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 2, Order: dtype.Little}, Shape: []int{n / 2}, MaxBytes: int64(n)}
 }
 
-// TestNumcodecs compares with the checksums of numcodecs.
+// TestNumcodecs compares the checksums with those of numcodecs.
 func TestNumcodecs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -72,8 +72,8 @@ func TestNumcodecs(t *testing.T) {
 	}
 }
 
-// swap swaps the bytes within each half of the checksum at the end, because old HDF5
-// releases wrote checksums so on big-endian machines.
+// swap swaps the bytes within each half of the checksum at the end, the order in which
+// old HDF5 releases wrote it on big-endian machines.
 func swap(b []byte) []byte {
 	b = bytes.Clone(b)
 	sum := b[len(b)-4:]

@@ -16,7 +16,8 @@ import (
 
 var integers = []string{"|b1", "|i1", "|u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8", "<M8[s]", ">m8[ns]"}
 
-// TestIntegersRoundTrip checks that any bits survive, in every type and byte order.
+// TestIntegersRoundTrip checks that arbitrary bits survive a round trip, in every type
+// and byte order.
 func TestIntegersRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(r *rapid.T) {
@@ -41,7 +42,7 @@ func TestIntegersRoundTrip(t *testing.T) {
 	})
 }
 
-// TestKnownDifferences compares with differences computed by hand.
+// TestKnownDifferences compares encoded elements with differences computed by hand.
 func TestKnownDifferences(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -112,7 +113,8 @@ func TestSumsInTheWiderType(t *testing.T) {
 	}
 }
 
-// TestWrappedDifferencesAsFloat tests that 10 and 5 as uint8 differ by 251.
+// TestWrappedDifferencesAsFloat checks that uint8 elements survive if their
+// differences, which wrap around (5-10 is 251), are stored as floats.
 func TestWrappedDifferencesAsFloat(t *testing.T) {
 	t.Parallel()
 	in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.Uint, Size: 1}, Shape: []int{300}, MaxBytes: 300}

@@ -80,8 +80,8 @@ func (c *Codec) blockHead(n int) []byte {
 	return withCRC(h, 0)
 }
 
-// dictionaryByte returns the code of the smallest size that is at least n. Sizes are 2 or
-// 3 times a power of two.
+// dictionaryByte returns the code of the smallest dictionary size that is at least n.
+// Sizes are 2 or 3 times a power of two.
 func dictionaryByte(n int) byte {
 	const smallest = 12 // bits
 	if n <= 1<<smallest {

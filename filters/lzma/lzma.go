@@ -42,9 +42,9 @@ type Params struct {
 	// the default, disables the filter. GDAL writes this parameter. Decoding reads the
 	// filters of xz from the header of the data.
 	Delta int `json:"delta,omitempty"`
-	// Filters is the chain of filters of Raw and XZ. The last is LZMA2, or LZMA1 in Raw;
-	// others are delta filters. Python decodes XZ with filters only if they are not
-	// passed to it; GDAL writes them.
+	// Filters is the chain of filters of Raw and XZ. The last is LZMA2, or LZMA1 in
+	// Raw; others are delta filters. Python decodes XZ only if it does not receive this
+	// parameter; GDAL writes it.
 	Filters []Filter `json:"filters,omitempty"`
 }
 

@@ -87,7 +87,7 @@ func (c *Codec) sink(dst []byte) (*sink, error) {
 	return s, nil
 }
 
-// put stores the next element. b is its string.
+// put stores the next element. b is the content of a string.
 func (s *sink) put(v value, b []byte) error {
 	i := s.at
 	s.at++

@@ -16,8 +16,8 @@ import (
 type style struct {
 	ascii bool // all characters outside ASCII are escaped
 	loose bool // strings may contain unescaped control characters
-	// indent and apart are the number of white space bytes per line and level, and after
-	// each element, that other writers were configured to write.
+	// Other writers were configured to write indent bytes of white space per level at
+	// the start of each line, and apart bytes after each element.
 	indent, apart int64
 }
 

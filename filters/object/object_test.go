@@ -87,8 +87,8 @@ func TestNumcodecs(t *testing.T) {
 	}
 }
 
-// TestIndent checks that the promised size holds a list with white space as Python writes
-// it, because a compressor after it may have encoded it.
+// TestIndent checks that the promised size holds a list with white space as Python
+// writes it, because a compressor that follows may have encoded such a list.
 func TestIndent(t *testing.T) {
 	t.Parallel()
 	for params, indent := range map[string]string{`{"indent":24}`: strings.Repeat(" ", 24), `{"indent":" \t"}`: " \t", `{"indent":0,"separators":[",     ",":"]}`: ""} {
@@ -120,7 +120,8 @@ func TestIndent(t *testing.T) {
 	}
 }
 
-// TestIndentRoom requests white space that would need unlimited memory.
+// TestIndentRoom checks that the promised size is limited if the parameters request
+// large amounts of white space.
 func TestIndentRoom(t *testing.T) {
 	t.Parallel()
 	room := func(params string) int64 {

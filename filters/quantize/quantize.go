@@ -35,7 +35,7 @@ func New(plain, coded dtype.Type, digits int) (*Codec, error) {
 	return &Codec{plain, coded, math.Ldexp(1, int(math.Ceil(math.Log2(math.Pow10(digits)))))}, nil
 }
 
-const most = 300 // its power of ten is a finite float
+const maxDigits = 300 // 10 to this power is a finite float
 
 // Provider returns the filter.
 func Provider() driver.Provider {
@@ -44,7 +44,7 @@ func Provider() driver.Provider {
 			ID: ID, V3: "numcodecs.quantize", Encode: true, Decode: true, Lossy: true,
 			Summary: "floats rounded to a number of decimal digits", Transform: driver.ArrayToArray,
 			Params: []driver.Param{
-				{Name: "digits", Type: driver.IntParam, Min: -most, Max: most, Required: true, Doc: "decimal digits after the point"},
+				{Name: "digits", Type: driver.IntParam, Min: -maxDigits, Max: maxDigits, Required: true, Doc: "decimal digits after the point"},
 				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; default: the type of the array"},
 				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; default: dtype"},
 			},

@@ -71,7 +71,7 @@ func TestOpen(t *testing.T) {
 		"numbers":          {vlen.UTF8, `{}`, driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 4, Order: dtype.Little}, Shape: []int{3}, MaxBytes: 12}, ncerr.ErrUnsupported},
 		"huge":             {vlen.UTF8, `{}`, driver.Spec{DType: dtype.Type{Kind: dtype.String}, Shape: []int{1 << 40, 1 << 40}, MaxBytes: 12}, ncerr.ErrLimit},
 		"arrays":           {vlen.Array, `{"dtype":"<f8"}`, spec(dtype.VlenBytes, 3), 0},
-		"arrays of what":   {vlen.Array, `{}`, spec(dtype.VlenBytes, 3), ncerr.ErrInvalid},
+		"no item type":     {vlen.Array, `{}`, spec(dtype.VlenBytes, 3), ncerr.ErrInvalid},
 		"arrays of arrays": {vlen.Array, `{"dtype":"|O"}`, spec(dtype.VlenBytes, 3), ncerr.ErrInvalid},
 	} {
 		_, _, err := vlen.Provider().Open(c.id, json.RawMessage(c.params), c.in)

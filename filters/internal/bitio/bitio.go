@@ -43,7 +43,7 @@ func (w *Writer) Put(n uint, v uint64) {
 	w.at += 4
 }
 
-// Short reports whether some bits did not fit. It may report that only after End.
+// Short reports whether some bits did not fit. The result is final only after End.
 func (w *Writer) Short() bool { return w.short }
 
 // End pads the last byte with zeros and returns the length in bytes, or ErrShort.

@@ -37,8 +37,8 @@ func TestBits(t *testing.T) {
 	})
 }
 
-// TestShort checks that bits that do not fit are an error, and that nothing after dst is
-// written.
+// TestShort checks that bits that do not fit are an error, and that no byte after dst
+// is written.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	var room [3]byte

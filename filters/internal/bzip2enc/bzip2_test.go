@@ -60,7 +60,7 @@ func TestDecoder(t *testing.T) {
 				}
 				got, err := io.ReadAll(bzip2.NewReader(bytes.NewReader(dst[:n])))
 				if err != nil || !bytes.Equal(src, got) {
-					t.Errorf("%s at level %d: %d bytes decode to %d different ones, %v", name, level, len(src), len(got), err)
+					t.Errorf("%s at level %d: the round trip of %d bytes returns %d, or wrong bytes, %v", name, level, len(src), len(got), err)
 				}
 				if _, err := e.Encode(t.Context(), dst[:n-1], src); !errors.Is(err, bitio.ErrShort) {
 					t.Errorf("%s at level %d with a short buffer: want ErrShort, got %v", name, level, err)
@@ -114,7 +114,7 @@ func FuzzEncode(f *testing.F) {
 		}
 		got, err := io.ReadAll(bzip2.NewReader(bytes.NewReader(dst[:n])))
 		if err != nil || !bytes.Equal(src, got) {
-			t.Fatalf("%d bytes decode to %d different ones, %v", len(src), len(got), err)
+			t.Fatalf("the round trip of %d bytes returns %d, or wrong bytes, %v", len(src), len(got), err)
 		}
 	})
 }

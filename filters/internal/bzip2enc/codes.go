@@ -24,8 +24,8 @@ func tables(symbols int) int {
 	return maxTables
 }
 
-// writeCodes writes the tables, the choice of each group, and the symbols. n is the size
-// of the alphabet.
+// writeCodes writes the tables, the table chosen for each group, and the symbols. n is
+// the size of the alphabet.
 func (e *Encoder) writeCodes(n int) {
 	count := tables(len(e.syms))
 	lengths := e.split(n, count)

@@ -85,9 +85,10 @@ func (s *stream) encode(dst, src []byte) (int, error) {
 	return s.n, nil
 }
 
-// isIncompressible reports whether the fast encoder compressed plain bytes by at most
-// one percent, to n bytes. This happens with unshuffled floats, although a Huffman code
-// alone can compress their skewed distribution of bytes.
+// isIncompressible reports whether n, the number of bytes to which the fast encoder
+// compressed plain bytes, is at most one percent smaller than plain. This happens with
+// unshuffled floats, although a Huffman code alone can compress their skewed
+// distribution of bytes.
 func isIncompressible(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
 
 // Encode encodes src into dst and returns the length.

@@ -40,8 +40,9 @@ func Elements(in driver.Spec, from, to dtype.Type) (driver.Spec, error) {
 }
 
 // Flat returns the spec of the elements of in as a list. The filters of numcodecs that
-// compute along the elements do not pass the shape on to later filters, of which json2
-// and msgpack2 store it. The order of the elements in memory does not change.
+// compute along the elements flatten the chunk, so that later filters that store a
+// shape, json2 and msgpack2, store the shape of the list. The order of the elements in
+// memory does not change.
 //
 // Source: numcodecs, reshape(-1, order="A") in delta.py and others.
 func Flat(in driver.Spec) (driver.Spec, error) {

@@ -89,7 +89,7 @@ func TestDeflate(t *testing.T) {
 			src := deflated(t, plain, level)
 			got, err := decode(t, src, len(plain), raw(&d))
 			if err != nil || !bytes.Equal(plain, got) {
-				t.Fatalf("%s, level %d: got %d bytes of %d, or different ones, %v", name, level, len(got), len(plain), err)
+				t.Fatalf("%s, level %d: got %d of %d bytes, or wrong bytes, %v", name, level, len(got), len(plain), err)
 			}
 			if _, err := decode(t, src, len(plain)+1000, raw(&d)); err != nil {
 				t.Errorf("%s, level %d, with a larger buffer: %v", name, level, err)
@@ -188,8 +188,8 @@ func TestPoolAllocatesNothing(t *testing.T) { //nolint:paralleltest // the test 
 	}
 }
 
-// FuzzDeflate compares with two other decoders. All must return the same bytes, or all an
-// error.
+// FuzzDeflate compares the decoder with two others. All three must return the same
+// bytes, or all three must fail.
 func FuzzDeflate(f *testing.F) {
 	for name, plain := range samples() {
 		if len(plain) > 6000 && !strings.HasPrefix(name, "dist") {

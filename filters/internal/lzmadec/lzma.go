@@ -256,8 +256,8 @@ func (d *decoder) literalByte() {
 // errEnd is returned at the end mark of a stream.
 var errEnd = errors.New("end of stream")
 
-// between is the number of symbols decoded between two calls to stop.
-const between = 1 << 14
+// stopInterval is the number of symbols decoded between two calls to stop.
+const stopInterval = 1 << 14
 
 // run decodes until the output reaches end or, if marked, until the end mark or until
 // both the output and the input end.
@@ -266,7 +266,7 @@ func (d *decoder) run(end int, marked bool) error {
 		if d.over {
 			return ErrCorrupt
 		}
-		if n%between == 0 {
+		if n%stopInterval == 0 {
 			if err := d.stop(); err != nil {
 				return err
 			}

@@ -44,15 +44,15 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-func boxed(dst, src []byte) (int, error) { return lzmadec.XZ(context.Background(), dst, src) }
+func decodeXZ(dst, src []byte) (int, error) { return lzmadec.XZ(context.Background(), dst, src) }
 
-func file(dst, src []byte) (int, error) { return lzmadec.Alone(context.Background(), dst, src) }
+func decodeAlone(dst, src []byte) (int, error) { return lzmadec.Alone(context.Background(), dst, src) }
 
-func bare(dst, src []byte) (int, error) {
+func decodeRaw1(dst, src []byte) (int, error) {
 	return lzmadec.LZMA1(context.Background(), dst, src, raw1Props, -1)
 }
 
-func chunks(dst, src []byte) (int, error) {
+func decodeRaw2Delta(dst, src []byte) (int, error) {
 	n, used, err := lzmadec.LZMA2(context.Background(), dst, src)
 	if err == nil && used != len(src) {
 		err = lzmadec.ErrCorrupt
@@ -75,18 +75,18 @@ func vectors(t testing.TB) map[string]vector {
 	t.Helper()
 	text := unhex(t, plain)
 	return map[string]vector{
-		"xz":             {boxed, xzCRC64, text, true},
-		"xz CRC-32":      {boxed, xzCRC32, text, true},
-		"xz delta":       {boxed, xzDelta, text, false},
-		"xz two deltas":  {boxed, xzDeltas, text, true},
-		"xz empty":       {boxed, xzEmpty, nil, true},
-		"xz repeats":     {boxed, xzRepeats, bytes.Repeat([]byte("abc"), 80), false},
-		"xz sizes":       {boxed, xzSizes, text, false},
-		"xz two streams": {boxed, xzCRC64 + "00000000" + xzCRC32, append(unhex(t, plain), text...), true},
-		"alone":          {file, alone, text, false},
-		"alone empty":    {file, aloneNone, nil, false},
-		"raw LZMA1":      {bare, raw1, text, false},
-		"raw LZMA2":      {chunks, raw2Delta, text, false},
+		"xz":             {decodeXZ, xzCRC64, text, true},
+		"xz CRC-32":      {decodeXZ, xzCRC32, text, true},
+		"xz delta":       {decodeXZ, xzDelta, text, false},
+		"xz two deltas":  {decodeXZ, xzDeltas, text, true},
+		"xz empty":       {decodeXZ, xzEmpty, nil, true},
+		"xz repeats":     {decodeXZ, xzRepeats, bytes.Repeat([]byte("abc"), 80), false},
+		"xz sizes":       {decodeXZ, xzSizes, text, false},
+		"xz two streams": {decodeXZ, xzCRC64 + "00000000" + xzCRC32, append(unhex(t, plain), text...), true},
+		"alone":          {decodeAlone, alone, text, false},
+		"alone empty":    {decodeAlone, aloneNone, nil, false},
+		"raw LZMA1":      {decodeRaw1, raw1, text, false},
+		"raw LZMA2":      {decodeRaw2Delta, raw2Delta, text, false},
 	}
 }
 
@@ -195,11 +195,11 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // the test measures memory
 		src    []byte
 		want   error
 	}{
-		"dictionary":   {boxed, huge, nil},
-		"size":         {file, sized, lzmadec.ErrShort},
-		"chunk":        {chunks, unhex(t, "ffffffffff5d0000000000"), lzmadec.ErrCorrupt},
-		"many streams": {boxed, many, lzmadec.ErrShort},
-		"1 MiB":        {boxed, bomb(t), lzmadec.ErrShort},
+		"dictionary":   {decodeXZ, huge, nil},
+		"size":         {decodeAlone, sized, lzmadec.ErrShort},
+		"chunk":        {decodeRaw2Delta, unhex(t, "ffffffffff5d0000000000"), lzmadec.ErrCorrupt},
+		"many streams": {decodeXZ, many, lzmadec.ErrShort},
+		"1 MiB":        {decodeXZ, bomb(t), lzmadec.ErrShort},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// maxUnary is larger than any sequence of zeros before a one in a useful stream. Storing
-// a sample unencoded takes less space.
+// maxUnary limits the number of zeros before a one. No useful stream has as many,
+// because an unencoded sample takes less space.
 const maxUnary = 1 << 31
 
 // Decoder reads a stream. It is not safe for concurrent use.
@@ -129,8 +129,8 @@ func (d *Decoder) block(dst []uint32, at, ref int) int {
 	return len(part)
 }
 
-// split decodes samples whose upper bits are unary codes. Their k low bits follow, those
-// of all samples together.
+// split decodes samples. The unary codes of the upper bits of all samples come first,
+// then the k low bits of each sample.
 func (d *Decoder) split(part []uint32, k uint) {
 	most := d.top >> k // larger values would be shifted out
 	large := uint32(0)

@@ -18,7 +18,7 @@ type Params struct {
 	Block int
 	// Interval is the number of blocks between reference samples.
 	Interval int
-	// Predict selects that samples are stored as differences to the previous one.
+	// Predict selects storing each sample as its difference from the previous one.
 	Predict bool
 }
 

@@ -137,8 +137,8 @@ func TestStrongerForSmallContents(t *testing.T) {
 	}
 }
 
-// TestShortDestination checks that a destination that is too short is an error, and that
-// nothing after it is written.
+// TestShortDestination checks that Encode fails if the destination is too short, and
+// writes no byte after it.
 func TestShortDestination(t *testing.T) {
 	t.Parallel()
 	src := nibbles(2, 10_000)

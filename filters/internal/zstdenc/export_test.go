@@ -1,6 +1,6 @@
 package zstdenc
 
-// Skip puts e in the state after encoding n bytes since its tables were cleared.
+// Skip advances the position numbers of e as if it had encoded n more bytes.
 func (e *Encoder) Skip(n uint64) { e.finder.next += n }
 
 // AppendHeader exports appendHeader.

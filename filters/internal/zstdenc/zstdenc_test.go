@@ -53,9 +53,10 @@ func random(r *rand.Rand, n int, mask byte) []byte {
 
 const block = 128 << 10
 
-// fours returns matches of four bytes without literals between them, from two positions
-// in turn, so many that their number takes three bytes. The first ones are longer, or the
-// encoder would not find them.
+// fours returns content that consists of four-byte matches without literals between
+// them, from two positions in turn. The format needs three bytes for the number of
+// matches. The first matches are longer, because the encoder would not find them
+// otherwise.
 func fours(r *rand.Rand) []byte {
 	b := make([]byte, 2*block)
 	for i := range b[:block+1] {
@@ -170,7 +171,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// grow makes content from instructions: a byte, or a copy of earlier bytes.
+// grow makes content from instructions. Each appends three bytes or a copy of earlier
+// bytes.
 func grow(ops []byte) []byte {
 	var b []byte
 	for len(ops) >= 4 && len(b) < 400_000 {
