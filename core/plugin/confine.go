@@ -31,7 +31,7 @@ func confine() *sandbox.Policy {
 	return p
 }
 
-// seal removes the rights that the process needs only to start.
+// seal removes the rights that the process needs only during its start.
 func seal(p *sandbox.Policy) {
 	if err := p.Seal(); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot seal the sandbox:", err)

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
 )
 
-// serveDebug serves without a host until the process is interrupted, and prints the
-// setting with which a host attaches to it. It lets authors run their plugin under a
+// serveDebug serves a process that no host started until it is interrupted, and prints
+// the setting with which a host attaches to the process. It lets authors run their plugin under a
 // debugger. The plugin runs without sandbox, shared memory and encryption.
 func serveDebug(cfg server.Config) {
 	cfg.Reconfigurable = true

@@ -4,5 +4,5 @@ package plugin
 
 import "golang.org/x/sys/unix"
 
-// dup2 makes descriptor to a copy of from.
-func dup2(from, to int) error { return unix.Dup2(from, to) }
+// dup2 makes newfd a copy of oldfd.
+func dup2(oldfd, newfd int) error { return unix.Dup2(oldfd, newfd) }

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin"
 )
 
-// TestVersion checks that plugin.proto states the version and the limits of the
-// constants.
+// TestVersion checks that the version and the limits in plugin.proto equal the constants
+// of this package.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("proto", "nczplugin", "v1", "plugin.proto"))
@@ -29,8 +29,8 @@ func TestVersion(t *testing.T) {
 	if part := fmt.Sprintf("at most %d MiB", plugin.MaxPart>>20); !strings.Contains(string(text), part) {
 		t.Errorf("plugin.proto does not contain %q", part)
 	}
-	if all := fmt.Sprintf("longer than %d MiB", plugin.MaxMessage>>20); !strings.Contains(string(text), all) {
-		t.Errorf("plugin.proto does not contain %q", all)
+	if message := fmt.Sprintf("longer than %d MiB", plugin.MaxMessage>>20); !strings.Contains(string(text), message) {
+		t.Errorf("plugin.proto does not contain %q", message)
 	}
 }
 

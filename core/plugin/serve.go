@@ -55,14 +55,14 @@ func serve(cfg server.Config) {
 		os.Exit(handshake.ExitServe)
 	}
 	stderr := os.Stderr
-	started := cfg.OnDescribe
+	onDescribe := cfg.OnDescribe
 	cfg.OnDescribe = func() {
-		if started != nil {
-			started()
+		if onDescribe != nil {
+			onDescribe()
 		}
 		// go-plugin replaced these files with pipes whose output it sends over the
 		// connection. Restore standard error, or the output of a crash would be lost.
-		os.Stderr, os.Stdout = stderr, stderr // restore rather than close
+		os.Stderr, os.Stdout = stderr, stderr
 	}
 	channel, err := openChannel()
 	if err != nil {
@@ -91,7 +91,7 @@ func serve(cfg server.Config) {
 	end.exit()
 }
 
-// openChannel returns the channel of level 1, or nil if the host passed none.
+// openChannel returns the channel of level 1, or nil if the host did not pass a channel.
 func openChannel() (*os.File, error) {
 	number := os.Getenv(handshake.EnvChannel)
 	if number == "" {

@@ -17,8 +17,8 @@ import (
 )
 
 // attached returns the running plugins that text lists in JSON. Their authors started
-// them, so they are neither pinned nor confined. attached fails if a sandbox is
-// required.
+// them, so they are neither pinned nor confined. attached fails if text lists plugins
+// although a sandbox is required.
 func attached(text string, mode Sandbox) ([]*program, error) {
 	if text == "" {
 		return nil, nil

@@ -135,20 +135,20 @@ func (s *supervisor) isUnconfined(c confinement) bool {
 	return !s.program.builtin && (c.policy == nil || !c.policy.Kernel.Seccomp || !c.policy.Confines())
 }
 
-// warnOnce logs a warning once per text. free means that third-party plugins run
-// unconfined; warnOnce then logs at LevelAlert, to slog's default logger if the host
-// has no logger.
-func (h *Host) warnOnce(what string, free bool) {
+// warnOnce logs a warning once per text. If unconfined is set, third-party plugins run
+// unconfined, and warnOnce logs at LevelAlert, to slog's default logger if the host has
+// no logger.
+func (h *Host) warnOnce(what string, unconfined bool) {
 	h.mu.Lock()
-	known := slices.Contains(h.warned, what) && (!free || h.alerted)
+	known := slices.Contains(h.warned, what) && (!unconfined || h.alerted)
 	if !known {
 		h.warned = append(h.warned, what)
-		h.alerted = h.alerted || free
+		h.alerted = h.alerted || unconfined
 	}
 	h.mu.Unlock()
 	switch {
 	case known:
-	case free:
+	case unconfined:
 		h.opts.alert.Log(h.ctx, LevelAlert, "third-party plugins are not fully confined", "missing", what)
 	default:
 		h.opts.Logger.Warn("plugins are not fully confined", "missing", what)
@@ -189,7 +189,7 @@ func (img *image) libraries() []string {
 	}
 	out := slices.Clone(systemFiles[:])
 	if line, ok := bytes.CutPrefix(img.head, []byte("#!")); ok {
-		// The kernel splits at blanks and tabs only. Splitting at other characters
+		// The kernel splits at spaces and tabs only. Splitting at other characters
 		// would yield a path that differs from the kernel's.
 		if fields := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' }); len(fields) > 0 && filepath.IsAbs(fields[0]) {
 			out = append(out, fields[0])

@@ -17,14 +17,14 @@ import (
 // grantSet is the set of grants of one process, with variables and paths resolved.
 // Stores whose sets have the same key share a process. A set is immutable.
 type grantSet struct {
-	serves string   // "filters", "driver:NAME", "driver:NAME/read" or "driver:NAME/write"
-	role   string   // role of a built-in; see handshake.EnvRole
-	texts  []string // sorted: "read:/data/x", "tcp:443", "env:HOME"
-	places []string // texts with the identities of the files at the paths
-	env    []string // names of environment variables
-	policy sandbox.Policy
-	local  bool // the set depends on a location: the process is stopped when idle
-	others bool // the process runs a third-party plugin in a sandbox
+	serves     string   // "filters", "driver:NAME", "driver:NAME/read" or "driver:NAME/write"
+	role       string   // role of a built-in; see handshake.EnvRole
+	texts      []string // sorted: "read:/data/x", "tcp:443", "env:HOME"
+	places     []string // texts with the identities of the files at the paths
+	env        []string // names of environment variables
+	policy     sandbox.Policy
+	local      bool // the set depends on a location: the process is stopped when idle
+	thirdParty bool // the process runs a third-party plugin in a sandbox
 }
 
 func (g *grantSet) key() string { return g.serves + "\x00" + strings.Join(g.places, "\x00") }
@@ -51,7 +51,7 @@ func (h *Host) filterSet(p *program) (*grantSet, error) {
 // driverSet returns the grants of the process that opens the store of spec, or removes
 // it if remove is set.
 func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
-	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, others: !p.builtin && h.opts.Sandbox != SandboxOff}
+	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, thirdParty: !p.builtin && h.opts.Sandbox != SandboxOff}
 	texts := d.Grants
 	if o, err := h.opts.Builtin.Driver(d.Name); p.builtin && err == nil {
 		if granter, ok := o.(driver.Granter); ok {
@@ -124,7 +124,7 @@ func (g *grantSet) add(text, id string) {
 	}
 }
 
-// addPath grants the file or directory that is now at path. It does not grant a file
+// addPath grants access to the file or directory that is now at path, but not to a file
 // created later at the same path.
 func (g *grantSet) addPath(path string, write bool) {
 	if _, err := os.Stat(path); err != nil { // the driver reports the error
@@ -153,7 +153,7 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 	}
 	real, err := filepath.EvalSymlinks(path)
 	switch {
-	case err == nil && remove: // the directory entry is removed too, even if it is a link
+	case err == nil && remove: // the driver also removes the directory entry, which may be a link
 		if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 			g.addRoot(h, dir, true)
 		}
@@ -173,7 +173,7 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 	default:
 		return nil // the location does not exist, and the driver reports that
 	}
-	if write && g.others && h.holdsHome(path) {
+	if write && g.thirdParty && h.holdsHome(path) {
 		return pluginErrorf("a third-party plugin would be able to write to %s, which contains your home directory: use a separate directory for the store", path)
 	}
 	g.addRoot(h, path, write)

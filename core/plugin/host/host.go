@@ -44,8 +44,8 @@ type Host struct {
 	providers   map[*program]*provider
 	warned      []string    // texts of warnings already logged
 	alerted     bool        // a record of LevelAlert was logged
-	noNotify    atomic.Bool // processes cannot hand over seccomp notifications
-	noInspect   atomic.Bool // the host cannot inspect the notified calls
+	noNotify    atomic.Bool // processes cannot send their seccomp notification descriptors
+	noInspect   atomic.Bool // the host cannot inspect the system calls in notifications
 
 	closing sync.Mutex // acquired after mu and the locks of supervisors
 	closed  bool
@@ -56,9 +56,8 @@ type Host struct {
 }
 
 // New returns a new Host. It searches for plugins, unless the options name them, but
-// starts no process. It logs a
-// warning for a directory that it cannot read. A nil opts is equivalent to the zero
-// value.
+// starts no process. It logs a warning for a directory that it cannot read. A nil opts
+// is equivalent to the zero value.
 func New(opts *Options) (*Host, error) {
 	o := opts.withDefaults()
 	h := &Host{
@@ -144,7 +143,7 @@ const maxParent = 60
 // dirPrefix is the prefix of the names of private directories.
 const dirPrefix = "nczarr-run-"
 
-// goOwned runs f in a goroutine that Close waits for.
+// goOwned runs f in a goroutine that Close waits for. It fails if the host is closed.
 func (h *Host) goOwned(f func()) error {
 	h.closing.Lock()
 	defer h.closing.Unlock()

@@ -18,8 +18,8 @@ import (
 // each job one answer and one request for a larger region.
 const maxQueue = 2 * maxPending
 
-// maxQueued limits the total size of these messages in bytes. They contain regions and
-// errors, but no data.
+// maxQueued limits the total size, in bytes, of received messages that a call has not
+// read yet. They contain regions and errors, but no data.
 const maxQueued = 2 * handshake.MaxMessage
 
 // streamPool holds the long-lived streams of one service to one process.
@@ -40,7 +40,7 @@ type streamPool[B, R any] struct {
 // jobStream is one stream, used by one call at a time. After the call, the stream and
 // the regions of abandoned jobs are not reused until the plugin has answered the jobs.
 type jobStream[B, R any] struct {
-	of     *streamPool[B, R]
+	pool   *streamPool[B, R]
 	stream grpc.BidiStreamingClient[B, R]
 	last   uint64 // id of the last job; owned by the current user
 
@@ -62,7 +62,7 @@ type pendingJob struct {
 	in      *region    // input in the request segment, or nil
 	held    *lentInput // lent region that contains the input, or nil
 	out     []region   // output in the response segment; the last region is in use
-	room    int64      // largest output in bytes
+	limit   int64      // largest output in bytes
 	lend    uint64     // tag of the file that may be lent, or 0
 	inline  bool       // the job must be repeated at level 0
 	asked   bool       // the job has requested a larger region
@@ -99,7 +99,7 @@ func (s *streamPool[B, R]) take() (*jobStream[B, R], error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &jobStream[B, R]{of: s, stream: stream, wake: make(chan struct{}, 1)}
+	l := &jobStream[B, R]{pool: s, stream: stream, wake: make(chan struct{}, 1)}
 	if !s.p.goOwned(l.receive) {
 		return nil, context.Canceled
 	}
@@ -132,7 +132,7 @@ func (l *jobStream[B, R]) receive() {
 			l.err = err
 			l.stopTimer()
 		case l.late != nil:
-			err = l.of.acceptLate(r, l.late)
+			err = l.pool.acceptLate(r, l.late)
 		case len(l.queue) >= maxQueue:
 			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d unexpected answers", maxQueue)
 		case l.queued+sizeOf(r) > maxQueued:
@@ -150,13 +150,13 @@ func (l *jobStream[B, R]) receive() {
 		switch {
 		case ended:
 			if left {
-				l.of.p.killAbandoned()
+				l.pool.p.killAbandoned()
 			}
 			return
 		case err != nil:
-			l.of.p.markBroken(err.Error())
+			l.pool.p.markBroken(err.Error())
 		case free:
-			l.of.put(l)
+			l.pool.put(l)
 		}
 	}
 }
@@ -187,7 +187,8 @@ func (l *jobStream[B, R]) stopTimer() {
 	}
 }
 
-// next waits for the next message. It fails if the stream or the watch's context is done.
+// next waits for the next message. It fails if the stream has ended or the context of w
+// is done.
 func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	for {
 		l.mu.Lock()
@@ -223,12 +224,12 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 		ended := l.err != nil
 		l.mu.Unlock()
 		if !ended {
-			l.of.put(l)
+			l.pool.put(l)
 		}
 		return
 	}
-	p := l.of.p
-	ids := slices.Collect(maps.Keys(unanswered)) // copied here, because the receiver then owns unanswered
+	p := l.pool.p
+	ids := slices.Collect(maps.Keys(unanswered)) // copied here, because the receiver owns unanswered once l.late is set
 	l.mu.Lock()
 	if l.err != nil {
 		l.mu.Unlock()
@@ -241,7 +242,7 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	}
 	var violation error
 	for _, r := range l.queue {
-		if err := l.of.acceptLate(r, l.late); err != nil {
+		if err := l.pool.acceptLate(r, l.late); err != nil {
 			violation = err
 		}
 	}
@@ -272,12 +273,12 @@ func (p *proc) killAbandoned() {
 // sendCancel cancels abandoned jobs. It makes the stream idle if they are already
 // answered.
 func (l *jobStream[B, R]) sendCancel(ids []uint64) {
-	_ = l.stream.Send(l.of.cancel(ids)) // the receiver reports the error
+	_ = l.stream.Send(l.pool.cancel(ids)) // the receiver reports the error
 	l.mu.Lock()
 	l.cancels = false
 	free := l.drained()
 	l.mu.Unlock()
 	if free {
-		l.of.put(l)
+		l.pool.put(l)
 	}
 }

@@ -84,8 +84,8 @@ type launch struct {
 	client      *goplugin.Client
 	plane       *plane // nil without shared memory
 	confinement confinement
-	watch       sync.WaitGroup // used until the process listens
-	theirs      *os.File       // the child's end of sandbox.ListeningPair
+	watch       sync.WaitGroup // goroutine that supervises system calls until the process listens
+	childEnd    *os.File       // the child's end of sandbox.ListeningPair
 
 	mu      sync.Mutex
 	expired bool     // the timeout has passed: do not start the process
@@ -133,9 +133,9 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 			env := append(l.h.environment(l.dir, l.s.set, l.s.program.env(l.s)...), cmd.Env...)
 			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // overrides go-plugin's own directory, whose path is longer
 			files, planeEnv := l.plane.planeFiles()
-			if l.theirs != nil {
+			if l.childEnd != nil {
 				l.confinement.policy.Listening = 3 + len(files)
-				files = slices.Concat(files, []*os.File{l.theirs})
+				files = slices.Concat(files, []*os.File{l.childEnd})
 			}
 			img, sandboxEnv := l.confinement.enter(img, len(files))
 			child := newProcess(&l.h.spawner, img, append(append(env, planeEnv...), sandboxEnv...), files, l.dir)
@@ -158,14 +158,14 @@ func (h *Host) dialOptions(log *slog.Logger) []grpc.DialOption {
 		grpc.WithInitialConnWindowSize(16 << 20),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
-		grpc.WithChainStreamInterceptor(ownStreams),
+		grpc.WithChainStreamInterceptor(refuseOwnStreams),
 	}, tracing(log)...)
 }
 
-// ownStreams prevents go-plugin from opening its own streams for the broker and for
+// refuseOwnStreams prevents go-plugin from opening its own streams for the broker and for
 // standard output. The host does not use them, and the broker stores everything that it
 // receives.
-func ownStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func refuseOwnStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if strings.HasPrefix(method, "/plugin.") {
 		return nil, status.Error(codes.Unimplemented, "not connected")
 	}
@@ -178,7 +178,7 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	config := l.config(img)
 	l.client = goplugin.NewClient(config)
 	defer l.plane.closeSent()
-	if err := l.judgeListening(ctx); err != nil {
+	if err := l.superviseListening(ctx); err != nil {
 		return nil, err
 	}
 	type result struct {
@@ -186,10 +186,10 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 		err error
 	}
 	ready := make(chan result, 1)
-	go func() { // ends soon after the process, for which run waits
+	go func() { // ends soon after the process ends; run waits for the result
 		_, err := l.client.Start()
-		if l.theirs != nil {
-			_ = l.theirs.Close() // the child has inherited it
+		if l.childEnd != nil {
+			_ = l.childEnd.Close() // the child has inherited it
 		}
 		if err == nil && !l.child.out.certified() {
 			config.TLSConfig = nil // go-plugin set it before the handshake
@@ -219,20 +219,20 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	return p, nil
 }
 
-// judgeListening starts a supervisor of system calls that permits the process to listen
-// only once.
-func (l *launch) judgeListening(ctx context.Context) error {
+// superviseListening starts a supervisor of system calls that permits the process to
+// listen only once.
+func (l *launch) superviseListening(ctx context.Context) error {
 	if l.confinement.policy == nil || !l.confinement.policy.MayExec || !l.confinement.policy.Kernel.Notify {
 		return nil
 	}
-	ours, theirs, err := sandbox.ListeningPair()
+	hostEnd, childEnd, err := sandbox.ListeningPair()
 	if err != nil {
 		return pluginErrorf("cannot apply the sandbox: %w", err)
 	}
-	l.theirs = theirs
+	l.childEnd = childEnd
 	l.watch.Go(func() { // ends when the process listens or is dead
-		defer func() { _ = ours.Close() }()
-		switch err := sandbox.Supervise(ours, l.confinement.policy.Kernel.Inspect); {
+		defer func() { _ = hostEnd.Close() }()
+		switch err := sandbox.Supervise(hostEnd, l.confinement.policy.Kernel.Inspect); {
 		case errors.Is(err, sandbox.ErrNotHandedOver):
 			l.h.noNotify.Store(true)
 		case errors.Is(err, sandbox.ErrNotInspected):
@@ -318,8 +318,8 @@ func (l *launch) cleanup() error {
 }
 
 // finish ends go-plugin's goroutines and removes the private directory. The process is
-// dead, so go-plugin's Kill should return immediately; finish waits for it for at most
-// killGrace.
+// dead, so go-plugin's Kill should return immediately; finish waits at most killGrace for
+// it.
 func (l *launch) finish() error {
 	killed := make(chan struct{})
 	go func() { // ends when the process is dead

@@ -33,8 +33,8 @@ func (p *plane) mayLend() bool {
 // read is then repeated at level 0.
 var errNoDescriptor = errors.New("no free descriptor for a lent file")
 
-// maxRead limits the bytes read in one system call, so that a read soon ends after its
-// context.
+// maxRead limits the bytes read in one system call, so that a read ends soon after its
+// context is done.
 const maxRead = 16 << 20
 
 // takeLent returns the file that was sent with a tag. It does not block, because a
@@ -98,7 +98,7 @@ func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, 
 // fill reads the object from a file, starting at off. The file may contain less data
 // than the plugin announced, so fill allocates memory as reserve does.
 func (l *objectRead) fill(ctx context.Context, f io.ReaderAt, off int64) error {
-	for !l.asked {
+	for !l.allocated {
 		step := min(l.want/provenShare-l.n, maxRead) // read only the share that reserve requires
 		l.early = slices.Grow(l.early, int(step))
 		n, err := readFull(ctx, f, l.early[l.n:l.n+step], off+l.n)

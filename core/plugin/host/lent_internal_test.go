@@ -59,7 +59,7 @@ func TestLentFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := &objectRead{dst: make([]byte, n), asked: true}
+		l := &objectRead{dst: make([]byte, n), allocated: true}
 		err := p.readLent(context.Background(), l, &pb.StoreResult{Lent: &pb.Lent{Offset: offset}}, &pendingJob{lend: asked})
 		return string(l.data()), err
 	}
@@ -112,16 +112,16 @@ func TestChannelRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := shm.Inherit(fd) // as the plugin does
+	childEnd, err := shm.Inherit(fd) // as the plugin does
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = theirs.Close() }()
-	if err := theirs.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+	defer func() { _ = childEnd.Close() }()
+	if err := childEnd.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range maxLent {
-		if err := shm.Send(theirs, p.tag.Add(1), theirs); err != nil {
+		if err := shm.Send(childEnd, p.tag.Add(1), childEnd); err != nil {
 			t.Fatalf("send file %d of %d: %v", n+1, maxLent, err)
 		}
 	}

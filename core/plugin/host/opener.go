@@ -19,8 +19,8 @@ type opener struct {
 
 var _ driver.Opener = (*opener)(nil)
 
-// Describe implements driver.Opener. It starts the plugin if it has not been described
-// yet. If the start fails, Describe sets only the name, and Open returns the error.
+// Describe implements driver.Opener. It starts the plugin if the plugin has not been
+// described yet. If the start fails, Describe sets only the name, and Open returns the error.
 func (o *opener) Describe() driver.Description {
 	desc, _ := o.describe(o.h.ctx) // Open returns the error
 	return desc

@@ -60,9 +60,9 @@ type Options struct {
 	// every name that the plugin claims to serve.
 	OnlyPlugin string
 	// PluginsOf, if not nil, is a host whose plugins the new host runs, in processes of
-	// its own. The new host then does not search for plugins, and neither reads the
-	// executables nor asks what they serve again if the other host has done so. The
-	// other host must be closed last.
+	// its own. The new host then does not search for plugins, and it reuses the copies of
+	// executables and the descriptions that the other host already has. The other host
+	// must be closed last.
 	PluginsOf *Host
 	// Lock pins plugins. A nil Lock pins none.
 	Lock *Lock

@@ -40,7 +40,7 @@ type plane struct {
 	inputMu    sync.Mutex
 	inputs     map[int64]*lentInput // by offset in the request segment
 	inputBytes int64                // total size of inputs
-	resident   []bool               // for each minRegion bytes of the request segment: its pages are allocated
+	resident   []bool               // for each minRegion bytes of the request segment: whether their pages are allocated
 
 	lentMu sync.Mutex
 	lent   map[uint64]*os.File // received files by tag; nil if no descriptor was free
@@ -101,11 +101,11 @@ func (p *plane) create() error {
 	}
 	p.request = segment{newArena(segmentSize), reqMem}
 	p.files = append(p.files, req)
-	var theirs *os.File
-	if p.channel, theirs, err = shm.Pair(); err != nil {
+	var childEnd *os.File
+	if p.channel, childEnd, err = shm.Pair(); err != nil {
 		return err
 	}
-	p.files = append(p.files, theirs)
+	p.files = append(p.files, childEnd)
 	respMem, resp, err := shm.Create("nczarr-response", segmentSize, false)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (p *plane) create() error {
 
 // planeFiles returns the files that the child inherits as descriptors 3, 4 and 5, and
 // the environment variable for the channel. It returns nothing for a nil plane. The
-// caller must call sent after the start, even if the start failed.
+// caller must call closeSent after the start, even if the start failed.
 func (p *plane) planeFiles() (files []*os.File, env []string) {
 	if p == nil {
 		return nil, nil

@@ -71,7 +71,7 @@ type proc struct {
 	done     chan struct{} // closed when the process is dead and its resources are released
 
 	tokens           atomic.Uint64 // token of the last Open or OpenPipeline
-	turns            chan struct{} // one element for each message in flight with jobs for filters
+	turns            chan struct{} // one element for each message with filter jobs in flight
 	execs, execsEver atomic.Int64  // active calls of filters, and all calls ever started
 
 	mu     sync.Mutex
@@ -219,7 +219,7 @@ func (p *proc) waitEnd(d time.Duration) bool {
 	}
 }
 
-// errHung is the cause of a context that a watch ended after its time limit.
+// errHung is the cause of a context that a watch canceled after its time limit.
 var errHung = errors.New("no answer")
 
 // watch enforces the time limit of one call. Its context is done if the plugin sends
@@ -258,8 +258,8 @@ func (w *watch) countMessage(content bool) error {
 	return nil
 }
 
-// expired runs when the time limit has passed. It kills the plugin, unless the call is
-// patient and the plugin answers other calls.
+// expired runs when the time limit has passed. It kills the plugin, unless
+// allowWhileAlive was called and the plugin answers other calls.
 func (w *watch) expired() {
 	for w.slow.Load() && w.p.isResponsive(w.ctx) {
 		select {
@@ -317,7 +317,7 @@ func (w *watch) progress() {
 	}
 }
 
-// pause stops the time limit while the host does not wait for the plugin.
+// pause suspends the time limit while the host does not wait for the plugin.
 func (w *watch) pause() {
 	if w.timer != nil {
 		w.timer.Stop()

@@ -8,8 +8,8 @@ import (
 )
 
 // processAttributes returns attributes that start a child in its own process group. The
-// kernel kills the child when the spawner's thread ends, which includes the death of
-// the host.
+// kernel kills the child when the spawner's thread ends, for example because the host
+// died.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

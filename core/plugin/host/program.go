@@ -146,9 +146,9 @@ func (p *program) setDescription(r *pb.DescribeReply) (ignored []string, err err
 	return ignored, nil
 }
 
-// ownedNames returns the drivers and codecs whose names are in the plugin's file name
-// or pin, and the names of the others. It removes the other names of codecs. The caller
-// holds mu.
+// ownedNames returns the drivers and codecs that have a name in the plugin's file name
+// or pin, and the names of the drivers and codecs that it omits. It removes all other
+// names from the returned codecs. The caller holds mu.
 func (p *program) ownedNames(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
 	names := p.names(kindDriver)
 	for _, d := range ds {
@@ -253,10 +253,10 @@ func (p *program) describe() ([]driver.Description, []codecdriver.Description) {
 	return ds, cs
 }
 
-// uniq sorts in and removes duplicates.
-func uniq(in []string) []string {
-	slices.Sort(in)
-	return slices.Compact(in)
+// uniq sorts list and returns it without duplicates.
+func uniq(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // pathGrants reports whether the driver needs access to the path of its store.

@@ -33,7 +33,7 @@ func (p *provider) supervisor() (*supervisor, error) {
 	return p.h.supervisor(p.program, set), nil
 }
 
-// Describe implements driver.Provider. It starts the plugin if it has not been
+// Describe implements driver.Provider. It starts the plugin if the plugin has not been
 // described yet. If the start fails, the descriptions contain only names, and Open
 // returns the error.
 func (p *provider) Describe() []codecdriver.Description {
@@ -156,7 +156,7 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 	}
 	specs, err := wire.SpecsFromReply(reply.GetOutputs(), len(r.steps))
 	if err == nil && !p.supervisor.program.builtin {
-		err = r.bounded(specs)
+		err = r.checkSizes(specs)
 	}
 	if err == nil && r.specs != nil && !reflect.DeepEqual(specs, r.specs) {
 		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "the specs of a pipeline changed when it was reopened")
@@ -169,12 +169,13 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 }
 
 // freeOutput is the largest output of a step, in bytes, that a third-party plugin may
-// declare for any input. A larger output may be at most twice as large as the input.
+// declare regardless of the input size. A larger output may be at most twice as large as
+// the input.
 const freeOutput = 1 << 30
 
-// bounded checks the output sizes that a plugin declares, because the host allocates
+// checkSizes checks the output sizes that a plugin declares, because the host allocates
 // memory of these sizes.
-func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
+func (r *remotePipeline) checkSizes(specs []codecdriver.Spec) error {
 	for i, s := range specs {
 		if limit := max(2*r.in.MaxBytes, freeOutput); s.MaxBytes > limit {
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "step %d declares outputs of up to %d bytes for chunks of %d bytes, more than the limit of %d bytes", i+1, s.MaxBytes, r.in.MaxBytes, limit)
@@ -183,8 +184,8 @@ func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
 	return nil
 }
 
-// forget discards the session. The plugin closes its handle before the next
-// OpenPipeline.
+// forget discards the session. The host closes its handle before the next OpenPipeline
+// in the same process.
 func (r *remotePipeline) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,16 +22,16 @@ type objectRead struct {
 	alloc driver.Alloc // nil: parts may be lent, or the host allocates
 	trust int64        // largest announced size for which memory is allocated immediately
 
-	asked bool   // alloc was called
-	dst   []byte // result of alloc
-	early []byte // data received before alloc was called
-	lent  []byte // the only part, if alloc is nil
-	n     int64  // bytes received
-	head  bool   // the head of this attempt was received
-	want  int64
-	info  driver.Info
-	done  bool
-	skip  bool // the read failed on the host: ignore its further parts
+	allocated bool   // alloc was called
+	dst       []byte // result of alloc
+	early     []byte // data received before alloc was called
+	lent      []byte // the only part, if alloc is nil
+	n         int64  // bytes received
+	head      bool   // the head of this attempt was received
+	want      int64  // announced size of the data
+	info      driver.Info
+	done      bool
+	skip      bool // the read failed on the host: ignore its further parts
 }
 
 // restart discards what an attempt received.
@@ -43,7 +43,7 @@ func (l *objectRead) data() []byte {
 	switch {
 	case l.lent != nil:
 		return l.lent
-	case l.asked:
+	case l.allocated:
 		return l.dst[:min(l.n, int64(len(l.dst)))]
 	case l.alloc == nil:
 		return l.early
@@ -53,16 +53,18 @@ func (l *objectRead) data() []byte {
 
 // A call immediately allocates memory for announced sizes of up to trusted bytes in
 // total. For a larger object it allocates memory when 1/provenShare of the data has
-// arrived. A plugin thus cannot make the host allocate much more memory than it fills.
+// arrived. A plugin thus cannot make the host allocate much more memory than the plugin
+// fills.
 const (
 	trusted     = 64 << 20
 	provenShare = 4
 )
 
-// errCaller marks an error of the caller's alloc, which is returned unchanged.
+// errCaller marks an error of the caller's alloc or of reading a lent file. The error is
+// returned unchanged.
 type errCaller struct{ error }
 
-// Unwrap returns alloc's error.
+// Unwrap returns the marked error.
 func (e errCaller) Unwrap() error { return e.error }
 
 // take checks a part and stores it. An error means that the plugin broke the protocol,
@@ -98,7 +100,7 @@ func (l *objectRead) take(head *pb.GetHead, payload *pb.Payload, last bool) erro
 // lendable reports whether a part of n bytes is the whole object and may be passed to
 // the caller without a copy.
 func (l *objectRead) lendable(n int64, last bool) bool {
-	return l.alloc == nil && !l.asked && l.n == 0 && last && n == l.want
+	return l.alloc == nil && !l.allocated && l.n == 0 && last && n == l.want
 }
 
 // store appends a part to the received data.
@@ -106,7 +108,7 @@ func (l *objectRead) store(part []byte) error {
 	if err := l.reserve(int64(len(part))); err != nil {
 		return err
 	}
-	if l.asked {
+	if l.allocated {
 		copy(l.dst[l.n:], part)
 	} else {
 		l.early = append(l.early, part...)
@@ -118,7 +120,7 @@ func (l *objectRead) store(part []byte) error {
 // reserve calls alloc once, before n more bytes are stored. If the announced size
 // exceeds trust, it does nothing until enough data has arrived.
 func (l *objectRead) reserve(n int64) error {
-	if l.asked || l.want > l.trust && l.n+n < l.want/provenShare {
+	if l.allocated || l.want > l.trust && l.n+n < l.want/provenShare {
 		return nil
 	}
 	alloc := l.alloc
@@ -133,7 +135,7 @@ func (l *objectRead) reserve(n int64) error {
 		return errCaller{ncerr.Errorf(ncerr.ErrInternal, "get", l.key, "alloc returned %d bytes instead of %d", len(dst), l.want)}
 	}
 	copy(dst, l.early)
-	l.asked, l.dst, l.early = true, dst, nil
+	l.allocated, l.dst, l.early = true, dst, nil
 	return nil
 }
 
@@ -145,7 +147,7 @@ func (l *objectRead) begin(head *pb.GetHead, n int64, last bool) error {
 		return err
 	}
 	l.head, l.info, l.want = true, info, want
-	if !l.asked {
+	if !l.allocated {
 		if l.lendable(n, last) {
 			return nil
 		}
@@ -166,8 +168,8 @@ func (l *objectRead) finish() error {
 	return nil
 }
 
-// fault converts an error of take or storeAnswer. It returns the caller's own errors and
-// conflicts unchanged. For any other error it kills the plugin, which broke the
+// fault converts an error of take or storeAnswer. It returns the error marked by an
+// errCaller, and returns a conflict unchanged. For any other error it kills the plugin, which broke the
 // protocol.
 func fault(p *proc, err error) error {
 	var own errCaller

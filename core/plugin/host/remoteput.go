@@ -25,7 +25,7 @@ func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts 
 // PutMany implements driver.PutManyer. If the process dies, PutMany repeats an
 // unconditional put once. It does not repeat a conditional put, because the first
 // attempt may have succeeded. After the first death each message contains one put, so
-// that a put that kills each process does not affect the others.
+// that a put that kills each process does not affect the other puts.
 func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	x := &writing{m: m, sink: sink, all: make([]write, len(reqs))}
 	for i := range reqs {
@@ -259,9 +259,9 @@ func fillBody(dst []byte, body driver.Body) error {
 // only if the plugin failed or the context is done.
 func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 	x.sending(i)
-	m, unread, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)
-	if unread != nil {
-		x.finish(i, s, driver.Info{}, ncerr.Wrap("put", x.all[i].Key, unread))
+	m, readErr, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)
+	if readErr != nil {
+		x.finish(i, s, driver.Info{}, ncerr.Wrap("put", x.all[i].Key, readErr))
 		return nil
 	}
 	if lost, _ := isLost(err); lost || ncerr.IsContext(err) {
@@ -278,23 +278,23 @@ func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 }
 
 // inlinePut sends one put and returns the answer. If reading body fails, it returns the
-// error as unread, and the plugin stores nothing.
-func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (answer *pb.Info, unread, err error) {
+// error as readErr, and the plugin stores nothing.
+func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (answer *pb.Info, readErr, err error) {
 	sent, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	w := s.p.watch(sent)
 	defer w.end()
-	keep := context.AfterFunc(ctx, abandon)
+	stop := context.AfterFunc(ctx, abandon)
 	stream, err := s.p.driver.Put(w.ctx)
 	if err != nil {
 		return nil, nil, w.fail(ctx, err)
 	}
-	unread = sendBody(w, stream, head, body)
-	if !keep() { // the plugin does not store an incomplete body
+	readErr = sendBody(w, stream, head, body)
+	if !stop() { // the plugin does not store an incomplete body
 		return nil, nil, ctx.Err()
 	}
-	if unread != nil {
-		return nil, unread, nil
+	if readErr != nil {
+		return nil, readErr, nil
 	}
 	w.expect(1, body.Size())
 	r, err := stream.CloseAndRecv()

@@ -95,7 +95,7 @@ func FuzzStoreReplies(f *testing.F) {
 		ctx := t.Context()
 		w := p.watch(ctx)
 		defer w.end()
-		stream := &storeStream{of: p.storeStreams, stream: quiet[pb.StoreBatch, pb.StoreBatchReply]{}}
+		stream := &storeStream{pool: p.storeStreams, stream: quiet[pb.StoreBatch, pb.StoreBatchReply]{}}
 		rooms := make([][]byte, 3)
 		all := make([]objectRead, len(rooms))
 		ended := make([]int, len(rooms))
@@ -181,7 +181,7 @@ func FuzzCodecReplies(f *testing.F) {
 			}
 		}
 		r := &sharedRun{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: &session{p: p}, open: []int{0, 1, 2}}
-		r.l = &codecStream{of: p.codecStreams, stream: quiet[pb.Batch, pb.BatchReply]{}}
+		r.l = &codecStream{pool: p.codecStreams, stream: quiet[pb.Batch, pb.BatchReply]{}}
 		if sent, err := r.send(); !sent || err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ type process struct {
 	drained chan struct{} // closed when all of standard error has been read
 	life    *os.File      // write end of standard input, the lifeline
 	dir     string        // private directory, in which the process may listen
-	lifeMu  sync.Once
+	endLife sync.Once
 
 	mu     sync.Mutex // held during the start
 	killed bool       // killed before it was started
@@ -73,25 +73,25 @@ func newProcess(s *spawner, img image, env []string, files []*os.File, dir strin
 
 // Start implements runner.Runner.
 func (p *process) Start(context.Context) error {
-	var theirs, ours []*os.File
+	var childEnds, hostEnds []*os.File
 	pipe := os.Pipe
 	inR, inW, err := pipe()
 	if err == nil {
-		theirs, ours = append(theirs, inR), append(ours, inW)
+		childEnds, hostEnds = append(childEnds, inR), append(hostEnds, inW)
 		var outR, outW, errR, errW *os.File
 		if outR, outW, err = pipe(); err == nil {
-			theirs, ours = append(theirs, outW), append(ours, outR)
+			childEnds, hostEnds = append(childEnds, outW), append(hostEnds, outR)
 			if errR, errW, err = pipe(); err == nil {
-				theirs, ours = append(theirs, errW), append(ours, errR)
+				childEnds, hostEnds = append(childEnds, errW), append(hostEnds, errR)
 				p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inR, outW, errW
 				p.life, p.out, p.errPipe = inW, &firstLine{r: outR}, errR
 				err = p.spawn()
 			}
 		}
 	}
-	closeAll(theirs)
+	closeAll(childEnds)
 	if err != nil {
-		closeAll(ours)
+		closeAll(hostEnds)
 		p.out = &firstLine{}
 		p.state = "was not started"
 		close(p.done)
@@ -148,7 +148,7 @@ func (p *process) reap() {
 
 // endLifeline closes the lifeline, so that the plugin exits.
 func (p *process) endLifeline() {
-	p.lifeMu.Do(func() {
+	p.endLife.Do(func() {
 		if p.life != nil {
 			_ = p.life.Close()
 		}
@@ -315,7 +315,7 @@ func (f *firstLine) Read(p []byte) (int, error) {
 }
 
 // take returns the number of bytes of p that belong to the first line, and records the
-// start of the line. It ends a line that is too long.
+// start of the line. It truncates a line that is longer than handshakeMax.
 func (f *firstLine) take(p []byte) int {
 	if f.done {
 		return 0

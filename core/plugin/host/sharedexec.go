@@ -13,9 +13,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// A message of level 1 contains jobs for at least requestBytes of output, but at most
-// requestJobs jobs, because sending a message takes longer than copying the data. If
-// more calls than cores are active, the minimum is busyBytes.
+// The host adds jobs to a message of level 1 until they have requestBytes of data, or
+// until the message has requestJobs jobs, because sending a message takes longer than
+// copying the data of a small job. If more calls than cores are active, busyBytes
+// replaces requestBytes.
 const (
 	requestBytes = 1 << 20
 	busyBytes    = 4 << 20
@@ -45,11 +46,11 @@ type callState struct {
 	pending  map[uint64]*pendingJob // unanswered jobs
 	requests int                    // messages with unanswered jobs
 	turns    chan struct{}          // shared by all calls; one element per message in flight
-	turned   int                    // turns that this call holds; always 0 for reads
+	held     int                    // turns that this call holds; always 0 for jobs of stores
 }
 
-// room reports whether another message may be sent.
-func (f *callState) room() bool {
+// maySend reports whether another message may be sent.
+func (f *callState) maySend() bool {
 	return f.requests < requestsInFlight() && len(f.pending) <= maxPending-requestJobs
 }
 
@@ -64,8 +65,8 @@ func (f *callState) answered(id uint64, t *pendingJob) {
 
 // yield releases the turns that exceed the number of messages in flight.
 func (f *callState) yield() {
-	for f.turned > f.requests {
-		f.turned--
+	for f.held > f.requests {
+		f.held--
 		<-f.turns
 	}
 }
@@ -76,7 +77,7 @@ func (f *callState) yield() {
 func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	select {
 	case r.turns <- struct{}{}:
-		r.turned++
+		r.held++
 		return true, nil
 	default:
 	}
@@ -89,7 +90,7 @@ func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	defer timer.Stop()
 	select {
 	case r.turns <- struct{}{}:
-		r.turned++
+		r.held++
 		return true, nil
 	case <-timer.C:
 		return true, nil
@@ -157,9 +158,9 @@ func drive[B, R any](ctx context.Context, w *watch, f *callState, l *jobStream[B
 	}
 }
 
-// fill sends messages until room returns false or no turn is free.
+// fill sends messages until maySend returns false or no turn is free.
 func (r *sharedRun) fill(ctx context.Context, w *watch) error {
-	for r.room() && len(r.open) > 0 {
+	for r.maySend() && len(r.open) > 0 {
 		ok, err := r.turn(ctx, w)
 		if err != nil || !ok {
 			return err
@@ -218,15 +219,15 @@ func (r *sharedRun) send() (bool, error) {
 
 // reserve allocates the regions of a job. It returns nil if the segments have no room.
 func (r *sharedRun) reserve(job *codecdriver.Job) *pendingJob {
-	plane, room := r.p.plane, max(0, job.Limit)
-	if room > maxRegion || len(job.Src) > maxRegion {
+	plane, limit := r.p.plane, max(0, job.Limit)
+	if limit > maxRegion || len(job.Src) > maxRegion {
 		return nil
 	}
-	out, ok := plane.allocResponse(room)
+	out, ok := plane.allocResponse(limit)
 	if !ok {
 		return nil
 	}
-	t := &pendingJob{out: []region{out}, room: room}
+	t := &pendingJob{out: []region{out}, limit: limit}
 	if t.held = plane.holdInput(job.Src); t.held != nil {
 		return t
 	}
@@ -252,9 +253,9 @@ func (r *sharedRun) message(id uint64, job *codecdriver.Job, t *pendingJob) *pb.
 	}
 	src := &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(len(job.Src)), Generation: in.generation}
 	return &pb.Job{
-		Id: id, Op: r.x.op, Pipeline: r.s.handle, Size: int64(len(job.Src)), Limit: t.room, Skip: job.Skip, Last: true,
+		Id: id, Op: r.x.op, Pipeline: r.s.handle, Size: int64(len(job.Src)), Limit: t.limit, Skip: job.Skip, Last: true,
 		Payload: &pb.Payload{Content: &pb.Payload_Region{Region: src}},
-		Output:  t.out[0].message(t.room),
+		Output:  t.out[0].message(t.limit),
 	}
 }
 
@@ -285,7 +286,7 @@ func (r *sharedRun) take(m *pb.Result) error {
 		r.x.finish(t.index, nil, wire.FromDetail(m.GetError()))
 		return nil
 	}
-	n, err := t.written(m.GetPayload().GetRegion(), t.room)
+	n, err := t.written(m.GetPayload().GetRegion(), t.limit)
 	if err != nil {
 		return err
 	}
@@ -299,7 +300,7 @@ func (r *sharedRun) take(m *pb.Result) error {
 
 // written checks that an answer refers to the region of its job, and returns the number
 // of bytes written there.
-func (t *pendingJob) written(m *pb.Region, room int64) (int64, error) {
+func (t *pendingJob) written(m *pb.Region, limit int64) (int64, error) {
 	if len(t.out) == 0 {
 		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer refers to a region, but the job has no region")
 	}
@@ -307,8 +308,8 @@ func (t *pendingJob) written(m *pb.Region, room int64) (int64, error) {
 	if m.GetSegment() != responseSegment || m.GetOffset() != uint64(out.off) || m.GetGeneration() != out.generation {
 		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer is not in the region of its job")
 	}
-	if m.GetLength() > uint64(room) {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes; the limit is %d", m.GetLength(), room)
+	if m.GetLength() > uint64(limit) {
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes; the limit is %d", m.GetLength(), limit)
 	}
 	return int64(m.GetLength()), nil
 }

@@ -31,9 +31,9 @@ type sharedReads struct {
 	done func(i int, e error) // called at the end of each read
 }
 
-// sharedGet makes one attempt at those reads in all that have the given indexes. It
-// stores the results in all and calls done for each completed read. It leaves reads that
-// do not fit in the segments undone.
+// sharedGet makes one attempt at the reads with the given indexes in all, and stores the
+// results there. It calls done for each completed read. Reads that do not fit in the
+// segments remain undone.
 func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, indexes []int, done func(int, error)) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -58,10 +58,10 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead,
 	})
 }
 
-// fill sends messages until room returns false. Reads do not acquire turns, because a
+// fill sends messages until maySend returns false. Reads do not acquire turns, because a
 // slow store needs many concurrent reads.
 func (r *sharedReads) fill(ctx context.Context, w *watch) error {
-	for r.room() && len(r.open) > 0 {
+	for r.maySend() && len(r.open) > 0 {
 		if sent, err := r.send(); err != nil || !sent {
 			return w.fail(ctx, err)
 		}
@@ -92,7 +92,7 @@ func (r *sharedReads) send() (bool, error) {
 		r.pending[r.l.last] = t
 		spec := wire.GetToWire(r.all[i].key, r.all[i].opts)
 		if len(t.out) > 0 {
-			spec.Output = t.out[0].message(t.room)
+			spec.Output = t.out[0].message(t.limit)
 		}
 		batch.Jobs = append(batch.Jobs, &pb.StoreJob{
 			Id: r.l.last, Handle: r.s.handle, Lend: t.lend, Operation: &pb.StoreJob_Get{Get: spec},
@@ -116,7 +116,7 @@ func (r *sharedReads) reserve(n int64) *pendingJob {
 	if !ok {
 		return nil
 	}
-	return &pendingJob{out: []region{out}, room: out.size}
+	return &pendingJob{out: []region{out}, limit: out.size}
 }
 
 // expect returns the expected size of a read: the requested length, or the size of the
@@ -182,7 +182,7 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 // which is then repeated at level 0.
 func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 	limit := r.all[t.index].opts.Limit
-	if t.asked || need < 0 || need <= t.room || limit > 0 && need > limit {
+	if t.asked || need < 0 || need <= t.limit || limit > 0 && need > limit {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d requests a region of %d bytes with a limit of %d", id, need, limit)
 	}
 	t.asked = true
@@ -191,7 +191,7 @@ func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 		t.inline = true
 		return r.sendControl(&pb.StoreBatch{Cancel: []uint64{id}})
 	}
-	t.out, t.room = append(t.out, out), need
+	t.out, t.limit = append(t.out, out), need
 	return r.sendControl(&pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out.message(need)}}})
 }
 
@@ -219,7 +219,7 @@ func (r *sharedReads) storeAnswer(ctx context.Context, l *objectRead, m *pb.Stor
 		}
 		return r.p.plane.readLent(ctx, l, m, t)
 	}
-	n, err := t.written(m.GetOutput(), t.room)
+	n, err := t.written(m.GetOutput(), t.limit)
 	if err != nil {
 		return err
 	}

@@ -16,15 +16,15 @@ import (
 // sharedWrites is a set of puts at level 1 over one stream.
 type sharedWrites struct {
 	callState
-	x         *writing
-	s         *session
-	l         *storeStream
-	left      []int // puts not yet sent
-	cancelled bool
+	x        *writing
+	s        *session
+	l        *storeStream
+	left     []int // puts not yet sent
+	canceled bool
 }
 
 // shared makes one attempt at the puts with the given indexes. It copies their bodies
-// to the request segment, and leaves puts that do not fit there undone. When ctx is done,
+// to the request segment. Puts that do not fit there remain undone. When ctx is done,
 // it sends no more puts, cancels the puts that it sent, and still waits for their
 // answers.
 func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
@@ -43,8 +43,8 @@ func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
 	r := &sharedWrites{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: s, l: l, left: indexes}
 	defer func() { l.leave(r.pending) }()
 	for {
-		if !r.cancelled { // after the cancellation, one time limit covers all answers
-			r.await(w) // fill blocks if the plugin does not read
+		if !r.canceled { // after the cancellation, one time limit covers all answers
+			r.expectAnswers(w) // fill blocks if the plugin does not read
 		}
 		if err := r.fill(ctx, w); err != nil {
 			return w.fail(sent, err)
@@ -56,7 +56,7 @@ func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
 		if err != nil {
 			return w.fail(sent, err)
 		}
-		if !r.cancelled {
+		if !r.canceled {
 			w.pause() // the sink may be slow
 		}
 		if len(reply.GetResults()) == 0 {
@@ -71,48 +71,48 @@ func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
 }
 
 // next waits for the next answers. When ctx is done it cancels the puts in flight and
-// continues to wait. w must not end with ctx.
+// continues to wait. The context of w must not end with ctx.
 func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply, error) {
-	if r.cancelled {
+	if r.canceled {
 		return r.l.next(w)
 	}
-	cancelled := make(chan struct{})
+	canceled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(cancelled)
-		r.cancelled = true
-		r.await(w)
-		_ = r.l.stream.Send(r.l.of.cancel(slices.Collect(maps.Keys(r.pending)))) // the receiver reports the error
+		defer close(canceled)
+		r.canceled = true
+		r.expectAnswers(w)
+		_ = r.l.stream.Send(r.l.pool.cancel(slices.Collect(maps.Keys(r.pending)))) // the receiver reports the error
 	})
 	reply, err := r.l.next(w)
 	if !stop() {
-		<-cancelled // only one goroutine may send; the watch kills a plugin that does not read
+		<-canceled // only one goroutine may send; the watch kills a plugin that does not read
 	}
 	return reply, err
 }
 
-// await restarts the time limit of the next answer. The plugin may answer all puts of a
+// expectAnswers restarts the time limit of the next answer. The plugin may answer all puts of a
 // message together, so the limit is that of the message with the most puts. Canceled
 // puts have the limit of a single put.
-func (r *sharedWrites) await(w *watch) {
+func (r *sharedWrites) expectAnswers(w *watch) {
 	puts, bytes := 1, int64(0)
 	for _, t := range r.pending {
 		puts = max(puts, *t.request)
 		bytes += r.x.all[t.index].Body.Size()
 	}
-	if r.cancelled {
+	if r.canceled {
 		puts = 1
 	}
 	w.expect(puts, bytes)
 }
 
-// room reports whether another message may be sent.
-func (r *sharedWrites) room() bool {
-	return r.callState.room() && !(r.x.single && r.requests > 0)
+// maySend reports whether another message may be sent.
+func (r *sharedWrites) maySend() bool {
+	return r.callState.maySend() && !(r.x.single && r.requests > 0)
 }
 
-// fill sends messages until room returns false or ctx is done.
+// fill sends messages until maySend returns false or ctx is done.
 func (r *sharedWrites) fill(ctx context.Context, w *watch) error {
-	for r.room() && len(r.left) > 0 && ctx.Err() == nil {
+	for r.maySend() && len(r.left) > 0 && ctx.Err() == nil {
 		if sent, err := r.send(ctx, w); err != nil || !sent {
 			return err
 		}
@@ -141,7 +141,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 			break // wait for free memory
 		}
 		r.left = r.left[1:]
-		if !ok || !r.body(w, i, &in) {
+		if !ok || !r.copyBody(w, i, &in) {
 			continue // level 0 performs the put, or the put has failed
 		}
 		*count++
@@ -164,14 +164,14 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		r.x.sending(r.pending[job.GetId()].index)
 	}
 	r.requests++
-	r.await(w)
+	r.expectAnswers(w)
 	return true, r.l.stream.Send(batch)
 }
 
-// body copies the body of a put to its region. It frees the region and returns false if
+// copyBody copies the body of a put to its region. It frees the region and returns false if
 // the system has no memory for the region, or if the body cannot be read. In the latter
 // case the put has failed.
-func (r *sharedWrites) body(w *watch, i int, in *region) bool {
+func (r *sharedWrites) copyBody(w *watch, i int, in *region) bool {
 	put := &r.x.all[i]
 	mem := r.p.plane.request.of(*in, put.Body.Size())
 	w.pause() // reading the body and the sink may be slow
@@ -188,8 +188,8 @@ func (r *sharedWrites) body(w *watch, i int, in *region) bool {
 	return false
 }
 
-// take checks an answer against its put and delivers it. It leaves a put that failed
-// after ctx ended undone. An error means that the plugin broke the protocol.
+// take checks an answer against its put and delivers it. If the put failed and ctx is
+// done, take leaves the put undone. An error means that the plugin broke the protocol.
 func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil || m.GetNeed() != 0 {

@@ -4,5 +4,6 @@ package host
 
 import "io/fs"
 
-// allocated returns the disk space of a file in bytes.
+// allocated returns the size of a file, because this platform does not report the disk
+// space that the file occupies.
 func allocated(info fs.FileInfo) int64 { return info.Size() }

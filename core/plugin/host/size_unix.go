@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// allocated returns the disk space of a file in bytes.
+// allocated returns the disk space that a file occupies, in bytes.
 func allocated(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Blocks * 512

@@ -49,7 +49,7 @@ func (h *Host) isBuiltin(name string) bool {
 }
 
 // Kill kills all processes, as in a crash, and returns when they are dead or ctx has
-// ended. A later call starts a process again. Deaths does not include killed processes.
+// ended. A later call starts a process again. Deaths does not report these processes.
 // Kill is for tests of drivers.
 func (h *Host) Kill(ctx context.Context) error {
 	h.mu.Lock()
@@ -83,8 +83,8 @@ func (h *Host) Deaths() []error {
 
 // StartFilters starts the process of the built-in filters in the background, unless
 // they run in process. A caller that is about to open a dataset uses it to start the
-// processes of driver and filters concurrently. The first call that needs the process
-// reports errors.
+// processes of the driver and of the filters concurrently. If the start fails, the first
+// call that needs the process reports the error.
 func (h *Host) StartFilters() {
 	if h.opts.builtinsInProcess() {
 		return

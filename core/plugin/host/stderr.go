@@ -151,7 +151,7 @@ func (s *logSink) tail() string {
 	return out
 }
 
-// lastOutput returns the end of an error message, which quotes standard error: the
+// lastOutput returns the end of an error message. It quotes standard error: the
 // first line of a Go panic or fatal error if there was one, and the last lines
 // otherwise. It returns "" if there was no output.
 func (s *logSink) lastOutput() string {
