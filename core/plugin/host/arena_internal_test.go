@@ -8,9 +8,9 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 )
 
-// TestArena allocates and frees random regions and compares them with a model: regions
-// do not overlap and stay inside the segment, each is large enough and has a new
-// generation, and at the end the whole segment is free again.
+// TestArena allocates and frees random regions. It checks that regions do not overlap and
+// stay inside the segment, that each is large enough and has a new generation, and that
+// the whole segment is free at the end.
 func TestArena(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20

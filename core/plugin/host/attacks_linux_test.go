@@ -20,28 +20,28 @@ import (
 // attacks contains operations of a malicious plugin, by name. Each returns nil if it
 // succeeds. arg is the target, such as a path, an address or a process id.
 var attacks = map[string]func(arg string) error{
-	"read a file":        func(path string) error { _, err := os.ReadFile(path); return err },
-	"make a file":        func(path string) error { return os.WriteFile(path+".made", nil, 0o600) },
-	"list a directory":   func(path string) error { _, err := os.ReadDir(filepath.Dir(path)); return err },
-	"empty a file":       func(path string) error { return os.Truncate(path+".full", 0) },
-	"open the rights":    func(path string) error { return os.Chmod(path, 0o777) },
-	"remove a file":      func(path string) error { return os.Remove(path + ".doomed") },
-	"follow a link out":  func(path string) error { _, err := os.ReadFile(path); return err },
-	"make a link":        func(path string) error { return os.Symlink("/etc", path+".link") },
-	"write its own file": func(string) error { return os.WriteFile(filepath.Join(os.TempDir(), "x"), []byte("x"), 0o600) },
+	"read a file":                    func(path string) error { _, err := os.ReadFile(path); return err },
+	"create a file":                  func(path string) error { return os.WriteFile(path+".made", nil, 0o600) },
+	"list a directory":               func(path string) error { _, err := os.ReadDir(filepath.Dir(path)); return err },
+	"truncate a file":                func(path string) error { return os.Truncate(path+".full", 0) },
+	"make a file world-writable":     func(path string) error { return os.Chmod(path, 0o777) },
+	"remove a file":                  func(path string) error { return os.Remove(path + ".doomed") },
+	"read through a link":            func(path string) error { _, err := os.ReadFile(path); return err },
+	"create a link":                  func(path string) error { return os.Symlink("/etc", path+".link") },
+	"write to its private directory": func(string) error { return os.WriteFile(filepath.Join(os.TempDir(), "x"), []byte("x"), 0o600) },
 
 	"connect by TCP":                func(addr string) error { return dial("tcp", addr) },
 	"connect to a Unix socket":      func(path string) error { return dial("unix", path) },
 	"connect to an abstract socket": func(name string) error { return dial("unix", "@"+name) },
 	"listen on TCP": func(string) error {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		return errors.Join(err, closed(l))
+		return errors.Join(err, closeAny(l))
 	},
-	"send a datagram":       func(addr string) error { return dial("udp", addr) },
-	"open a netlink socket": func(string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) },
-	"open a raw socket":     func(string) error { return socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) },
-	"make a datagram pair":  func(string) error { return pair(unix.SOCK_DGRAM) },
-	"see network interfaces": func(string) error {
+	"send a datagram":               func(addr string) error { return dial("udp", addr) },
+	"open a netlink socket":         func(string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) },
+	"open a raw socket":             func(string) error { return socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) },
+	"create a datagram socket pair": func(string) error { return pair(unix.SOCK_DGRAM) },
+	"query network interfaces": func(string) error {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		if err != nil {
 			return err
@@ -58,102 +58,102 @@ var attacks = map[string]func(arg string) error{
 		_, err := unix.Pread(n, make([]byte, 1), 0)
 		return err
 	},
-	"see the environment":  func(name string) error { return unless(os.Getenv(name) != "") },
+	"read the environment": func(name string) error { return errUnless(os.Getenv(name) != "") },
 	"execute a program":    func(string) error { return exec.Command("/bin/true").Run() },
 	"fork":                 func(string) error { return fork(uintptr(unix.SIGCHLD)) },
 	"fork into namespaces": func(string) error { return fork(uintptr(unix.SIGCHLD) | unix.CLONE_NEWUTS) },
 	"trace a process":      func(pid string) error { return call(unix.SYS_PTRACE, unix.PTRACE_SEIZE, number(pid), 0, 0) },
 	"open a process's memory": func(pid string) error {
 		f, err := os.OpenFile("/proc/"+pid+"/mem", os.O_RDWR, 0)
-		return errors.Join(err, closed(f))
+		return errors.Join(err, closeAny(f))
 	},
-	"read a process's memory": readMemory,
-	"signal a process":        func(pid string) error { return unix.Kill(int(number(pid)), 0) },
-	"signal by descriptor":    signalByDescriptor,
-	"have the kernel signal":  func(pid string) error { _, err := unix.FcntlInt(0, unix.F_SETOWN, int(number(pid))); return err },
-	"lower a process":         func(pid string) error { return unix.Setpriority(unix.PRIO_PROCESS, int(number(pid)), 1) },
-	"limit a process":         func(pid string) error { return unix.Prlimit(int(number(pid)), unix.RLIMIT_CORE, nil, new(unix.Rlimit)) },
-	"survive the host":        func(string) error { return unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) },
-	"leave the group":         func(string) error { return unix.Setpgid(0, 0) },
-	"unshare":                 func(string) error { return onThread(func() error { return unix.Unshare(unix.CLONE_FS) }) },
-	"enter a namespace":       enterNamespace,
-	"mount":                   func(string) error { fd, err := unix.Fsopen("tmpfs", 0); return errors.Join(err, closeFD(fd)) },
-	"use io_uring":            ring,
-	"take requests for all": func(string) error {
+	"read a process's memory":         readMemory,
+	"signal a process":                func(pid string) error { return unix.Kill(int(number(pid)), 0) },
+	"signal by descriptor":            signalByDescriptor,
+	"make the kernel send a signal":   func(pid string) error { _, err := unix.FcntlInt(0, unix.F_SETOWN, int(number(pid))); return err },
+	"lower the priority of a process": func(pid string) error { return unix.Setpriority(unix.PRIO_PROCESS, int(number(pid)), 1) },
+	"set a limit of a process":        func(pid string) error { return unix.Prlimit(int(number(pid)), unix.RLIMIT_CORE, nil, new(unix.Rlimit)) },
+	"survive the host":                func(string) error { return unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) },
+	"leave the process group":         func(string) error { return unix.Setpgid(0, 0) },
+	"unshare":                         func(string) error { return onThread(func() error { return unix.Unshare(unix.CLONE_FS) }) },
+	"enter a namespace":               enterNamespace,
+	"mount":                           func(string) error { fd, err := unix.Fsopen("tmpfs", 0); return errors.Join(err, closeFD(fd)) },
+	"use io_uring":                    ring,
+	"use asynchronous I/O": func(string) error {
 		var queue uintptr
 		if err := call(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&queue))); err != nil {
 			return err
 		}
 		return call(unix.SYS_IO_DESTROY, queue)
 	},
-	"take shared memory":   func(string) error { return mapMemory(unix.MAP_SHARED) },
-	"take a growing stack": func(string) error { return mapMemory(unix.MAP_PRIVATE | unix.MAP_GROWSDOWN) },
-	"allocate unseen":      func(string) error { return allocateUnseen() },
-	"take tables of pages": func(string) error {
+	"allocate shared memory":    func(string) error { return mapMemory(unix.MAP_SHARED) },
+	"map a growing stack":       func(string) error { return mapMemory(unix.MAP_PRIVATE | unix.MAP_GROWSDOWN) },
+	"allocate uncounted memory": func(string) error { return allocateUncounted() },
+	"reserve address space": func(string) error {
 		mem, err := unix.Mmap(-1, 0, 1<<40, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 		if err != nil {
-			return unless(!errors.Is(err, unix.ENOMEM))
+			return errUnless(!errors.Is(err, unix.ENOMEM))
 		}
 		return unix.Munmap(mem)
 	},
-	"take a memory file":   func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
-	"take System V memory": func(string) error { return sysvMemory() },
-	"raise its limits":     func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
-	"replace itself":       func(string) error { return ignoreNotExist(unix.Exec("/nowhere", nil, nil)) },
+	"create a memory file":     func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
+	"allocate System V memory": func(string) error { return sysvMemory() },
+	"raise its limits":         func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
+	"replace itself":           func(string) error { return ignoreNotExist(unix.Exec("/nowhere", nil, nil)) },
 	"replace itself from a thread": func(string) error {
 		return onSecondThread(func() error { return ignoreNotExist(unix.Exec("/nowhere", nil, nil)) })
 	},
-	"replace itself by descriptor": func(string) error {
+	"replace itself with execveat": func(string) error {
 		path := []byte("/nowhere\x00")
 		at := unix.AT_FDCWD
 		return ignoreNotExist(call(unix.SYS_EXECVEAT, uintptr(at), uintptr(unsafe.Pointer(&path[0])), 0, 0, 0))
 	},
 	"change its root": func(string) error { return onThread(func() error { return unix.Chroot("/") }) },
 
-	"open without a right": func(path string) error { return withoutRight(path, func(int) error { return nil }) },
-	"open without a right by openat2": func(path string) error {
+	"open with access mode 3": func(path string) error { return withAccessMode3(path, func(int) error { return nil }) },
+	"open with access mode 3 by openat2": func(path string) error {
 		fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_ACCMODE | unix.O_CLOEXEC})
 		return errors.Join(err, closeFD(fd))
 	},
-	"open the rights by descriptor": func(path string) error {
-		return withoutRight(path, func(fd int) error { return unix.Fchmod(fd, 0o600) })
+	"change the mode by descriptor": func(path string) error {
+		return withAccessMode3(path, func(fd int) error { return unix.Fchmod(fd, 0o600) })
 	},
-	"give away by descriptor": func(path string) error {
-		return withoutRight(path, func(fd int) error { return unix.Fchown(fd, os.Getuid(), os.Getgid()) })
+	"change the owner by descriptor": func(path string) error {
+		return withAccessMode3(path, func(fd int) error { return unix.Fchown(fd, os.Getuid(), os.Getgid()) })
 	},
 	"set an attribute by descriptor": func(path string) error {
-		return withoutRight(path, func(fd int) error { return unix.Fsetxattr(fd, "user.nczarr", []byte("x"), 0) })
+		return withAccessMode3(path, func(fd int) error { return unix.Fsetxattr(fd, "user.nczarr", []byte("x"), 0) })
 	},
 	"remove an attribute by descriptor": func(path string) error {
-		return withoutRight(path, func(fd int) error { return missing(unix.Fremovexattr(fd, "user.nothing")) })
+		return withAccessMode3(path, func(fd int) error { return missing(unix.Fremovexattr(fd, "user.nothing")) })
 	},
-	"set flags by descriptor": func(path string) error { return withoutRight(path, setFlags) },
+	"set flags by descriptor": func(path string) error { return withAccessMode3(path, setFlags) },
 	"set times":               func(path string) error { return unix.UtimesNanoAt(unix.AT_FDCWD, path, make([]unix.Timespec, 2), 0) },
-	"change what it opened": func(path string) error {
-		return changeOpened(path, func(fd int) error { return unix.Fchmod(fd, 0o600) })
+	"change the mode of an open file": func(path string) error {
+		return withReadDescriptor(path, func(fd int) error { return unix.Fchmod(fd, 0o600) })
 	},
-	"set times of what it opened": func(path string) error {
-		return changeOpened(path, func(fd int) error { return call(unix.SYS_UTIMENSAT, uintptr(fd), 0, 0, 0) })
+	"set times of an open file": func(path string) error {
+		return withReadDescriptor(path, func(fd int) error { return call(unix.SYS_UTIMENSAT, uintptr(fd), 0, 0, 0) })
 	},
-	"give away what it opened": func(path string) error {
-		return changeOpened(path, func(fd int) error { return unix.Fchown(fd, os.Getuid(), os.Getgid()) })
+	"change the owner of an open file": func(path string) error {
+		return withReadDescriptor(path, func(fd int) error { return unix.Fchown(fd, os.Getuid(), os.Getgid()) })
 	},
-	"mark what it opened": func(path string) error {
-		return changeOpened(path, func(fd int) error { return unix.Fsetxattr(fd, "user.nczarr", []byte("x"), 0) })
+	"set an attribute of an open file": func(path string) error {
+		return withReadDescriptor(path, func(fd int) error { return unix.Fsetxattr(fd, "user.nczarr", []byte("x"), 0) })
 	},
-	"unmark what it opened": func(path string) error {
-		return changeOpened(path, func(fd int) error { return missing(unix.Fremovexattr(fd, "user.nothing")) })
+	"remove an attribute of an open file": func(path string) error {
+		return withReadDescriptor(path, func(fd int) error { return missing(unix.Fremovexattr(fd, "user.nothing")) })
 	},
-	"flag what it opened": func(path string) error { return changeOpened(path, setFlags) },
-	"make the user's program": func(path string) error {
-		return changeOpened(path, func(fd int) error { return unix.Fchmod(fd, 0o4700) })
+	"set flags of an open file": func(path string) error { return withReadDescriptor(path, setFlags) },
+	"set the set-user-ID bit of an open file": func(path string) error {
+		return withReadDescriptor(path, func(fd int) error { return unix.Fchmod(fd, 0o4700) })
 	},
-	"create the user's program": func(path string) error {
+	"create a set-user-ID file": func(path string) error {
 		fd, err := unix.Open(path+".run", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o4700)
 		return errors.Join(err, closeFD(fd))
 	},
-	"create the user's program as a node": func(path string) error { return unix.Mknod(path+".node", unix.S_IFREG|0o4700, 0) },
-	"crowd its directory": func(string) error {
+	"create a set-user-ID file with mknod": func(path string) error { return unix.Mknod(path+".node", unix.S_IFREG|0o4700, 0) },
+	"fill its directory": func(string) error {
 		for i := range 1_001 {
 			if err := os.Mkdir(filepath.Join(os.TempDir(), strconv.Itoa(i)), 0o300); err != nil {
 				return err
@@ -161,7 +161,7 @@ var attacks = map[string]func(arg string) error{
 		}
 		return nil
 	},
-	"have the power to change": func(string) error { return hasPower(^uint32(1 << unix.CAP_DAC_READ_SEARCH)) },
+	"hold capabilities to change files": func(string) error { return hasCapability(^uint32(1 << unix.CAP_DAC_READ_SEARCH)) },
 	"watch a directory": func(path string) error {
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 		if err == nil {
@@ -170,17 +170,17 @@ var attacks = map[string]func(arg string) error{
 		return errors.Join(err, closeFD(fd))
 	},
 	"watch an open directory": func(path string) error {
-		return changeOpened(filepath.Dir(path), func(fd int) error { return command(fd, unix.F_NOTIFY, 4 /* DN_CREATE */) })
+		return withReadDescriptor(filepath.Dir(path), func(fd int) error { return fcntl(fd, unix.F_NOTIFY, 4 /* DN_CREATE */) })
 	},
-	"keep others out of a file": func(path string) error {
-		return changeOpened(path+".full", func(fd int) error { return command(fd, unix.F_SETLEASE, unix.F_WRLCK) })
+	"take a lease on a file": func(path string) error {
+		return withReadDescriptor(path+".full", func(fd int) error { return fcntl(fd, unix.F_SETLEASE, unix.F_WRLCK) })
 	},
-	"keep others out without a right": func(path string) error {
+	"take a lease with access mode 3": func(path string) error {
 		fd, err := unix.Openat2(unix.AT_FDCWD, path+".full", &unix.OpenHow{Flags: unix.O_ACCMODE | unix.O_CLOEXEC})
 		if err != nil {
 			return err
 		}
-		return errors.Join(command(fd, unix.F_SETLEASE, unix.F_WRLCK), closeFD(fd))
+		return errors.Join(fcntl(fd, unix.F_SETLEASE, unix.F_WRLCK), closeFD(fd))
 	},
 	"list the mounts": func(string) error {
 		if err := call(unix.SYS_LISTMOUNT, 0, 0, 0, 0); !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.EINVAL) {
@@ -190,27 +190,27 @@ var attacks = map[string]func(arg string) error{
 	},
 	"listen under an abstract name": func(string) error {
 		l, err := net.Listen("unix", "@nczarr-attack-"+strconv.Itoa(os.Getpid()))
-		return errors.Join(err, closed(l))
+		return errors.Join(err, closeAny(l))
 	},
 	"listen on another Unix socket": func(string) error {
 		l, err := net.Listen("unix", filepath.Join(os.TempDir(), "again"))
-		return errors.Join(err, closed(l))
+		return errors.Join(err, closeAny(l))
 	},
 	"listen on TCP without a port": func(string) error {
 		return withSocket(unix.AF_INET, unix.SOCK_STREAM, func(fd int) error { return unix.Listen(fd, 1) })
 	},
-	"decide about its own calls": func(string) error { return onThread(decideCalls) },
-	"make a Unix datagram socket": func(string) error {
+	"supervise its own system calls": func(string) error { return onThread(decideCalls) },
+	"create a Unix datagram socket": func(string) error {
 		return withSocket(unix.AF_UNIX, unix.SOCK_DGRAM, func(int) error { return nil })
 	},
-	"connect by TCP with a datagram's call": func(addr string) error {
-		return fastOpen(addr, func(fd int, to unix.Sockaddr) error { return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, to) })
+	"connect by TCP with sendto": func(addr string) error {
+		return withTCPSocket(addr, func(fd int, to unix.Sockaddr) error { return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, to) })
 	},
-	"connect by TCP with a message": func(addr string) error {
-		return fastOpen(addr, func(fd int, to unix.Sockaddr) error { return unix.Sendmsg(fd, []byte("x"), nil, to, unix.MSG_FASTOPEN) })
+	"connect by TCP with sendmsg": func(addr string) error {
+		return withTCPSocket(addr, func(fd int, to unix.Sockaddr) error { return unix.Sendmsg(fd, []byte("x"), nil, to, unix.MSG_FASTOPEN) })
 	},
-	"connect by TCP later": func(addr string) error {
-		return fastOpen(addr, func(fd int, to unix.Sockaddr) error {
+	"connect by TCP with a socket option": func(addr string) error {
+		return withTCPSocket(addr, func(fd int, to unix.Sockaddr) error {
 			if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1); err != nil {
 				return err
 			}
@@ -224,8 +224,8 @@ var attacks = map[string]func(arg string) error{
 // openHoles contains attacks that the sandbox does not always prevent; see
 // docs/explanation/security.md.
 var openHoles = map[string]func(arg string) error{
-	"look at a file": func(path string) error { _, err := os.Stat(path); return err },
-	"read a link":    func(path string) error { _, err := os.Readlink(path + ".elsewhere"); return err },
+	"stat a file": func(path string) error { _, err := os.Stat(path); return err },
+	"read a link": func(path string) error { _, err := os.Readlink(path + ".elsewhere"); return err },
 	"read an attribute": func(path string) error {
 		_, err := unix.Getxattr(path, "user.nczarr", make([]byte, 8))
 		return missing(err)
@@ -241,7 +241,7 @@ var openHoles = map[string]func(arg string) error{
 	"receive datagrams": func(string) error {
 		return withSocket(unix.AF_INET, unix.SOCK_DGRAM, func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) })
 	},
-	"take an abstract name": func(string) error {
+	"bind an abstract name": func(string) error {
 		return withSocket(unix.AF_UNIX, unix.SOCK_STREAM, func(fd int) error {
 			return unix.Bind(fd, &unix.SockaddrUnix{Name: "@nczarr-hole-" + strconv.Itoa(os.Getpid())})
 		})
@@ -257,19 +257,19 @@ func missing(err error) error {
 	return err
 }
 
-// hasPower returns nil if the process has any of the given capabilities.
-func hasPower(powers uint32) error {
+// hasCapability returns nil if the process has any of the given capabilities.
+func hasCapability(capabilities uint32) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&header, &data[0]); err != nil {
 		return err
 	}
-	return unless((data[0].Permitted|data[0].Effective)&powers != 0)
+	return errUnless((data[0].Permitted|data[0].Effective)&capabilities != 0)
 }
 
-// withoutRight calls f with a descriptor of path that is open neither for reading nor
+// withAccessMode3 calls f with a descriptor of path that is open neither for reading nor
 // for writing.
-func withoutRight(path string, f func(fd int) error) error {
+func withAccessMode3(path string, f func(fd int) error) error {
 	fd, err := unix.Open(path, unix.O_ACCMODE|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -277,8 +277,8 @@ func withoutRight(path string, f func(fd int) error) error {
 	return errors.Join(f(fd), closeFD(fd))
 }
 
-// changeOpened calls f with a descriptor of path that is open for reading.
-func changeOpened(path string, f func(fd int) error) error {
+// withReadDescriptor calls f with a descriptor of path that is open for reading.
+func withReadDescriptor(path string, f func(fd int) error) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -298,8 +298,8 @@ func setFlags(fd int) error {
 	return err
 }
 
-// command makes an fcntl call.
-func command(fd, cmd, arg int) error {
+// fcntl makes an fcntl call.
+func fcntl(fd, cmd, arg int) error {
 	_, err := unix.FcntlInt(uintptr(fd), cmd, arg)
 	return err
 }
@@ -312,8 +312,8 @@ func withSocket(domain, kind int, f func(fd int) error) error {
 	return errors.Join(f(fd), closeFD(fd))
 }
 
-// fastOpen calls f with an unconnected TCP socket.
-func fastOpen(addr string, f func(fd int, to unix.Sockaddr) error) error {
+// withTCPSocket calls f with an unconnected TCP socket.
+func withTCPSocket(addr string, f func(fd int, to unix.Sockaddr) error) error {
 	at, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return err
@@ -367,7 +367,7 @@ func child() string {
 	return strconv.Itoa(cmd.Process.Pid)
 }
 
-// attempt returns the result of an attack: "through", "refused" or another error.
+// attempt returns the result of an attack: "succeeded", "refused" or another error.
 func attempt(name, arg string) string {
 	attack, ok := attacks[name]
 	if !ok {
@@ -379,7 +379,7 @@ func attempt(name, arg string) string {
 	err := attack(arg)
 	switch {
 	case err == nil:
-		return "through"
+		return "succeeded"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EFBIG), errors.Is(err, unix.EBADF):
 		return "refused"
 	}
@@ -391,12 +391,12 @@ func dial(network, addr string) error {
 	if err == nil && network == "udp" {
 		_, err = c.Write([]byte("x"))
 	}
-	return errors.Join(err, closed(c))
+	return errors.Join(err, closeAny(c))
 }
 
-// closed closes c unless it is nil. It always returns nil, so that attacks return only
+// closeAny closes c unless it is nil. It always returns nil, so that attacks return only
 // their own errors.
-func closed(c any) error {
+func closeAny(c any) error {
 	switch c := c.(type) {
 	case net.Listener:
 		_ = c.Close()
@@ -425,9 +425,9 @@ func pair(kind int) error {
 	return errors.Join(err, closeFD(fds[0]), closeFD(fds[1]))
 }
 
-// unless returns nil if through is set, and fs.ErrPermission otherwise.
-func unless(through bool) error {
-	if through {
+// errUnless returns nil if succeeded is set, and fs.ErrPermission otherwise.
+func errUnless(succeeded bool) error {
+	if succeeded {
 		return nil
 	}
 	return fs.ErrPermission
@@ -536,8 +536,8 @@ func mapMemory(flags int) error {
 	return unix.Munmap(mem)
 }
 
-// allocateUnseen makes written memory read-only, so that RLIMIT_DATA does not count it.
-func allocateUnseen() error {
+// allocateUncounted makes written memory read-only, so that RLIMIT_DATA does not count it.
+func allocateUncounted() error {
 	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return err
@@ -555,7 +555,7 @@ func sysvMemory() error {
 	return err
 }
 
-// allocate allocates and touches n MiB.
+// allocate allocates n MiB, writes to every page, and returns n as text.
 func allocate(n int) string {
 	var all [][]byte
 	for range n {

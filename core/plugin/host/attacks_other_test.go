@@ -2,7 +2,7 @@
 
 package host_test
 
-// attempt has attacks only on Linux, because other systems have no sandbox.
+// attempt performs no attack, because this system has no sandbox.
 func attempt(string, string) string { return "no attacks on this system" }
 
 func supervised() {}

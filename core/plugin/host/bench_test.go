@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestSpill puts an object that is larger than the plugin stores in memory.
+// TestSpill puts an object that is too large for the plugin to keep in memory.
 func TestSpill(t *testing.T) {
 	t.Parallel()
 	const size = 66<<20 + 5

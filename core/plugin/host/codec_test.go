@@ -116,7 +116,7 @@ func TestCodecErrors(t *testing.T) {
 	for _, tc := range []struct {
 		id, params string
 		src        string
-		room       int
+		dstSize    int
 		want       ncerr.Kind
 		text       string
 	}{
@@ -134,7 +134,7 @@ func TestCodecErrors(t *testing.T) {
 		if tc.text == "no answer" {
 			host.SetCallTimeout(h, time.Second)
 		}
-		n, err := c.Decode(t.Context(), make([]byte, tc.room), []byte(tc.src))
+		n, err := c.Decode(t.Context(), make([]byte, tc.dstSize), []byte(tc.src))
 		host.SetCallTimeout(h, 2*time.Minute)
 		if n != 0 || ncerr.KindOf(err) != tc.want || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%s %s: want %s with %q, got %d, %v", tc.id, tc.params, tc.want.Name(), tc.text, n, err)

@@ -75,8 +75,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// needed contains parameters for the codecs that require parameters.
-var needed = map[string]any{
+// requiredParams contains parameters for the codecs that require parameters.
+var requiredParams = map[string]any{
 	"bitround":         map[string]any{"keepbits": 9},
 	"categorize":       map[string]any{"labels": codecsuite.Words()},
 	"fixedscaleoffset": map[string]any{"offset": 0, "scale": 2},
@@ -99,7 +99,7 @@ func typeOf(id string) dtype.Type {
 }
 
 // TestCodecConformance runs the filter suite through the protocol for every built-in
-// codec. It uses all types for common codecs and one type for others. It is brief,
+// codec. It uses all types for common codecs and one type for other codecs. It is brief,
 // because other tests run the whole suite without the protocol. With -short it tests
 // only the common codecs.
 func TestCodecConformance(t *testing.T) {
@@ -122,7 +122,7 @@ func TestCodecConformance(t *testing.T) {
 				if slices.Contains(common, id) {
 					target.Types = nil
 				}
-				if params, ok := needed[id]; ok {
+				if params, ok := requiredParams[id]; ok {
 					b, err := json.Marshal(params)
 					if err != nil {
 						t.Fatal(err)

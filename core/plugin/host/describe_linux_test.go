@@ -45,8 +45,8 @@ func TestDescribeWithGrants(t *testing.T) {
 	}
 }
 
-// TestOpenReportsStartError checks that opening a store reports the error of a plugin
-// that failed to start to describe itself.
+// TestOpenReportsStartError checks that opening a store reports why the plugin failed to
+// start when the host needed its description.
 func TestOpenReportsStartError(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "exits", "nczarr-driver-good")
@@ -76,7 +76,7 @@ func TestEscapeWhileDescribing(t *testing.T) {
 	if err := h.Discover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pl, _ := pipeline(t, h, 4096, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"attack:write its own file"}`)})
+	pl, _ := pipeline(t, h, 4096, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"attack:write to its private directory"}`)})
 	got := "nothing"
 	err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("x"), Limit: 4096}}, func(_ int, out []byte, err error) {
 		if got = string(out); err != nil {

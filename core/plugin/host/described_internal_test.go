@@ -30,8 +30,8 @@ func TestHostileDescription(t *testing.T) {
 		"many aliases":    {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Aliases: slices.Repeat([]string{"a"}, 1000)}}}, "the codec has 17 aliases, more than the limit of 16"},
 		"many choices":    {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "text", Choices: make([]string, 1000)}}}}}, "at most 64"},
 		"many filters":    {&pb.DescribeReply{Codecs: make([]*pb.CodecDescription, 2000)}, "2000 drivers and filters"},
-		"a place":         {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "int", Hdf5: 1 << 31}}}}}, "position"},
-		"a transform":     {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "bytes to gold"}}}, "unknown transform"},
+		"HDF5 position":   {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "int", Hdf5: 1 << 31}}}}}, "position"},
+		"other transform": {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "bytes to gold"}}}, "unknown transform"},
 	} {
 		_, err := (&program{all: true}).setDescription(c.reply)
 		if c.want == "" && err != nil || c.want != "" && (ncerr.KindOf(err) != ncerr.ErrPlugin || !strings.Contains(err.Error(), c.want)) {
@@ -45,7 +45,7 @@ func TestHostileDescription(t *testing.T) {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	h := &Host{
-		opts: Options{Builtin: plugin.Builtin{Providers: []codecdriver.Provider{described{{ID: "zlib", V3: "numcodecs.zlib", HDF5: 1}}}}},
+		opts: Options{Builtin: plugin.Builtin{Providers: []codecdriver.Provider{fixedProvider{{ID: "zlib", V3: "numcodecs.zlib", HDF5: 1}}}}},
 		programs: []*program{
 			{known: true, codecs: []codecdriver.Description{{ID: "a", V3: "numcodecs.zlib", Aliases: []string{"zlib", "aa"}, HDF5: 1}, {ID: "zlib", HDF5: 5}}},
 			{known: true, codecs: []codecdriver.Description{{ID: "b", V3: "aa", HDF5: 7}, {ID: "c", HDF5: 7}}},
@@ -69,10 +69,10 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-type described []codecdriver.Description
+type fixedProvider []codecdriver.Description
 
-func (d described) Describe() []codecdriver.Description { return d }
+func (d fixedProvider) Describe() []codecdriver.Description { return d }
 
-func (described) Open(string, json.RawMessage, codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+func (fixedProvider) Open(string, json.RawMessage, codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
 	return nil, codecdriver.Spec{}, ncerr.ErrNoFilter
 }

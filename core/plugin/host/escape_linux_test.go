@@ -34,9 +34,9 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// surroundings creates targets of attacks: files, servers, an inherited descriptor and
+// createTargets creates targets of attacks: files, servers, an inherited descriptor and
 // a process. It returns their paths, addresses and numbers by kind.
-func surroundings(t *testing.T) map[string]string {
+func createTargets(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
@@ -48,14 +48,14 @@ func surroundings(t *testing.T) map[string]string {
 	if err := os.Symlink("elsewhere", secret+".elsewhere"); err != nil {
 		t.Fatal(err)
 	}
-	aim := map[string]string{"secret": secret, "variable": "ESCAPE_SECRET"}
+	targets := map[string]string{"secret": secret, "variable": "ESCAPE_SECRET"}
 	for name, addr := range map[string][2]string{"tcp": {"tcp", "127.0.0.1:0"}, "unix": {"unix", filepath.Join(dir, "s")}, "abstract": {"unix", "@" + strconv.Itoa(os.Getpid()) + t.Name()}} {
 		l, err := net.Listen(addr[0], addr[1])
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = l.Close() })
-		aim[name] = strings.TrimPrefix(l.Addr().String(), "@")
+		targets[name] = strings.TrimPrefix(l.Addr().String(), "@")
 	}
 	fd, err := unix.Open(secret, unix.O_RDONLY, 0) // without O_CLOEXEC, as a careless library would do
 	if err != nil {
@@ -68,7 +68,7 @@ func surroundings(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(inherited) })
-	aim["fd"] = strconv.Itoa(inherited)
+	targets["fd"] = strconv.Itoa(inherited)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -79,19 +79,19 @@ func surroundings(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
-	aim["pid"] = strconv.Itoa(victim.Process.Pid)
-	return aim
+	targets["pid"] = strconv.Itoa(victim.Process.Pid)
+	return targets
 }
 
 // target returns the kind of the target of an attack, which is a key of the map that
-// surroundings returns.
+// createTargets returns.
 func target(attack string) string {
-	for part, aim := range map[string]string{
+	for part, kind := range map[string]string{
 		"TCP": "tcp", "datagram": "tcp", "Unix": "unix", "abstract": "abstract", "inherited": "fd", "environment": "variable",
 		"process": "pid", "signal": "pid", "namespace": "pid",
 	} {
 		if strings.Contains(attack, part) && attack != "connect to an abstract socket" {
-			return aim
+			return kind
 		}
 	}
 	if strings.Contains(attack, "abstract") {
@@ -102,9 +102,9 @@ func target(attack string) string {
 
 // attacker returns a function that makes a plugin attempt an attack and returns the
 // result.
-func attacker(t *testing.T, of origin, mode host.Sandbox) func(attack, arg string) string {
+func attacker(t *testing.T, from origin, mode host.Sandbox) func(attack, arg string) string {
 	t.Helper()
-	return attackerOn(t, of, mode, sandbox.Probe())
+	return attackerOn(t, from, mode, sandbox.Probe())
 }
 
 // origin is the kind of an attacking plugin.
@@ -112,8 +112,8 @@ type origin string
 
 const (
 	builtIn     origin = "built in"
-	static      origin = "of others, static"
-	interpreted origin = "of others, interpreted"
+	static      origin = "third-party, static"
+	interpreted origin = "third-party, interpreted"
 )
 
 // interpret replaces the plugin at path with a script whose interpreter is the plugin.
@@ -129,15 +129,15 @@ func interpret(t *testing.T, path string) {
 }
 
 // attackerOn is like attacker, but the host uses only the given features of the kernel.
-func attackerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Support) func(attack, arg string) string {
+func attackerOn(t *testing.T, from origin, mode host.Sandbox, kernel sandbox.Support) func(attack, arg string) string {
 	t.Helper()
 	opts := host.Options{}
-	if of != builtIn {
+	if from != builtIn {
 		opts = zooOptions(t, "good", "nczarr-filter-trouble")
 		opts.Builtin.Openers = []driver.Opener{trouble{name: "trouble"}}
 		opts.Logger = nil
 	}
-	switch of {
+	switch from {
 	case static:
 		host.SetAllowList(&opts)
 	case interpreted:
@@ -174,50 +174,50 @@ func attackerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Suppo
 	}
 }
 
-// TestEscape makes filters attempt all attacks. They must fail in a confined process,
-// and succeed in an unconfined one, or the test would prove nothing.
-func TestEscape(t *testing.T) { // all children of the test inherit a descriptor
+// TestEscape makes filters attempt all attacks. The attacks must fail in a confined
+// process and succeed in an unconfined one; otherwise the test would prove nothing.
+func TestEscape(t *testing.T) { // not parallel, because all children inherit a descriptor
 	needSandbox(t)
 	t.Setenv("ESCAPE_SECRET", "open")
 	names := slices.Collect(maps.Keys(openHoles))
 	for name := range attacks {
-		if name != "follow a link out" && name != "crowd its directory" && // for drivers only
-			(name != "take tables of pages" || !raceEnabled) { // the race detector reserves address space
+		if name != "read through a link" && name != "fill its directory" && // for drivers only
+			(name != "reserve address space" || !raceEnabled) { // the race detector reserves address space
 			names = append(names, name)
 		}
 	}
 	// The sandbox permits these attacks; see docs/explanation/security.md.
-	left := map[string][]origin{
-		"look at a file":        {builtIn, static, interpreted},
-		"read a link":           {builtIn, static, interpreted},
-		"read an attribute":     {interpreted},
-		"take an abstract name": {static, interpreted},
-		"allocate unseen":       {static, interpreted}, // the loaders of programs make memory read-only
-		"take tables of pages":  {static, interpreted},
-		"write its own file":    {interpreted},
-		"keep a removed file":   {interpreted},
+	permitted := map[string][]origin{
+		"stat a file":                    {builtIn, static, interpreted},
+		"read a link":                    {builtIn, static, interpreted},
+		"read an attribute":              {interpreted},
+		"bind an abstract name":          {static, interpreted},
+		"allocate uncounted memory":      {static, interpreted}, // the loaders of programs make memory read-only
+		"reserve address space":          {static, interpreted},
+		"write to its private directory": {interpreted},
+		"keep a removed file":            {interpreted},
 	}
 	slices.Sort(names)
 	for _, tc := range []struct { //nolint:paralleltest // the attacks run in sequence
 		name string
-		of   origin
+		from origin
 		mode host.Sandbox
 		want string
 	}{
 		{"built in", builtIn, host.SandboxAuto, "refused"},
-		{"of others", static, host.SandboxAuto, "refused"},
+		{"static", static, host.SandboxAuto, "refused"},
 		{"interpreted", interpreted, host.SandboxAuto, "refused"},
-		{"free", builtIn, host.SandboxOff, "through"},
+		{"unconfined", builtIn, host.SandboxOff, "succeeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			aim := surroundings(t)
-			attack := attacker(t, tc.of, tc.mode)
+			targets := createTargets(t)
+			attack := attacker(t, tc.from, tc.mode)
 			for _, name := range names {
 				want := tc.want
-				if slices.Contains(left[name], tc.of) {
-					want = "through"
+				if slices.Contains(permitted[name], tc.from) {
+					want = "succeeded"
 				}
-				if got := attack(name, aim[target(name)]); got != want {
+				if got := attack(name, targets[target(name)]); got != want {
 					t.Errorf("%s: want %q, got %q", name, want, got)
 				}
 			}
@@ -229,9 +229,9 @@ func TestEscape(t *testing.T) { // all children of the test inherit a descriptor
 // without Landlock.
 func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
-	aim := surroundings(t)
+	targets := createTargets(t)
 	attack := attackerOn(t, builtIn, host.SandboxAuto, sandbox.Support{Landlock: 5, Seccomp: true})
-	if got := attack("signal a process", aim["pid"]); got != "refused" {
+	if got := attack("signal a process", targets["pid"]); got != "refused" {
 		t.Errorf("want %q, got %q", "refused", got)
 	}
 }
@@ -240,20 +240,20 @@ func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // all chi
 // attacks on a kernel without seccomp.
 func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
-	aim := surroundings(t)
+	targets := createTargets(t)
 	attack := attackerOn(t, builtIn, host.SandboxAuto, sandbox.Support{Landlock: 6, Scoped: sandbox.Probe().Scoped})
 	names := []string{"change its root", "raise its limits", "read a file", "connect to an abstract socket", "connect by TCP", "trace a process"}
 	if sandbox.Probe().Scoped {
 		names = append(names, "signal a process")
 	}
 	for _, name := range names {
-		if got := attack(name, aim[target(name)]); got != "refused" {
+		if got := attack(name, targets[target(name)]); got != "refused" {
 			t.Errorf("%s: want %q, got %q", name, "refused", got)
 		}
 	}
 }
 
-// TestDriverGrants checks that a driver of paths can access its store according to the
+// TestDriverGrants checks that a driver of local paths can access its store according to the
 // mode of the store, and no other files.
 func TestDriverGrants(t *testing.T) {
 	t.Parallel()
@@ -276,49 +276,49 @@ func TestDriverGrants(t *testing.T) {
 		attack, path string
 		want         string
 	}{
-		{driver.Read, host.SandboxAuto, "read a file", inside, "through"},
-		{driver.Read, host.SandboxAuto, "list a directory", inside, "through"},
+		{driver.Read, host.SandboxAuto, "read a file", inside, "succeeded"},
+		{driver.Read, host.SandboxAuto, "list a directory", inside, "succeeded"},
 		{driver.Read, host.SandboxAuto, "read a file", outside, "refused"},
-		{driver.Read, host.SandboxAuto, "make a file", inside, "refused"},
-		{driver.Read, host.SandboxAuto, "follow a link out", link, "refused"},
-		{driver.Update, host.SandboxAuto, "make a file", inside, "through"},
-		{driver.Update, host.SandboxAuto, "make a file", outside, "refused"},
-		{driver.Update, host.SandboxAuto, "follow a link out", link, "refused"},
-		{driver.Update, host.SandboxAuto, "open the rights", outside, "refused"},
-		{driver.Update, host.SandboxAuto, "make a link", inside, "refused"},
-		{driver.Read, host.SandboxAuto, "open without a right", outside, "refused"},
-		{driver.Read, host.SandboxAuto, "open without a right by openat2", outside, "through"}, // harmless, because the driver cannot change the file
-		{driver.Read, host.SandboxAuto, "change what it opened", inside, "refused"},
-		{driver.Read, host.SandboxAuto, "set times of what it opened", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "give away what it opened", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "mark what it opened", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "unmark what it opened", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "flag what it opened", inside, "refused"},
+		{driver.Read, host.SandboxAuto, "create a file", inside, "refused"},
+		{driver.Read, host.SandboxAuto, "read through a link", link, "refused"},
+		{driver.Update, host.SandboxAuto, "create a file", inside, "succeeded"},
+		{driver.Update, host.SandboxAuto, "create a file", outside, "refused"},
+		{driver.Update, host.SandboxAuto, "read through a link", link, "refused"},
+		{driver.Update, host.SandboxAuto, "make a file world-writable", outside, "refused"},
+		{driver.Update, host.SandboxAuto, "create a link", inside, "refused"},
+		{driver.Read, host.SandboxAuto, "open with access mode 3", outside, "refused"},
+		{driver.Read, host.SandboxAuto, "open with access mode 3 by openat2", outside, "succeeded"}, // harmless, because the driver cannot change the file
+		{driver.Read, host.SandboxAuto, "change the mode of an open file", inside, "refused"},
+		{driver.Read, host.SandboxAuto, "set times of an open file", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "change the owner of an open file", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "set an attribute of an open file", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "remove an attribute of an open file", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "set flags of an open file", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "replace itself", "", "refused"},
-		{driver.Update, host.SandboxAuto, "open without a right", outside, "refused"},
-		{driver.Update, host.SandboxAuto, "open without a right by openat2", outside, "refused"},
-		{driver.Update, host.SandboxAuto, "change what it opened", inside, "through"},
-		{driver.Update, host.SandboxAuto, "change what it opened", outside, "refused"},
-		{driver.Update, host.SandboxAuto, "make the user's program", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "create the user's program", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "create the user's program as a node", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "open with access mode 3", outside, "refused"},
+		{driver.Update, host.SandboxAuto, "open with access mode 3 by openat2", outside, "refused"},
+		{driver.Update, host.SandboxAuto, "change the mode of an open file", inside, "succeeded"},
+		{driver.Update, host.SandboxAuto, "change the mode of an open file", outside, "refused"},
+		{driver.Update, host.SandboxAuto, "set the set-user-ID bit of an open file", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "create a set-user-ID file", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "create a set-user-ID file with mknod", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "set times", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "set times", outside, "refused"},
-		{driver.Update, host.SandboxAuto, "set times of what it opened", inside, "through"},
-		{driver.Update, host.SandboxAuto, "set times of what it opened", outside, "refused"},
-		{driver.Update, host.SandboxAuto, "change what it opened", readable, "through"}, // not prevented
+		{driver.Update, host.SandboxAuto, "set times of an open file", inside, "succeeded"},
+		{driver.Update, host.SandboxAuto, "set times of an open file", outside, "refused"},
+		{driver.Update, host.SandboxAuto, "change the mode of an open file", readable, "succeeded"}, // not prevented
 		{driver.Update, host.SandboxAuto, "watch a directory", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "keep a removed file", "", "through"}, // not prevented
+		{driver.Update, host.SandboxAuto, "keep a removed file", "", "succeeded"}, // not prevented
 		{driver.Update, host.SandboxAuto, "watch an open directory", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "keep others out of a file", inside, "refused"},
-		{driver.Read, host.SandboxAuto, "keep others out without a right", outside, "refused"},
-		{driver.Read, host.SandboxAuto, "read an attribute", outside, "through"}, // not prevented
-		{driver.Update, host.SandboxOff, "make a link", inside, "through"},
+		{driver.Update, host.SandboxAuto, "take a lease on a file", inside, "refused"},
+		{driver.Read, host.SandboxAuto, "take a lease with access mode 3", outside, "refused"},
+		{driver.Read, host.SandboxAuto, "read an attribute", outside, "succeeded"}, // not prevented
+		{driver.Update, host.SandboxOff, "create a link", inside, "succeeded"},
 		{driver.Update, host.SandboxAuto, "fork", "", "refused"},
 		{driver.Update, host.SandboxAuto, "fork into namespaces", "", "refused"},
-		{driver.Update, host.SandboxOff, "fork", "", "through"},
-		{driver.Read, host.SandboxOff, "follow a link out", link, "through"},
-		{driver.Read, host.SandboxOff, "make a file", inside, "through"},
+		{driver.Update, host.SandboxOff, "fork", "", "succeeded"},
+		{driver.Read, host.SandboxOff, "read through a link", link, "succeeded"},
+		{driver.Read, host.SandboxOff, "create a file", inside, "succeeded"},
 	} {
 		h := newHost(t, host.Options{Sandbox: tc.sandbox, DriverGrants: map[string][]string{"trouble": {"read:" + readable}}})
 		m := open(t, h, "trouble", driver.OpenSpec{Path: dir, Mode: tc.mode})
@@ -328,14 +328,15 @@ func TestDriverGrants(t *testing.T) {
 	}
 }
 
-// TestPlacesOfOthers checks where a third-party driver may write. A driver that creates
-// a store may write to the directory that contains it, except in the home directory.
-func TestPlacesOfOthers(t *testing.T) {
+// TestThirdPartyPlaces checks where a third-party driver may write. A driver that creates
+// a store may write to the directory that contains the store, unless this is the home
+// directory.
+func TestThirdPartyPlaces(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	home := filepath.Join(t.TempDir(), "home")
-	apart := filepath.Join(home, "apart")
-	if err := os.MkdirAll(filepath.Join(apart, "there"), 0o700); err != nil {
+	separate := filepath.Join(home, "separate")
+	if err := os.MkdirAll(filepath.Join(separate, "existing"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
@@ -343,12 +344,12 @@ func TestPlacesOfOthers(t *testing.T) {
 		mode       driver.Mode
 		want       string
 	}{
-		{"good", filepath.Join(apart, "new"), driver.Create, "through"}, // not prevented
-		{"good", filepath.Join(apart, "there"), driver.Update, "refused"},
-		{"roomy", filepath.Join(apart, "there"), driver.Update, "through"}, // not prevented
-		{"roomy", filepath.Join(apart, "there"), driver.Read, "refused"},
+		{"good", filepath.Join(separate, "new"), driver.Create, "succeeded"}, // not prevented
+		{"good", filepath.Join(separate, "existing"), driver.Update, "refused"},
+		{"dir-writer", filepath.Join(separate, "existing"), driver.Update, "succeeded"}, // not prevented
+		{"dir-writer", filepath.Join(separate, "existing"), driver.Read, "refused"},
 		{"good", filepath.Join(home, "new"), driver.Create, "a separate directory"},
-		{"roomy", apart, driver.Update, "a separate directory"},
+		{"dir-writer", separate, driver.Update, "a separate directory"},
 		{"good", home, driver.Update, "a separate directory"},
 	} {
 		opts := zooOptions(t, tc.kind, "nczarr-driver-good")
@@ -366,7 +367,7 @@ func TestPlacesOfOthers(t *testing.T) {
 		var got string
 		m, err := o.Open(t.Context(), driver.OpenSpec{Path: tc.path, Mode: tc.mode})
 		if err == nil {
-			got, err = get(t.Context(), m, "attack:make a file="+filepath.Join(apart, "beside"))
+			got, err = get(t.Context(), m, "attack:create a file="+filepath.Join(separate, "beside"))
 			err = errors.Join(err, m.Close(t.Context()))
 		}
 		if said := fmt.Sprint(got, err); !strings.Contains(said, tc.want) {
@@ -387,10 +388,10 @@ func TestSuperuser(t *testing.T) {
 		mode    driver.Mode
 		sandbox host.Sandbox
 		want    string
-	}{{driver.Read, host.SandboxAuto, "refused"}, {driver.Update, host.SandboxAuto, "through"}, {driver.Read, host.SandboxOff, "through"}} {
+	}{{driver.Read, host.SandboxAuto, "refused"}, {driver.Update, host.SandboxAuto, "succeeded"}, {driver.Read, host.SandboxOff, "succeeded"}} {
 		h := newHost(t, host.Options{Sandbox: tc.sandbox})
 		m := open(t, h, "trouble", driver.OpenSpec{Path: t.TempDir(), Mode: tc.mode})
-		if got, err := get(t.Context(), m, "attack:have the power to change="); err != nil || got != tc.want {
+		if got, err := get(t.Context(), m, "attack:hold capabilities to change files="); err != nil || got != tc.want {
 			t.Errorf("mode %d, %s: want %q, got %q, %v", tc.mode, tc.sandbox, tc.want, got, err)
 		}
 	}
@@ -409,7 +410,7 @@ func TestCrowdedDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = get(t.Context(), m, "attack:crowd its directory=") // the driver may be killed during the attack
+	_, _ = get(t.Context(), m, "attack:fill its directory=") // the driver may be killed during the attack
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if pid, err := get(t.Context(), m, "pid"); err != nil || pid != first {
 			return
@@ -479,34 +480,34 @@ func TestTaskLimit(t *testing.T) {
 
 // TestNetworkGrants checks that a driver with network access can connect only to the
 // granted port, and cannot connect to Unix sockets.
-func TestNetworkGrants(t *testing.T) { // all children of the test inherit a descriptor
+func TestNetworkGrants(t *testing.T) { // not parallel, because all children inherit a descriptor
 	needSandbox(t)
 	t.Setenv("ESCAPE_KEY", "mine")
 	t.Setenv("OTHER_KEY", "not mine")
-	aim := surroundings(t)
+	targets := createTargets(t)
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
 	h := newHost(t, host.Options{})
-	m := open(t, h, "networked", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Endpoint: "http://" + aim["tcp"], Mode: driver.Create})
+	m := open(t, h, "networked", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Endpoint: "http://" + targets["tcp"], Mode: driver.Create})
 	for _, tc := range [][3]string{
-		{"connect by TCP", aim["tcp"], "through"},
+		{"connect by TCP", targets["tcp"], "succeeded"},
 		{"connect by TCP", other.Addr().String(), "refused"},
 		{"listen on TCP", "", "refused"},
-		{"connect to a Unix socket", aim["unix"], "refused"},
-		{"connect to an abstract socket", aim["abstract"], "refused"},
-		{"send a datagram", aim["tcp"], "through"}, // required to resolve names
-		{"receive datagrams", "", "through"},       // required to resolve names
-		{"see network interfaces", "", "through"},
-		{"connect by TCP with a datagram's call", other.Addr().String(), "refused"},
-		{"connect by TCP with a message", other.Addr().String(), "refused"},
-		{"connect by TCP later", other.Addr().String(), "refused"},
+		{"connect to a Unix socket", targets["unix"], "refused"},
+		{"connect to an abstract socket", targets["abstract"], "refused"},
+		{"send a datagram", targets["tcp"], "succeeded"}, // required to resolve names
+		{"receive datagrams", "", "succeeded"},           // required to resolve names
+		{"query network interfaces", "", "succeeded"},
+		{"connect by TCP with sendto", other.Addr().String(), "refused"},
+		{"connect by TCP with sendmsg", other.Addr().String(), "refused"},
+		{"connect by TCP with a socket option", other.Addr().String(), "refused"},
 		{"listen on TCP without a port", "", "refused"},
-		{"see the environment", "ESCAPE_KEY", "through"},
-		{"see the environment", "OTHER_KEY", "refused"},
-		{"read a file", aim["secret"], "refused"},
+		{"read the environment", "ESCAPE_KEY", "succeeded"},
+		{"read the environment", "OTHER_KEY", "refused"},
+		{"read a file", targets["secret"], "refused"},
 	} {
 		if got, err := get(t.Context(), m, "attack:"+tc[0]+"="+tc[1]); err != nil || got != tc[2] {
 			t.Errorf("%s %s: want %q, got %q, %v", tc[0], tc[1], tc[2], got, err)
@@ -514,40 +515,40 @@ func TestNetworkGrants(t *testing.T) { // all children of the test inherit a des
 	}
 }
 
-// TestNetworkOfOthers is like TestNetworkGrants, but uses a third-party driver, to
+// TestThirdPartyNetwork is like TestNetworkGrants, but uses a third-party driver, to
 // which other rules apply.
-func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
+func TestThirdPartyNetwork(t *testing.T) { //nolint:paralleltest // all children of the test inherit a descriptor
 	needSandbox(t)
-	aim := surroundings(t)
+	targets := createTargets(t)
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
-	_, port, _ := net.SplitHostPort(aim["tcp"])
-	for mode, want := range map[host.Sandbox]string{host.SandboxAuto: "refused", host.SandboxOff: "through"} {
+	_, port, _ := net.SplitHostPort(targets["tcp"])
+	for mode, want := range map[host.Sandbox]string{host.SandboxAuto: "refused", host.SandboxOff: "succeeded"} {
 		opts := zooOptions(t, "good", "nczarr-driver-good")
 		opts.Sandbox, opts.DriverGrants = mode, map[string][]string{"good": {"tcp:" + port}}
 		h := newHost(t, opts)
 		m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 		for _, tc := range [][3]string{
-			{"connect by TCP", aim["tcp"], "through"},
+			{"connect by TCP", targets["tcp"], "succeeded"},
 			{"connect by TCP", other.Addr().String(), want},
-			{"connect by TCP with a datagram's call", other.Addr().String(), want},
-			{"connect by TCP with a message", other.Addr().String(), want},
-			{"connect by TCP later", other.Addr().String(), want},
-			{"connect to an abstract socket", aim["abstract"], want},
-			{"make a Unix datagram socket", "", want},
+			{"connect by TCP with sendto", other.Addr().String(), want},
+			{"connect by TCP with sendmsg", other.Addr().String(), want},
+			{"connect by TCP with a socket option", other.Addr().String(), want},
+			{"connect to an abstract socket", targets["abstract"], want},
+			{"create a Unix datagram socket", "", want},
 			{"listen on TCP without a port", "", want},
 			{"listen on another Unix socket", "", want},
 			{"listen under an abstract name", "", want},
-			{"decide about its own calls", "", want},
-			{"open without a right", aim["secret"], want},
-			{"open without a right by openat2", aim["secret"], want},
-			{"set flags by descriptor", aim["secret"], want},
-			{"watch a directory", aim["secret"], want},
-			{"send a datagram", aim["tcp"], "through"}, // not prevented
-			{"take an abstract name", "", "through"},   // not prevented
+			{"supervise its own system calls", "", want},
+			{"open with access mode 3", targets["secret"], want},
+			{"open with access mode 3 by openat2", targets["secret"], want},
+			{"set flags by descriptor", targets["secret"], want},
+			{"watch a directory", targets["secret"], want},
+			{"send a datagram", targets["tcp"], "succeeded"}, // not prevented
+			{"bind an abstract name", "", "succeeded"},       // not prevented
 		} {
 			if got, err := get(t.Context(), m, "attack:"+tc[0]+"="+tc[1]); err != nil || got != tc[2] {
 				t.Errorf("%s: %s %s: want %q, got %q, %v", mode, tc[0], tc[1], tc[2], got, err)
@@ -565,13 +566,13 @@ func TestBeforeServing(t *testing.T) {
 	if k := sandbox.Probe(); !k.Notify || !k.Inspect {
 		t.Skipf("the kernel lacks required features: it has seccomp notification %t, pidfd_getfd %t", k.Notify, k.Inspect)
 	}
-	for _, tc := range []struct{ attack, confined, free string }{
-		{"listen under an abstract name", "refused", "through"},
-		{"listen on TCP without a port", "refused", "through"},
-		{"listen on another Unix socket", "through", "through"}, // permitted, because it is the first
-		{"replace itself from a thread", "refused", "through"},
+	for _, tc := range []struct{ attack, confined, unconfined string }{
+		{"listen under an abstract name", "refused", "succeeded"},
+		{"listen on TCP without a port", "refused", "succeeded"},
+		{"listen on another Unix socket", "succeeded", "succeeded"}, // permitted, because it is the first listening socket
+		{"replace itself from a thread", "refused", "succeeded"},
 	} {
-		for mode, want := range map[host.Sandbox]string{host.SandboxAuto: tc.confined, host.SandboxOff: tc.free} {
+		for mode, want := range map[host.Sandbox]string{host.SandboxAuto: tc.confined, host.SandboxOff: tc.unconfined} {
 			opts := zooOptions(t, "early:"+tc.attack, "nczarr-driver-good")
 			opts.Sandbox, opts.MaxRestarts, opts.DriverGrants = mode, -1, map[string][]string{"good": {"network"}}
 			if err := newHost(t, opts).Discover(t.Context()); err == nil || !strings.Contains(err.Error(), "its last output: "+want) {
@@ -667,7 +668,7 @@ func TestHoles(t *testing.T) {
 		if k := sandbox.Probe(); kernel.Landlock > k.Landlock || kernel.Seccomp && !k.Seccomp {
 			t.Skipf("the kernel lacks required features: it has Landlock version %d, seccomp %t", k.Landlock, k.Seccomp)
 		}
-		log := &locked{}
+		log := &logBuffer{}
 		opts := host.Options{Logger: textLog(log)}
 		host.SetKernel(&opts, kernel)
 		h := newHost(t, opts)
@@ -690,22 +691,22 @@ func TestAlert(t *testing.T) {
 	needSandbox(t)
 	full := sandbox.Probe()
 	for name, tc := range map[string]struct {
-		lacks  func(k *sandbox.Support)
-		third  bool
-		alerts int
+		restrict   func(k *sandbox.Support)
+		thirdParty bool
+		alerts     int
 	}{
 		"nothing":     {func(*sandbox.Support) {}, true, 0},
 		"no Landlock": {func(k *sandbox.Support) { k.Landlock = 0 }, true, 1},
 		"no seccomp":  {func(k *sandbox.Support) { k.Seccomp = false }, true, 1},
 		"built in":    {func(k *sandbox.Support) { k.Landlock = 0 }, false, 0},
 	} {
-		log, driverName, opts := &locked{}, "trouble", host.Options{}
-		if tc.third {
+		log, driverName, opts := &logBuffer{}, "trouble", host.Options{}
+		if tc.thirdParty {
 			opts, driverName = zooOptions(t, "good", "nczarr-driver-good"), "good"
 		}
 		opts.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: host.LevelAlert}))
 		kernel := full
-		tc.lacks(&kernel)
+		tc.restrict(&kernel)
 		host.SetKernel(&opts, kernel)
 		h := newHost(t, opts)
 		for range 2 {

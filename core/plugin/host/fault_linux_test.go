@@ -75,15 +75,15 @@ func TestFewDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, "-test.run=^TestNoDescriptor$", "-test.v")
-	cmd.Env = append(os.Environ(), aloneVar+"=1")
+	cmd.Env = append(os.Environ(), isolatedVar+"=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestNoDescriptor") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// aloneVar is set in a process that runs only TestNoDescriptor.
-const aloneVar = "NCZARR_TEST_ALONE"
+// isolatedVar is set in a process that runs only TestNoDescriptor.
+const isolatedVar = "NCZARR_TEST_ISOLATED"
 
 // largeFiles creates a store with files that the driver lends, and returns a function
 // that reads all files.
@@ -146,7 +146,7 @@ func TestManyLenders(t *testing.T) {
 // TestNoDescriptor checks that files are read at level 0 if the host has no free
 // descriptors for lent files, and that the host does not kill the plugin.
 func TestNoDescriptor(t *testing.T) { //nolint:paralleltest // the test limits the descriptors of the process
-	if os.Getenv(aloneVar) == "" {
+	if os.Getenv(isolatedVar) == "" {
 		return
 	}
 	h := newHost(t, host.Options{})
@@ -154,17 +154,17 @@ func TestNoDescriptor(t *testing.T) { //nolint:paralleltest // the test limits t
 	if err := read(); err != nil {
 		t.Fatal(err)
 	}
-	was := unix.Rlimit{}
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+	old := unix.Rlimit{}
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
 		t.Fatal(err)
 	}
-	none := was
-	none.Cur = 3
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+	low := old
+	low.Cur = 3
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
 	err := read()
-	if e := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); e != nil || err != nil {
+	if e := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); e != nil || err != nil {
 		t.Errorf("%v, %v", err, e)
 	}
 	if i := h.Plugins()[0]; i.Restarts != 0 {

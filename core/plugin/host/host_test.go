@@ -144,7 +144,7 @@ func TestErrorsCross(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, host.Loopback} {
 		opts := host.Options{Isolation: isolation}
-		hangs := onCue(t, &opts, "it hangs")
+		hangs := cancelOnLog(t, &opts, "it hangs")
 		h := newHost(t, opts)
 		m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 		_, err := get(t.Context(), m, "kind")
@@ -196,8 +196,8 @@ func TestErrorsCross(t *testing.T) {
 	}
 }
 
-// TestCrash checks that calls are repeated after a crash, and the errors if they crash
-// again.
+// TestCrash checks that a call is repeated after a crash, and which error it returns if
+// the repeated call crashes too.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -340,7 +340,7 @@ func TestHang(t *testing.T) {
 		t.Errorf("put: want ErrAmbiguous, got %v", err)
 	}
 	host.SetCallTimeout(h, long)
-	for i := range 20 { // objects for the slow reader of a listing below
+	for i := range 20 { // objects for the listing below, whose caller is slow
 		if _, err := m.Put(t.Context(), fmt.Sprint("k", i), driver.Bytes("x"), &driver.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -483,7 +483,7 @@ func TestOneStart(t *testing.T) {
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	var opts host.Options
-	hangs := onCue(t, &opts, "it hangs")
+	hangs := cancelOnLog(t, &opts, "it hangs")
 	h := newHost(t, opts)
 	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 	failed := make(chan error, 1)

@@ -132,8 +132,7 @@ func TestSlowFlush(t *testing.T) {
 	host.SetCallTimeout(h, 2*time.Minute)
 }
 
-// TestCloseAfterTheEnd checks that Close closes the store even if its context has
-// ended.
+// TestCloseAfterTheEnd checks that Close succeeds even if its context is done.
 func TestCloseAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "hostile", "nczarr-driver-zoo"))

@@ -90,7 +90,7 @@ func TestPlaneInputCeiling(t *testing.T) {
 func TestPlaneInputQuarantine(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-held")
-	ctx := onCue(t, &o, "received a job and does not answer")
+	ctx := cancelOnLog(t, &o, "received a job and does not answer")
 	h := newHost(t, o)
 	pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "zoo"})
 	mem, release := lend(t, pl, []byte("wait"))

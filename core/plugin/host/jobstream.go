@@ -57,15 +57,15 @@ type jobStream[B, R any] struct {
 // pendingJob is the host's record of a job that was sent. The host checks answers
 // against it, so it contains no data from the plugin.
 type pendingJob struct {
-	index   int        // index of the job in its call
-	request *int       // number of unanswered jobs of the same message
-	in      *region    // input in the request segment, or nil
-	held    *lentInput // lent region that contains the input, or nil
-	out     []region   // output in the response segment; the last region is in use
-	limit   int64      // largest output in bytes
-	lend    uint64     // tag of the file that may be lent, or 0
-	inline  bool       // the job must be repeated at level 0
-	asked   bool       // the job has requested a larger region
+	index         int        // index of the job in its call
+	request       *int       // number of unanswered jobs of the same message
+	in            *region    // input in the request segment, or nil
+	held          *lentInput // lent region that contains the input, or nil
+	out           []region   // output in the response segment; the last region is in use
+	limit         int64      // largest output in bytes
+	lend          uint64     // tag of the file that may be lent, or 0
+	inline        bool       // the job must be repeated at level 0
+	requestedMore bool       // the job has requested a larger region
 }
 
 // free releases the regions of a job.

@@ -13,7 +13,7 @@ import (
 )
 
 // TestLatePut uses drivers that store data long after a Put was canceled. Put must not
-// return before that, so that a late put cannot overwrite the result of a later one.
+// return before the data is stored, so that it cannot overwrite the data of a later Put.
 func TestLatePut(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(*testing.T, string) host.Options{
@@ -29,7 +29,7 @@ func TestLatePut(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			opts := options(t, kind)
-			ctx := onCue(t, &opts, "received a put")
+			ctx := cancelOnLog(t, &opts, "received a put")
 			m := open(t, newHost(t, opts), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 			_, err := m.Put(ctx, "k", driver.Bytes("slow"), &driver.PutOptions{})
 			if err != nil && !errors.Is(err, context.Canceled) {
@@ -62,7 +62,7 @@ func TestLatePut(t *testing.T) {
 func TestNeverStored(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-never")
-	ctx := onCue(t, &o, "received a job and does not answer")
+	ctx := cancelOnLog(t, &o, "received a job and does not answer")
 	h := newHost(t, o)
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 	host.SetCallTimeout(h, 10*time.Second) // much longer than the plugin takes to announce the call
@@ -86,7 +86,7 @@ func TestEmptyAnswers(t *testing.T) {
 func TestDrippingAnswers(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-drip")
-	ctx := onCue(t, &o, "received puts")
+	ctx := cancelOnLog(t, &o, "received puts")
 	h := newHost(t, o)
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 	host.SetCallTimeout(h, 2*time.Second) // the driver takes more than 6 s

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// somePlane returns the shared memory of a process that is never started.
-func somePlane(t *testing.T) *plane {
+// newTestPlane returns the shared memory of a process that is never started.
+func newTestPlane(t *testing.T) *plane {
 	t.Helper()
 	p, err := newPlane()
 	if err != nil {
@@ -33,7 +33,7 @@ func somePlane(t *testing.T) *plane {
 // not a regular file, was not requested or was not sent.
 func TestLentFiles(t *testing.T) {
 	t.Parallel()
-	p := somePlane(t)
+	p := newTestPlane(t)
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
 		t.Fatal(err)
@@ -43,16 +43,16 @@ func TestLentFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	pipe, end, err := os.Pipe()
+	pipe, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = errors.Join(pipe.Close(), end.Close()) }()
+	defer func() { _ = errors.Join(pipe.Close(), writer.Close()) }()
 	read := func(lent *os.File, tag uint64, offset int64, n int) (string, error) {
 		t.Helper()
-		asked := p.tag.Add(1)
+		requested := p.tag.Add(1)
 		if tag == 0 {
-			tag = asked
+			tag = requested
 		}
 		if lent != nil {
 			if err := shm.Send(p.files[1], tag, lent); err != nil {
@@ -60,7 +60,7 @@ func TestLentFiles(t *testing.T) {
 			}
 		}
 		l := &objectRead{dst: make([]byte, n), allocated: true}
-		err := p.readLent(context.Background(), l, &pb.StoreResult{Lent: &pb.Lent{Offset: offset}}, &pendingJob{lend: asked})
+		err := p.readLent(context.Background(), l, &pb.StoreResult{Lent: &pb.Lent{Offset: offset}}, &pendingJob{lend: requested})
 		return string(l.data()), err
 	}
 	if got, err := read(file, 0, 3, 4); err != nil || got != "3456" {
@@ -72,9 +72,9 @@ func TestLentFiles(t *testing.T) {
 	for what, call := range map[string]func() (string, error){
 		"pipe":            func() (string, error) { return read(pipe, 0, 0, 1) },
 		"negative offset": func() (string, error) { return read(file, 0, -1, 1) },
-		"outside":         func() (string, error) { return read(file, 0, 11, 1) },
-		"nothing":         func() (string, error) { return read(nil, 0, 0, 1) },
-		"not asked for":   func() (string, error) { return read(file, 1<<40, 0, 1) },
+		"beyond the end":  func() (string, error) { return read(file, 0, 11, 1) },
+		"not sent":        func() (string, error) { return read(nil, 0, 0, 1) },
+		"not requested":   func() (string, error) { return read(file, 1<<40, 0, 1) },
 	} {
 		if got, err := call(); ncerr.KindOf(err) != ncerr.ErrPlugin || got != "" {
 			t.Errorf("%s: want ErrPlugin, got %q, %v", what, got, err)
@@ -107,7 +107,7 @@ func TestLentFiles(t *testing.T) {
 // transit, so that lending never blocks.
 func TestChannelRoom(t *testing.T) {
 	t.Parallel()
-	p := somePlane(t)
+	p := newTestPlane(t)
 	fd, err := shm.Dup(p.files[1])
 	if err != nil {
 		t.Fatal(err)
@@ -127,11 +127,11 @@ func TestChannelRoom(t *testing.T) {
 	}
 }
 
-// TestLentUnasked checks that a plugin cannot exhaust the host's descriptors with files
+// TestLentUnrequested checks that a plugin cannot exhaust the host's descriptors with files
 // that no answer announces.
-func TestLentUnasked(t *testing.T) {
+func TestLentUnrequested(t *testing.T) {
 	t.Parallel()
-	p := somePlane(t)
+	p := newTestPlane(t)
 	p.lendMax = 2
 	for range 4 {
 		if err := shm.Send(p.files[1], p.tag.Add(1), p.files[1]); err != nil {
@@ -143,10 +143,10 @@ func TestLentUnasked(t *testing.T) {
 	}
 }
 
-// reads records the end of the part of a file that was read.
-type reads struct{ end int64 }
+// endRecorder is an io.ReaderAt that records how far it was read.
+type endRecorder struct{ end int64 }
 
-func (r *reads) ReadAt(p []byte, off int64) (int, error) {
+func (r *endRecorder) ReadAt(p []byte, off int64) (int, error) {
 	r.end = max(r.end, off+int64(len(p)))
 	return len(p), nil
 }
@@ -156,7 +156,7 @@ func (r *reads) ReadAt(p []byte, off int64) (int, error) {
 func TestFillShare(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20
-	r := &reads{}
+	r := &endRecorder{}
 	l := &objectRead{want: size, trust: size - 1, alloc: func(n int64) ([]byte, error) {
 		if r.end != size/provenShare {
 			t.Errorf("%d bytes were read before alloc was called, want %d", r.end, size/provenShare)

@@ -20,7 +20,7 @@ import (
 )
 
 // levels returns hosts that run plugins in different ways: in process, at level 0, at
-// level 1, and at level 1 without lent files. They must return the same bytes.
+// level 1, and at level 1 without lent files. All hosts must return the same bytes.
 func levels(t *testing.T, root string) []*host.Host {
 	t.Helper()
 	return []*host.Host{
@@ -39,7 +39,7 @@ type outcome struct {
 
 func (o outcome) String() string { return fmt.Sprintf("%d bytes, %v", len(o.data), o.kind) }
 
-// codecParams returns the parameters of codecs that require parameters.
+// codecParams returns parameters for a codec that requires some, and nil for others.
 func codecParams(id string) json.RawMessage {
 	switch id {
 	case "delta":
@@ -79,29 +79,30 @@ func TestSameCodecs(t *testing.T) {
 		t.Fatalf("want at least 8 codecs that accept integers, got %q", ids)
 	}
 	for i, id := range ids {
-		for k, room := range []int{0, 100, 256 << 10, 300 << 10} {
+		for k, dstSize := range []int{0, 100, 256 << 10, 300 << 10} {
 			pattern := rapid.SliceOfN(rapid.Byte(), 1, 40).Example(4*i + k)
 			plain := bytes.Repeat(pattern, 256<<10)[:256<<10]
-			for _, broken := range []bool{false, true} {
-				same(t, id, opened[id], plain, room, broken)
+			for _, damage := range []bool{false, true} {
+				checkSame(t, id, opened[id], plain, dstSize, damage)
 			}
 		}
 	}
 }
 
-// same encodes plain with the same codec of several hosts and decodes the results. If
-// broken is set, it damages the encoded data first.
-func same(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, room int, broken bool) {
+// checkSame encodes plain with the same codec of several hosts, decodes the results, and
+// checks that all hosts return the same. If damage is set, it damages the encoded data
+// before decoding.
+func checkSame(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, dstSize int, damage bool) {
 	t.Helper()
 	var coded, decoded []outcome
 	for k, c := range codecs {
-		coded = append(coded, try(t, c.Encode, 300<<10, plain))
+		coded = append(coded, callGuarded(t, c.Encode, 300<<10, plain))
 		src := []byte(coded[k].data)
-		if broken && len(src) > 0 {
+		if damage && len(src) > 0 {
 			src[len(src)/2] ^= 0x55
 			src = src[:len(src)-len(src)/3]
 		}
-		decoded = append(decoded, try(t, c.Decode, room, src))
+		decoded = append(decoded, callGuarded(t, c.Decode, dstSize, src))
 	}
 	for k := range codecs {
 		if coded[k] != coded[0] || decoded[k] != decoded[0] {
@@ -110,12 +111,12 @@ func same(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, roo
 	}
 }
 
-// try calls a function with a destination of room bytes, and checks that the bytes
-// around it do not change.
-func try(t rapid.TB, call func(context.Context, []byte, []byte) (int, error), room int, src []byte) outcome {
+// callGuarded calls a function with a destination of dstSize bytes, and checks that the
+// bytes around the destination do not change.
+func callGuarded(t rapid.TB, call func(context.Context, []byte, []byte) (int, error), dstSize int, src []byte) outcome {
 	const canary = 64
-	mem := bytes.Repeat([]byte{0xC5}, room+2*canary)
-	n, err := call(context.Background(), mem[canary:canary+room:canary+room], src)
+	mem := bytes.Repeat([]byte{0xC5}, dstSize+2*canary)
+	n, err := call(context.Background(), mem[canary:canary+dstSize:canary+dstSize], src)
 	for i := range canary {
 		if mem[i] != 0xC5 || mem[len(mem)-1-i] != 0xC5 {
 			t.Fatal("the call wrote outside the destination")
@@ -153,13 +154,13 @@ func TestSameStores(t *testing.T) {
 			if rapid.Bool().Draw(rt, "part") {
 				opts.Range = &driver.Range{Offset: rapid.Int64Range(0, 80_000).Draw(rt, "offset"), Length: rapid.Int64Range(-1, 70_000).Draw(rt, "length")}
 			}
-			room := rapid.SampledFrom([]int{4 << 20, 4 << 20, 500}).Draw(rt, "room")
+			dstSize := rapid.SampledFrom([]int{4 << 20, 4 << 20, 500}).Draw(rt, "dstSize")
 			var want outcome
 			for i, m := range maps {
-				got := try(rt, func(ctx context.Context, dst, _ []byte) (int, error) {
+				got := callGuarded(rt, func(ctx context.Context, dst, _ []byte) (int, error) {
 					data, _, err := m.Get(ctx, key, &opts, driver.Into(dst))
 					return len(data), err
-				}, room, nil)
+				}, dstSize, nil)
 				if i == 0 {
 					want = got
 				} else if got != want {
@@ -173,7 +174,8 @@ func TestSameStores(t *testing.T) {
 	}
 }
 
-// sameMany reads an object several times with one GetMany, with and without an Alloc.
+// sameMany reads an object several times with one GetMany, with and without an Alloc, and
+// checks that each result equals want.
 func sameMany(t *rapid.T, m driver.GetManyer, key string, opts driver.GetOptions, want outcome) {
 	if want.kind == ncerr.ErrShortBuffer {
 		return // GetMany allocates memory of any size

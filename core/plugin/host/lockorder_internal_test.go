@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestStartWhileHostIsLocked checks that goOwned does not acquire Host.mu. A locked
-// supervisor calls it while others may hold Host.mu and wait for the supervisor.
+// TestStartWhileHostIsLocked checks that goOwned does not acquire Host.mu. A supervisor
+// calls goOwned with its own mu held, while another goroutine may hold Host.mu and wait
+// for the supervisor's mu.
 func TestStartWhileHostIsLocked(t *testing.T) {
 	t.Parallel()
 	h := &Host{}

@@ -48,8 +48,8 @@ func TestLyingHead(t *testing.T) { //nolint:paralleltest // the test measures th
 			if err == nil || kind != "store-huge-error" && !errors.Is(err, ncerr.ErrPlugin) {
 				t.Errorf("want ErrPlugin, got %v", err)
 			}
-			if took := after.TotalAlloc - before.TotalAlloc; took > 192<<20 {
-				t.Errorf("the host allocated %d MiB for a few bytes", took>>20)
+			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 192<<20 {
+				t.Errorf("the host allocated %d MiB for a few bytes", allocated>>20)
 			}
 		})
 	}
@@ -70,13 +70,13 @@ func TestLargeObjects(t *testing.T) { //nolint:paralleltest // other tests measu
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			m := open(t, newHost(t, levelOptions(level)), "file", driver.OpenSpec{Path: dir})
-			asked := 0
+			calls := 0
 			got, _, err := m.Get(t.Context(), "a", &driver.GetOptions{}, func(n int64) ([]byte, error) {
-				asked++
+				calls++
 				return make([]byte, n), nil
 			})
-			if err != nil || asked != 1 || !bytes.Equal(got, want) {
-				t.Errorf("want %d bytes and one call of alloc, got %d and %d, %v", len(want), len(got), asked, err)
+			if err != nil || calls != 1 || !bytes.Equal(got, want) {
+				t.Errorf("want %d bytes and one call of alloc, got %d and %d, %v", len(want), len(got), calls, err)
 			}
 			reqs := []driver.GetRequest{{Key: "a"}, {Key: "b", Alloc: driver.Into(make([]byte, len(want)))}}
 			err = m.(driver.GetManyer).GetMany(t.Context(), reqs, func(i int, data []byte, _ driver.Info, err error) {

@@ -39,7 +39,7 @@ func builtins() plugin.Builtin {
 }
 
 func TestMain(m *testing.M) {
-	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" && os.Getenv(handshake.EnvRole) == "" { // but not if the process is a launcher
+	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" && os.Getenv(handshake.EnvRole) == "" { // a launcher calls plugin.Main instead
 		zoo(kind)
 	}
 	self = plugin.Main(builtins())
@@ -152,11 +152,11 @@ func get(ctx context.Context, m driver.Map, key string) (string, error) {
 	return string(data), err
 }
 
-// roomy is the trouble driver with write access to the directory that contains the
+// dirWriter is the trouble driver with write access to the directory that contains the
 // store.
-type roomy struct{ trouble }
+type dirWriter struct{ trouble }
 
-func (r roomy) Describe() driver.Description {
+func (r dirWriter) Describe() driver.Description {
 	d := r.trouble.Describe()
 	d.Grants = []string{"path:read", "dir:write"}
 	return d
@@ -179,52 +179,52 @@ func (networked) Grants(driver.OpenSpec) []string {
 // textLog returns a log that writes to w.
 func textLog(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// locked is a log buffer that is safe for concurrent use.
-type locked struct {
+// logBuffer is a log buffer that is safe for concurrent use.
+type logBuffer struct {
 	mu  sync.Mutex
 	buf strings.Builder
 }
 
-func (l *locked) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.Write(p)
 }
 
-func (l *locked) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
 }
 
-// stderr is the original standard error, because go-plugin replaces os.Stderr.
-var stderr = os.Stderr // initialized before go-plugin replaces os.Stderr
+// stderr is the original standard error, which go-plugin replaces in os.Stderr.
+var stderr = os.Stderr
 
 // say sends a message from a plugin to the test, through the plugin's log.
 func say(text string) {
 	fmt.Fprintf(stderr, `{"@level":"info","@message":%q}`+"\n", text)
 }
 
-// cue is a log writer that calls do when a record contains text.
-type cue struct {
+// logTrigger is a log writer that calls do when a record contains text.
+type logTrigger struct {
 	text string
 	do   func()
 }
 
-func (c cue) Write(p []byte) (int, error) {
+func (c logTrigger) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), c.text) {
 		c.do()
 	}
 	return len(p), nil
 }
 
-// onCue returns a context that is canceled when a plugin logs text. It sets
+// cancelOnLog returns a context that is canceled when a plugin logs text. It sets
 // opts.Logger.
-func onCue(t *testing.T, opts *host.Options, text string) context.Context {
+func cancelOnLog(t *testing.T, opts *host.Options, text string) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	opts.Logger = textLog(cue{text, cancel})
+	opts.Logger = textLog(logTrigger{text, cancel})
 	return ctx
 }
 

@@ -35,8 +35,8 @@ func testSum(t *testing.T) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// haveSecret sets $ESCAPE_SECRET in the environment of a host.
-func haveSecret(opts *host.Options) {
+// setSecret sets $ESCAPE_SECRET in the environment of a host.
+func setSecret(opts *host.Options) {
 	opts.Environ = func() []string { return []string{"ESCAPE_SECRET=open"} }
 	getenv := opts.Getenv
 	opts.Getenv = func(name string) string {
@@ -56,18 +56,18 @@ func TestClaims(t *testing.T) {
 		filters []string // in the pin; nil without a pin
 		want    string
 	}{
-		"its own":         {"trouble", nil, "through"},
-		"another's":       {"twice", nil, "refused"},
-		"of its pin":      {"twice", []string{"trouble", "twice"}, "through"},
-		"not of its pin":  {"twice", []string{"trouble", "xor"}, "refused"},
-		"of another name": {"test.xor", []string{"trouble", "xor"}, "refused"},
+		"own file name":  {"trouble", nil, "succeeded"},
+		"another plugin": {"twice", nil, "refused"},
+		"name in pin":    {"twice", []string{"trouble", "twice"}, "succeeded"},
+		"not in pin":     {"twice", []string{"trouble", "xor"}, "refused"},
+		"V3 name":        {"test.xor", []string{"trouble", "xor"}, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			opts := zooOptions(t, "good", "nczarr-filter-trouble")
 			opts.Builtin.Openers = []driver.Opener{file.New()}
 			opts.FilterGrants = map[string][]string{tc.grant: {"env:ESCAPE_SECRET"}}
-			haveSecret(&opts)
+			setSecret(&opts)
 			if tc.filters != nil {
 				opts.Lock = &host.Lock{Plugins: []host.Pin{{File: "nczarr-filter-trouble", SHA256: testSum(t), Filters: tc.filters}}}
 				other := host.Pin{File: "nczarr-filter-trouble", SHA256: strings.Repeat("0", 64), Filters: []string{"twice", "test.xor"}}
@@ -76,13 +76,13 @@ func TestClaims(t *testing.T) {
 			h := newHost(t, opts)
 			for range 2 { // the second call uses the known description
 				got := "nothing"
-				pl, _ := pipeline(t, h, 4096, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"attack:see the environment"}`)})
+				pl, _ := pipeline(t, h, 4096, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"attack:read the environment"}`)})
 				err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("ESCAPE_SECRET"), Limit: 4096}}, func(_ int, out []byte, _ error) { got = string(out) })
 				if err != nil || got != tc.want && runtime.GOOS == "linux" {
 					t.Errorf("want %q, got %q, %v", tc.want, got, err)
 				}
 			}
-			if _, err := h.Filter("unheard"); !errors.Is(err, ncerr.ErrNoFilter) {
+			if _, err := h.Filter("unknown"); !errors.Is(err, ncerr.ErrNoFilter) {
 				t.Errorf("want ErrNoFilter, got %v", err)
 			}
 			if _, err := h.Filter("test.xor"); !errors.Is(err, ncerr.ErrNoFilter) {
@@ -125,13 +125,13 @@ func TestOnly(t *testing.T) {
 	opts.OnlyPlugin, opts.AllowUnpinned = filepath.Join(opts.Dirs[0], "nczarr-driver-evil"), false
 	opts.Builtin.Openers = []driver.Opener{trouble{name: "tape"}}
 	opts.DriverGrants = map[string][]string{"tape": {"env:ESCAPE_SECRET"}}
-	haveSecret(&opts)
+	setSecret(&opts)
 	h := newHost(t, opts)
 	if err := h.Discover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m := open(t, h, "tape", driver.OpenSpec{Path: t.TempDir()})
-	if got, err := get(t.Context(), m, "attack:see the environment=ESCAPE_SECRET"); err != nil || got != "refused" && runtime.GOOS == "linux" {
+	if got, err := get(t.Context(), m, "attack:read the environment=ESCAPE_SECRET"); err != nil || got != "refused" && runtime.GOOS == "linux" {
 		t.Errorf("a grant for a name that the plugin only claims: want refused, got %q, %v", got, err)
 	}
 	for _, p := range h.Plugins() {

@@ -64,7 +64,7 @@ func (l *planeLiar) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenReply,
 	return o, err
 }
 
-// Exec answers each job with its input, or incorrectly.
+// Exec answers each job with the input of the job, or breaks the protocol.
 func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 	for {
 		b, err := s.Recv()
@@ -75,7 +75,7 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 			return ncerr.ErrLimit
 		}
 		if len(b.GetCancel()) > 0 && l.kind == "plane-late" {
-			l.late(s, b.GetCancel())
+			l.answerLate(s, b.GetCancel())
 			continue
 		}
 		if len(b.GetCancel()) > 0 && l.kind == "plane-held" {
@@ -85,7 +85,7 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 		}
 		var rs []*pb.Result
 		for _, j := range b.GetJobs() {
-			rs = append(rs, l.job(j)...)
+			rs = append(rs, l.jobResults(j)...)
 		}
 		if len(rs) > 0 {
 			if err := s.Send(&pb.BatchReply{Results: rs}); err != nil {
@@ -103,8 +103,8 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 	}
 }
 
-// late answers canceled jobs after a delay, during which it overwrites all regions.
-func (l *planeLiar) late(s pb.Codec_ExecServer, ids []uint64) {
+// answerLate answers canceled jobs after a delay, during which it overwrites the regions.
+func (l *planeLiar) answerLate(s pb.Codec_ExecServer, ids []uint64) {
 	for range 20 {
 		fill(l.response[:1<<20], 0x66)
 		time.Sleep(10 * time.Millisecond)
@@ -132,7 +132,7 @@ func flip(mem []byte) {
 	}
 }
 
-func (l *planeLiar) job(j *pb.Job) []*pb.Result {
+func (l *planeLiar) jobResults(j *pb.Job) []*pb.Result {
 	in, out := j.GetPayload().GetRegion(), j.GetOutput()
 	src := l.request[in.GetOffset() : in.GetOffset()+in.GetLength()]
 	if l.kind == "plane-attack" {
@@ -165,7 +165,7 @@ func (l *planeLiar) job(j *pb.Job) []*pb.Result {
 		r.Payload = nil
 	case "plane-part":
 		r.Last = false
-	case "plane-unasked":
+	case "plane-unrequested":
 		r.Id += 77
 	case "plane-twice":
 		return []*pb.Result{r, r}
@@ -220,13 +220,13 @@ func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 				continue
 			}
 			if l.kind == "store-put-late" {
-				_ = s.Send(&pb.StoreBatchReply{Results: []*pb.StoreResult{l.stored1(j)}})
+				_ = s.Send(&pb.StoreBatchReply{Results: []*pb.StoreResult{l.readStored(j)}})
 				continue
 			}
 			if l.kind == "store-deaf" && len(j.GetGet().GetKey()) > 100 {
 				<-s.Context().Done() // stop reading
 			}
-			results := l.store(j)
+			results := l.storeResults(j)
 			if len(results) == 0 {
 				continue
 			}
@@ -237,8 +237,8 @@ func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 	}
 }
 
-// stored1 answers a read with the data of the last put.
-func (l *planeLiar) stored1(j *pb.StoreJob) *pb.StoreResult {
+// readStored answers a read with the data of the last put.
+func (l *planeLiar) readStored(j *pb.StoreJob) *pb.StoreResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out, n := j.GetGet().GetOutput(), int64(len(l.stored))
@@ -247,7 +247,7 @@ func (l *planeLiar) stored1(j *pb.StoreJob) *pb.StoreResult {
 	return &pb.StoreResult{Id: j.GetId(), Head: zooHead(n, n), Output: out}
 }
 
-func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
+func (l *planeLiar) storeResults(j *pb.StoreJob) []*pb.StoreResult {
 	out := j.GetGet().GetOutput()
 	r := &pb.StoreResult{Id: j.GetId(), Head: zooHead(8, 8), Output: out}
 	if out != nil {
@@ -273,7 +273,7 @@ func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
 		out.Segment = 1
 	case "store-regionless":
 		r.Output = nil
-	case "store-unasked":
+	case "store-unrequested":
 		r.Id += 77
 	case "store-twice":
 		return []*pb.StoreResult{r, r}
@@ -325,23 +325,23 @@ func zooCodec(t *testing.T, o host.Options) (*host.Host, codecdriver.Codec) {
 	return h, c
 }
 
-// TestPlaneLies checks that incorrect answers about shared memory fail with an error
-// that contains the plugin's name. The host must not write outside the destination.
+// TestPlaneLies checks that a call fails if the answer about shared memory is incorrect,
+// and that the error contains the plugin's name. The host must not write outside the destination.
 func TestPlaneLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
 		"plane-length", "plane-wrap", "plane-size", "plane-offset", "plane-outside", "plane-segment", "plane-generation",
-		"plane-inline", "plane-nothing", "plane-part", "plane-unasked", "plane-twice", "plane-input",
+		"plane-inline", "plane-nothing", "plane-part", "plane-unrequested", "plane-twice", "plane-input",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			_, c := zooCodec(t, planeOptions(t, kind))
-			room := []byte("--------________")
-			n, err := c.Decode(t.Context(), room[:8:8], []byte("12345678"))
+			buf := []byte("--------________")
+			n, err := c.Decode(t.Context(), buf[:8:8], []byte("12345678"))
 			if kind == "plane-twice" && err == nil { // the host detects surplus answers in the next call
-				_, err = c.Decode(t.Context(), room[:8:8], []byte("12345678"))
+				_, err = c.Decode(t.Context(), buf[:8:8], []byte("12345678"))
 			}
-			if string(room[8:]) != "________" {
+			if string(buf[8:]) != "________" {
 				t.Error("the host wrote past the destination")
 			}
 			if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "nczarr-filter-zoo") {
@@ -356,7 +356,7 @@ func TestPlaneStoreLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
 		"store-length", "store-short", "store-head", "store-headless", "store-offset", "store-segment", "store-regionless",
-		"store-unasked", "store-twice", "store-lent", "store-need-small", "store-need-negative", "store-need-huge", "store-need-twice",
+		"store-unrequested", "store-twice", "store-lent", "store-need-small", "store-need-negative", "store-need-huge", "store-need-twice",
 		"store-put", "store-put-size",
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -367,9 +367,9 @@ func TestPlaneStoreLies(t *testing.T) {
 					_, err := m.Put(t.Context(), "k", driver.Bytes("1234"), &driver.PutOptions{})
 					return err
 				}
-				room := []byte("--------________")
-				_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Into(room[:8:8]))
-				if string(room[8:]) != "________" {
+				buf := []byte("--------________")
+				_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Into(buf[:8:8]))
+				if string(buf[8:]) != "________" {
 					t.Error("the host wrote past the destination")
 				}
 				return err
@@ -434,12 +434,13 @@ func TestPlaneFlip(t *testing.T) {
 	}
 }
 
-// TestQuarantine checks that a canceled call returns immediately, and that its region
-// is not reused while the plugin still writes to it. The host must not kill the plugin.
+// TestQuarantine checks that a canceled call returns, and that later calls succeed while
+// the plugin still writes to the region of the canceled job. The host must not kill the
+// plugin.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-late")
-	ctx := onCue(t, &o, "received a job and does not answer")
+	ctx := cancelOnLog(t, &o, "received a job and does not answer")
 	h, c := zooCodec(t, o)
 	dst := make([]byte, 4)
 	if _, err := c.Decode(ctx, dst, []byte("wait")); err != context.Canceled { //nolint:errorlint // the host must return it unchanged
@@ -462,7 +463,7 @@ func TestQuarantine(t *testing.T) {
 func TestNeverAnswered(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-never")
-	ctx := onCue(t, &o, "received a job and does not answer")
+	ctx := cancelOnLog(t, &o, "received a job and does not answer")
 	h, c := zooCodec(t, o)
 	host.SetCallTimeout(h, 10*time.Second)                                                 // much longer than the plugin takes to announce the call
 	if _, err := c.Decode(ctx, make([]byte, 4), []byte("wait")); err != context.Canceled { //nolint:errorlint // the host must return it unchanged
@@ -523,7 +524,7 @@ func TestPluginStopsReading(t *testing.T) {
 // TestFloodedStream checks that unexpected answers do not exhaust the host's memory.
 func TestFloodedStream(t *testing.T) {
 	t.Parallel()
-	log := &locked{}
+	log := &logBuffer{}
 	o := planeOptions(t, "plane-flood")
 	o.Logger = textLog(log)
 	h := newHost(t, o)

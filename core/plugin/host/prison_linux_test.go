@@ -42,8 +42,8 @@ func TestUnpinnedNeverRuns(t *testing.T) {
 			p.Describe()
 			_, _, _ = p.Open("evil", nil, codecdriver.Spec{MaxBytes: 1})
 		}
-		_, _ = h.Driver("unheard")
-		_, _ = h.Filter("unheard")
+		_, _ = h.Driver("unknown")
+		_, _ = h.Filter("unknown")
 		if _, err := os.Stat(mark); (err == nil) != allowed {
 			t.Errorf("allowed %t: the plugin was executed: %t", allowed, err == nil)
 		}
@@ -107,9 +107,9 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestPluginsOf removes the executable of a plugin that one host has checked. Another
-// host that runs the plugins of the first must execute the checked copy, with a process
-// of its own, and closing it must not close the copy.
+// TestPluginsOf removes the executable of a plugin that one host has checked. A second
+// host, whose PluginsOf is the first, must execute the checked copy in a process of its
+// own. Closing the second host must not close the copy.
 func TestPluginsOf(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")

@@ -77,7 +77,7 @@ func TestDeaths(t *testing.T) {
 // request. newHost checks that no process is left after Close.
 func TestKillAfterTermination(t *testing.T) {
 	t.Parallel()
-	log := &locked{}
+	log := &logBuffer{}
 	opts := zooOptions(t, "stubborn", "nczarr-driver-zoo")
 	opts.StopTimeout, opts.Logger = 100*time.Millisecond, textLog(log)
 	t.Cleanup(func() { // runs after newHost's cleanup
@@ -122,7 +122,7 @@ func TestAttach(t *testing.T) {
 		return ""
 	}
 	for range 30 { // one host after the other
-		log := &locked{}
+		log := &logBuffer{}
 		h := newHost(t, host.Options{Getenv: getenv, Logger: textLog(log)})
 		m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 		if _, err := m.Put(t.Context(), "k", driver.Bytes("v"), &driver.PutOptions{}); err != nil {
@@ -154,7 +154,7 @@ func TestAttach(t *testing.T) {
 // TestTrace checks that each call is logged.
 func TestTrace(t *testing.T) {
 	t.Parallel()
-	log := &locked{}
+	log := &logBuffer{}
 	h := newHost(t, host.Options{Logger: debugLog(log)})
 	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 	_, _ = m.Put(t.Context(), "k", driver.Bytes("v"), &driver.PutOptions{})

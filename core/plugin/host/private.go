@@ -29,7 +29,7 @@ func dirProblem(dir string, maxBytes int64) (why string) {
 		}
 		entries++
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			size += allocated(info)
+			size += diskUsage(info)
 		}
 		switch {
 		case entries > privateEntries:

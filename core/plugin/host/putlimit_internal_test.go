@@ -21,7 +21,7 @@ import (
 )
 
 // putPlugin is a plugin that calls serve for each message of puts. heads are the heads
-// of the puts, and answer answers the next n of them.
+// of the puts, and answer answers the next n puts.
 type putPlugin struct {
 	pb.DriverClient
 	serve   func(ctx context.Context, heads []*pb.PutHead, answer func(n int))
@@ -92,7 +92,7 @@ func (s *putStream) Recv() (*pb.StoreBatchReply, error) {
 // CallTimeout is 2 s.
 func putProc(t *testing.T, level int, serve func(ctx context.Context, heads []*pb.PutHead, answer func(n int))) (*proc, *putPlugin) {
 	t.Helper()
-	p := stillProc(t)
+	p := newInertProc(t)
 	plugin := &putPlugin{serve: serve}
 	p.level, p.driver = level, plugin
 	p.supervisor.host.opts.CallTimeout = 2 * time.Second
@@ -118,8 +118,8 @@ func putAll(t *testing.T, p *proc, reqs []driver.PutRequest) (stored int, err er
 	return stored, err
 }
 
-// sized returns n puts with bodies of the given size.
-func sized(n, size int) []driver.PutRequest {
+// putsOfSize returns n puts with bodies of the given size.
+func putsOfSize(n, size int) []driver.PutRequest {
 	reqs := make([]driver.PutRequest, n)
 	for i := range reqs {
 		reqs[i] = driver.PutRequest{Key: fmt.Sprint("k", i), Body: driver.Bytes(make([]byte, size))}
@@ -127,20 +127,21 @@ func sized(n, size int) []driver.PutRequest {
 	return reqs
 }
 
-// pass sleeps for d, or until ctx is done.
-func pass(ctx context.Context, d time.Duration) {
+// sleep sleeps for d, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
 
-// TestPutTimeLimit checks that the time limit of a message is that of one call for each
-// put, that it decreases with each answer, and that the host then kills the plugin.
+// TestPutTimeLimit checks that the time limit of a message grows with the number and the
+// size of its puts, that the limit decreases with each answer, and that the host kills the
+// plugin when the limit has passed.
 func TestPutTimeLimit(t *testing.T) {
 	t.Parallel()
 	slow := func(ctx context.Context, heads []*pb.PutHead, answer func(int)) {
-		pass(ctx, time.Duration(len(heads))*1500*time.Millisecond)
+		sleep(ctx, time.Duration(len(heads))*1500*time.Millisecond)
 		answer(len(heads))
 	}
 	hang := func(ctx context.Context, _ []*pb.PutHead, _ func(int)) { <-ctx.Done() }
@@ -150,14 +151,14 @@ func TestPutTimeLimit(t *testing.T) {
 		stored            int
 		killed            time.Duration // when the plugin is killed; 0 for never
 	}{
-		"slow, level 0":          {level: 0, puts: 64, serve: slow, stored: 64},
-		"slow, level 1":          {level: 1, puts: 64, serve: slow, stored: 64},
-		"slow, two messages":     {level: 1, puts: 128, serve: slow, stored: 128},
-		"hangs, level 0":         {level: 0, puts: 64, serve: hang, killed: 128 * time.Second},
-		"hangs, level 1":         {level: 1, puts: 64, serve: hang, killed: 128 * time.Second},
-		"hangs, bytes under way": {level: 0, puts: 2, size: 96 << 10, serve: hang, killed: 10 * time.Second},
+		"slow, level 0":      {level: 0, puts: 64, serve: slow, stored: 64},
+		"slow, level 1":      {level: 1, puts: 64, serve: slow, stored: 64},
+		"slow, two messages": {level: 1, puts: 128, serve: slow, stored: 128},
+		"hangs, level 0":     {level: 0, puts: 64, serve: hang, killed: 128 * time.Second},
+		"hangs, level 1":     {level: 1, puts: 64, serve: hang, killed: 128 * time.Second},
+		"hangs, with bodies": {level: 0, puts: 2, size: 96 << 10, serve: hang, killed: 10 * time.Second},
 		"hangs in the last put": {level: 1, puts: 64, serve: func(ctx context.Context, _ []*pb.PutHead, answer func(int)) {
-			pass(ctx, 100*time.Second)
+			sleep(ctx, 100*time.Second)
 			answer(63)
 			<-ctx.Done()
 		}, stored: 63, killed: 102 * time.Second},
@@ -174,7 +175,7 @@ func TestPutTimeLimit(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, _ := putProc(t, tc.level, tc.serve)
 				start := time.Now()
-				stored, err := putAll(t, p, sized(tc.puts, tc.size))
+				stored, err := putAll(t, p, putsOfSize(tc.puts, tc.size))
 				took := time.Since(start)
 				if stored != tc.stored || (err != nil) != (tc.killed > 0) {
 					t.Errorf("want %d results, got %d after %v, %v", tc.stored, stored, took, err)
@@ -189,7 +190,8 @@ func TestPutTimeLimit(t *testing.T) {
 }
 
 // TestPutMessageSize checks that messages of puts with long keys and versions do not exceed
-// the size of a part, and that many puts with short ones still share a message.
+// the size of a part, and that many puts with short keys and versions still share a
+// message.
 func TestPutMessageSize(t *testing.T) {
 	t.Parallel()
 	for level := range 2 {
@@ -198,7 +200,7 @@ func TestPutMessageSize(t *testing.T) {
 			messages.Add(1)
 			answer(len(heads))
 		})
-		reqs := sized(2*handshake.MaxPuts, 1)
+		reqs := putsOfSize(2*handshake.MaxPuts, 1)
 		if stored, err := putAll(t, p, reqs); stored != len(reqs) || err != nil || messages.Load() != 2 {
 			t.Errorf("level %d: want %d results in 2 messages, got %d in %d, %v", level, len(reqs), stored, messages.Load(), err)
 		}
@@ -229,10 +231,10 @@ func TestPutStart(t *testing.T) {
 	for level, atOnce := range []int{1, min(requestsInFlight(), maxPending/handshake.MaxPuts)} { // number of messages in flight
 		synctest.Test(t, func(t *testing.T) {
 			p, _ := putProc(t, level, func(ctx context.Context, heads []*pb.PutHead, answer func(int)) {
-				pass(ctx, time.Second)
+				sleep(ctx, time.Second)
 				answer(len(heads))
 			})
-			reqs := sized((atOnce+1)*handshake.MaxPuts, 0)
+			reqs := putsOfSize((atOnce+1)*handshake.MaxPuts, 0)
 			begin, started := time.Now(), make([]int, len(reqs))
 			for i := range reqs {
 				reqs[i].OnStart = func() { started[i] += 1 + int(time.Since(begin)/time.Second) }

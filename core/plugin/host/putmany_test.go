@@ -51,15 +51,15 @@ func numbered(n, size int) []driver.PutRequest {
 	return reqs
 }
 
-// TestPutManyCalls checks the number of calls of a PutMany: one with shared memory, and
-// one per MiB without, even if the driver does not implement PutMany. It checks that
-// bodies of all sizes are stored.
+// TestPutManyCalls checks the number of calls that a PutMany makes: one with shared
+// memory, and one per MiB without it, even if the driver does not implement PutMany. It
+// checks that bodies of all sizes are stored.
 func TestPutManyCalls(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		isolation host.Isolation
 		driver    string
-		most      int64
+		maxCalls  int64
 	}{
 		{host.Process, "file", 1}, {inlineProcess, "file", 3}, {host.Loopback, "file", 3}, {host.Loopback, "mem", 3},
 	} {
@@ -72,7 +72,7 @@ func TestPutManyCalls(t *testing.T) {
 				opts.Builtin = plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}
 			}
 			if tc.isolation == host.Process && sharedLevel() == 0 {
-				tc.most = 3
+				tc.maxCalls = 3
 			}
 			h := newHost(t, opts)
 			m := open(t, h, tc.driver, driver.OpenSpec{Path: filepath.Join(dir, "s"), Mode: driver.Create})
@@ -85,8 +85,8 @@ func TestPutManyCalls(t *testing.T) {
 			reqs := numbered(128, 10_000)
 			before := calls()
 			putBatch(t, m, reqs, make([]error, len(reqs))...)
-			if n := calls() - before; n > tc.most {
-				t.Errorf("128 puts of 10 KB made %d calls, want at most %d", n, tc.most)
+			if n := calls() - before; n > tc.maxCalls {
+				t.Errorf("128 puts of 10 KB made %d calls, want at most %d", n, tc.maxCalls)
 			}
 			reqs = append(numbered(20, 300_000), driver.PutRequest{Key: "large", Body: driver.Bytes(bytes.Repeat([]byte("x"), 5<<20))}, driver.PutRequest{Key: "empty", Body: driver.Bytes{}})
 			putBatch(t, m, reqs, make([]error, len(reqs))...)
@@ -102,7 +102,7 @@ func TestPutManyCalls(t *testing.T) {
 
 // TestPutManyOfADyingPlugin checks that puts are repeated in a new process, except
 // conditional puts, whose outcome is unknown. A put that kills each process must not
-// affect the others.
+// affect the other puts.
 func TestPutManyOfADyingPlugin(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -124,21 +124,21 @@ func TestPutManyOfADyingPlugin(t *testing.T) {
 	}
 }
 
-// TestPutManyCancelled runs putManyCancelled at level 1, because level 0 cannot cancel
+// TestPutManyCanceled runs putManyCanceled at level 1, because level 0 cannot cancel
 // puts that were sent.
-func TestPutManyCancelled(t *testing.T) {
+func TestPutManyCanceled(t *testing.T) {
 	t.Parallel()
 	if sharedLevel() > 0 {
-		t.Run("level 1", putManyCancelled)
+		t.Run("level 1", putManyCanceled)
 	}
 }
 
-// putManyCancelled checks that PutMany cancels the puts in progress, waits for all puts
-// that were sent, and sends no others.
-func putManyCancelled(t *testing.T) {
+// putManyCanceled checks that PutMany cancels the puts in progress, waits for all puts
+// that were sent, and sends no further puts.
+func putManyCanceled(t *testing.T) {
 	t.Parallel()
 	opts := host.Options{}
-	ctx := onCue(t, &opts, "it waits")
+	ctx := cancelOnLog(t, &opts, "it waits")
 	m := open(t, newHost(t, opts), "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 	reqs := append([]driver.PutRequest{{Key: "first", Body: driver.Bytes("1")}, {Key: "say-wait", Body: driver.Bytes("2")}}, numbered(300, 100_000)...)
 	var stored []string
@@ -159,16 +159,16 @@ func putManyCancelled(t *testing.T) {
 			t.Errorf("stat of the stored object %q: %v", key, err)
 		}
 	}
-	before := list(t, m)
+	before := countEntries(t, m)
 	putBatch(t, m, numbered(3, 10), nil, nil, nil)
 	time.Sleep(100 * time.Millisecond) // longer than the delay of a late put
-	if after := list(t, m); after < before || after > before+3 {
+	if after := countEntries(t, m); after < before || after > before+3 {
 		t.Errorf("the store has %d objects after the canceled PutMany, and %d after 3 more puts", before, after)
 	}
 }
 
-// list returns the number of entries at the top of a store.
-func list(t *testing.T, m driver.Map) (n int) {
+// countEntries returns the number of entries at the top of a store.
+func countEntries(t *testing.T, m driver.Map) (n int) {
 	t.Helper()
 	for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
 		if err != nil {
@@ -238,8 +238,8 @@ func (u unreadable) ReadAt([]byte, int64) (int, error) {
 	return 0, fmt.Errorf("source: %w", context.DeadlineExceeded)
 }
 
-// TestPutManyUnreadable checks that a body that cannot be read fails only its own put,
-// even if the error is a context error.
+// TestPutManyUnreadable checks that only the put of an unreadable body fails, even if the
+// error is a context error.
 func TestPutManyUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -252,7 +252,7 @@ func TestPutManyUnreadable(t *testing.T) {
 				{Key: "small", Body: unreadable(10)},
 				{Key: "b", Body: driver.Bytes("b")},
 			}, context.DeadlineExceeded, nil, context.DeadlineExceeded, nil)
-			if n := list(t, m); n != 2 {
+			if n := countEntries(t, m); n != 2 {
 				t.Errorf("the store has %d objects, want 2", n)
 			}
 		})

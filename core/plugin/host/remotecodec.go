@@ -298,7 +298,7 @@ func (x *execution) finish(i int, out []byte, err error) {
 }
 
 // attempt runs the jobs with the given indexes. It uses level 1 for the jobs that fit in
-// the segments, and level 0 for the others.
+// the segments, and level 0 for the other jobs.
 func (x *execution) attempt(ctx context.Context, s *session, indexes []int) error {
 	if s.p.level > 0 {
 		if err := x.shared(ctx, s, indexes); err != nil {

@@ -274,7 +274,7 @@ func batchEnd(all []objectRead, start int) int {
 }
 
 // getBatch makes one attempt at the reads of a batch that are not done. It uses level 1
-// for the reads that fit in the segments, and level 0 for the others.
+// for the reads that fit in the segments, and level 0 for the other reads.
 func (m *remoteMap) getBatch(ctx context.Context, s *session, all []objectRead, start, end int, sink driver.GetSink) error {
 	open := notDone(all, start, end)
 	if s.p.level > 0 {

@@ -152,8 +152,8 @@ func (x *writing) failSent(s *session, err error, again bool) {
 }
 
 // attempt performs the puts that are not done. It uses level 1 for the puts that fit in
-// the segment, and level 0 for the others. Once a put is sent, attempt waits until the
-// plugin has answered or is dead, even if ctx is done. Otherwise a late put could
+// the segment, and level 0 for the other puts. Once a put is sent, attempt waits until
+// the plugin has answered or is dead, even if ctx is done. Otherwise a late put could
 // overwrite the result of a later call.
 func (x *writing) attempt(ctx context.Context, s *session) error {
 	if s.p.level > 0 {

@@ -16,32 +16,32 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// quiet is a stream that sends nothing and has no answers.
-type quiet[B, R any] struct{ grpc.ClientStream }
+// discardStream is a stream that discards sent messages and ends immediately.
+type discardStream[B, R any] struct{ grpc.ClientStream }
 
-func (quiet[B, R]) Send(*B) error     { return nil }
-func (quiet[B, R]) Recv() (*R, error) { return nil, io.EOF }
+func (discardStream[B, R]) Send(*B) error     { return nil }
+func (discardStream[B, R]) Recv() (*R, error) { return nil, io.EOF }
 
-// still implements child for a process that does nothing.
-type still struct{ end chan struct{} }
+// inertChild implements child for a process that does nothing.
+type inertChild struct{ end chan struct{} }
 
-func (s still) pid() int                                 { return 1 }
-func (still) dirProblem() string                         { return "" }
-func (s still) ended() <-chan struct{}                   { return s.end }
-func (still) exitStatus() string                         { return "" }
-func (still) awaitOutput()                               {}
-func (still) terminate()                                 {}
-func (still) shutdown(context.Context, *grpc.ClientConn) {}
-func (still) kill()                                      {}
-func (still) release()                                   {}
+func (s inertChild) pid() int                                 { return 1 }
+func (inertChild) dirProblem() string                         { return "" }
+func (s inertChild) ended() <-chan struct{}                   { return s.end }
+func (inertChild) exitStatus() string                         { return "" }
+func (inertChild) awaitOutput()                               {}
+func (inertChild) terminate()                                 {}
+func (inertChild) shutdown(context.Context, *grpc.ClientConn) {}
+func (inertChild) kill()                                      {}
+func (inertChild) release()                                   {}
 
-// stillProc returns a process at level 1 without a plugin. It checks at the end of the
+// newInertProc returns a process at level 1 without a plugin. It checks at the end of the
 // test that all regions are free.
-func stillProc(t *testing.T) *proc {
+func newInertProc(t *testing.T) *proc {
 	t.Helper()
 	h := &Host{opts: (&Options{}).withDefaults()}
 	s := &supervisor{host: h, program: &program{name: "still"}, set: &grantSet{}, log: slog.New(slog.DiscardHandler)}
-	p := newProc(s, still{make(chan struct{})}, nil, newLogSink(s.log))
+	p := newProc(s, inertChild{make(chan struct{})}, nil, newLogSink(s.log))
 	p.level = 1
 	var err error
 	if p.plane, err = newPlane(); err != nil {
@@ -58,9 +58,9 @@ func stillProc(t *testing.T) *proc {
 	return p
 }
 
-// lie returns out with one field changed, or nil. how selects the field and by the
-// change.
-func lie(out *pb.Region, how, by byte) *pb.Region {
+// falsify returns out with at most one field changed, or nil. how selects the field and
+// by the change.
+func falsify(out *pb.Region, how, by byte) *pb.Region {
 	m := &pb.Region{Segment: out.GetSegment(), Offset: out.GetOffset(), Length: out.GetLength(), Generation: out.GetGeneration()}
 	switch how % 8 {
 	case 0:
@@ -91,17 +91,17 @@ func FuzzStoreReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 9, 0x01, 0, 7, 9, 0x01, 1, 3, 1, 0x40, 9, 0, 0, 0})
 	f.Add([]byte{0, 7, 200, 0x04, 0, 7, 0, 0x20, 1, 6, 0, 0x80, 2, 7, 0, 0x02})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p := stillProc(t)
+		p := newInertProc(t)
 		ctx := t.Context()
 		w := p.watch(ctx)
 		defer w.end()
-		stream := &storeStream{pool: p.storeStreams, stream: quiet[pb.StoreBatch, pb.StoreBatchReply]{}}
-		rooms := make([][]byte, 3)
-		all := make([]objectRead, len(rooms))
-		ended := make([]int, len(rooms))
+		stream := &storeStream{pool: p.storeStreams, stream: discardStream[pb.StoreBatch, pb.StoreBatchReply]{}}
+		bufs := make([][]byte, 3)
+		all := make([]objectRead, len(bufs))
+		ended := make([]int, len(bufs))
 		for i := range all {
-			rooms[i] = []byte("--------" + canary)
-			all[i] = objectRead{key: "k", opts: driver.GetOptions{Limit: 1 << 20}, trust: trusted, alloc: driver.Into(rooms[i][:8:8])}
+			bufs[i] = []byte("--------" + canary)
+			all[i] = objectRead{key: "k", opts: driver.GetOptions{Limit: 1 << 20}, trust: trusted, alloc: driver.Into(bufs[i][:8:8])}
 		}
 		r := &sharedReads{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, m: &remoteMap{supervisor: p.supervisor}, s: &session{p: p}, l: stream, all: all, open: []int{0, 1, 2}}
 		r.done = func(i int, err error) {
@@ -119,8 +119,8 @@ func FuzzStoreReplies(f *testing.F) {
 			data = data[4:]
 		}
 		for i, n := range ended {
-			if n > 1 || string(rooms[i][8:]) != canary {
-				t.Errorf("read %d: got %d results and the memory %q", i, n, rooms[i])
+			if n > 1 || string(bufs[i][8:]) != canary {
+				t.Errorf("read %d: got %d results and the memory %q", i, n, bufs[i])
 			}
 		}
 		for _, left := range r.pending {
@@ -137,7 +137,7 @@ func (r *sharedReads) answer(b []byte) *pb.StoreResult {
 		out = t.out[len(t.out)-1].message(8)
 		copy(r.p.plane.response.of(t.out[len(t.out)-1], 8), "xxxxxxxx")
 	}
-	m.Output = lie(out, b[1], b[2])
+	m.Output = falsify(out, b[1], b[2])
 	n := int64(8)
 	if b[3]&0x01 != 0 {
 		n = int64(b[2]) - 4
@@ -167,13 +167,13 @@ func FuzzCodecReplies(f *testing.F) {
 	f.Add([]byte{0, 2, 8, 0x08, 0, 7, 0, 0})
 	f.Add([]byte{0, 3, 1, 0x01, 1, 6, 0, 0x02, 2, 0, 1, 0x04})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p := stillProc(t)
-		rooms := make([][]byte, 3)
-		x := &execution{r: &remotePipeline{supervisor: p.supervisor}, jobs: make([]codecdriver.Job, len(rooms)), out: make([]output, len(rooms))}
-		ended := make([]int, len(rooms))
-		for i := range rooms {
-			rooms[i] = []byte("--------" + canary)
-			x.jobs[i] = codecdriver.Job{Src: []byte("src"), Dst: rooms[i][:8:8], Limit: 8}
+		p := newInertProc(t)
+		bufs := make([][]byte, 3)
+		x := &execution{r: &remotePipeline{supervisor: p.supervisor}, jobs: make([]codecdriver.Job, len(bufs)), out: make([]output, len(bufs))}
+		ended := make([]int, len(bufs))
+		for i := range bufs {
+			bufs[i] = []byte("--------" + canary)
+			x.jobs[i] = codecdriver.Job{Src: []byte("src"), Dst: bufs[i][:8:8], Limit: 8}
 		}
 		x.sink = func(i int, out []byte, err error) {
 			if ended[i]++; len(out) > 8 || err == nil && len(bytes.Trim(out, "x")) > 0 {
@@ -181,7 +181,7 @@ func FuzzCodecReplies(f *testing.F) {
 			}
 		}
 		r := &sharedRun{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: &session{p: p}, open: []int{0, 1, 2}}
-		r.l = &codecStream{pool: p.codecStreams, stream: quiet[pb.Batch, pb.BatchReply]{}}
+		r.l = &codecStream{pool: p.codecStreams, stream: discardStream[pb.Batch, pb.BatchReply]{}}
 		if sent, err := r.send(); !sent || err != nil {
 			t.Fatal(err)
 		}
@@ -192,8 +192,8 @@ func FuzzCodecReplies(f *testing.F) {
 			data = data[4:]
 		}
 		for i, n := range ended {
-			if n > 1 || string(rooms[i][8:]) != canary {
-				t.Errorf("job %d: got %d results and the memory %q", i, n, rooms[i])
+			if n > 1 || string(bufs[i][8:]) != canary {
+				t.Errorf("job %d: got %d results and the memory %q", i, n, bufs[i])
 			}
 		}
 		for _, left := range r.pending {
@@ -210,7 +210,7 @@ func (r *sharedRun) answer(b []byte) *pb.Result {
 		out = t.out[0].message(8)
 		copy(r.p.plane.response.of(t.out[0], 8), "xxxxxxxx")
 	}
-	m.Payload = &pb.Payload{Content: &pb.Payload_Region{Region: lie(out, b[1], b[2])}}
+	m.Payload = &pb.Payload{Content: &pb.Payload_Region{Region: falsify(out, b[1], b[2])}}
 	if b[3]&0x02 != 0 {
 		m.Payload = &pb.Payload{Content: &pb.Payload_Inline{Inline: []byte("inline")}}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// endWhileWaiting is a context that ends as soon as a call waits for its end.
+// endWhileWaiting is a context that is canceled as soon as a call starts to wait for it.
 type endWhileWaiting struct {
 	context.Context
 	end context.CancelFunc
@@ -18,8 +18,8 @@ func (c endWhileWaiting) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// TestRetireStarting checks that retire does not remove a supervisor that starts a
-// process. Close would otherwise not stop the process.
+// TestRetireStarting checks that retire does not remove a supervisor that is starting a
+// process. If it did, Close would not stop the process.
 func TestRetireStarting(t *testing.T) {
 	t.Parallel()
 	h, err := New(&Options{Isolation: Loopback})
@@ -38,7 +38,7 @@ func TestRetireStarting(t *testing.T) {
 	}
 	s.leave()
 	s.idle.Stop()
-	s.retire() // the timer calls retire during a slow start
+	s.retire() // as the timer does during a slow start
 	if _, err := s.acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -182,10 +182,10 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 // which is then repeated at level 0.
 func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 	limit := r.all[t.index].opts.Limit
-	if t.asked || need < 0 || need <= t.limit || limit > 0 && need > limit {
+	if t.requestedMore || need < 0 || need <= t.limit || limit > 0 && need > limit {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d requests a region of %d bytes with a limit of %d", id, need, limit)
 	}
-	t.asked = true
+	t.requestedMore = true
 	out, ok := r.p.plane.allocResponse(need)
 	if !ok {
 		t.inline = true
@@ -243,10 +243,10 @@ func (p *proc) acceptLateReplies(r *pb.StoreBatchReply, late map[uint64]*pending
 		switch {
 		case t == nil:
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: the job is complete or was not requested", m.GetId())
-		case m.GetNeed() != 0 && t.asked:
+		case m.GetNeed() != 0 && t.requestedMore:
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "job %d requests a larger region twice", m.GetId())
 		case m.GetNeed() != 0:
-			t.asked = true // the read was canceled, so an answer follows
+			t.requestedMore = true // the read was canceled, so an answer follows
 		default:
 			p.plane.dropLent(m, t)
 			delete(late, m.GetId())

@@ -4,6 +4,6 @@ package host
 
 import "io/fs"
 
-// allocated returns the size of a file, because this platform does not report the disk
+// diskUsage returns the size of a file, because this platform does not report the disk
 // space that the file occupies.
-func allocated(info fs.FileInfo) int64 { return info.Size() }
+func diskUsage(info fs.FileInfo) int64 { return info.Size() }

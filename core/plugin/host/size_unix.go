@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// allocated returns the disk space that a file occupies, in bytes.
-func allocated(info fs.FileInfo) int64 {
+// diskUsage returns the disk space that a file occupies, in bytes.
+func diskUsage(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Blocks * 512
 	}

@@ -15,18 +15,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// slowOpen is the state of a driver and a filter whose second Open blocks until goOn is
-// closed.
+// slowOpen is the state of a driver and a filter whose second Open blocks until unblock
+// is closed.
 type slowOpen struct {
 	driver.Opener
 	filters
-	opened chan struct{} // one element for the first Open
-	begun  chan struct{} // closed by the second Open
-	goOn   chan struct{}
+	opened  chan struct{} // one element for the first Open
+	begun   chan struct{} // closed by the second Open
+	unblock chan struct{}
 }
 
 func newSlowOpen() *slowOpen {
-	return &slowOpen{Opener: memmap.NewOpener(), opened: make(chan struct{}, 1), begun: make(chan struct{}), goOn: make(chan struct{})}
+	return &slowOpen{Opener: memmap.NewOpener(), opened: make(chan struct{}, 1), begun: make(chan struct{}), unblock: make(chan struct{})}
 }
 
 func (o *slowOpen) wait() {
@@ -34,7 +34,7 @@ func (o *slowOpen) wait() {
 	case o.opened <- struct{}{}:
 	default:
 		close(o.begun)
-		<-o.goOn
+		<-o.unblock
 	}
 }
 
@@ -100,10 +100,10 @@ func TestOthersOpening(t *testing.T) {
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("want the caller's context, got %v", err)
 				}
-				close(slow.goOn)
+				close(slow.unblock)
 			case <-time.After(2 * time.Minute):
 				t.Error("a canceled call waits for another call")
-				close(slow.goOn)
+				close(slow.unblock)
 				<-second
 			}
 			if err := <-first; err != nil {
@@ -113,9 +113,9 @@ func TestOthersOpening(t *testing.T) {
 	}
 }
 
-// TestOpenCancelled checks that a call whose context is done does not wait for the
+// TestOpenCanceled checks that a call whose context is done does not wait for the
 // start of a plugin that must describe itself.
-func TestOpenCancelled(t *testing.T) {
+func TestOpenCanceled(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "sleeps", "nczarr-driver-zoo")
 	opts.StartTimeout = time.Hour

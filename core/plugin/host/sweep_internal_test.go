@@ -14,7 +14,7 @@ import (
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("on Windows a host does not remove the directories of others")
+		t.Skip("on Windows a host does not remove the directories of other hosts")
 	}
 	parent := t.TempDir()
 	if len(parent) > maxParent {

@@ -73,12 +73,12 @@ func zoo(kind string) {
 	case "supervised":
 		supervised()
 	case "good", "misnamed", "bare":
-		if kind == "bare" { // like a plugin that cannot make certificates
+		if kind == "bare" { // like a plugin that cannot create certificates
 			_ = os.Unsetenv("PLUGIN_CLIENT_CERT")
 		}
 		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(trouble{name: "good"}), plugin.Filter(filters{}))
-	case "roomy": // uses the directory around its store
-		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(roomy{trouble{name: "good"}}))
+	case "dir-writer": // writes to the directory that contains its store
+		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(dirWriter{trouble{name: "good"}}))
 	case "greedy": // claims another plugin's name
 		plugin.Serve(plugin.Name("greedy"), plugin.Driver(trouble{name: "evil"}), plugin.Driver(trouble{name: "tape"}), plugin.Filter(filters{}))
 	case "stubborn": // does not exit on request
@@ -128,7 +128,7 @@ func serveZoo(kind string, config goplugin.HandshakeConfig) {
 		HandshakeConfig: config,
 		Plugins:         goplugin.PluginSet{handshake.PluginSetName: badPlugin(kind)},
 		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(o, grpc.ChainStreamInterceptor(noteStream))...)
+			return grpc.NewServer(append(o, grpc.ChainStreamInterceptor(recordStream))...)
 		},
 	})
 }
@@ -139,7 +139,7 @@ var opened = struct { // a plugin process has one host
 	names []string
 }{}
 
-func noteStream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+func recordStream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	opened.mu.Lock()
 	opened.names = append(opened.names, info.FullMethod)
 	opened.mu.Unlock()
@@ -298,7 +298,7 @@ func (l *liar) GetMany(r *pb.GetManyRequest, s pb.Driver_GetManyServer) error {
 		}
 		return nil
 	}
-	return s.Send(item(0, true)) // many-missing: the others are never sent
+	return s.Send(item(0, true)) // many-missing: the other reads are never answered
 }
 
 func (l *liar) Put(s pb.Driver_PutServer) error {
@@ -472,7 +472,7 @@ func TestDescribedLines(t *testing.T) {
 	}
 }
 
-// openZoo returns the error of opening a store of a test plugin that must fail.
+// openZoo opens a store of a test plugin, which must fail, and returns the error.
 func openZoo(t *testing.T, opts host.Options) error {
 	t.Helper()
 	o, err := newHost(t, opts).Driver("zoo")
@@ -486,8 +486,8 @@ func openZoo(t *testing.T, opts host.Options) error {
 }
 
 // TestOwnAddress checks that the host does not connect to an address outside the
-// plugin's private directory. Another process could listen there, to which the plugin
-// must not connect.
+// plugin's private directory. Otherwise a plugin could make the host connect to a server
+// to which the plugin itself must not connect.
 func TestOwnAddress(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
@@ -523,9 +523,9 @@ func TestOwnAddress(t *testing.T) {
 func TestZooStore(t *testing.T) {
 	t.Parallel()
 	read := func(ctx context.Context, m driver.Map) error {
-		room := []byte("--------________") // 8 bytes that may be written, and canaries
-		_, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Into(room[:8:8]))
-		if string(room[8:]) != "________" {
+		buf := []byte("--------________") // 8 bytes that may be written, and canaries
+		_, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Into(buf[:8:8]))
+		if string(buf[8:]) != "________" {
 			return errors.New("the host wrote past the destination")
 		}
 		return err
@@ -608,9 +608,9 @@ func TestZooCodec(t *testing.T) {
 				if strings.HasPrefix(kind, "specs") {
 					t.Error("invalid specs were accepted")
 				}
-				room := []byte("--------________")
-				_, err = c.Decode(t.Context(), room[:8:8], []byte("src"))
-				if string(room[8:]) != "________" {
+				buf := []byte("--------________")
+				_, err = c.Decode(t.Context(), buf[:8:8], []byte("src"))
+				if string(buf[8:]) != "________" {
 					t.Error("the host wrote past the destination")
 				}
 			}

@@ -10,10 +10,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
 
-const askEnv = "HANDSHAKE_TEST_BUILD_ID"
+// printEnv is set in a process that prints its build id and exits.
+const printEnv = "HANDSHAKE_TEST_BUILD_ID"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(askEnv) != "" {
+	if os.Getenv(printEnv) != "" {
 		_, _ = os.Stdout.WriteString(handshake.BuildID())
 		return
 	}
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 func buildID(t *testing.T, path string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path)
-	cmd.Env = append(os.Environ(), askEnv+"=1")
+	cmd.Env = append(os.Environ(), printEnv+"=1")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -201,8 +201,8 @@ func dropCapabilities(p *Policy) error {
 	return failure(errno)
 }
 
-// dieWithParent sets the parent-death signal of all threads. The signal belongs to a
-// thread, the host sets it only for the first thread, and any thread may execute the
+// dieWithParent sets the parent-death signal of all threads. Each thread has its own
+// setting. The host makes it only for the first thread, but any thread may execute the
 // program.
 func dieWithParent(p *Policy) error {
 	if !p.MayExec {

@@ -31,11 +31,11 @@ func handOverCalls(p *Policy) error {
 	}
 	f.ret(unix.SECCOMP_RET_ALLOW)
 	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
-	judge, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
+	notifyFD, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
 	var rights []byte
 	if errno == 0 {
-		rights = unix.UnixRights(int(judge))
-		defer unix.Close(int(judge)) //nolint:errcheck // the host has its own descriptor
+		rights = unix.UnixRights(int(notifyFD))
+		defer unix.Close(int(notifyFD)) //nolint:errcheck // the host has its own descriptor
 	} else if errno != unix.EBUSY {
 		return errno
 	}
@@ -43,9 +43,9 @@ func handOverCalls(p *Policy) error {
 	return errors.Join(err, unix.Close(p.Listening))
 }
 
-// ListeningPair returns a pair of connected sockets. A new process inherits theirs and
+// ListeningPair returns a pair of connected sockets. A new process inherits childEnd and
 // sends the notification descriptor for its calls through it.
-func ListeningPair() (ours, theirs *os.File, err error) {
+func ListeningPair() (hostEnd, childEnd *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
@@ -63,36 +63,36 @@ var (
 )
 
 // Supervise decides about the listen and execve calls of a process. Until it listens,
-// the process may execute programs from its first thread only, because other threads
+// the process may execute programs only from its first thread, because other threads
 // have no parent-death signal. The process may listen once, on a Unix socket with a
-// path, which Landlock restricts to its private directory. If look is false, Supervise
+// path, which Landlock restricts to its private directory. If inspect is false, Supervise
 // does not inspect the socket. Supervise returns when the process listens or has
 // exited, after which all supervised calls fail.
-func Supervise(ours *os.File, look bool) error {
-	pid, notices, err := takeOver(ours)
+func Supervise(hostEnd *os.File, inspect bool) error {
+	pid, notifyFD, err := receiveListener(hostEnd)
 	if err != nil {
 		return err
 	}
-	j := judge{notices: notices, pid: pid, process: -1, look: look}
-	defer j.close() // closing the descriptor makes all later calls fail
-	for !j.over {
-		if err := j.next(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, and the process repeats it
+	s := callSupervisor{notifyFD: notifyFD, pid: pid, pidFD: -1, inspect: inspect}
+	defer s.close() // closing the descriptor makes all later calls fail
+	for !s.listened {
+		if err := s.next(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, and the process repeats it
 			return err
 		}
 	}
-	if look && !j.look {
+	if inspect && !s.inspect {
 		return ErrNotInspected
 	}
 	return nil
 }
 
-// takeOver receives the id of a process and the notification descriptor for its calls.
+// receiveListener receives the id of a process and the notification descriptor for its calls.
 // The caller must close the descriptor.
-func takeOver(ours *os.File) (pid, notices int, err error) {
+func receiveListener(hostEnd *os.File) (pid, notifyFD int, err error) {
 	buf, oob := make([]byte, 4), make([]byte, unix.CmsgSpace(4))
 	var n, oobn int
 	for {
-		if n, oobn, _, _, err = unix.Recvmsg(int(ours.Fd()), buf, oob, unix.MSG_CMSG_CLOEXEC); !errors.Is(err, unix.EINTR) {
+		if n, oobn, _, _, err = unix.Recvmsg(int(hostEnd.Fd()), buf, oob, unix.MSG_CMSG_CLOEXEC); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
@@ -128,26 +128,26 @@ type response struct {
 	flags uint32
 }
 
-// judge decides about the supervised calls of one process.
-type judge struct {
-	notices int  // notification descriptor
-	pid     int  // id of the process and of its first thread
-	process int  // pidfd, or -1
-	look    bool // inspect the sockets
-	began   bool // the launcher has executed the plugin
-	over    bool // the process has listened
+// callSupervisor decides about the supervised calls of one process.
+type callSupervisor struct {
+	notifyFD int  // notification descriptor
+	pid      int  // id of the process and of its first thread
+	pidFD    int  // pidfd of the process, or -1
+	inspect  bool // inspect the sockets
+	executed bool // the launcher has executed the plugin
+	listened bool // the process has listened
 }
 
-func (j *judge) close() {
-	_ = unix.Close(j.notices)
-	if j.process >= 0 {
-		_ = unix.Close(j.process)
+func (s *callSupervisor) close() {
+	_ = unix.Close(s.notifyFD)
+	if s.pidFD >= 0 {
+		_ = unix.Close(s.pidFD)
 	}
 }
 
 // next waits for the next supervised call and decides about it.
-func (j *judge) next() error {
-	poll := []unix.PollFd{{Fd: int32(j.notices), Events: unix.POLLIN}}
+func (s *callSupervisor) next() error {
+	poll := []unix.PollFd{{Fd: int32(s.notifyFD), Events: unix.POLLIN}}
 	if _, err := unix.Poll(poll, -1); err != nil {
 		return err
 	}
@@ -155,46 +155,46 @@ func (j *judge) next() error {
 		return io.EOF
 	}
 	var call notification
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(j.notices), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&call))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.notifyFD), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&call))); errno != 0 {
 		return errno
 	}
 	answer := response{id: call.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	switch {
-	case !j.began: // the launcher executes the plugin
-		j.openProcess()
-	case call.number == unix.SYS_EXECVE && int(call.pid) != j.pid:
+	case !s.executed: // the launcher executes the plugin
+		s.openProcess()
+	case call.number == unix.SYS_EXECVE && int(call.pid) != s.pid:
 		answer = response{id: call.id, errno: -int32(unix.EPERM)}
-	case call.number == unix.SYS_LISTEN && j.look:
-		answer = response{id: call.id, errno: -int32(j.listen(int(int32(call.args[0])), int(int32(call.args[1]))))}
+	case call.number == unix.SYS_LISTEN && s.inspect:
+		answer = response{id: call.id, errno: -int32(s.listen(int(int32(call.args[0])), int(int32(call.args[1]))))}
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(j.notices), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.notifyFD), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer))); errno != 0 {
 		return errno
 	}
-	j.began, j.over = true, call.number == unix.SYS_LISTEN && answer.errno == 0
+	s.executed, s.listened = true, call.number == unix.SYS_LISTEN && answer.errno == 0
 	return nil
 }
 
-// openProcess opens a pidfd for inspecting the sockets of the process. It clears j.look
-// if the host may not inspect them. It must be called before the launcher executes the
+// openProcess opens a pidfd for inspecting the sockets of the process. It clears
+// s.inspect if the host may not inspect them. It must be called before the launcher executes the
 // plugin, while the process can still be trusted.
-func (j *judge) openProcess() {
-	if !j.look || j.process >= 0 {
+func (s *callSupervisor) openProcess() {
+	if !s.inspect || s.pidFD >= 0 {
 		return
 	}
 	var err error
-	if j.process, err = unix.PidfdOpen(j.pid, 0); err == nil {
+	if s.pidFD, err = unix.PidfdOpen(s.pid, 0); err == nil {
 		var stdin int
-		if stdin, err = unix.PidfdGetfd(j.process, 0, 0); err == nil {
+		if stdin, err = unix.PidfdGetfd(s.pidFD, 0, 0); err == nil {
 			_ = unix.Close(stdin)
 		}
 	}
-	j.look = err == nil
+	s.inspect = err == nil
 }
 
 // listen inspects a socket and performs the listen call on behalf of the process. The
 // process could otherwise replace the socket after the inspection.
-func (j *judge) listen(fd, backlog int) unix.Errno {
-	socket, err := unix.PidfdGetfd(j.process, fd, 0)
+func (s *callSupervisor) listen(fd, backlog int) unix.Errno {
+	socket, err := unix.PidfdGetfd(s.pidFD, fd, 0)
 	if err == nil {
 		defer unix.Close(socket) //nolint:errcheck // the process has its own descriptor
 		var at unix.Sockaddr

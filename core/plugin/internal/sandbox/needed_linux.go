@@ -4,7 +4,7 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// needed returns the numbers of the system calls that a filter may make. The rules of
+// needed returns the numbers of the system calls that a filter plugin may make. The rules of
 // program also check the arguments of some of these calls.
 func needed(p *Policy) []uint32 {
 	list := append(baseCalls[:len(baseCalls):len(baseCalls)], legacyNeeded[:]...)
@@ -49,7 +49,7 @@ var baseCalls = [...]uint32{
 	unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG,
 }
 
-// writeCalls lists the additional calls of a filter that may write to granted files.
+// writeCalls lists the additional calls of a filter plugin that may write to granted files.
 var writeCalls = [...]uint32{
 	unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FLOCK, unix.SYS_COPY_FILE_RANGE, unix.SYS_SENDFILE,
 	unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_UTIMENSAT, unix.SYS_FCHMOD,

@@ -20,7 +20,7 @@ var (
 )
 
 // ListeningPair fails, because this platform has no sandbox.
-func ListeningPair() (ours, theirs *os.File, err error) {
+func ListeningPair() (hostEnd, childEnd *os.File, err error) {
 	return nil, nil, errors.ErrUnsupported
 }
 

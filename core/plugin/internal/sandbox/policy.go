@@ -59,7 +59,7 @@ type Support struct {
 	// Seccomp reports whether system calls can be filtered.
 	Seccomp bool `json:"seccomp"`
 	// Notify reports whether another process can supervise system calls. Inspect
-	// reports whether the supervisor can also inspect the descriptors of the calls.
+	// reports whether the supervisor can also inspect the descriptors passed to the calls.
 	Notify  bool `json:"notify"`
 	Inspect bool `json:"look"`
 }

@@ -7,7 +7,7 @@ import "golang.org/x/sys/unix"
 // program returns the seccomp filter of the process pid. It refuses calls that affect
 // other processes or the configuration of the machine, access files in ways that
 // Landlock does not restrict, or use memory that no limit counts. If p.AllowList is
-// set, it also refuses every call that filters do not need.
+// set, it also refuses every call that filter plugins do not need.
 func program(p *Policy, pid int) filter {
 	var f filter
 	f.prologue()
@@ -91,8 +91,8 @@ func fileRules(f *filter, p *Policy) {
 	f.when(unix.SYS_FCHMOD, func(b *block) { b.refuseAny(1, unix.S_ISUID|unix.S_ISGID|unix.S_ISVTX, unix.EPERM) })
 }
 
-// opening checks the flags of an open call, which are in argument flags, and the mode,
-// which is in the next argument.
+// opening adds the rules for an open call. The argument with the number flags holds the
+// flags of the call, and the next argument holds the mode.
 func (b *block) opening(flags int) {
 	b.refuseIf(flags, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM)
 	b.refuseAny(flags+1, special, unix.EPERM)
@@ -147,10 +147,10 @@ func processRules(f *filter, p *Policy, pid uint32) {
 }
 
 // memoryRules refuses memory that RLIMIT_DATA does not count. The limit does not count
-// memory that was written and then made read-only either. loads permits such memory for
-// the loaders of third-party programs. Built-in plugins are already loaded.
-func memoryRules(f *filter, loads bool) {
-	if !loads {
+// memory that was written and then made read-only either. If thirdParty is set, such
+// memory is permitted for the loaders of programs. Built-in plugins are already loaded.
+func memoryRules(f *filter, thirdParty bool) {
+	if !thirdParty {
 		f.refuse(unix.EPERM, unix.SYS_PKEY_MPROTECT)
 		f.when(unix.SYS_MPROTECT, func(b *block) { b.refuseUnless(2, unix.PROT_WRITE, unix.EPERM, unix.PROT_WRITE) })
 	}
@@ -160,9 +160,8 @@ func memoryRules(f *filter, loads bool) {
 	})
 }
 
-// kindOfSocket is the mask that removes the flags from the type argument of a socket
-// call.
-const kindOfSocket = 0xf
+// socketTypeMask removes the flags from the type argument of a socket call.
+const socketTypeMask = 0xf
 
 // socketRules permits Unix stream sockets and, with network, TCP and UDP sockets.
 // Without network, a process can listen on a Unix socket, but it cannot connect to an
@@ -170,14 +169,14 @@ const kindOfSocket = 0xf
 func socketRules(f *filter, network bool) {
 	f.when(unix.SYS_SOCKETPAIR, func(b *block) {
 		b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX)
-		b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM)
+		b.refuseUnless(1, socketTypeMask, unix.EACCES, unix.SOCK_STREAM)
 	})
 	if !network {
 		f.refuse(unix.EACCES, unix.SYS_CONNECT)
 		f.when(unix.SYS_SENDTO, func(b *block) { b.refusePointer(4, unix.EACCES) })
 		f.when(unix.SYS_SOCKET, func(b *block) {
 			b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX)
-			b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM)
+			b.refuseUnless(1, socketTypeMask, unix.EACCES, unix.SOCK_STREAM)
 		})
 		return
 	}
@@ -190,8 +189,8 @@ func socketRules(f *filter, network bool) {
 	})
 	f.when(unix.SYS_SOCKET, func(b *block) {
 		b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
-		b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM, unix.SOCK_DGRAM)
-		b.given(0, unix.AF_UNIX, func(b *block) { b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM) })
+		b.refuseUnless(1, socketTypeMask, unix.EACCES, unix.SOCK_STREAM, unix.SOCK_DGRAM)
+		b.given(0, unix.AF_UNIX, func(b *block) { b.refuseUnless(1, socketTypeMask, unix.EACCES, unix.SOCK_STREAM) })
 		// Landlock's port rules do not cover Multipath TCP.
 		b.refuseUnless(2, ^uint32(0), unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)
 	})

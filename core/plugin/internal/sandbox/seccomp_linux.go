@@ -104,11 +104,11 @@ func (f *filter) refuse(errno unix.Errno, numbers ...uint32) {
 	}
 }
 
-// when adds rules for the arguments of call nr, which judge adds to a block. A call
-// that no rule of the block refuses is permitted.
-func (f *filter) when(nr uint32, judge func(*block)) {
+// when applies the rules that addRules adds to the arguments of call nr. If no rule
+// refuses the call, it is permitted.
+func (f *filter) when(nr uint32, addRules func(*block)) {
 	var b block
-	judge(&b)
+	addRules(&b)
 	b.ret(unix.SECCOMP_RET_ALLOW)
 	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, uint8(len(b.filter)))
 	*f = append(*f, b.filter...)
@@ -148,10 +148,10 @@ func (b *block) allow(n int, values ...uint32) {
 	}
 }
 
-// given applies the rules that judge adds if argument n equals value.
-func (b *block) given(n int, value uint32, judge func(*block)) {
+// given applies the rules that addRules adds if argument n equals value.
+func (b *block) given(n int, value uint32, addRules func(*block)) {
 	var inner block
-	judge(&inner)
+	addRules(&inner)
 	b.arg(n, ^uint32(0))
 	b.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, value, 0, uint8(len(inner.filter)))
 	b.filter = append(b.filter, inner.filter...)

@@ -91,16 +91,16 @@ func (e *executor) receive() error {
 // with regions as one group.
 func (e *executor) batch(b *pb.Batch) error {
 	e.drop(b.GetCancel())
-	var together []*pb.Job
+	var grouped []*pb.Job
 	for _, m := range b.GetJobs() {
 		if m.GetOutput() != nil {
-			together = append(together, m)
+			grouped = append(grouped, m)
 		} else if err := e.part(m); err != nil {
 			return err
 		}
 	}
-	if len(together) > 0 {
-		e.startGroup(together)
+	if len(grouped) > 0 {
+		e.startGroup(grouped)
 	}
 	return nil
 }

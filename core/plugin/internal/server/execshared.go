@@ -91,7 +91,7 @@ func (e *executor) answer(g *group, m *pb.Job, buf *scratch) *pb.Result {
 		return r
 	}
 	r.Size = int64(len(out))
-	r.Payload = &pb.Payload{Content: &pb.Payload_Region{Region: wrote(m.GetOutput(), len(out))}}
+	r.Payload = &pb.Payload{Content: &pb.Payload_Region{Region: withLength(m.GetOutput(), len(out))}}
 	return r
 }
 

@@ -37,25 +37,25 @@ func (s *Server) alloc(n int64) ([]byte, error) {
 	return make([]byte, n), nil
 }
 
-// read performs one Get. If head is nil, only err must be sent. Otherwise head and data
-// must be sent, followed by err unless it is nil.
+// read performs one Get. If head is nil, the caller must send only err. Otherwise it
+// must send head and data, followed by err unless err is nil.
 func (s *Server) read(ctx context.Context, m driver.Map, spec *pb.GetSpec) (data []byte, head *pb.GetHead, err error) {
 	key, opts, err := wire.GetFromWire(spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	asked := int64(-1)
+	length := int64(-1)
 	data, info, err := m.Get(ctx, key, &opts, func(n int64) ([]byte, error) {
-		asked = n
+		length = n
 		return s.alloc(n)
 	})
-	if asked < 0 || err != nil && len(data) == 0 {
+	if length < 0 || err != nil && len(data) == 0 {
 		if err == nil {
 			err = ncerr.Errorf(ncerr.ErrInternal, "get", key, "the driver returned data without calling alloc")
 		}
 		return nil, nil, err
 	}
-	return data, &pb.GetHead{Info: wire.InfoToWire(info), Length: asked}, err
+	return data, &pb.GetHead{Info: wire.InfoToWire(info), Length: length}, err
 }
 
 func (d *driverService) Get(r *pb.GetRequest, stream pb.Driver_GetServer) error {
@@ -157,14 +157,14 @@ func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManySe
 // the data is valid only until the sink returns.
 func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, specs []*pb.GetSpec, out *manySender) error {
 	reqs := make([]driver.GetRequest, len(specs))
-	asked := make([]int64, len(specs))
+	lengths := make([]int64, len(specs))
 	for i, spec := range specs {
 		var err error
 		if reqs[i].Key, reqs[i].Opts, err = wire.GetFromWire(spec); err != nil {
 			return err
 		}
 		reqs[i].Alloc = func(n int64) ([]byte, error) {
-			asked[i] = n
+			lengths[i] = n
 			return d.s.alloc(n)
 		}
 	}
@@ -175,7 +175,7 @@ func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, spe
 		}
 		var head *pb.GetHead
 		if err == nil || len(data) > 0 {
-			head = &pb.GetHead{Info: wire.InfoToWire(info), Length: max(asked[i], int64(len(data)))}
+			head = &pb.GetHead{Info: wire.InfoToWire(info), Length: max(lengths[i], int64(len(data)))}
 		}
 		if sendErr = out.add(i, data, head, err); sendErr == nil {
 			sendErr = out.flush()

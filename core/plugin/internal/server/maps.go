@@ -110,8 +110,8 @@ func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint
 	return d.last, nil
 }
 
-// use returns the store of a handle for one call. The caller must call release after
-// the call.
+// use returns the store of a handle for one call. The caller must call release when the
+// call has returned.
 func (d *driverService) use(handle uint64) (m *openMap, release func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -200,20 +200,20 @@ const fullAllocSize = 16 << 20
 // into runs a step with buffer i of buf as its output of at most size bytes. It repeats
 // the step with a larger buffer if the codec returns ErrShortBuffer.
 func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scratch) (dst []byte, n int, err error) {
-	room := size
+	allocSize := size
 	if !c.exact {
-		room = min(size, max(fullAllocSize, 4*int64(len(src))))
+		allocSize = min(size, max(fullAllocSize, 4*int64(len(src))))
 	}
 	for {
-		if int64(cap(buf[i])) < room {
-			buf[i] = make([]byte, room)
+		if int64(cap(buf[i])) < allocSize {
+			buf[i] = make([]byte, allocSize)
 		}
-		dst = buf[i][:room]
+		dst = buf[i][:allocSize]
 		n, err = guarded(ctx, c.run, dst, src)
-		if room == size || ncerr.KindOf(err) != ncerr.ErrShortBuffer {
+		if allocSize == size || ncerr.KindOf(err) != ncerr.ErrShortBuffer {
 			return dst, n, err
 		}
-		room = min(size, 4*room)
+		allocSize = min(size, 4*allocSize)
 	}
 }
 

@@ -93,14 +93,14 @@ func putAnswer(info driver.Info, err error) (*pb.Info, *pb.ErrorDetail) {
 	return shorten(wire.InfoToWire(info), nil, handshake.MaxPart)
 }
 
-// shorten shortens an answer to a put that has more than room bytes. It removes the key
-// of an error. It replaces an info whose version is too long with ErrAmbiguous.
-func shorten(info *pb.Info, failed *pb.ErrorDetail, room int) (*pb.Info, *pb.ErrorDetail) {
-	if proto.Size(info) > room {
-		err := ncerr.Errorf(ncerr.ErrAmbiguous, "put", "", "the version has %d bytes, but the answer has room for only %d", len(info.GetVersion()), room)
+// shorten shortens an answer to a put if the answer has more than limit bytes. It removes
+// the key of an error. It replaces an info whose version is too long with ErrAmbiguous.
+func shorten(info *pb.Info, failed *pb.ErrorDetail, limit int) (*pb.Info, *pb.ErrorDetail) {
+	if proto.Size(info) > limit {
+		err := ncerr.Errorf(ncerr.ErrAmbiguous, "put", "", "the version has %d bytes, but the answer has room for only %d", len(info.GetVersion()), limit)
 		return nil, wire.ToDetail(err)
 	}
-	if proto.Size(failed) > room {
+	if proto.Size(failed) > limit {
 		failed.Key = nil
 	}
 	return info, failed
@@ -208,7 +208,7 @@ func (s *spool) write(p []byte) error {
 			s.parts[last] = append(s.parts[last], p[:n]...)
 			s.count(n)
 			p = p[n:]
-		default: // the payload is kept without a copy, because it is not used again
+		default: // keep the payload without a copy, because the caller does not use it again
 			s.parts = append(s.parts, p[:len(p):len(p)])
 			s.count(len(p))
 			p = nil

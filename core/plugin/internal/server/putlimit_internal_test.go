@@ -17,14 +17,14 @@ import (
 // slowMap blocks all puts until gate is closed.
 type slowMap struct {
 	driver.Map
-	atWork atomic.Int64 // number of puts that have begun
+	active atomic.Int64 // number of puts that have begun
 	gate   chan struct{}
 }
 
 func (*slowMap) Capabilities() driver.Capabilities { return driver.Capabilities{} }
 
 func (m *slowMap) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
-	m.atWork.Add(1)
+	m.active.Add(1)
 	<-m.gate
 	return driver.Info{}, nil
 }
@@ -44,7 +44,7 @@ func TestConcurrentPutLimit(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := slow.atWork.Load(); n != int64(m.concurrency()) {
+		if n := slow.active.Load(); n != int64(m.concurrency()) {
 			t.Errorf("%d puts are active, want %d", n, m.concurrency())
 		}
 		close(slow.gate)

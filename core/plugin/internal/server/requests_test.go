@@ -11,17 +11,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// give records a region to which a request permits the plugin to write. It ignores
+// permitWrite records a region to which a request permits the plugin to write. It ignores
 // regions outside the response segment.
-func (f *fuzzed) give(r *pb.Region) {
+func (f *fuzzed) permitWrite(r *pb.Region) {
 	off, n := r.GetOffset(), r.GetLength()
 	if r.GetSegment() == 2 && off <= segmentBytes && n <= segmentBytes-off {
-		f.given = append(f.given, f.response[off:off+n])
+		f.writable = append(f.writable, f.response[off:off+n])
 	}
 }
 
-// strange decodes two bytes into a region, which may be invalid.
-func strange(segment uint32, how, by byte) *pb.Region {
+// decodeRegion decodes two bytes into a region, which may be invalid.
+func decodeRegion(segment uint32, how, by byte) *pb.Region {
 	m := region(segment, uint64(by)<<12, 16)
 	switch how % 12 {
 	case 0:
@@ -49,12 +49,12 @@ const untouched = 0xC5
 type fuzzed struct {
 	t                 *testing.T
 	request, response []byte
-	given             [][]byte       // memory that may be written
+	writable          [][]byte       // memory that the plugin may write
 	sent              map[uint64]int // how often each id was sent
 	answered          map[uint64]int // how often each id was answered
 }
 
-func fuzzing(t *testing.T) (*fuzzed, peer, context.Context) {
+func newFuzzed(t *testing.T) (*fuzzed, peer, context.Context) {
 	t.Helper()
 	p, request, response := sharedPeer(t, &store{})
 	copy(request, bytes.Repeat([]byte("0123456789abcdef"), 4096))
@@ -75,7 +75,7 @@ func (f *fuzzed) check(ctx context.Context) {
 			f.t.Errorf("job %d was sent %d times and answered %d times", id, f.sent[id], n)
 		}
 	}
-	for _, mem := range f.given {
+	for _, mem := range f.writable {
 		copy(mem, bytes.Repeat([]byte{untouched}, len(mem)))
 	}
 	if n := bytes.Count(f.response, []byte{untouched}); n != segmentBytes {
@@ -93,7 +93,7 @@ func FuzzStoreRequests(f *testing.F) {
 	f.Add([]byte("\x01\x00\x07\x00\x10\x00\x02\x01\x04\x01\x02\x00\x02\x02\x07\x02\x10\x00\x02\x03\x00\x00\x00\x00"))
 	f.Add([]byte("\x01\x00\x00\x00\x10\x00\x01\x00\x01\x09\x10\x01\x01\x01\x03\x09\x10\x00\x09\x02\x05\x09\x10\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		x, p, ctx := fuzzing(t)
+		x, p, ctx := newFuzzed(t)
 		open, err := p.driver.Open(ctx, &pb.OpenRequest{Driver: "mem", Path: []byte("x"), Mode: pb.Mode_MODE_CREATE})
 		if err != nil {
 			t.Fatal(err)
@@ -138,15 +138,15 @@ func (f *fuzzed) store(b []byte, handle uint64) *pb.StoreBatch {
 	job := &pb.StoreJob{Id: id, Handle: handle, Lend: uint64(b[5] / 64)}
 	switch b[1] % 4 {
 	case 0:
-		job.Body = strange(1, b[2], b[3])
+		job.Body = decodeRegion(1, b[2], b[3])
 		job.Operation = &pb.StoreJob_Put{Put: &pb.PutHead{Handle: handle, Key: []byte("k"), Size: int64(int8(b[4]))}}
 	case 1:
-		out := strange(2, b[2], b[3])
-		f.give(out)
+		out := decodeRegion(2, b[2], b[3])
+		f.permitWrite(out)
 		job.Operation = &pb.StoreJob_Get{Get: &pb.GetSpec{Key: []byte("k"), Output: out, Limit: int64(int8(b[4]))}}
 	case 2:
-		out := strange(2, b[2], b[3])
-		f.give(out)
+		out := decodeRegion(2, b[2], b[3])
+		f.permitWrite(out)
 		return &pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out}}}
 	default:
 		return &pb.StoreBatch{Cancel: []uint64{id}}
@@ -155,12 +155,12 @@ func (f *fuzzed) store(b []byte, handle uint64) *pb.StoreBatch {
 	return &pb.StoreBatch{Jobs: []*pb.StoreJob{job}}
 }
 
-// FuzzCodecRequests is like FuzzStoreRequests for filters.
+// FuzzCodecRequests is like FuzzStoreRequests, but tests filters.
 func FuzzCodecRequests(f *testing.F) {
 	f.Add([]byte("\x01\x07\x00\x07\x00\x10\x02\x07\x01\x07\x01\x10"))
 	f.Add([]byte("\x01\x00\x00\x07\x00\x10\x01\x07\x01\x01\x01\x10\x03\x04\x03\x05\x09\x90"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		x, p, ctx := fuzzing(t)
+		x, p, ctx := newFuzzed(t)
 		open, err := p.codec.OpenPipeline(ctx, &pb.OpenPipelineRequest{Steps: []*pb.Step{{Id: "copy"}}, Input: &pb.Spec{Kind: 1, MaxBytes: 100}})
 		if err != nil {
 			t.Fatal(err)
@@ -170,8 +170,8 @@ func FuzzCodecRequests(f *testing.F) {
 			t.Fatal(err)
 		}
 		for ; len(data) >= 6 && len(x.sent) < 32; data = data[6:] {
-			id, in, out := uint64(data[0]), strange(1, data[1], data[2]), strange(2, data[3], data[4])
-			x.give(out)
+			id, in, out := uint64(data[0]), decodeRegion(1, data[1], data[2]), decodeRegion(2, data[3], data[4])
+			x.permitWrite(out)
 			x.sent[id]++
 			batch := &pb.Batch{Jobs: []*pb.Job{{
 				Id: id, Op: pb.Op(data[5] >> 6), Pipeline: open.GetHandle() + uint64(data[5]>>5&1), Size: int64(in.GetLength()), Limit: int64(int8(data[5] & 0x1f)), Last: data[5]&0x10 != 0,

@@ -357,7 +357,7 @@ func TestGetMany(t *testing.T) {
 func TestExec(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})
-	r, err := p.codec.OpenPipeline(t.Context(), &pb.OpenPipelineRequest{ // once under each of its names
+	r, err := p.codec.OpenPipeline(t.Context(), &pb.OpenPipelineRequest{ // the codec once under each of its names
 		Steps: wire.StepsToWire([]codecdriver.Step{{ID: "test.copy"}, {ID: "copied"}, {ID: "copy"}}), Input: wire.SpecToWire(codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 100}),
 	})
 	if err != nil {

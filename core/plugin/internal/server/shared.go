@@ -56,8 +56,8 @@ func (s *shared) region(r *pb.Region, write bool) ([]byte, error) {
 	return seg.mem[r.GetOffset():end:end], nil
 }
 
-// wrote sets the length of r to the n bytes written and returns r.
-func wrote(r *pb.Region, n int) *pb.Region {
+// withLength sets the length of r to n, the number of bytes written, and returns r.
+func withLength(r *pb.Region, n int) *pb.Region {
 	if r != nil {
 		r.Length = uint64(n)
 	}

@@ -32,11 +32,11 @@ func dup(t *testing.T, f *os.File) uint32 {
 // sharedPeer returns a client at level 1 and the memory of the two segments.
 func sharedPeer(t *testing.T, s *store) (p peer, request, response []byte) {
 	t.Helper()
-	ours, theirs, err := shm.Pair()
+	hostEnd, pluginEnd, err := shm.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = dialWith(t, s, theirs)
+	p = dialWith(t, s, pluginEnd)
 	request, req, err := shm.Create("request", segmentBytes, true)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func sharedPeer(t *testing.T, s *store) (p peer, request, response []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(req.Close(), resp.Close(), ours.Close(), theirs.Close(), shm.Unmap(request), shm.Unmap(response)); err != nil {
+		if err := errors.Join(req.Close(), resp.Close(), hostEnd.Close(), pluginEnd.Close(), shm.Unmap(request), shm.Unmap(response)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -142,8 +142,8 @@ func TestTransfer(t *testing.T) {
 		}
 		return r.GetResults()[0]
 	}
-	get := func(id uint64, room uint64) *pb.StoreBatch {
-		return &pb.StoreBatch{Jobs: []*pb.StoreJob{{Id: id, Handle: open.GetHandle(), Operation: &pb.StoreJob_Get{Get: &pb.GetSpec{Key: []byte("k"), Output: region(2, 0, room)}}}}}
+	get := func(id uint64, n uint64) *pb.StoreBatch {
+		return &pb.StoreBatch{Jobs: []*pb.StoreJob{{Id: id, Handle: open.GetHandle(), Operation: &pb.StoreJob_Get{Get: &pb.GetSpec{Key: []byte("k"), Output: region(2, 0, n)}}}}}
 	}
 	body := bytes.Repeat([]byte("0123456789"), 20)
 	copy(request[64:], body)

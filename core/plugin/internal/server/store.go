@@ -37,7 +37,7 @@ type storeJob struct {
 	m      *pb.StoreJob
 	ctx    context.Context //nolint:containedctx // the context has the lifetime of the job
 	cancel context.CancelFunc
-	asked  bool           // the job waits for a larger region; guarded by storeExec.mu
+	waits  bool           // the job waits for a larger region; guarded by storeExec.mu
 	grant  chan *pb.Grant // the larger region
 }
 
@@ -103,10 +103,10 @@ func (x *storeExec) grantRegions(grants []*pb.Grant) error {
 		if j == nil {
 			continue // the job was canceled before the grant arrived
 		}
-		if !j.asked {
+		if !j.waits {
 			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d did not request a larger region", g.GetId())
 		}
-		j.asked = false
+		j.waits = false
 		j.grant <- g
 	}
 	return nil
@@ -197,7 +197,7 @@ func (x *storeExec) send(results ...*pb.StoreResult) {
 	}
 }
 
-// fitting returns the number of leading results that are sent in one message.
+// fitting returns the number of leading results that fit in one message.
 func fitting(results []*pb.StoreResult) int {
 	size := 0
 	for n, r := range results {
@@ -249,22 +249,22 @@ func (x *storeExec) read(j *storeJob, m *openMap, r *pb.StoreResult) error {
 
 // destination is the memory for the result of one read.
 type destination struct {
-	x      *storeExec
-	j      *storeJob
-	asked  int64 // size requested by the driver, plus 1; 0 before the request
-	output *pb.Region
+	x         *storeExec
+	j         *storeJob
+	requested int64 // size requested by the driver, plus 1; 0 before the request
+	output    *pb.Region
 }
 
 // result fills in the response to a read and returns its error.
 func (dst *destination) result(r *pb.StoreResult, key string, data []byte, info driver.Info, err error) error {
-	if dst.asked == 0 {
+	if dst.requested == 0 {
 		if err == nil {
 			err = ncerr.Errorf(ncerr.ErrInternal, "get", key, "the driver returned data without calling alloc")
 		}
 		return err
 	}
-	r.Head = &pb.GetHead{Info: wire.InfoToWire(info), Length: dst.asked - 1}
-	r.Output = wrote(dst.output, len(data))
+	r.Head = &pb.GetHead{Info: wire.InfoToWire(info), Length: dst.requested - 1}
+	r.Output = withLength(dst.output, len(data))
 	return err
 }
 
@@ -278,7 +278,7 @@ func (dst *destination) alloc(n int64) ([]byte, error) {
 	dst.output = j.m.GetGet().GetOutput()
 	if n > int64(dst.output.GetLength()) {
 		x.mu.Lock()
-		j.asked = true
+		j.waits = true
 		x.mu.Unlock()
 		x.send(&pb.StoreResult{Id: j.m.GetId(), Need: n})
 		select {
@@ -295,7 +295,7 @@ func (dst *destination) alloc(n int64) ([]byte, error) {
 	if n > int64(len(mem)) {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the region has %d bytes, not %d", len(mem), n)
 	}
-	dst.asked = n + 1
+	dst.requested = n + 1
 	return mem[:n:n], nil
 }
 

@@ -56,24 +56,24 @@ func (x *storeExec) putMany(jobs []*storeJob) {
 	}
 	defer release()
 	var reqs []driver.PutRequest
-	var able []*storeJob
+	var valid []*storeJob
 	for _, j := range jobs {
 		r, err := x.put(j)
 		if err != nil {
 			x.failAll([]*storeJob{j}, err)
 			continue
 		}
-		reqs, able = append(reqs, r), append(able, j)
+		reqs, valid = append(reqs, r), append(valid, j)
 	}
-	if len(able) == 0 {
+	if len(valid) == 0 {
 		return
 	}
-	ctx, stop := joinContexts(x.ctx, able)
+	ctx, stop := joinContexts(x.ctx, valid)
 	defer stop()
 	a := &answers{x: x}
 	defer a.flush()
 	m.putMany(ctx, reqs, func(i int, info driver.Info, err error) {
-		r := &pb.StoreResult{Id: able[i].m.GetId()}
+		r := &pb.StoreResult{Id: valid[i].m.GetId()}
 		r.Info, r.Error = putAnswer(info, err)
 		a.add(r)
 	})
@@ -128,8 +128,8 @@ func (x *storeExec) requests(jobs []*storeJob) ([]driver.GetRequest, []*destinat
 	return reqs, dsts
 }
 
-// joinContexts returns a context for several jobs. It ends with the stream, or when the
-// contexts of all jobs have ended.
+// joinContexts returns a context for several jobs. The context is done when the stream
+// has ended, or when the contexts of all jobs are done.
 func joinContexts(ctx context.Context, jobs []*storeJob) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	var left atomic.Int64

@@ -15,7 +15,7 @@ import (
 const tagSize = 8
 
 // Pair returns the two ends of a new channel. The caller must close both.
-func Pair() (ours, theirs *os.File, err error) {
+func Pair() (hostEnd, pluginEnd *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)

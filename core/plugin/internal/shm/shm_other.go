@@ -23,7 +23,7 @@ func Unmap([]byte) error { return errors.ErrUnsupported }
 func Release([]byte) error { return errors.ErrUnsupported }
 
 // Pair returns errors.ErrUnsupported.
-func Pair() (ours, theirs *os.File, err error) { return nil, nil, errors.ErrUnsupported }
+func Pair() (hostEnd, pluginEnd *os.File, err error) { return nil, nil, errors.ErrUnsupported }
 
 // Send returns errors.ErrUnsupported.
 func Send(*os.File, uint64, *os.File) error { return errors.ErrUnsupported }

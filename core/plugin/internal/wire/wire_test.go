@@ -23,21 +23,23 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// cross converts an error to a gRPC status and back, as a call with ctx does.
-func cross(ctx context.Context, err error) error { return wire.FromStatus(ctx, wire.Status(ctx, err)) }
+// roundTrip converts an error to a gRPC status and back, as a call with ctx does.
+func roundTrip(ctx context.Context, err error) error {
+	return wire.FromStatus(ctx, wire.Status(ctx, err))
+}
 
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for _, row := range ncerr.Table() {
 		in := &ncerr.Error{Kind: row.Kind, Op: "do", Key: "k/\xff", Err: errors.New("because"), Retryable: true, RetryAfter: time.Second}
-		got := cross(t.Context(), in)
+		got := roundTrip(t.Context(), in)
 		if !errors.Is(got, row.Kind) || ncerr.KindOf(got) != row.Kind || got.Error() != in.Error() {
 			t.Errorf("%s: want %q, got %q", row.Name, in, got)
 		}
 		if retry, after := ncerr.Retry(got); !retry || after != time.Second {
 			t.Errorf("%s: want a retry after 1s, got %t, %v", row.Name, retry, after)
 		}
-		if got := cross(t.Context(), row.Kind); ncerr.KindOf(got) != row.Kind || got.Error() != row.Kind.Error() {
+		if got := roundTrip(t.Context(), row.Kind); ncerr.KindOf(got) != row.Kind || got.Error() != row.Kind.Error() {
 			t.Errorf("%s bare: want %q, got %q", row.Name, row.Kind, got)
 		}
 		if code := status.Code(wire.Status(t.Context(), in)); uint32(code) != row.GRPC {
@@ -60,17 +62,17 @@ func TestErrors(t *testing.T) {
 		is   error
 		text string
 	}{
-		"none":                      {got: cross(active, nil)},
-		"raw":                       {cross(active, errors.New("boom")), ncerr.ErrIO, ncerr.ErrIO, "i/o failure: boom"},
-		"raw, absent":               {cross(active, fs.ErrNotExist), ncerr.ErrIO, nil, "file does not exist"},
-		"wrapped kind":              {cross(active, fmt.Errorf("x: %w", ncerr.ErrNotFound)), ncerr.ErrNotFound, fs.ErrNotExist, "x: "},
-		"io over absent":            {cross(active, ncerr.New(ncerr.ErrIO, "get", "k", ncerr.ErrNotFound)), ncerr.ErrIO, nil, "no object"},
-		"own cancellation":          {cross(ended, ended.Err()), 0, context.Canceled, ""},
-		"time-out of the driver":    {cross(active, context.DeadlineExceeded), ncerr.ErrIO, nil, "deadline"},
+		"none":                      {got: roundTrip(active, nil)},
+		"raw":                       {roundTrip(active, errors.New("boom")), ncerr.ErrIO, ncerr.ErrIO, "i/o failure: boom"},
+		"raw, fs.ErrNotExist":       {roundTrip(active, fs.ErrNotExist), ncerr.ErrIO, nil, "file does not exist"},
+		"wrapped kind":              {roundTrip(active, fmt.Errorf("x: %w", ncerr.ErrNotFound)), ncerr.ErrNotFound, fs.ErrNotExist, "x: "},
+		"ErrIO with ErrNotFound":    {roundTrip(active, ncerr.New(ncerr.ErrIO, "get", "k", ncerr.ErrNotFound)), ncerr.ErrIO, nil, "no object"},
+		"own cancellation":          {roundTrip(ended, ended.Err()), 0, context.Canceled, ""},
+		"time-out of the driver":    {roundTrip(active, context.DeadlineExceeded), ncerr.ErrIO, nil, "deadline"},
 		"deadline, a little early":  {wire.FromStatus(expiring, status.Error(codes.DeadlineExceeded, "x")), 0, context.DeadlineExceeded, ""},
-		"deadline of another":       {wire.FromStatus(active, status.Error(codes.DeadlineExceeded, "x")), ncerr.ErrIO, nil, "timeout in the plugin"},
+		"deadline of the plugin":    {wire.FromStatus(active, status.Error(codes.DeadlineExceeded, "x")), ncerr.ErrIO, nil, "timeout in the plugin"},
 		"connection gone":           {wire.FromStatus(active, status.Error(codes.Unavailable, "EOF")), ncerr.ErrPlugin, wire.ErrTransport, "EOF"},
-		"connection closed by us":   {wire.FromStatus(active, status.Error(codes.Canceled, "closing")), ncerr.ErrPlugin, wire.ErrTransport, ""},
+		"connection closed by host": {wire.FromStatus(active, status.Error(codes.Canceled, "closing")), ncerr.ErrPlugin, wire.ErrTransport, ""},
 		"no such method":            {wire.FromStatus(active, status.Error(codes.Unimplemented, "x")), ncerr.ErrPlugin, nil, "lacks a method"},
 		"message too long":          {wire.FromStatus(active, status.Error(codes.ResourceExhausted, "x")), ncerr.ErrPlugin, nil, "longer"},
 		"no detail":                 {wire.FromStatus(active, status.Error(codes.NotFound, "x")), ncerr.ErrPlugin, nil, "NotFound"},
@@ -112,13 +114,13 @@ func FuzzWireError(f *testing.F) {
 		if !errors.As(got, &e) || !e.Kind.Known() || e.RetryAfter < 0 || !utf8.ValidString(e.Op) {
 			t.Fatalf("got %#v", got)
 		}
-		again := cross(context.Background(), got)
+		again := roundTrip(context.Background(), got)
 		if ncerr.KindOf(again) != e.Kind || string(key) != e.Key {
 			t.Errorf("want %v, got %v", got, again)
 		}
 		// The message of an error in Go need not be valid UTF-8.
 		in := &ncerr.Error{Kind: ncerr.ErrIO, Op: op, Key: string(key), Err: errors.New(message)}
-		if out := cross(context.Background(), in); ncerr.KindOf(out) != ncerr.ErrIO {
+		if out := roundTrip(context.Background(), in); ncerr.KindOf(out) != ncerr.ErrIO {
 			t.Errorf("want ErrIO, got %v", out)
 		}
 	})
