@@ -38,7 +38,7 @@ func serveDebug(cfg server.Config) {
 		if err != nil { // unreachable: the values are strings and a number
 			panic(err)
 		}
-		fmt.Fprintf(os.Stdout, "serving for debuggers until interrupted; use it with\n\n  %s='%s' nczctl ...\n\n", handshake.EnvReattach, line)
+		fmt.Fprintf(os.Stdout, "serving until interrupted; to attach to this process, run\n\n  %s='%s' nczctl ...\n\n", handshake.EnvReattach, line)
 	case <-closed:
 	}
 	<-closed

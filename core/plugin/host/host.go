@@ -315,7 +315,7 @@ func (h *Host) notFound(kind, name string, failed error) error {
 	case len(h.dirs) == 0:
 		text += ", but no plugin directory is configured"
 	default:
-		text += " in " + strings.Join(h.dirs, " or ")
+		text += " if it were installed in " + strings.Join(h.dirs, " or ")
 	}
 	if kind == kindFilter {
 		var ids []string

@@ -33,7 +33,7 @@ func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 		w.PutRequest = &reqs[i]
 		if n := w.cost(); n > handshake.MaxPart {
 			w.done = true
-			sink(i, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "put", "", "key and version have %d bytes in a message to the plugin; the limit is %d", n, handshake.MaxPart))
+			sink(i, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "put", "", "the key and the version need %d bytes in a message to the plugin; the limit is %d", n, handshake.MaxPart))
 		}
 	}
 	for attempt := 0; ; attempt++ {
