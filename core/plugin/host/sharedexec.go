@@ -306,7 +306,7 @@ func (t *pendingJob) written(m *pb.Region, limit int64) (int64, error) {
 	}
 	out := t.out[len(t.out)-1]
 	if m.GetSegment() != responseSegment || m.GetOffset() != uint64(out.off) || m.GetGeneration() != out.generation {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer refers to a region of another job")
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer does not refer to the region of its job")
 	}
 	if m.GetLength() > uint64(limit) {
 		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes; the limit is %d", m.GetLength(), limit)
