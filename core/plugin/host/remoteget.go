@@ -169,8 +169,8 @@ func (l *objectRead) finish() error {
 }
 
 // fault converts an error of take or storeAnswer. It returns the error marked by an
-// errCaller, and returns a conflict unchanged. For any other error it kills the plugin, which broke the
-// protocol.
+// errCaller, and returns a conflict unchanged. For any other error it kills the plugin,
+// which broke the protocol.
 func fault(p *proc, err error) error {
 	var own errCaller
 	switch {
