@@ -85,7 +85,7 @@ func (a Attr) Int64s() ([]int64, error) {
 		if slice, ok := sliceOf(a.Value); ok {
 			if _, _, number := dtype.View(slice); number {
 				if out, ok := exact(slice, Int64); ok {
-					return out.([]int64), nil //nolint:forcetypeassert // exact made it
+					return out.([]int64), nil //nolint:forcetypeassert // exact returns the Go type of Int64
 				}
 				return nil, ncerr.Errorf(ErrConvert, "read attribute", a.Name, "%s is not a 64-bit integer", a)
 			}
@@ -127,7 +127,7 @@ func only[T any](a Attr, all func() ([]T, error)) (T, error) {
 	return list[0], nil
 }
 
-// core converts the attribute to its type in core/nczarr.
+// core converts a to an attribute of core/nczarr.
 func (a Attr) core() (nczarr.Attr, error) {
 	slice, ok := sliceOf(a.Value)
 	nc, typed := dtype.TypeOf(slice)

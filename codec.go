@@ -56,7 +56,7 @@ type BZ2 struct {
 type Blosc struct {
 	Compressor string `json:"cname,omitempty"`     // "lz4" (default), "lz4hc", "blosclz", "zstd", "zlib" or "snappy"
 	Level      int    `json:"clevel,omitempty"`    // 1 to 9; default 5
-	Shuffle    int    `json:"shuffle,omitempty"`   // 1 bytes (default), 2 bits, -1 chosen by element size
+	Shuffle    int    `json:"shuffle,omitempty"`   // 1 for bytes (default), 2 for bits, -1 for a choice by element size
 	BlockSize  int    `json:"blocksize,omitempty"` // 1 to 2147483631 bytes; default is automatic
 }
 

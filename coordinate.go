@@ -128,7 +128,7 @@ func (s search) findPoints(ctx context.Context, c *Var, n int64, found *position
 		return err
 	}
 	var last point     // the previous point
-	var ends [2]*bound // the nearest at or below, and the nearest above
+	var ends [2]*bound // the nearest point at or below the wanted one, and the nearest above
 	order, ended := 0, false
 	if s.kind == between && wanted[0].compare(wanted[1]) > 0 {
 		return ncerr.Errorf(ErrInvalid, "", "", "%v: the first value is greater than the second", s)
@@ -155,7 +155,7 @@ func (s search) findPoints(ctx context.Context, c *Var, n int64, found *position
 				continue
 			}
 			if p.missing {
-				ended = true // not written yet
+				ended = true // the remaining coordinates are not written yet
 				continue
 			}
 			turn := 0

@@ -12,9 +12,9 @@ import (
 type CopyOptions struct {
 	// Select reports whether a variable is copied.
 	Select func(v *Var) bool
-	// Chunks returns the chunk shape of the copy of v; nil keeps the chunks of v. Chunks of
-	// different shapes become chunks of the largest lengths if the format of dst does not
-	// have them.
+	// Chunks returns the chunk shape of the copy of v; nil keeps the chunks of v. If the
+	// chunks of v differ in shape and the format of dst does not allow that, the copy has
+	// chunks with the largest length of each dimension.
 	Chunks func(v *Var) []int64
 	// Shards returns the shape of the shards of the copy of v. nil keeps that of v if the
 	// format of dst has shards; an empty slice makes each chunk an object.
@@ -31,12 +31,12 @@ type CopyOptions struct {
 }
 
 // Copy copies everything below src into dst: dimensions, attributes, groups, variables
-// and values. Both are usually root groups: the field Group of a [Dataset]. o may be
-// nil. Copy uses about 64 MiB of memory for data. After an error the copy is
+// and values. dst and src are usually root groups: the field Group of a [Dataset]. o may
+// be nil. Copy uses about 64 MiB of memory for data. After an error the copy is
 // incomplete.
 //
-// Chunks whose encoding does not change are copied as stored, except in shards. They
-// are decoded once, to check them.
+// Chunks whose encoding does not change are copied as stored, except in shards. Copy
+// decodes each of these chunks once to check it.
 //
 // Errors: those of [Group.DefineVar], [Read] and [Write], and [ErrConflict] if the
 // source is replaced during the copy.

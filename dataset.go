@@ -17,8 +17,8 @@ type Dataset struct {
 }
 
 // Open opens an existing dataset. url is a path ("ocean.zarr", "ocean.zip") or a URL
-// ("https://host/ocean.zarr", "s3://bucket/key"). It may also be that of a group inside
-// a dataset. If the metadata can be read both as Zarr and as NCZarr, "#mode=zarr" or
+// ("https://host/ocean.zarr", "s3://bucket/key"). It may also locate a group inside a
+// dataset. If the metadata can be read both as Zarr and as NCZarr, "#mode=zarr" or
 // "#mode=nczarr" at the end of the URL selects one. Open reads no array data.
 //
 // Errors: [ErrNoDataset] if nothing exists at url, [ErrNotZarr] if something other than
@@ -102,8 +102,8 @@ func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 // the dataset again to see new variables and lengths. See also [ChunkCache].
 func (d *Dataset) Refresh() { d.core.Refresh() }
 
-// Close stores everything written so far and releases the dataset, even if it fails.
-// Written data is complete only if Close returns nil. If Close fails, it discards the
+// Close stores everything written so far. It releases the dataset even if it returns an
+// error. Written data is complete only if Close returns nil. If Close fails, it discards the
 // data that it could not store (call Flush first to be able to try again), and it
 // removes a dataset that [Create] created and that was never flushed, as
 // [Dataset.Abort] does. Errors are those of [Dataset.Flush]. See also [Dataset.Finish].

@@ -51,7 +51,7 @@ func TestOptions(t *testing.T) {
 }
 
 // TestOptionsTwice checks that a repeated option with a value is refused, and that
-// repeated flags and several drivers are accepted.
+// repeated options without a value and options for several drivers are accepted.
 func TestOptionsTwice(t *testing.T) {
 	t.Parallel()
 	mem := nczarr.WithDriver(nczarr.Memory())
@@ -159,7 +159,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestHugeText checks that text larger than memory, and a wrong number of strings, are
+// TestHugeText checks that text larger than memory, and a wrong number of strings, cause
 // errors before any allocation.
 func TestHugeText(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestHugeText(t *testing.T) {
 	two := text("c", 2, 3)
 	for _, list := range [][]string{nil, {"x"}, {"x", "y", "z"}} {
 		if err := nczarr.Write(t.Context(), two, list); !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "strings for 2 elements") {
-			t.Errorf("too many strings: want ErrInvalid, got %v", err)
+			t.Errorf("%d strings for 2 elements: want ErrInvalid, got %v", len(list), err)
 		}
 	}
 	if err := nczarr.Write(t.Context(), two, []string{"x"}, nczarr.At(0), nczarr.Span(0, 1<<46)); !errors.Is(err, nczarr.ErrRange) {
@@ -300,7 +300,7 @@ func TestFinishOnce(t *testing.T) {
 		check(ds.SetAttr("a", 1))
 		err := end(ds, t.Context())
 		if ds.Finish(t.Context(), &err); err != nil {
-			t.Errorf("Finish after the end: got %v", err)
+			t.Errorf("Finish after Close or Abort: got %v", err)
 		}
 	}
 	var none *nczarr.Dataset
@@ -504,7 +504,7 @@ func TestChunkRuns(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if got := v.ChunkRuns(); !slices.EqualFunc(got, runs, slices.Equal[[]nczarr.ChunkRun]) || !slices.Equal(v.Chunks(), []int64{5, 2}) {
-		t.Errorf("got %v, at most %v", got, v.Chunks())
+		t.Errorf("got chunk runs %v and largest chunk shape %v", got, v.Chunks())
 	}
 	if err := ds.Close(t.Context()); err != nil {
 		t.Error(err)

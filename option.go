@@ -36,9 +36,9 @@ type config struct {
 func gather(opts []Option) (*config, error) {
 	c, err := (&config{}).with(opts)
 	if err == nil && c.base != nil { // the other options override those of WithOptions
-		over := &config{}
-		over.Options = *c.base
-		c, err = over.with(opts)
+		merged := &config{}
+		merged.Options = *c.base
+		c, err = merged.with(opts)
 	}
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func registryOf(drivers []driver.Opener, codecs []codecdriver.Provider, next ncz
 	return &registry{own: nczarr.NewRegistry(drivers, codecs...), next: next}
 }
 
-// registry finds drivers and codecs of the options first, then those of next.
+// registry looks for drivers and codecs first among those of the options, then in next.
 type registry struct {
 	own  *nczarr.StaticRegistry
 	next nczarr.Registry

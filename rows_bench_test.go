@@ -9,11 +9,11 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// The chunk of the benchmarks, which has 4 MiB.
+// The shape of the only chunk in the benchmarks. The chunk has 4 MiB.
 const rows, columns = 1024, 1024
 
-// rowsOf returns values for the chunk.
-func rowsOf() []float32 {
+// chunkValues returns values for the chunk.
+func chunkValues() []float32 {
 	values := make([]float32, rows*columns)
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the data need not be secret
 	for i := range values {
@@ -43,7 +43,7 @@ func writeRows(b *testing.B, path string, values []float32, step int64, options 
 // BenchmarkWriteRows writes a chunk of 4 MiB with shuffle and zstd as a whole and row by
 // row, with and without the write buffer.
 func BenchmarkWriteRows(b *testing.B) {
-	path, values := filepath.Join(b.TempDir(), "rows.zarr"), rowsOf()
+	path, values := filepath.Join(b.TempDir(), "rows.zarr"), chunkValues()
 	for _, c := range []struct {
 		name   string
 		buffer int64
@@ -62,7 +62,7 @@ func BenchmarkWriteRows(b *testing.B) {
 // cache of decoded chunks.
 func BenchmarkRows(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "rows.zarr")
-	writeRows(b, path, rowsOf(), rows)
+	writeRows(b, path, chunkValues(), rows)
 	for _, c := range []struct {
 		name  string
 		cache int64

@@ -69,7 +69,7 @@ func TestCoordinates(t *testing.T) {
 		{up, nczarr.Exact(0.2), "[1]"},
 		{up, nczarr.Exact(float32(0.2)), "[1]"},
 		{up, nczarr.Exact(0.25), "outside the bounds"},
-		{up, nczarr.Between(0.1, 0.3), "[0 1 2]"}, // 0.3 as a float32 is greater than 0.3
+		{up, nczarr.Between(0.1, 0.3), "[0 1 2]"}, // 0.3 is compared as a float32, which is greater than the float64
 		{up, nczarr.Between(0.11, 0.12), "[]"},
 		{up, nczarr.Between(0.3, 0.1), "invalid argument"},
 		{up, nczarr.Between(math.Inf(-1), math.Inf(1)), "[0 1 2 3]"},
@@ -121,7 +121,7 @@ func TestCoordinates(t *testing.T) {
 		{months, nczarr.Nearest("2000-01-31"), "invalid argument"},
 		{months, nczarr.Nearest(time.Date(2000, 1, 31, 0, 0, 0, 0, time.UTC)), "invalid argument"},
 		{months, nczarr.Nearest("soon"), "invalid argument"},
-		{months, nczarr.Exact(59), "[0]"}, // a number matches a stored number
+		{months, nczarr.Exact(59), "[0]"}, // a number is compared with the stored numbers, not with times
 		{forever, nczarr.Nearest("2001"), "[1]"},
 		{forever, nczarr.Between("2000", "2001"), "[0 1]"},
 		{nanos, nczarr.Exact(second), "[1]"},
@@ -181,7 +181,7 @@ func TestBetweenPeriods(t *testing.T) {
 		{"standard", "2000-03", "2000-02", "the first value is greater than the second"},
 		{"noleap", "2000-02", "2000-02-29", "not a date in the calendar"},
 	} {
-		// Around each end of each period: the second before and after.
+		// The first second of each period, and the seconds before and after it.
 		var values []int64
 		units := must(cftime.Parse("seconds since 1500-01-01", c.calendar))
 		for _, text := range []string{"-1", "1", "1582-10", "1582-11", "1900-02", "1900-03", "2000", "2000-02", "2000-02-28", "2000-02-28 10", "2000-02-28 11", "2000-02-28 12", "2000-02-28 12:30", "2000-02-28 12:31", "2000-02-28 13", "2000-03", "2001", "2001-02", "2001-03"} {

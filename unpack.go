@@ -77,8 +77,8 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 // rounds to the nearest, half to even. NaN becomes _FillValue, else missing_value, else
 // the fill value if ReadUnpacked treats it as missing.
 //
-// Errors: those of Write, and [ErrConvert] also for NaN in a variable of integers
-// without a value for missing ones, and for a number that would read back as missing.
+// Errors: those of Write, and [ErrConvert] also for NaN in a variable of integers that
+// has no value for missing elements, and for a number that would read back as missing.
 func WriteUnpacked[T float32 | float64](ctx context.Context, v *Var, values []T, selectors ...Selector) error {
 	sel, err := v.pick(ctx, "write", selectors)
 	if err != nil {
@@ -100,7 +100,7 @@ type packing struct {
 	scale, offset float64
 	packed        bool   // scale_factor or add_offset exists
 	unsigned      bool   // signed integers are interpreted as unsigned
-	missing       []any  // slices of numbers, one per attribute
+	missing       []any  // numbers that mark missing values: one slice per attribute, or the fill value
 	valid         [2]any // minimum and maximum: slices of length 1, or nil
 }
 

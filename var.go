@@ -49,8 +49,8 @@ type VarSpec struct {
 	// have a length.
 	Chunks []int64
 	// ChunkRuns, if not nil, are the lengths of the chunks along each dimension, and Chunks
-	// is ignored. Only Zarr v3 has chunks of different lengths. Along such a dimension an
-	// array cannot be longer than its chunks.
+	// is ignored. Only Zarr v3 has chunks of different lengths. A dimension cannot grow
+	// beyond the total length of its chunks.
 	ChunkRuns [][]ChunkRun
 	// Shards is the shape in elements of the shards that contain the chunks: multiples
 	// of Chunks. Each shard is one object of the store. By default each chunk is an
@@ -80,7 +80,7 @@ type ChunkRun = chunk.Run
 // VariableLen as StringLen of a [VarSpec] selects strings of variable length.
 const VariableLen = nczarr.VarLen
 
-// core converts a spec to its type in core/nczarr, resolving names in g.
+// core converts s to a spec of core/nczarr. It looks up the names of dimensions in g.
 func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), Shards: slices.Clone(s.Shards), MaxStrLen: s.StringLen}
 	if s.ChunkRuns != nil {

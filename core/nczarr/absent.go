@@ -34,7 +34,7 @@ func (v *Var) absent() []byte {
 
 // overlappingChunks reports which chunks of the grid "to" overlap an existing chunk of
 // the grid "from", inside the selection sel. found reports which chunks of "from"
-// exist. Both lists have one entry per chunk, in C order.
+// exist. found and the result have one entry per chunk that sel touches, in C order.
 func overlappingChunks(sel chunk.Selection, from, to chunk.Grid, found []bool) ([]bool, error) {
 	src, err := chunk.NewPlan(sel, from)
 	if err != nil {

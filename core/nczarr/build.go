@@ -124,7 +124,7 @@ func (l *loader) warnMissing(path string, meta *zarr.Array) {
 	case ds.arrayOnly || ds.loc.Format == ncurl.Zarr || len(meta.Warnings) > 0:
 	case !ds.layout.NCZarr() && meta.DimRefs != nil && !l.noRoot:
 		l.noRoot = true
-		ds.log.Warn("a variable has NCZarr metadata but the root does not; reading the dataset as pure Zarr without it", "path", path)
+		ds.log.Warn("a variable has NCZarr metadata but the root does not; ignoring the NCZarr metadata and reading the dataset as pure Zarr", "path", path)
 	case ds.layout.NCZarr() && meta.DimRefs == nil && !meta.Scalar:
 		ds.log.Warn("NCZarr metadata such as dimension_references is missing; reading the variable as pure Zarr", "path", path)
 	}
@@ -226,8 +226,9 @@ func (l *loader) sourceSuffix() string {
 	return ""
 }
 
-// dimsByName creates dimensions in the variable's own group. It uses an anonymous
-// dimension if the name already has another length there.
+// dimsByName finds or creates dimensions in the variable's own group. It uses an anonymous
+// dimension if the name is empty or invalid, or if it belongs to a dimension of another
+// length there.
 func (l *loader) dimsByName(v *Var) []*Dim {
 	dims := make([]*Dim, len(v.meta.Shape))
 	for i, n := range v.meta.Shape {

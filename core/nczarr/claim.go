@@ -35,12 +35,12 @@ type newClaim struct {
 	text    []byte                     // content of the claim object; nil without a claim
 	version string                     // version of the claim object
 	nodes   map[string]*zarr.ChunkKeys // nodes listed in text
-	left    bool                       // the object was deleted, or may be deleted although the call failed
+	deleted bool                       // Delete was called for the object; it may have succeeded even if it failed
 	hold    *place.Hold                // lock on a local directory
 }
 
-// maxClaim is the maximum size in bytes of a claim. A claim that would exceed it lists
-// no nodes.
+// maxClaim is the maximum size in bytes of a claim. A list of nodes that would make the
+// claim larger is not written.
 const maxClaim = 1 << 20
 
 // creationNote is the explanation in the claim of a new dataset.
@@ -51,7 +51,7 @@ func errNotEmpty(loc *ncurl.Location) error {
 	return ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "another process has created something there in the meantime: try again")
 }
 
-// lockEmpty locks an empty directory.
+// lockEmpty locks a directory. It fails if the directory is not empty.
 func lockEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	at := filepath.FromSlash(loc.Path)
 	h, err := place.NewHold(at)
@@ -112,7 +112,7 @@ func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 			break
 		}
 	}
-	if err == nil && !force { // a process that claims a prefix above this one lists it after claiming it
+	if err == nil && !force { // a process that claims a prefix above this location lists that prefix only after its claim
 		err = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
 	}
 	if err != nil {
@@ -121,8 +121,8 @@ func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 	return nil
 }
 
-// putClaim puts a claim if none exists. It repeats a put with an unknown outcome: no
-// other process has the same text.
+// putClaim puts a claim if none exists. It repeats a put with an unknown outcome, which
+// is safe because no other process puts the same text.
 func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, text []byte) (version string, err error) {
 	var info zmap.Info
 	for range 3 {
@@ -168,14 +168,14 @@ func (d *Dataset) addNodesToClaim(ctx context.Context) error {
 		return nil
 	}
 	nodes := d.nodes()
-	if k.left || maps.EqualFunc(k.nodes, nodes, func(a, b *zarr.ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
+	if k.deleted || maps.EqualFunc(k.nodes, nodes, func(a, b *zarr.ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
 		return k.check(ctx, d.m)
 	}
 	text, err := claimText(Claim{About: creationNote, Creates: true, Nodes: nodes, Format: d.layout.Format()})
 	if err != nil {
 		return err
 	}
-	if len(text) > maxClaim { // nczctl clean leaves unnamed nodes alone
+	if len(text) > maxClaim { // nczctl clean keeps the objects of nodes that the claim does not list
 		k.nodes = nodes
 		return k.check(ctx, d.m)
 	}
@@ -248,7 +248,7 @@ func (k *newClaim) check(ctx context.Context, m *zmap.Map) error {
 	if kind := ncerr.KindOf(err); err != nil && kind != ncerr.ErrNotFound && kind != ncerr.ErrNoDataset {
 		return err
 	}
-	if err != nil && k.left {
+	if err != nil && k.deleted {
 		return nil
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process assumed that this process had died and removed its claim while the dataset was being created")
@@ -265,7 +265,7 @@ func (d *Dataset) releaseClaim(ctx context.Context) error {
 	if err != nil || k.text == nil {
 		return err
 	}
-	k.left = true
+	k.deleted = true
 	err = d.m.Delete(ctx, zarr.ReplacingMark)
 	if ncerr.KindOf(err) == ncerr.ErrPermission { // without permission to delete, this process cannot replace datasets either
 		d.log.Warn("the claim on the new dataset cannot be deleted; readers ignore it", "path", d.loc.Path, "key", zarr.ReplacingMark, "error", err)
@@ -328,7 +328,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	if err != nil {
 		return nil, err
 	}
-	text, err := claimText(Claim{About: "leftovers of a dead process are being removed; nczctl clean continues if the removal stopped", Creates: true, Nodes: claim.Nodes, Format: claim.Format})
+	text, err := claimText(Claim{About: "leftovers of a dead process are being removed; nczctl clean completes the removal if it was interrupted", Creates: true, Nodes: claim.Nodes, Format: claim.Format})
 	if err == nil { // with this text, the Flush of a live process fails
 		_, err = ds.m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), nil)
 	}

@@ -60,9 +60,9 @@ func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, 
 	return u, nil
 }
 
-// unclaimed fails if a dataset at a prefix above is being replaced. It checks all
+// checkUnclaimed fails if a dataset at a prefix above is being replaced. It checks all
 // prefixes concurrently.
-func (u *upper) unclaimed(ctx context.Context, op string) error {
+func (u *upper) checkUnclaimed(ctx context.Context, op string) error {
 	if u == nil {
 		return nil
 	}
@@ -122,10 +122,10 @@ func openUnclaimed(ctx context.Context, loc *ncurl.Location, opts Options) (*Dat
 // documents that were already read, so openGuarded then opens the dataset again.
 func (u *upper) openGuarded(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	var claim error
-	asks := !loc.FormatGiven || loc.Format == ncurl.Zarr
+	concurrent := !loc.FormatGiven || loc.Format == ncurl.Zarr
 	wait := inParallel(ctx, func(ctx context.Context) {
-		if asks {
-			claim = u.unclaimed(ctx, "open")
+		if concurrent {
+			claim = u.checkUnclaimed(ctx, "open")
 		}
 	})
 	ds, err := openOrParent(ctx, loc, opts)
@@ -135,11 +135,11 @@ func (u *upper) openGuarded(ctx context.Context, loc *ncurl.Location, opts Optio
 	if !part {
 		return ds, err
 	}
-	if !asks {
-		claim = u.unclaimed(ctx, "open")
+	if !concurrent {
+		claim = u.checkUnclaimed(ctx, "open")
 	}
 	switch {
-	case claim == nil && (asks || err != nil):
+	case claim == nil && (concurrent || err != nil):
 		return ds, err
 	case err == nil:
 		_ = ds.m.Close(ctx) // only read

@@ -88,7 +88,7 @@ func (l *loader) inline(root zarr.Docs) error {
 }
 
 // consolidatedRoot returns the root's documents from the consolidated document. It
-// returns nil if none exists or it is found to be stale.
+// returns nil if that document does not exist or, with check set, is stale.
 func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, error) {
 	all, err := l.ds.readConsolidated(ctx)
 	if err != nil {
@@ -284,7 +284,7 @@ func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs
 	}
 	docs, err := zarr.WithConsolidated(docs, below, g.unknownPaths())
 	if most := d.opts.Limits.MaxMetadata; err == nil && int64(len(docs[zarr.V3Doc])) > most {
-		err = ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata the document has %d bytes, but the limit set by limits.max_metadata (Limits.MaxMetadata) is %d: it could not be read back", len(docs[zarr.V3Doc]), most)
+		err = ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata the document has %d bytes, but the limit set by limits.max_metadata (Limits.MaxMetadata) is %d: the document could not be read back", len(docs[zarr.V3Doc]), most)
 	}
 	return docs, ncerr.Wrap("write metadata", zmap.Path(g.key()+zarr.V3Doc), err)
 }

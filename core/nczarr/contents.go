@@ -39,7 +39,7 @@ const maxShown = 8
 func (c *contents) refuse(path string, force, keep bool) error {
 	switch {
 	case len(c.mounts) > 0:
-		return ncerr.Errorf(ncerr.ErrExists, "replace", path, "a file system is mounted at %q inside it: unmount it first", c.mounts[0])
+		return ncerr.Errorf(ncerr.ErrExists, "replace", path, "a file system is mounted at %q in this directory; unmount that file system first", c.mounts[0])
 	case force && keep && c.dataset:
 		return ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset already exists there")
 	case force || len(c.foreign) == 0:
@@ -84,7 +84,7 @@ func (c *contents) classify(ctx context.Context, names []string, workers int, l 
 // documents with a permanent error, and those that exceed the total limit.
 func memberDocs(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (zarr.Docs, error) {
 	var mu sync.Mutex
-	docs, room := make(zarr.Docs), l.MaxDocuments
+	docs, remaining := make(zarr.Docs), l.MaxDocuments
 	err := each(ctx, zarr.MemberDocs(names), workers, func(key string) error {
 		body, err := read(key, l.MaxMetadata)
 		if ncerr.KindOf(err) == ncerr.ErrNotFound || ncerr.IsPerObject(err) {
@@ -92,7 +92,7 @@ func memberDocs(ctx context.Context, names []string, workers int, l Limits, read
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if room -= int64(len(body)); err == nil && room >= 0 {
+		if remaining -= int64(len(body)); err == nil && remaining >= 0 {
 			docs[key] = body
 		}
 		return err

@@ -29,7 +29,7 @@ type CopyOptions struct {
 	Chunks func(v *Var) ([]int64, error)
 	// Shards returns the shape in elements of the shards of the copy of v, whose chunks
 	// have the shape chunks; a nil shape makes each chunk an object. If ok is false, the
-	// copy has the outermost shards of v if its format supports shards.
+	// copy has the outermost shards of v if the format of dst supports shards.
 	Shards func(v *Var, chunks []int64) (shape []int64, ok bool, err error)
 	// Codecs returns the codec chain for the copy of v. All chunks are then encoded
 	// again, even if v has the same chain. If ok is false, the copy has the chain of v.
@@ -54,8 +54,8 @@ type CopyOptions struct {
 // Copy copies everything below src into dst, which is usually the root of a new
 // dataset: dimensions, attributes, groups, variables and values. It converts what the
 // format of dst cannot represent, such as unlimited dimensions in pure Zarr. Chunks
-// whose encoding does not change are copied as stored, except in shards. They are
-// decoded once, to check them. Copy reads one part of a variable while it writes
+// whose encoding does not change are copied as stored, except in shards. Copy decodes
+// each of these chunks once to check it. Copy reads one part of a variable while it writes
 // another. After an error the copy is incomplete and the caller should abort dst. Copy
 // also fails if the source was replaced in the meantime (see [Dataset.CheckUnchanged]).
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
@@ -313,7 +313,7 @@ func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	return fit, dropped
 }
 
-// requiresOtherType reports whether a codec requires another element type than t.
+// requiresOtherType reports whether a codec requires an element type other than t.
 func requiresOtherType(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
 	var params map[string]json.RawMessage
 	if json.Unmarshal(c.Params, &params) != nil {
@@ -399,13 +399,13 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 		return err
 	}
 	return parallel(ctx, workers, b.plan.Len(), func() func(context.Context, int64) error {
-		var room any // reused for all blocks of the worker
+		var buf any // reused for all blocks of the worker
 		return func(ctx context.Context, i int64) error {
 			sel := b.at(i)
-			if room == nil || int64(dtype.Len(room)) < sel.Len() {
-				room = p.src.NewSlice(sel.Len())
+			if buf == nil || int64(dtype.Len(buf)) < sel.Len() {
+				buf = p.src.NewSlice(sel.Len())
 			}
-			err := c.block(ctx, p, sel, room)
+			err := c.block(ctx, p, sel, buf)
 			if err == nil {
 				c.progress(sel.Len() * p.src.elemBytes())
 			}
@@ -414,8 +414,8 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 	})
 }
 
-// heldShardSize returns the size in bytes of the largest part of a box of the given
-// shape that lies in one shard of v, without codecs. It is 0 if v has no shards.
+// heldShardSize returns the size in bytes, before encoding, of the largest part of a box
+// of the given shape that lies in one shard of v. It is 0 if v has no shards.
 func (v *Var) heldShardSize(box []int64) int64 {
 	shape := v.Shards()
 	if shape == nil {
@@ -473,25 +473,25 @@ func (c *copier) progress(n int64) {
 	}
 }
 
-// block copies one block. room is a buffer of at least that size. block does not create
-// chunks that are absent in the source if they read as the same values in the copy,
-// including in netcdf-c.
-func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, room any) error {
+// block copies one block. buf is a slice with at least one element for each of sel. block
+// does not create chunks that are absent in the source if they read as the same values in
+// the copy, including in netcdf-c.
+func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, buf any) error {
 	var found, only []bool
-	buf := dtype.Slice(room, 0, int(sel.Len()))
-	if text, ok := room.([]string); ok {
+	values := dtype.Slice(buf, 0, int(sel.Len()))
+	if text, ok := buf.([]string); ok {
 		clear(text) // the values of the previous block
 	}
-	err := p.src.read(ctx, sel, buf, &found)
+	err := p.src.read(ctx, sel, values, &found)
 	if err != nil {
-		return p.src.splitRead(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, room) })
+		return p.src.splitRead(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, buf) })
 	}
 	if found != nil && p.src.sameFill(p.dst) && !p.dst.AbsentMisreadByNetCDF() {
 		if only, err = overlappingChunks(sel, p.src.ChunkGrid(), p.dst.ChunkGrid(), found); err != nil {
 			return err
 		}
 	}
-	return p.dst.write(ctx, sel, buf, p.quantize, func(ctx context.Context, a *array.Array, sel chunk.Selection, shape []int64, from array.Slab) error {
+	return p.dst.write(ctx, sel, values, p.quantize, func(ctx context.Context, a *array.Array, sel chunk.Selection, shape []int64, from array.Slab) error {
 		return a.WriteThrough(ctx, sel, shape, from, only) // no other write follows for these chunks
 	})
 }
@@ -531,8 +531,8 @@ func (b *blocks) at(i int64) chunk.Selection {
 }
 
 // blockGrid returns a grid of blocks that consist of whole chunks of grid. It combines as
-// many chunks along the last dimensions as memory allows; those that differ in length
-// are combined only if all of them are.
+// many chunks along the last dimensions as memory allows. Along a dimension whose chunks
+// differ in length, it combines all chunks or none.
 func (v *Var) blockGrid(grid chunk.Grid, shape []int64, memory int64) (chunk.Grid, error) {
 	block, runs := slices.Clone(grid.Largest()), grid.Runs()
 	size := v.elemBytes()

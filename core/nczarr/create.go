@@ -111,7 +111,7 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 		if s.free && ds.loc.Driver == ncurl.DriverFile {
 			ds.newClaim.hold, err = lockEmpty(ds.loc, ds.opts.Limits)
 		}
-		if err == nil && !force { // a process that locks a directory above this one lists it after locking it
+		if err == nil && !force { // a process that locks a directory above this location lists that directory only after locking it
 			if err = checkOutsideDatasets(filepath.FromSlash(ds.loc.Path)); err != nil {
 				ds.newClaim.hold.Release()
 			}

@@ -264,7 +264,7 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.newClaim.left = false // if the claim is gone, the objects may belong to another process
+	d.newClaim.deleted = false // if the claim is gone, the objects may belong to another process
 	hold := d.newClaim.hold
 	held := hold.Held()
 	foreign, ours, err := false, []string(nil), d.checkClaim(ctx, again.m)
@@ -272,7 +272,7 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 		err = hold.Check()
 	}
 	if err == nil {
-		err = d.checkAlone(ctx, again.m)
+		err = d.checkNoOtherDataset(ctx, again.m)
 	}
 	if err == nil {
 		foreign, ours, err = d.separateForeign(ctx, again.m)
@@ -299,9 +299,9 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	return d.opener.Remove(ctx, d.spec)
 }
 
-// checkAlone fails if the store contains a dataset although d has not written the
+// checkNoOtherDataset fails if the store contains a dataset although d has not written the
 // documents of a root.
-func (d *Dataset) checkAlone(ctx context.Context, m *zmap.Map) error {
+func (d *Dataset) checkNoOtherDataset(ctx context.Context, m *zmap.Map) error {
 	if d.announced.Load() {
 		return nil
 	}

@@ -13,9 +13,10 @@ const (
 )
 
 // DefaultChunks returns the chunk shape that netCDF chooses for a variable of the given
-// shape: length 1 along unlimited dimensions, and lengths in proportion to those of the
-// other dimensions so that a chunk has about 16 MiB. A chunk has 4 KiB if the only
-// dimension is unlimited. elemSize is in bytes. Each length is at least 1. If netCDF's
+// shape. Along unlimited dimensions the length is 1. Along other dimensions it is
+// proportional to the length of the dimension, so that a chunk has about 16 MiB. A chunk
+// has 4 KiB if the only dimension is unlimited. If several dimensions are all unlimited, their
+// lengths are equal. elemSize is in bytes. Each length is at least 1. If netCDF's
 // formula results in more than 128 MiB, DefaultChunks shortens the longest dimensions
 // until the chunk has 16 MiB.
 //

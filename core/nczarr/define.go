@@ -142,7 +142,7 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 // Errors: ncerr.ErrBadName, ncerr.ErrNameInUse, ncerr.ErrReadOnly, ncerr.ErrNoDim for a
 // dimension that is not visible in g, ncerr.ErrBadChunk, ncerr.ErrBadType,
 // ncerr.ErrNoFilter, ncerr.ErrInvalid for codec parameters, and ncerr.ErrLimit for a
-// chunk that exceeds the limits, or a key or chunk that is too long for the store.
+// chunk that exceeds the limits, or a key or chunk that is too large for the store.
 // Objects of another program that the metadata does not list are detected at the first
 // write: Write, Flush and Close then fail with ncerr.ErrNameInUse.
 func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
@@ -372,7 +372,7 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	}
 	if !m.Layout.KeepsUnlimited() {
 		for i, n := range m.Shape {
-			if unlimited[i] && n > 0 && spec.Shards == nil && spec.ShardGrid == nil && m.Grid == nil { // the dimension becomes fixed, and netcdf-c 4.9.0 cannot open longer chunks
+			if unlimited[i] && n > 0 && spec.Shards == nil && spec.ShardGrid == nil && m.Grid == nil { // the dimension becomes fixed, and netcdf-c 4.9.0 cannot open chunks longer than a fixed dimension
 				m.Chunks[i] = min(m.Chunks[i], n)
 			}
 		}
@@ -449,8 +449,8 @@ func (v *Var) defineShards(spec *VarSpec) error {
 	return nil
 }
 
-// shardBytes returns the size of a shard of the given shape without codecs and index. It
-// is an estimate for elements of variable length.
+// shardBytes returns the size in bytes of a shard of the given shape before encoding,
+// without the index. It is an estimate for elements of variable length.
 func (v *Var) shardBytes(shape []int64) int64 {
 	n, size := chunk.Product(shape), max(1, v.elemBytes())
 	if n > math.MaxInt64/size {
@@ -466,13 +466,13 @@ func (v *Var) checkChunk() error {
 	t, _ := v.stored()
 	size := t.Size
 	if !t.Fixed() {
-		size = 4 // the size of its offset, see codec/driver.Values
+		size = 4 // the size of the offset of an element, see codec/driver.Values
 	}
 	if _, err := chunk.Bytes(chunks, size, limits.MaxChunk); err != nil {
 		return err
 	}
 	for i, s := range v.meta.Shards {
-		grid, _ := v.meta.ShardGrid(i) // ok, because the array was parsed or defined
+		grid, _ := v.meta.ShardGrid(i) // ok is true, because the array was parsed or defined
 		if n, most := indexOf(s).IndexSize(grid.Largest()), min(limits.MaxChunk, maxIndex); n > most {
 			return ncerr.Errorf(ncerr.ErrLimit, "", "", "the index of a shard of shape %v has %d bytes, but the limit is %d", s.Shape, n, most)
 		}

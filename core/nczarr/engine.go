@@ -36,7 +36,7 @@ type engine struct {
 	array  atomic.Pointer[array.Array]
 	once   sync.Once // guards source
 	source manifest.Source
-	wraps  []*wrapping // for the levels of shards that are encoded as a whole
+	wraps  []*wrapping // decoders for the levels of shards that are encoded as a whole
 	atRoot bool        // the array is the root of the store
 }
 
@@ -86,7 +86,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 		env.Unlimited = append(env.Unlimited, dim.unlimited)
 	}
 	shared := env.Unlimited
-	if !ds.layout.NCZarr() { // its metadata does not record which dimensions are unlimited
+	if !ds.layout.NCZarr() { // pure Zarr does not record which dimensions are unlimited
 		shared = slices.Repeat([]bool{true}, len(v.dims))
 	}
 	env.Shared = func() []bool {
@@ -137,7 +137,7 @@ func (v *Var) source() manifest.Source {
 		ds := v.group.ds
 		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.getMany)
 		for i, s := range v.meta.Shards {
-			grid, _ := v.meta.ShardGrid(i) // ok, because the array was parsed or defined
+			grid, _ := v.meta.ShardGrid(i) // ok is true, because the array was parsed or defined
 			if s.Around != nil {
 				w := &wrapping{ds: ds, steps: stepsOf(s.Around)}
 				e.wraps = append(e.wraps, w)
@@ -218,7 +218,7 @@ func (e *engine) close() {
 }
 
 // chunkBytes returns the size of the largest decoded chunk, which was checked against the
-// limit when the variable was opened. It is the limit if elements have variable length.
+// limit when the variable was opened. For elements of variable length it returns the limit.
 func (v *Var) chunkBytes() int64 {
 	return v.arrayMeta().ChunkBytes(v.meta.Chunks, v.group.ds.opts.Limits.MaxChunk)
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// An array's stored shape may lag behind its unlimited dimensions. Elements beyond it
-// read as fill, whatever its chunks contain there: chunks at the edge extend beyond the
-// shape, and others may be left from a time when the array was longer.
+// An array's stored shape may lag behind its unlimited dimensions. Elements beyond the
+// stored shape read as the fill value, whatever the chunks contain there: chunks at the
+// edge extend beyond the shape, and others may be left from a time when the array was
+// longer.
 
 // setOwnShape sets v.own if the stored shape of v differs from the lengths of its
 // dimensions. All lengths must be known.
@@ -37,7 +38,7 @@ func (v *Var) extent() []int64 {
 }
 
 // lengthen extends the array to the lengths of its dimensions. All elements beyond its
-// old shape must read as fill.
+// old shape must read as the fill value.
 func (v *Var) lengthen() {
 	ds := v.group.ds
 	ds.mu.Lock()

@@ -97,7 +97,7 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 	}
 	host, _ := os.Hostname() // for messages
 	m := GrowthMark{
-		About:  "a dimension is being extended: chunks beyond the shapes in the metadata do not count yet",
+		About:  "a dimension is being extended: chunks beyond the shapes in the metadata are not part of the dataset yet",
 		Writer: rand.Text(), Host: host, PID: os.Getpid(), Created: time.Now().UTC().Truncate(time.Second),
 	}
 	text, err := json.Marshal(&m)
@@ -251,8 +251,8 @@ func (d *Dataset) dropFailedWrites(ctx context.Context) error {
 
 // checkNotExtended verifies, before v grows or its leftovers are removed, that no other
 // writer has extended v since this process read its metadata. Otherwise this process would
-// overwrite or remove the other's data and shorten its length. The mark prevents later
-// changes. The caller holds growth.mu.
+// overwrite or remove the data of the other writer and shorten v again. The mark prevents
+// later changes. The caller holds growth.mu.
 func (v *Var) checkNotExtended(ctx context.Context) error {
 	ds := v.group.ds
 	g := &ds.growth
@@ -402,7 +402,7 @@ func (d *Dataset) pending() bool {
 	return found
 }
 
-// extensible returns the variables that can grow, or all variables.
+// extensible returns the variables that can grow or, if all is set, all variables.
 func (d *Dataset) extensible(all bool) (vars []*Var) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -14,9 +14,9 @@ const hugePage = 2 << 20
 // madvHugepage is MADV_HUGEPAGE, which the syscall package does not define.
 const madvHugepage = 14
 
-// preferHugePages advises the system to back fresh memory with huge pages, because the
-// first access to pages of 4 KiB takes longer than decoding with many codecs. Errors
-// are ignored.
+// preferHugePages advises the system to back fresh memory with huge pages. With pages of
+// 4 KiB, the first access to the memory takes longer than decoding with many codecs.
+// Errors are ignored.
 func preferHugePages(b []byte) {
 	if len(b) < hugeMin {
 		return

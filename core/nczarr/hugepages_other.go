@@ -2,5 +2,6 @@
 
 package nczarr
 
-// preferHugePages does nothing on systems with only one page size or a better default.
+// preferHugePages does nothing on systems other than Linux: they have only one page size
+// or choose a suitable one by default.
 func preferHugePages([]byte) {}

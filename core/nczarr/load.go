@@ -45,8 +45,8 @@ type node struct {
 	err    error
 	isArr  bool // listed as an array
 	listed bool // contained in the parent's lists
-	// implicit is set for a node without documents. It is a group if groups or arrays
-	// exist below it.
+	// implicit is set for a node without documents. The node is a group if groups or
+	// arrays exist below it.
 	implicit bool
 	both     bool // has documents of Zarr v3 and of v2
 }
@@ -129,8 +129,8 @@ func (l *loader) load(ctx context.Context) error {
 // documents, which cannot be stale.
 func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
-	asked := ds.consolidatedFirst() && ds.loc.Version != 3 // in v3, consolidated metadata is part of the root's document
-	if asked {
+	tried := ds.consolidatedFirst() && ds.loc.Version != 3 // in v3, consolidated metadata is part of the root's document
+	if tried {
 		docs, err := l.consolidatedRoot(ctx, true)
 		if isDamaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {
 			ds.log.Warn("consolidated metadata is damaged; reading the individual documents", "key", zarr.ConsolidatedDoc, "error", err)
@@ -144,7 +144,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !docs.IsDataset() && !asked {
+	if !docs.IsDataset() && !tried {
 		if docs, err := l.consolidatedRoot(ctx, false); docs != nil || err != nil {
 			return docs, err
 		}
@@ -158,7 +158,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 // notZarr returns an error that lists the missing documents and the existing objects.
 func (l *loader) notZarr(ctx context.Context) error {
 	ds := l.ds
-	looked := strings.Join(zarr.DatasetDocs(), " ")
+	expected := strings.Join(zarr.DatasetDocs(), " ")
 	found := l.search(ctx, "")
 	names, err := slices.Concat(found.objects, found.nodes), found.err
 	slices.Sort(names)
@@ -176,9 +176,9 @@ func (l *loader) notZarr(ctx context.Context) error {
 		return claimedError("open", ds.loc, nil, nil) // a document has appeared since, or the store has a claim, which replacedError reads
 	case err == nil:
 		shown := names[:min(len(names), 5)]
-		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of the documents %s exists (found %q)", looked, shown)
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of the documents %s exists (found %q)", expected, shown)
 	}
-	return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "none of the documents %s %s exists, and the store cannot be listed", zarr.ConsolidatedDoc, looked)
+	return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "none of the documents %s %s exists, and the store cannot be listed", zarr.ConsolidatedDoc, expected)
 }
 
 // splitKey splits a key at its last slash: "a/b/c" into "a/b" and "c", and "x" into ""
@@ -345,8 +345,8 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
 	var wants []docRequest
 	needs := map[bool][]string{true: l.ds.layout.DocsToFetch(true), false: l.ds.layout.DocsToFetch(false)}
-	two := l.ds.layout.Format() == 3 && l.ds.opts.Update && !l.ds.opts.migrating // detect nodes that also have v2 documents
-	if two {
+	checkBoth := l.ds.layout.Format() == 3 && l.ds.opts.Update && !l.ds.opts.migrating // detect nodes that also have v2 documents
+	if checkBoth {
 		needs[true] = append(needs[true], zarr.GroupDoc, zarr.ArrayDoc)
 	}
 	for _, g := range level {
@@ -385,7 +385,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	kept := nodes[:0]
 	for i, n := range nodes {
 		n.docs, n.err = got[i].docs, got[i].err
-		if n.both = two && n.docs.BothVersions(); two {
+		if n.both = checkBoth && n.docs.BothVersions(); checkBoth {
 			maps.DeleteFunc(n.docs, func(name string, _ []byte) bool { return name != zarr.V3Doc })
 		}
 		switch {
@@ -459,7 +459,7 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	} else {
 		found := l.search(ctx, g.key())
 		if found.err != nil {
-			return nil, l.unlisted(g, found.err)
+			return nil, l.explainUnlistable(g, found.err)
 		}
 		if g.implicit {
 			if err := l.ds.layout.CheckVersion(g.Path(), found.objects); err != nil {
@@ -504,9 +504,9 @@ func (l *loader) recordUnexamined(ctx context.Context, g *Group, objects []strin
 	return nil
 }
 
-// unlisted returns an error that explains why a group cannot be searched and how to
+// explainUnlistable returns an error that explains why a group cannot be searched and how to
 // avoid this.
-func (l *loader) unlisted(g *Group, err error) error {
+func (l *loader) explainUnlistable(g *Group, err error) error {
 	if ncerr.KindOf(err) != ncerr.ErrUnsupported {
 		return err
 	}

@@ -118,11 +118,11 @@ type migratedNode struct {
 	depth        int
 	group        *Group      // nil for an array
 	v            *Var        // nil for a group or an array of structured or complex elements
-	opens        *Var        // a variable that opens the codecs of the array
+	opens        *Var        // the variable through which the codecs of the array are opened, or nil
 	meta         *zarr.Array // nil for a group
 	old          zarr.Docs   // the documents of the current version
 	other        zarr.Docs   // existing documents of the other version
-	docs         zarr.Docs   // the new documents; nil if they stay
+	docs         zarr.Docs   // the new documents; nil if the old ones stay
 }
 
 // changesVersion reports whether the Zarr version changes.
@@ -207,11 +207,11 @@ func (m *migration) plan(ctx context.Context) error {
 		return err
 	}
 	listed := func(g *Group) bool { return g.meta != nil && g.meta.Listed }
-	strangers, err := m.unlistedNodes(ctx, listed)
+	unlisted, err := m.unlistedNodes(ctx, listed)
 	if err != nil {
 		return err
 	}
-	for _, path := range strangers {
+	for _, path := range unlisted {
 		m.refuse(path, refusalReason("NCZarr's lists of groups and arrays do not contain the node"))
 	}
 	for _, n := range m.nodes {
@@ -252,14 +252,14 @@ func (m *migration) collect() {
 				m.nodes = append(m.nodes, &migratedNode{path: v.Path(), prefix: v.key(), depth: g.depth + 1, v: v, opens: v, meta: v.meta, old: v.docsInStore})
 			}
 		}
-		for _, left := range g.omitted { // structured and complex elements; others are in ds.problems
-			at := join(g.Path(), left.name)
-			meta, err := zarr.ParseArray(at, left.docs, ds.parseHint(ds.layout))
-			if !left.isArr || err != nil || len(meta.Fields) == 0 {
+		for _, omitted := range g.omitted { // structured and complex elements; others are in ds.problems
+			at := join(g.Path(), omitted.name)
+			meta, err := zarr.ParseArray(at, omitted.docs, ds.parseHint(ds.layout))
+			if !omitted.isArr || err != nil || len(meta.Fields) == 0 {
 				continue
 			}
-			n := &migratedNode{path: at, prefix: g.key() + left.name + "/", depth: g.depth + 1, meta: meta, old: left.docs}
-			if i := slices.IndexFunc(g.vars.list, func(v *Var) bool { return v.in != nil && v.in.array == left.name }); i >= 0 {
+			n := &migratedNode{path: at, prefix: g.key() + omitted.name + "/", depth: g.depth + 1, meta: meta, old: omitted.docs}
+			if i := slices.IndexFunc(g.vars.list, func(v *Var) bool { return v.in != nil && v.in.array == omitted.name }); i >= 0 {
 				n.opens = g.vars.list[i]
 			}
 			m.nodes = append(m.nodes, n)
@@ -408,7 +408,8 @@ func (m *migration) puts(n *migratedNode, order []string) (b batch) {
 	return b
 }
 
-// deletes returns deletions of documents of a node; those that announce it come last.
+// deletes returns the deletions of documents of a node. The documents that make the node
+// visible come last.
 func (n *migratedNode) deletes(docs zarr.Docs) (b batch) {
 	for _, name := range putOrder(docs) {
 		if name != zarr.ConsolidatedDoc {
@@ -498,7 +499,7 @@ func (m *migration) run(ctx context.Context) error {
 	}
 	for i, stage := range m.stages {
 		if i == m.commit {
-			if err := m.unchanged(ctx); err != nil {
+			if err := m.checkUnchanged(ctx); err != nil {
 				return err
 			}
 		}
@@ -544,9 +545,9 @@ func (m *migration) remove(ctx context.Context, key string) error {
 	return m.ds.m.Delete(ctx, key)
 }
 
-// unchanged fails if the old documents are not those that were converted, or if there are
+// checkUnchanged fails if the old documents are not those that were converted, or if there are
 // new nodes.
-func (m *migration) unchanged(ctx context.Context) error {
+func (m *migration) checkUnchanged(ctx context.Context) error {
 	var keys []string
 	for _, n := range m.nodes {
 		for name := range n.old {

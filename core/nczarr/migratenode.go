@@ -21,8 +21,8 @@ func refusalReason(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrUnsupported, "", "", format, args...)
 }
 
-// convert sets the new documents of a node. It parses them again and fails if they mean
-// anything else than the old ones.
+// convert sets the new documents of a node. It parses them again and fails if they do not
+// mean the same as the old ones.
 func (m *migration) convert(ctx context.Context, n *migratedNode) (err error) {
 	if !m.changesVersion() {
 		if err := m.checkLeftover(n); err != nil {
@@ -283,7 +283,7 @@ func (m *migration) setCodecs(ctx context.Context, n *migratedNode, a *zarr.Arra
 			addInputParams(c, &d, inputs[i].DType, v3)
 		}
 		if v3 && d.Transform == codecdriver.ArrayToArray && hasBigEndianParam(c, &d) {
-			return refusalReason("the codec %q stores big-endian elements, which it cannot in Zarr v3", c.ID)
+			return refusalReason("the codec %q stores big-endian elements, which it cannot do in Zarr v3", c.ID)
 		}
 		last = d
 	}
@@ -340,8 +340,8 @@ func hasBigEndianParam(c *zarr.CodecSpec, d *codecdriver.Description) bool {
 }
 
 // same fails if two descriptions of an array differ in anything that determines its
-// values. Fill and chunks are those of netCDF: a missing fill value equals
-// the empty text that null means in pure Zarr v2.
+// values. For text, no fill value is the same as an empty one, because pure Zarr v2
+// readers read null as an empty text.
 func (m *migration) same(was, is *zarr.Array) error {
 	ids := func(a *zarr.Array) (out []string) {
 		for _, c := range a.Codecs {
@@ -459,8 +459,8 @@ func (n *migratedNode) leftover() zarr.Docs {
 	return n.other
 }
 
-// checkLeftover fails if documents of the other Zarr version describe another node than
-// the current ones, because another process has changed one set.
+// checkLeftover fails if the documents of the other Zarr version and the current ones
+// describe different nodes, because another process has changed one set.
 func (m *migration) checkLeftover(n *migratedNode) error {
 	docs := n.leftover()
 	if len(docs) == 0 {
@@ -469,14 +469,14 @@ func (m *migration) checkLeftover(n *migratedNode) error {
 	layout := zarr.FormatLayout(5-m.ds.layout.Format(), docs.HasNCZarrMembers())
 	complete := layout.Format() == 3 || docs[zarr.AttrsDoc] != nil // a migration that died may have deleted the attributes
 	pure := migration{ds: m.ds, to: m.to.Pure()}
-	equal := func(ours, theirs []Attr) error {
-		for _, b := range theirs { // only one of the two layouts may record types
-			if i := slices.IndexFunc(ours, func(a Attr) bool { return a.Name == b.Name }); i >= 0 && sameAttr(b, ours[i], false) {
-				ours = slices.Delete(slices.Clone(ours), i, i+1)
-				theirs = slices.DeleteFunc(slices.Clone(theirs), func(a Attr) bool { return a.Name == b.Name })
+	equal := func(current, other []Attr) error {
+		for _, b := range other { // only one of the two layouts may record types
+			if i := slices.IndexFunc(current, func(a Attr) bool { return a.Name == b.Name }); i >= 0 && sameAttr(b, current[i], false) {
+				current = slices.Delete(slices.Clone(current), i, i+1)
+				other = slices.DeleteFunc(slices.Clone(other), func(a Attr) bool { return a.Name == b.Name })
 			}
 		}
-		return pure.sameAttrs(ours, theirs)
+		return pure.sameAttrs(current, other)
 	}
 	var err error
 	if n.group != nil {

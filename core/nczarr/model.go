@@ -101,8 +101,8 @@ func (g *Group) Groups() []*Group { return snapshot(g.ds, &g.groups.list) }
 func (g *Group) Vars() []*Var { return snapshot(g.ds, &g.vars.list) }
 
 // Dims returns the dimensions that the group declares. If the dataset was opened at a
-// group inside a larger one, the Dims of its root begin with the dimensions of the
-// groups above that its variables use.
+// group inside a larger dataset, the Dims of that group begin with those dimensions of
+// the groups above that the variables in and below the group use.
 func (g *Group) Dims() []*Dim {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()

@@ -37,8 +37,8 @@ func (p *pair) movable(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// converts reports whether reading v's values into a slice of its own Go type converts
-// or checks them.
+// converts reports whether a read of v into a slice of v's own Go type converts or checks
+// the values.
 func (v *Var) converts() bool {
 	_, t, ok := dtype.View(v.NewSlice(0))
 	return !ok || t.WithOrder(v.meta.DType.Order) != v.asNumber()
@@ -108,8 +108,8 @@ func boundParams(d *codecdriver.Description, text json.RawMessage, size int) (ma
 }
 
 // split divides an array of the given shape into the box of the chunks that end within
-// the unlimited dimensions, and boxes with all other chunks. Those may contain data
-// beyond the shape, which must not reappear when a dimension of the copy grows.
+// the unlimited dimensions, and boxes with all other chunks. The other chunks may contain
+// data beyond the shape, which must not reappear when a dimension of the copy grows.
 func (v *Var) split(shape []int64) (whole chunk.Selection, edges []chunk.Selection) {
 	whole = chunk.All(shape)
 	for d, dim := range v.dims {

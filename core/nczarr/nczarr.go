@@ -114,7 +114,7 @@ type CreateOptions struct {
 	// NoClobber makes Create fail with ncerr.ErrExists if a dataset already exists.
 	NoClobber bool
 	// Force allows creating a dataset inside another one, or over a directory that
-	// contains other files. With NoClobber, it still refuses to delete a dataset.
+	// contains other files. With NoClobber, Create still refuses to delete a dataset.
 	Force bool
 	// Consolidated also writes consolidated metadata at each Flush.
 	Consolidated bool

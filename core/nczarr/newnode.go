@@ -181,8 +181,8 @@ func (d *Dataset) markFlushed() {
 }
 
 // dropNew removes the objects of new nodes that no Flush has announced, so that they do
-// not obstruct other processes and are not mistaken for theirs. It keeps nodes that
-// readers can see, because a Flush may have failed after announcing them.
+// not obstruct other processes and are not mistaken for objects of those processes. It
+// keeps nodes that readers can see, because a Flush may have failed after announcing them.
 func (d *Dataset) dropNew(ctx context.Context) error {
 	type place struct{ prefix, claim string }
 	var places []place
@@ -217,8 +217,8 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 	})
 	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(len(b.prefix), len(a.prefix)) }) // nodes in a group before the group
 	for _, p := range places {
-		_, theirs := seen[strings.TrimSuffix(p.prefix, "/")]
-		if theirs && path.Base(p.claim) != zarr.NewNodeMark {
+		_, visible := seen[strings.TrimSuffix(p.prefix, "/")]
+		if visible && path.Base(p.claim) != zarr.NewNodeMark {
 			continue
 		}
 		was, _ := d.docs.known(p.claim)
@@ -230,7 +230,7 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 			return err
 		}
 		var keys []string
-		if !theirs { // otherwise only the mark belongs to this process
+		if !visible { // otherwise only the mark belongs to this process
 			if keys, err = listKeys(ctx, again.m, p.prefix); err != nil {
 				return err
 			}
@@ -252,7 +252,7 @@ func (d *Dataset) deleteLast(ctx context.Context, keys []string, final string) e
 	return d.m.Delete(ctx, final)
 }
 
-// A NewNode is the location of a group or variable that a writer is defining, or was
+// NewNode is the location of a group or variable that a writer is defining, or was
 // defining when it died.
 type NewNode struct {
 	Path  string
@@ -319,8 +319,9 @@ func (d *Dataset) NewNodes(ctx context.Context) ([]NewNode, error) {
 // Update.
 func (d *Dataset) ClearNewNode(ctx context.Context, n *NewNode) (others []string, err error) {
 	mark := n.prefix + zarr.NewNodeMark
-	// left returns the chunks at the location.
-	left := func() (keys []string, err error) {
+	// chunkKeys returns the keys of the chunks at the location, and sets others to the
+	// other keys there.
+	chunkKeys := func() (keys []string, err error) {
 		others = nil
 		list, err := listKeys(ctx, d.m, n.prefix)
 		if slices.Contains(list, n.prefix+zarr.V3Doc) {
@@ -337,7 +338,7 @@ func (d *Dataset) ClearNewNode(ctx context.Context, n *NewNode) (others []string
 		}
 		return keys, err
 	}
-	if _, err = left(); err != nil || len(others) > 0 {
+	if _, err = chunkKeys(); err != nil || len(others) > 0 {
 		return others, err
 	}
 	text, err := claimText(Claim{About: "leftovers of a dead writer are being removed"})
@@ -347,7 +348,7 @@ func (d *Dataset) ClearNewNode(ctx context.Context, n *NewNode) (others []string
 	if err != nil {
 		return nil, err
 	}
-	keys, err := left()
+	keys, err := chunkKeys()
 	if err == nil && len(others) == 0 {
 		err = d.deleteLast(ctx, keys, mark)
 	}

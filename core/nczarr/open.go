@@ -50,7 +50,7 @@ func openOrParent(ctx context.Context, loc *ncurl.Location, opts Options) (*Data
 		}
 	}
 	if err == nil {
-		err = ds.visible(ctx)
+		err = ds.checkVisible(ctx)
 	}
 	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group without documents is visible only from the groups above it
 		if whole, aerr := datasetAbove(ctx, loc, opts); whole != nil || aerr != nil {
@@ -63,16 +63,16 @@ func openOrParent(ctx context.Context, loc *ncurl.Location, opts Options) (*Data
 	return ds.openParent(ctx)
 }
 
-// visible closes the dataset and fails if the location is claimed. It skips this check
+// checkVisible closes the dataset and fails if the location is claimed. It skips this check
 // if the root has a document that a replacement removes first.
-func (d *Dataset) visible(ctx context.Context) error {
+func (d *Dataset) checkVisible(ctx context.Context) error {
 	if local(d.loc) {
 		return nil
 	}
 	if name := d.rootDoc(); name == zarr.ConsolidatedDoc || zarr.IsNodeDoc(name) {
 		return nil
 	}
-	return d.unclaimed(ctx)
+	return d.checkUnclaimed(ctx)
 }
 
 // resolve completes the options and infers the location.
@@ -286,7 +286,7 @@ func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Data
 		at.Path = dir
 		whole, err := openAt(ctx, &at, opts)
 		if err == nil {
-			err = whole.visible(ctx)
+			err = whole.checkVisible(ctx)
 		}
 		switch kind := ncerr.KindOf(err); {
 		case ncerr.IsContext(err):

@@ -9,8 +9,8 @@ import (
 )
 
 // formatOptions adds the driver options that the format requires. A new archive of NCZarr
-// on Zarr v2 has a top-level directory, which netcdf-c requires. Any other archive does
-// not, because zarr-python cannot read an archive with one. formatOptions does not change
+// on Zarr v2 has a top-level directory, which netcdf-c requires. Other archives have no
+// such directory, because zarr-python could not read them. formatOptions does not change
 // options that are already set.
 //
 // Source: netcdf-c libnczarr/zmap_zip.c; zarr-python ZipStore.

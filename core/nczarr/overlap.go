@@ -128,13 +128,13 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	case place.Disjoint:
 		relation = place.Same
 	}
-	found, around, err := src.seesProbe(ctx, dst.m, put, look)
+	found, above, err := src.seesProbe(ctx, dst.m, put, look)
 	switch {
 	case err != nil:
 		return 0, err
 	case found:
 		return relation, nil
-	case around:
+	case above:
 		return place.Above, nil
 	}
 	return place.Disjoint, nil
@@ -142,7 +142,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 
 // seesProbe reports whether an object that is temporarily put into m is visible in d or
 // in a directory above d, because a bucket may be mounted as a file system.
-func (d *Dataset) seesProbe(ctx context.Context, m *zmap.Map, put, look string) (found, around bool, err error) {
+func (d *Dataset) seesProbe(ctx context.Context, m *zmap.Map, put, look string) (found, above bool, err error) {
 	if _, err := m.Put(ctx, put, driver.Bytes("nczarr: temporary object to compare two locations. It may be deleted.\n"), nil); err != nil {
 		return false, false, err
 	}

@@ -34,7 +34,7 @@ func (f *listing) add(prefix string, e zmap.Entry) {
 func (f *listing) size() int { return len(f.nodes) + len(f.objects) }
 
 // inParallel runs f while the caller does other work. The caller must call wait, which
-// cancels f unless its result is needed and then waits for it to return.
+// cancels f if the result of f is not needed, and then waits for f to return.
 func inParallel(ctx context.Context, f func(context.Context)) (wait func(needed bool)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -56,19 +56,19 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
 	var first listing
 	lists := ds.loc.Format == ncurl.Zarr && l.shouldPrefetch()
-	asks := ds.opts.Update && !lists
+	checks := ds.opts.Update && !lists
 	wait := inParallel(ctx, func(ctx context.Context) {
 		switch {
 		case lists:
 			first = l.list(ctx, "")
-		case asks:
+		case checks:
 			l.checkConsolidated(ctx)
 		}
 	})
 	docs, err := l.fetchRoot(ctx, zarr.RootDocs())
 	array := docs.IsArray() // only chunks are below an array, and their keys are computed, not listed
 	wait(err == nil && !(lists && array))
-	l.consolidatedChecked = asks
+	l.consolidatedChecked = checks
 	if lists && err == nil && !array {
 		l.lists = map[string]listing{"": first}
 		if ds.opts.Update && first.err == nil {

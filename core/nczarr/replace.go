@@ -51,7 +51,7 @@ func local(loc *ncurl.Location) bool {
 }
 
 // choose examines the location of a new dataset and decides where to create the dataset:
-// at the location if this deletes nothing, and at another location if it would.
+// at the location if nothing there has to be deleted, and otherwise elsewhere.
 func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if local(loc) {
 		return chooseLocal(loc, opts, o)
@@ -173,7 +173,7 @@ func checkOutsideDatasets(path string) error {
 }
 
 // checkOutsideInBucket is like checkOutsideDatasets, for a bucket. It concurrently
-// looks for objects of the given names below all prefixes above the location. It
+// looks for objects of the given names directly below each prefix above the location. It
 // ignores objects that may not be read.
 func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
 	bucket, rest, ok := strings.Cut(loc.Path, "/")

@@ -153,7 +153,7 @@ func (s *sibling) markForRemoval(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer stage.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
-	text, err := s.claim("this dataset is being removed; nczctl clean continues if the removal stopped")
+	text, err := s.claim("this dataset is being removed; nczctl clean completes the removal if it was interrupted")
 	if err == nil {
 		_, err = stage.m.Put(ctx, zarr.StageMark, driver.Bytes(text), nil)
 	}
@@ -612,8 +612,8 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	return out, nil
 }
 
-// unclaimed closes the dataset and fails if a process has claimed its location.
-func (d *Dataset) unclaimed(ctx context.Context) error {
+// checkUnclaimed closes the dataset and fails if a process has claimed its location.
+func (d *Dataset) checkUnclaimed(ctx context.Context) error {
 	claim, err := readClaim(ctx, d.m, zarr.ReplacingMark)
 	if err == nil && claim == nil {
 		return nil

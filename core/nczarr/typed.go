@@ -175,9 +175,10 @@ func (v *Var) checkSlab(sel chunk.Selection, shape []int64, slice any) error {
 	return nil
 }
 
-// pieces divides a selection into runs of the slab with at most convertBytes of stored
-// data, but at least one index of the first dimension. It calls f with each part, the
-// index of its first element in the slab, and its length.
+// pieces divides a selection along the first dimension into parts with at most
+// convertBytes of stored data each, or with one index of that dimension if a single index
+// has more data. It calls f with each part, the index of the first element of the part in
+// the slab, and the number of elements of the part.
 func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n int64) error) error {
 	total := sel.Len()
 	elem := int64(v.meta.DType.Size)
@@ -271,7 +272,7 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if err != nil {
 		return ncerr.Wrap("grow", v.Path(), err)
 	}
-	v.claim(shape)
+	v.raiseReach(shape)
 	if err = v.writeRaw(ctx, sel, shape, from, f); err == nil {
 		v.setGrown(shape)
 	}
@@ -376,9 +377,10 @@ func (v *Var) covers(shape []int64) error {
 	return nil
 }
 
-// claim records that elements up to shape are being written, for concurrent writes. It
-// is not undone if the write fails; other writes then only read more than necessary.
-func (v *Var) claim(shape []int64) {
+// raiseReach records for concurrent writes that elements up to shape are being written.
+// The record is not undone if the write fails; other writes then only read more than
+// necessary.
+func (v *Var) raiseReach(shape []int64) {
 	for i, d := range v.dims {
 		for {
 			old := d.reach.Load()

@@ -38,7 +38,7 @@ type documents struct {
 	tried  map[string][]byte // contents that may or may not have been put
 	sparse map[*Var]bool     // arrays that had absent chunks
 	anchor string            // see Dataset.checkNotReplaced
-	turns  int               // counts starts and ends of this process's own writes of the anchor; odd during a write
+	events int               // counts starts and ends of this process's own writes of the anchor; odd during a write
 	check  sharedCheck
 }
 
@@ -141,7 +141,7 @@ func (v *Var) noteAbsentChunk(ctx context.Context) error {
 	}
 	ds.docs.sparse[v] = true
 	ds.docs.mu.Unlock()
-	if err := ds.parent.unclaimed(ctx, "read"); err != nil {
+	if err := ds.parent.checkUnclaimed(ctx, "read"); err != nil {
 		return err
 	}
 	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ds.layout.ArrayDoc()})
@@ -168,7 +168,7 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 		keys = append(keys, v.key()+d.layout.ArrayDoc())
 	}
 	d.docs.mu.Unlock()
-	if err := d.parent.unclaimed(ctx, "read"); err != nil {
+	if err := d.parent.checkUnclaimed(ctx, "read"); err != nil {
 		return err
 	}
 	return d.compare(ctx, keys)
@@ -179,8 +179,8 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 // one document, the anchor, that a replacement rewrites and an update rarely does. In
 // each batch it checks the anchor after reading the chunks that it changes in part and
 // before the first put. A chunk that is changed in part is put only if its stored version
-// is still the one that was read from the old dataset. It can therefore reach the new
-// dataset only if the chunk has the same version there or is absent from both. A chunk
+// is still the one that was read from the old dataset. Such a chunk can therefore reach the
+// new dataset only if it has the same version in both datasets or is absent from both. A chunk
 // that is overwritten as a whole can reach the new dataset if the replacement happens
 // between the check and the put. A replacement looks for such chunks before it ends (see
 // sibling.lateChanges).
@@ -199,7 +199,7 @@ func (d *Dataset) checkNotReplaced(ctx context.Context) error {
 		return nil
 	}
 	return d.docs.check.do(ctx, func() error {
-		if err := d.parent.unclaimed(ctx, "write"); err != nil {
+		if err := d.parent.checkUnclaimed(ctx, "write"); err != nil {
 			return err
 		}
 		return d.checkAnchor(ctx)
@@ -207,9 +207,9 @@ func (d *Dataset) checkNotReplaced(ctx context.Context) error {
 }
 
 func (d *Dataset) checkAnchor(ctx context.Context) error {
-	if key, turns := d.docs.anchored(); key != "" {
+	if key, events := d.docs.anchored(); key != "" {
 		err := d.sameDocs(ctx, key)
-		if _, now := d.docs.anchored(); ncerr.KindOf(err) == ncerr.ErrConflict && (turns%2 == 1 || turns != now) {
+		if _, now := d.docs.anchored(); ncerr.KindOf(err) == ncerr.ErrConflict && (events%2 == 1 || events != now) {
 			return nil // this process's own Flush, which checked the anchor before, was writing it
 		}
 		if tried := d.docs.attempted(key); tried != nil && ncerr.KindOf(err) == ncerr.ErrConflict {
@@ -329,7 +329,7 @@ func (d *Dataset) sameInline(ctx context.Context) error {
 func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
 	err := d.compare(ctx, keys)
 	if ncerr.KindOf(err) == ncerr.ErrConflict {
-		err = ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced after it was opened; its metadata was not written, and values written since then may be in the new dataset: reopen it")
+		err = ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced after it was opened; its metadata was not written, and values written since then may be in the new dataset: reopen the dataset")
 	}
 	return err
 }
@@ -345,8 +345,8 @@ func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 		}
 		return err
 	}
-	d.docs.countTurn()
-	defer d.docs.countTurn()
+	d.docs.countEvent()
+	defer d.docs.countEvent()
 	info, err := d.putUnchanged(ctx, key, text)
 	if err != nil {
 		return err // checkAnchor finds out whether the put has succeeded
@@ -413,16 +413,19 @@ func errChangedDoc() error {
 	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has changed the document, so the changes of this process were not written: reopen the dataset and repeat them")
 }
 
-func (d *documents) anchored() (key string, turns int) {
+// anchored returns the key of the anchor, and how often this process has started or ended a
+// write of it.
+func (d *documents) anchored() (key string, events int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.anchor, d.turns
+	return d.anchor, d.events
 }
 
-func (d *documents) countTurn() {
+// countEvent counts the start or the end of a write of the anchor.
+func (d *documents) countEvent() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.turns++
+	d.events++
 }
 
 func (d *documents) setAnchor(key string, info zmap.Info) {
@@ -533,5 +536,5 @@ func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	case now.Version == was.Version && (was.ModTime.IsZero() || now.ModTime.Equal(was.ModTime)): // a put does not return a time
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read; the values may be from two datasets, and chunks that were not found may exist: reopen it")
+	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read; the values may be from two datasets, and chunks that were not found may exist: reopen the dataset")
 }

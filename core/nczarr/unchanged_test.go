@@ -184,7 +184,7 @@ func TestReplacedWhileValuesAreWritten(t *testing.T) {
 				}
 				closeDataset(t, pairs(t, url, o, 2))
 				err := v.Write(t.Context(), sel, []int32{7, 7}[:sel.Len()])
-				if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "reopen it") {
+				if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "reopen the dataset") {
 					t.Errorf("%s, %s, %v: want ErrConflict, got %v", mode, who, sel, err)
 				}
 				if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {

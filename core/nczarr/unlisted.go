@@ -131,7 +131,7 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "the document contains more than %d groups and variables that are not in NCZarr's lists", most)
 	}
 	var mu sync.Mutex
-	docs, room := make(map[string]zarr.Docs), d.opts.Limits.MaxDocuments
+	docs, remaining := make(map[string]zarr.Docs), d.opts.Limits.MaxDocuments
 	err := each(ctx, keys, storeConcurrency, func(key string) error {
 		text, _, err := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
 		if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -142,7 +142,7 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if room -= int64(len(text)); room < 0 {
+		if remaining -= int64(len(text)); remaining < 0 {
 			return ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(key), "the documents of nodes that are not in NCZarr's lists exceed %d bytes", d.opts.Limits.MaxDocuments)
 		}
 		node, name := splitKey(key)

@@ -72,7 +72,8 @@ func checkObject(codecs codec.Catalog, path string, meta *zarr.Array, opened boo
 	return nil
 }
 
-// checkText fails if the variable stores UTF-8 strings and src contains another one.
+// checkText fails if the variable stores UTF-8 strings and src contains a string that is
+// not valid UTF-8.
 func (v *Var) checkText(src []string) error {
 	if v.meta.DType.Kind != dtype.String {
 		return nil
