@@ -131,12 +131,12 @@ func (v *Var) pick(ctx context.Context, op string, selectors []Selector) (select
 // unlimited dimension.
 func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (selection, error) {
 	list, shape := v.core.Dims(), v.core.Shape()
-	by := make([]Selector, len(list))
+	chosen := make([]Selector, len(list))
 	next := 0
 	for i, s := range selectors {
 		d := next
 		if a, ok := s.(along); ok {
-			if d = freeDim(list, by, a.dim); d < 0 {
+			if d = freeDim(list, chosen, a.dim); d < 0 {
 				return selection{}, noDim(v, a.dim)
 			}
 			s = a.Selector
@@ -148,13 +148,13 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (sel
 			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "selector %d is nil or a nested Along", i)
 		case d >= len(list):
 			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "%d selectors for %d dimensions", len(selectors), len(list))
-		case by[d] != nil:
+		case chosen[d] != nil:
 			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "two selectors for dimension %q", list[d].Name())
 		}
-		by[d] = s
+		chosen[d] = s
 	}
 	sel := selection{Selection: chunk.Selection{Start: make([]int64, len(list)), Count: make([]int64, len(list)), Stride: make([]int64, len(list))}}
-	for d, s := range by {
+	for d, s := range chosen {
 		if s == nil {
 			s = All
 		}
@@ -177,11 +177,11 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (sel
 // freeDim returns the index of the first dimension with that name and no selector. If
 // all of them have selectors, it returns the first one. It returns -1 if no dimension
 // has the name.
-func freeDim(list []*nczarr.Dim, by []Selector, name string) int {
+func freeDim(list []*nczarr.Dim, chosen []Selector, name string) int {
 	found := -1
 	for i, d := range list {
 		if d.Name() == name || d.Path() == name {
-			if by[i] == nil {
+			if chosen[i] == nil {
 				return i
 			}
 			if found < 0 {

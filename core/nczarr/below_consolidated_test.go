@@ -10,10 +10,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// faraway is a high-latency store.
-type faraway struct{ driver.Map }
+// highLatency is a high-latency store.
+type highLatency struct{ driver.Map }
 
-func (m faraway) Capabilities() driver.Capabilities {
+func (m highLatency) Capabilities() driver.Capabilities {
 	c := m.Map.Capabilities()
 	c.Latency = driver.Remote
 	return c
@@ -22,9 +22,9 @@ func (m faraway) Capabilities() driver.Capabilities {
 // TestGroupBelowConsolidated opens a group by its own URL, below a root with consolidated
 // metadata. A group of NCZarr is opened as part of its dataset, whose consolidated
 // metadata is read and updated. A group of pure Zarr is a dataset of its own. As in
-// zarr-python, the consolidated metadata above it is not used, also if requests are
+// zarr-python, the consolidated metadata above it is not used, even if requests are
 // expensive, and does not change when the group is updated. A reader of the root detects
-// that it is stale.
+// that the consolidated metadata is stale.
 func TestGroupBelowConsolidated(t *testing.T) {
 	t.Parallel()
 	for mode, whole := range map[string]bool{"zarr,v3": false, "nczarr,v3": true, "zarr": false, "nczarr": true} {
@@ -42,16 +42,16 @@ func TestGroupBelowConsolidated(t *testing.T) {
 				t.Fatal(err)
 			}
 			closeDataset(t, ds)
-			alone := update(t, dir+"/g#mode="+mode, o)
-			if alone.Consolidated() != whole {
+			sub := update(t, dir+"/g#mode="+mode, o)
+			if sub.Consolidated() != whole {
 				t.Errorf("%s: want consolidated metadata %t", mode, whole)
 			}
-			if err := variable(t, alone, "v").SetAttr(nczarr.Attr{Name: "units", Type: dtype.NCChar, Value: "m"}); err != nil {
+			if err := variable(t, sub, "v").SetAttr(nczarr.Attr{Name: "units", Type: dtype.NCChar, Value: "m"}); err != nil {
 				t.Fatal(err)
 			}
-			closeDataset(t, alone)
+			closeDataset(t, sub)
 			o.UseConsolidated = use
-			o.Wrap = func(m driver.Map) driver.Map { return faraway{m} }
+			o.Wrap = func(m driver.Map) driver.Map { return highLatency{m} }
 			got := open(t, dir+"/g#mode="+mode, o)
 			if got.Consolidated() != whole || len(got.Problems()) > 0 {
 				t.Errorf("%s, %v: want consolidated metadata %t without problems, got %t, %v", mode, use, whole, got.Consolidated(), got.Problems())

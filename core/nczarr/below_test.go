@@ -61,7 +61,7 @@ func TestRemoveUnfinishedKeepsOthers(t *testing.T) {
 				}
 			}
 			if flushed {
-				b.calls = func(op, key string) error {
+				b.beforeChange = func(op, key string) error {
 					if op == "put" && strings.HasSuffix(key, "/a.zarr/.zgroup") {
 						return errKilled
 					}
@@ -70,7 +70,7 @@ func TestRemoveUnfinishedKeepsOthers(t *testing.T) {
 				if err := ds.Flush(t.Context()); err == nil {
 					t.Fatal("the Flush of the killed process succeeded")
 				}
-				b.calls = nil
+				b.beforeChange = nil
 				for _, key := range []string{".zarray", ".zattrs"} {
 					_ = b.bucket("bkt").Delete(t.Context(), "dir/a.zarr/taken/"+key, nil)
 				}
@@ -124,7 +124,7 @@ func TestUnfinishedTwice(t *testing.T) {
 	if _, err := several(t, url, o, false, 1, "both"); err != nil {
 		t.Fatal(err)
 	}
-	b.calls = func(op, _ string) error {
+	b.beforeChange = func(op, _ string) error {
 		if op == "delete" {
 			return errKilled
 		}
@@ -133,7 +133,7 @@ func TestUnfinishedTwice(t *testing.T) {
 	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); err == nil {
 		t.Fatal("the removal by the killed process succeeded")
 	}
-	b.calls = nil
+	b.beforeChange = nil
 	if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 || len(b.names("bkt")) > 0 {
 		t.Errorf("want no keys, returned %q, %v; left %q", others, err, b.names("bkt"))
 	}
@@ -172,8 +172,8 @@ func TestCreateBelowClaim(t *testing.T) {
 func TestConcurrentClaimBelow(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
-	b.calls = func(string, string) error { // before the claim below is put
-		b.calls = nil
+	b.beforeChange = func(string, string) error { // before the claim below is put
+		b.beforeChange = nil
 		ds := create(t, "s3://bkt/dir#mode=nczarr"+belowRest, o)
 		t.Cleanup(func() { _ = ds.Abort(t.Context()) })
 		return nil
@@ -213,7 +213,7 @@ func TestReplaceKeepsNestedDataset(t *testing.T) {
 				t.Fatal(err)
 			}
 			var began atomic.Bool // objects are deleted concurrently
-			b.calls = func(op, _ string) error {
+			b.beforeChange = func(op, _ string) error {
 				if op != "delete" || !began.CompareAndSwap(false, true) {
 					return nil
 				}
@@ -347,7 +347,7 @@ func TestForceKeepsADataset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.calls = func(op, _ string) error {
+	b.beforeChange = func(op, _ string) error {
 		if op == "delete" {
 			return errKilled
 		}
@@ -356,7 +356,7 @@ func TestForceKeepsADataset(t *testing.T) {
 	if err := ds.Close(t.Context()); err == nil {
 		t.Fatal("the replacement by the killed process succeeded")
 	}
-	b.calls = nil
+	b.beforeChange = nil
 	if _, err := nczarr.Create(t.Context(), belowURL+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o, NoClobber: true, Force: true}); ncerr.KindOf(err) != ncerr.ErrConflict {
 		t.Errorf("a dataset that is being replaced: want ErrConflict, got %v", err)
 	}

@@ -16,8 +16,8 @@ import (
 type buckets struct {
 	mu    sync.Mutex
 	named map[string]*memmap.Map
-	// calls is called before each change and may return an error to refuse it.
-	calls func(op, key string) error
+	// beforeChange is called before each change and may return an error to refuse it.
+	beforeChange func(op, key string) error
 }
 
 func newBuckets() *buckets { return &buckets{named: map[string]*memmap.Map{}} }
@@ -85,10 +85,10 @@ func (p *prefixed) Capabilities() driver.Capabilities {
 }
 
 func (p *prefixed) changes(op, key string) error {
-	if p.b.calls == nil {
+	if p.b.beforeChange == nil {
 		return nil
 	}
-	return p.b.calls(op, p.prefix+key)
+	return p.b.beforeChange(op, p.prefix+key)
 }
 
 func (p *prefixed) clear(ctx context.Context) error {

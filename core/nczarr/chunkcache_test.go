@@ -15,24 +15,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// decodes is the codec invert. It counts the chunks that it decodes.
-type decodes struct {
+// decodeCounter is the codec invert. It counts the chunks that it decodes.
+type decodeCounter struct {
 	invert
 	n *atomic.Int64
 }
 
-func (d decodes) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+func (d decodeCounter) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
 	_, out, err := d.invert.Open(id, params, in)
 	return d, out, err
 }
 
-func (d decodes) Decode(ctx context.Context, dst, src []byte) (int, error) {
+func (d decodeCounter) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	d.n.Add(1)
 	return d.invert.Decode(ctx, dst, src)
 }
 
-// grid is a 2-D variable of 4 by 4 chunks of 16 by 16 elements, in which each element is
-// its number.
+// grid creates a dataset with a variable v of 4 by 4 chunks, each of 16 by 16 elements. The
+// value of each element is its position in v.
 func grid(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczarr.Var) {
 	t.Helper()
 	ds := create(t, url, o)
@@ -56,12 +56,12 @@ func rowOf(y int64) chunk.Selection {
 // one chunk of four does not fit, one chunk per row is decoded again.
 func TestRowsDecodeChunksOnce(t *testing.T) {
 	t.Parallel()
-	const size = 16*16*4 + 272 // plus the charge of the cache for a chunk of two dimensions
+	const size = 16*16*4 + 272 // plus what the cache adds for a chunk of two dimensions
 	for _, c := range []struct{ cache, want int64 }{
 		{0, 16}, {4 * size, 16}, {4*size - 1, 16 + 60}, {size - 1, 4 * 64}, {-1, 4 * 64},
 	} {
 		var n atomic.Int64
-		o := memory(decodes{n: &n})
+		o := memory(decodeCounter{n: &n})
 		o.Workers, o.ChunkCache = 1, c.cache
 		ds, v := grid(t, "mem:rows", o)
 		for y := range int64(64) {
@@ -86,7 +86,7 @@ func TestRowsDecodeChunksOnce(t *testing.T) {
 func TestWholeChunksAreNotCached(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
-	o := memory(decodes{n: &n})
+	o := memory(decodeCounter{n: &n})
 	ds, v := grid(t, "mem:whole", o)
 	defer closeDataset(t, ds)
 	for i, want := range []int64{16, 32} {

@@ -297,7 +297,7 @@ func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, 
 	if err != nil {
 		return nil, err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	defer ds.m.Close(ctx) //nolint:errcheck // opened for reading only
 	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
 	if claim != nil {
 		claim.place = displayLoc(loc)

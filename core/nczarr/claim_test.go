@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// claims returns URLs at which datasets can be created, with the options for them.
-func claims(t *testing.T) map[string]*nczarr.Options {
+// freeLocations returns URLs at which datasets can be created, with the options for them.
+func freeLocations(t *testing.T) map[string]*nczarr.Options {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
@@ -40,12 +40,12 @@ func claims(t *testing.T) map[string]*nczarr.Options {
 }
 
 // If two processes create a dataset at one location, the second one fails until the
-// first has made its dataset visible or has aborted. After that, it treats the dataset
-// like any other existing one.
+// first has made its dataset visible or has aborted. After that, the second one treats the
+// dataset of the first like any other existing dataset.
 func TestConcurrentCreate(t *testing.T) {
 	t.Parallel()
-	for url, o := range claims(t) {
-		for _, givesUp := range []bool{true, false} {
+	for url, o := range freeLocations(t) {
+		for _, aborts := range []bool{true, false} {
 			first, err := several(t, url, o, false, 1, "both", "old")
 			if err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func TestConcurrentCreate(t *testing.T) {
 					t.Errorf("%s: the second Create with NoClobber %t: want ErrConflict or ErrExists, got %v", url, noClobber, err)
 				}
 			}
-			if givesUp {
+			if aborts {
 				if err := first.Abort(t.Context()); err != nil {
 					t.Errorf("%s: abort: %v", url, err)
 				}
@@ -89,8 +89,8 @@ func TestClaimedAfterAnother(t *testing.T) {
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
 	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
-	b.calls = func(string, string) error {
-		b.calls = nil // do not intercept the calls of the other process
+	b.beforeChange = func(string, string) error {
+		b.beforeChange = nil // do not intercept the calls of the other process
 		ds, err := several(t, url, o, false, 1, "both", "old")
 		if err != nil {
 			t.Fatal(err)
@@ -191,7 +191,7 @@ func killWhileCreating(t *testing.T, mode string) {
 		url := fmt.Sprintf("s3://bkt/dir/%d.zarr#mode=%s&aws.endpoint=http://127.0.0.1:9000", n, mode)
 		var left atomic.Int64 // objects are deleted concurrently
 		left.Store(int64(n))
-		b.calls = func(string, string) error {
+		b.beforeChange = func(string, string) error {
 			if left.Add(-1) < 0 {
 				return errKilled
 			}
@@ -201,7 +201,7 @@ func killWhileCreating(t *testing.T, mode string) {
 		if err == nil {
 			err = ds.Close(t.Context())
 		}
-		finished, b.calls = err == nil, nil
+		finished, b.beforeChange = err == nil, nil
 		claim, err := nczarr.FindClaim(t.Context(), url, o)
 		if err != nil || finished && claim != nil {
 			t.Fatalf("claim %v, error %v", claim, err)
@@ -215,14 +215,14 @@ func killWhileCreating(t *testing.T, mode string) {
 		} else if kind := ncerr.KindOf(err); finished || kind != ncerr.ErrNotZarr && kind != ncerr.ErrNoDataset {
 			t.Errorf("after %d changes: open: %v", n, err)
 		}
-		whole := err == nil
+		complete := err == nil
 		if claim != nil {
 			if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 {
 				t.Errorf("after %d changes: want no other keys, got %q, %v", n, others, err)
 			}
 		}
 		if ds, err = several(t, url, o, false, 2, "both", "new"); err != nil {
-			t.Errorf("after %d changes, complete %t: create a new dataset: %v", n, whole, err)
+			t.Errorf("after %d changes, complete %t: create a new dataset: %v", n, complete, err)
 			continue
 		}
 		closeDataset(t, ds)
@@ -235,19 +235,19 @@ func killWhileCreating(t *testing.T, mode string) {
 // refusing is a store that refuses some calls.
 type refusing struct {
 	driver.Map
-	conditions, deletes error
+	putErr, deleteErr error // putErr is for conditional puts
 }
 
 func (r refusing) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-	if o.IfAbsent && r.conditions != nil {
-		return driver.Info{}, r.conditions
+	if o.IfAbsent && r.putErr != nil {
+		return driver.Info{}, r.putErr
 	}
 	return r.Map.Put(ctx, key, body, o)
 }
 
 func (r refusing) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
-	if r.deletes != nil {
-		return r.deletes
+	if r.deleteErr != nil {
+		return r.deleteErr
 	}
 	return r.Map.Delete(ctx, key, o)
 }
@@ -256,9 +256,9 @@ func (r refusing) Delete(ctx context.Context, key string, o *driver.DeleteOption
 // not allow deletion.
 func TestCreateWithoutConditions(t *testing.T) {
 	t.Parallel()
-	for _, r := range []refusing{{conditions: ncerr.ErrUnsupported}, {deletes: ncerr.ErrPermission}} {
+	for _, r := range []refusing{{putErr: ncerr.ErrUnsupported}, {deleteErr: ncerr.ErrPermission}} {
 		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
-		o.Wrap = func(m driver.Map) driver.Map { return refusing{m, r.conditions, r.deletes} }
+		o.Wrap = func(m driver.Map) driver.Map { return refusing{m, r.putErr, r.deleteErr} }
 		url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 		ds, err := several(t, url, o, false, 1, "both", "old")
 		if err != nil {
@@ -271,7 +271,7 @@ func TestCreateWithoutConditions(t *testing.T) {
 	}
 }
 
-// A dangling link prevents a new dataset at every attempt.
+// A dataset cannot be created at a symbolic link to a missing file.
 func TestCreateAtDanglingLink(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "link")

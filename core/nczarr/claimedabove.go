@@ -80,7 +80,7 @@ func (u *upper) checkUnclaimed(ctx context.Context, op string) error {
 
 func (u *upper) close(ctx context.Context) {
 	if u != nil {
-		_ = u.m.Close(ctx) // only read
+		_ = u.m.Close(ctx) // opened for reading only
 	}
 }
 
@@ -142,7 +142,7 @@ func (u *upper) openGuarded(ctx context.Context, loc *ncurl.Location, opts Optio
 	case claim == nil && (concurrent || err != nil):
 		return ds, err
 	case err == nil:
-		_ = ds.m.Close(ctx) // only read
+		_ = ds.m.Close(ctx) // opened for reading only
 	case ncerr.KindOf(claim) != ncerr.ErrConflict:
 		return nil, err
 	}

@@ -41,8 +41,8 @@ func nested(t *testing.T, url string, o *nczarr.Options, value int32) {
 	closeDataset(t, ds)
 }
 
-// partsAbove lists parts of a dataset created by nested, the mode with which it is
-// created, and the mode with which the part is opened.
+// partsAbove lists parts of a dataset created by nested, the mode with which the dataset
+// is created, and the mode with which the part is opened.
 var partsAbove = []struct{ path, made, mode string }{ // constant
 	{"dir/a.zarr/g/w", "mode=zarr&", "mode=zarr&"},
 	{"dir/a.zarr/g/w", "mode=zarr&", ""},
@@ -57,9 +57,9 @@ var partsAbove = []struct{ path, made, mode string }{ // constant
 	{"dir/a.zarr/g", "mode=nczarr&", "mode=zarr&"},
 }
 
-// whole opens a part and checks that it is complete. It returns nil if the part is
-// refused.
-func whole(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczarr.Var) {
+// openPart opens a part and checks that it is complete. It returns nil if Open fails with
+// ErrConflict.
+func openPart(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczarr.Var) {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), url, o)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 		var mu sync.Mutex
 		good, refused := 0, 0
 		look := func() {
-			ds, v := whole(t, at(part.path, part.mode), o)
+			ds, v := openPart(t, at(part.path, part.mode), o)
 			if ds == nil {
 				refused++
 			} else {
@@ -117,7 +117,7 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 				}
 			}
 		}
-		b.calls = func(_, key string) error {
+		b.beforeChange = func(_, key string) error {
 			mu.Lock() // objects are moved concurrently
 			defer mu.Unlock()
 			if strings.HasPrefix(key, "dir/a.zarr/") {
@@ -126,7 +126,7 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 			return nil
 		}
 		nested(t, at("dir/a.zarr", part.made), o, 2)
-		b.calls, readers = nil, nil
+		b.beforeChange, readers = nil, nil
 		if refused == 0 || good == 0 {
 			t.Errorf("%+v: want both refused and successful reads, got %d and %d", part, refused, good)
 		}
@@ -150,7 +150,7 @@ func TestPartWrittenWhileReplacedAbove(t *testing.T) {
 		write(t, v, slab(0, 1), []int32{1})
 		var mu sync.Mutex
 		claimed, tried := false, 0
-		b.calls = func(_, key string) error {
+		b.beforeChange = func(_, key string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			isClaim := key == "dir/a.zarr/.nczreplacing"
@@ -164,7 +164,7 @@ func TestPartWrittenWhileReplacedAbove(t *testing.T) {
 			return nil
 		}
 		nested(t, at("dir/a.zarr", part.made), o, 2)
-		b.calls = nil
+		b.beforeChange = nil
 		if err := v.Write(t.Context(), slab(1, 2), []int32{7, 7}); ncerr.KindOf(err) != ncerr.ErrConflict {
 			t.Errorf("%+v: after the end: want ErrConflict, got %v", part, err)
 		}
@@ -179,24 +179,25 @@ func TestPartWrittenWhileReplacedAbove(t *testing.T) {
 	}
 }
 
-// halted begins to replace a dataset and stops before a change. Calling resume finishes
-// the replacement.
-func halted(t *testing.T, b *buckets, url string, o *nczarr.Options, before func(op, key string) bool) (resume func()) {
+// pausedReplacement begins to replace a dataset in another goroutine, and returns when the
+// replacement has reached the first change for which before returns true. The replacement
+// pauses there until resume is called. resume returns when the replacement has finished.
+func pausedReplacement(t *testing.T, b *buckets, url string, o *nczarr.Options, before func(op, key string) bool) (resume func()) {
 	t.Helper()
-	reached, goes, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	reached, proceed, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var claimed atomic.Bool
 	var once sync.Once
-	b.calls = func(op, key string) error {
+	b.beforeChange = func(op, key string) error {
 		if key == "a.zarr/.nczreplacing" {
 			claimed.Store(true)
 		} else if claimed.Load() && before(op, key) {
-			once.Do(func() { close(reached); <-goes })
+			once.Do(func() { close(reached); <-proceed })
 		}
 		return nil
 	}
 	go func() { defer close(done); nested(t, url, o, 2) }()
 	<-reached
-	return sync.OnceFunc(func() { close(goes); <-done })
+	return sync.OnceFunc(func() { close(proceed); <-done })
 }
 
 // A reader detects a replacement that ends while the reader looks for its claim.
@@ -210,8 +211,8 @@ func TestReplacementAboveEndsAtCheck(t *testing.T) {
 	hooks.Wrap = func(m driver.Map) driver.Map {
 		return &hooked{Map: m, statted: func(string) { resume() }}
 	}
-	ds, v := whole(t, at("a.zarr/g/w", "mode=zarr&"), &hooks)
-	resume = halted(t, b, at("a.zarr", "mode=zarr&"), o, func(op, key string) bool { return key == "a.zarr/g/w/.zarray" })
+	ds, v := openPart(t, at("a.zarr/g/w", "mode=zarr&"), &hooks)
+	resume = pausedReplacement(t, b, at("a.zarr", "mode=zarr&"), o, func(op, key string) bool { return key == "a.zarr/g/w/.zarray" })
 	got, err := nczarr.Get[int32](t.Context(), v, v.All())
 	if err != nil || !slices.Equal(got, []int32{2, 2, 2, 2}) {
 		t.Fatalf("want [2 2 2 2], got %v, %v", got, err)
@@ -240,18 +241,18 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 	b := newBuckets()
 	nested(t, at("a.zarr", "mode=nczarr&"), bucketOptions(b), 1)
 	put := make(chan struct{})
-	var halts atomic.Bool
-	replaces := bucketOptions(b)
-	replaces.Wrap = func(m driver.Map) driver.Map {
+	var moving atomic.Bool
+	writer := bucketOptions(b)
+	writer.Wrap = func(m driver.Map) driver.Map {
 		return &hooked{Map: m, stored: func(key string) error {
-			if key == "g/w/.zarray" && halts.Load() {
+			if key == "g/w/.zarray" && moving.Load() {
 				close(put)
 			}
 			return nil
 		}}
 	}
-	resume := halted(t, b, at("a.zarr", "mode=nczarr&"), replaces, func(_, key string) bool {
-		halts.Store(true) // before the first change at the location and after the last one in the stage
+	resume := pausedReplacement(t, b, at("a.zarr", "mode=nczarr&"), writer, func(_, key string) bool {
+		moving.Store(true) // before the first change at the location and after the last one in the stage
 		if key == "a.zarr/g/w/.zattrs" {
 			<-put
 		}
@@ -265,7 +266,7 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 			}
 		}}
 	}
-	_, v := whole(t, at("a.zarr/g/w", "mode=nczarr&"), o)
+	_, v := openPart(t, at("a.zarr/g/w", "mode=nczarr&"), o)
 	if a, err := v.Attr("of"); err != nil || a.Value != "2" {
 		t.Errorf("want attribute 2, got %v, %v", a, err)
 	}
@@ -281,7 +282,7 @@ func TestInaccessiblePrefixesAbove(t *testing.T) {
 		o := bucketOptions(b)
 		nested(t, at("dir/a.zarr", "mode=nczarr&"), o, 1)
 		var asked atomic.Int32
-		o.Wrap = func(m driver.Map) driver.Map { return above{m, denied, &asked} }
+		o.Wrap = func(m driver.Map) driver.Map { return deniedClaims{m, denied, &asked} }
 		for _, path := range []string{"dir/a.zarr", "dir/a.zarr/g"} {
 			ds := open(t, at(path, "mode=nczarr&"), o)
 			if err := ds.CheckUnchanged(t.Context()); err != nil || asked.Load() != 0 {
@@ -304,14 +305,14 @@ func TestInaccessiblePrefixesAbove(t *testing.T) {
 	}
 }
 
-// above is a store whose claims cannot be read.
-type above struct {
+// deniedClaims is a store whose claims cannot be read.
+type deniedClaims struct {
 	driver.Map
 	err   error
 	asked *atomic.Int32
 }
 
-func (a above) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+func (a deniedClaims) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	if strings.HasSuffix(key, ".nczreplacing") {
 		a.asked.Add(1)
 		return nil, driver.Info{}, a.err

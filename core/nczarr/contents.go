@@ -107,7 +107,7 @@ func readUpTo(r io.ReadCloser, err error, limit int64) ([]byte, error) {
 	var body []byte
 	if err == nil {
 		body, err = io.ReadAll(io.LimitReader(r, limit+1))
-		_ = r.Close() // only read
+		_ = r.Close() // opened for reading only
 	}
 	switch {
 	case err != nil:
@@ -168,7 +168,7 @@ func archiveContents(path string, size int64, l Limits) (*contents, error) {
 		c.foreign = []string{filepath.Base(path)} // not an archive, or a damaged one
 		return c, nil
 	}
-	defer r.Close() //nolint:errcheck // only read
+	defer r.Close() //nolint:errcheck // opened for reading only
 	var names []string
 	files := make(map[string]*zip.File)
 	for _, f := range r.File {
@@ -206,7 +206,7 @@ func hasStub(path string) bool {
 	if err != nil {
 		return false // reading the archive reports the error
 	}
-	defer f.Close() // only read
+	defer f.Close() // opened for reading only
 	head := make([]byte, 2)
 	_, err = io.ReadFull(f, head)
 	return err == nil && string(head) != "PK"

@@ -20,8 +20,8 @@ func document(dt, fill, order, codecs string) string {
 	return `{"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "` + dt + `", "fill_value": ` + fill + `, "order": "` + order + `", "compressor": null, "filters": ` + codecs + `}`
 }
 
-// zoo returns a pure Zarr dataset with element types and shapes that netCDF lacks.
-func zoo() map[string]string {
+// oddArrays returns a pure Zarr dataset with element types and shapes that netCDF lacks.
+func oddArrays() map[string]string {
 	return map[string]string{
 		".zgroup":        `{"zarr_format": 2}`,
 		"half/.zarray":   document(">f2", `"NaN"`, "C", "null"),
@@ -44,7 +44,7 @@ func zoo() map[string]string {
 	}
 }
 
-func zooValues() map[string]any {
+func oddValues() map[string]any {
 	nan := float32(math.NaN())
 	return map[string]any{
 		"half": []float32{1, -2}, "bool": []uint8{1, 1}, "date": []int64{1, math.MinInt64}, "ucs4": []string{"\U0001F600\U0001F600", "ä"},
@@ -61,16 +61,16 @@ func TestCopyIntoEveryLayout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := memory(invert{}, vlen.Provider())
-			objects := zoo()
+			objects := oddArrays()
 			objects["nan/.zarray"] = document("<f4", `"NaN"`, "C", "null")
 			objects["nan/.zattrs"] = `{"_ARRAY_DIMENSIONS": ["x"], "units": "m"}`
 			store(t, o, "src", objects)
 			src := open(t, "mem:src#mode=zarr", o)
-			checkZoo(t, src)
+			checkOddArrays(t, src)
 			once := copyOf(t, src, "mem:once#mode="+c.mode, o, &c.layout)
-			checkZoo(t, once)
+			checkOddArrays(t, once)
 			twice := copyOf(t, once, "mem:twice#mode=nczarr", o, nil)
-			checkZoo(t, twice)
+			checkOddArrays(t, twice)
 			if v := variable(t, twice, "nan"); attr(t, v.Attrs(), "units") != "m" || v.Dims()[0].Name() != "x" && c.layout != zarr.LayoutUpper {
 				t.Errorf("nan: want units m and dimension x, got dimension %s", v.Dims()[0].Name())
 			}
@@ -103,9 +103,9 @@ func copyOf(t *testing.T, src *nczarr.Dataset, url string, o *nczarr.Options, la
 	return ds
 }
 
-func checkZoo(t *testing.T, ds *nczarr.Dataset) {
+func checkOddArrays(t *testing.T, ds *nczarr.Dataset) {
 	t.Helper()
-	for name, want := range zooValues() {
+	for name, want := range oddValues() {
 		v := variable(t, ds, name)
 		switch w := want.(type) {
 		case []float32:
@@ -131,7 +131,7 @@ func checkZoo(t *testing.T, ds *nczarr.Dataset) {
 func TestCopyWritesNoInventedNames(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
-	store(t, o, "src", zoo())
+	store(t, o, "src", oddArrays())
 	ds := copyOf(t, open(t, "mem:src#mode=zarr", o), "mem:dst#mode=zarr", o, nil)
 	body, _, err := ds.Map().ReadAll(t.Context(), "big/.zattrs", 0)
 	if err != nil || strings.Contains(string(body), "Anonymous") {

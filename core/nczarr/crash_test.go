@@ -15,17 +15,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// putFails fails the n-th Put, counted from 1, and all later ones.
+// putFails is a store in which all puts after the first left ones fail.
 type putFails struct {
 	driver.Map
 	left *atomic.Int64
 }
 
-var errCable = errors.New("the cable is cut")
+var errInjected = errors.New("injected failure")
 
 func (p putFails) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	if p.left.Add(-1) < 0 {
-		return driver.Info{}, errCable
+		return driver.Info{}, errInjected
 	}
 	return p.Map.Put(ctx, key, body, o)
 }
@@ -73,7 +73,7 @@ func TestKilledInFirstFlush(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, errCable) {
+			if !errors.Is(err, errInjected) {
 				t.Fatal(err)
 			}
 			left.Store(1 << 40)
@@ -125,7 +125,7 @@ func TestAbort(t *testing.T) {
 	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt})
 	write(t, v, v.All(), []int32{1})
 	left.Store(1)
-	if err := ds.Flush(t.Context()); !errors.Is(err, errCable) {
+	if err := ds.Flush(t.Context()); !errors.Is(err, errInjected) {
 		t.Fatalf("want the injected failure, got %v", err)
 	}
 	if err := ds.Abort(t.Context()); err != nil {

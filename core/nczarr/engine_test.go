@@ -186,8 +186,8 @@ func TestSlabsAgainstModel(t *testing.T) {
 	})
 }
 
-// Concurrent writers of distinct parts of the same chunks lose no data, also while
-// readers read them.
+// Concurrent writers of distinct parts of the same chunks lose no data, even while
+// readers read these chunks.
 func TestConcurrentWritersShareChunks(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -230,7 +230,8 @@ func (f faulty) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 	return f.Map.Get(ctx, key, o, alloc)
 }
 
-// A chunk that cannot be read causes an error with its key. It never reads as fill.
+// A chunk that cannot be read causes an error with its key, and never reads as the fill
+// value.
 func TestFailedReadIsNoFill(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -240,7 +241,7 @@ func TestFailedReadIsNoFill(t *testing.T) {
 	write(t, v, v.All(), []int32{1, 2, 3, 4})
 	closeDataset(t, ds)
 	for name, cause := range map[string]error{
-		"raw error":         errors.New("the cable is cut"),
+		"raw error":         errors.New("injected failure"),
 		"not found deeper":  ncerr.New(ncerr.ErrIO, "", "", ncerr.ErrNotFound),
 		"permission denied": ncerr.ErrPermission,
 	} {
@@ -354,8 +355,8 @@ func TestReadAllocatesNothingPerChunk(t *testing.T) { //nolint:paralleltest // i
 	}
 }
 
-// Reading a part of one chunk takes one request, and opening a dataset with NCZarr's
-// lists takes no listing.
+// Reading a part of one chunk sends one request, and opening a dataset with NCZarr's
+// lists sends no request for a listing.
 func TestRequestCounts(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -401,8 +402,8 @@ func (c counter) List(ctx context.Context, prefix string, o *driver.ListOptions)
 	return c.Map.List(ctx, prefix, o)
 }
 
-// A variable that cannot be read is reported and left out. Writing the metadata around
-// it preserves it.
+// A variable that cannot be read is reported and left out. Writing the metadata of its
+// group preserves the variable.
 func TestUnreadableVariableIsKept(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"mem:k", "mem:l#mode=nczarr,consolidated"} {
@@ -451,7 +452,7 @@ func TestUnreadableVariableIsKept(t *testing.T) {
 			t.Errorf("%s: after writing the metadata again: want one problem of /b, got %v", url, p)
 		}
 		if _, err := again.Root().Var("c"); err != nil {
-			t.Errorf("%s: the new variable: %v", url, err)
+			t.Errorf("%s: another variable: %v", url, err)
 		}
 	}
 }

@@ -90,7 +90,8 @@ func TestShorterArray(t *testing.T) {
 }
 
 // TestShorterWithoutFill tests short arrays without a fill value, both whole ones and
-// fields of a structure. Elements beyond their shape read as zeros.
+// fields of a structure. Elements beyond their shape read as zeros. Those of fields of a
+// structure with a fill value read as the corresponding part of that value.
 func TestShorterWithoutFill(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -113,14 +114,14 @@ func TestShorterWithoutFill(t *testing.T) {
 	expect(t, ds, "f.j", []int32{6, 2, 2, 2})
 }
 
-// slowly blocks the reader of an object until it is released.
-type slowly struct {
+// blockingGet is a store in which a Get of one object returns only after end is closed.
+type blockingGet struct {
 	driver.Map
 	key       string
 	read, end chan struct{}
 }
 
-func (s slowly) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+func (s blockingGet) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	body, info, err := s.Map.Get(ctx, key, o, alloc)
 	if key == s.key {
 		s.read <- struct{}{}
@@ -142,7 +143,7 @@ func TestShortArrayDuringWrite(t *testing.T) {
 	}
 	closeDataset(t, ds)
 	shorten(t, url, o, "b/.zarray", "[2]")
-	m := slowly{key: "b/1", read: make(chan struct{}), end: make(chan struct{})}
+	m := blockingGet{key: "b/1", read: make(chan struct{}), end: make(chan struct{})}
 	u := *o
 	u.Wrap = func(inner driver.Map) driver.Map { m.Map = inner; return m }
 	ds = update(t, url, &u)
@@ -159,7 +160,7 @@ func TestShortArrayDuringWrite(t *testing.T) {
 	write(t, v, slab(4, 2), []int32{50, 60})
 	close(m.end)
 	if got := <-done; !slices.Equal(got, []int32{-1, -1}) {
-		t.Errorf("want fill, got %v", got)
+		t.Errorf("want the fill value, got %v", got)
 	}
 	closeDataset(t, ds)
 }

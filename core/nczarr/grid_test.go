@@ -25,11 +25,11 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// lengthsOf is a rectilinear grid for plain loops: the chunk lengths of each dimension.
-type lengthsOf [][]int64
+// chunkLengths is a rectilinear grid for plain loops: the chunk lengths of each dimension.
+type chunkLengths [][]int64
 
-func randomLengths(r *rand.Rand, shape []int64) lengthsOf {
-	var all lengthsOf
+func randomLengths(r *rand.Rand, shape []int64) chunkLengths {
+	var all chunkLengths
 	for _, n := range shape {
 		var list []int64
 		for sum := int64(0); sum < n || r.IntN(3) == 0; {
@@ -42,7 +42,7 @@ func randomLengths(r *rand.Rand, shape []int64) lengthsOf {
 }
 
 // grid returns the chunk.Grid of the lengths.
-func (l lengthsOf) grid(t *testing.T) *chunk.Grid {
+func (l chunkLengths) grid(t *testing.T) *chunk.Grid {
 	t.Helper()
 	var dims [][]chunk.Run
 	for _, list := range l {
@@ -62,7 +62,7 @@ func (l lengthsOf) grid(t *testing.T) *chunk.Grid {
 // place returns the key of the chunk that contains the element at position k of an array
 // of the given shape, the position of the element in that chunk, and the number of
 // elements of the chunk.
-func (l lengthsOf) place(shape []int64, k int64) (key string, at, size int64) {
+func (l chunkLengths) place(shape []int64, k int64) (key string, at, size int64) {
 	index := make([]int64, len(shape))
 	for d := len(shape) - 1; d >= 0; d-- {
 		index[d], k = k%shape[d], k/shape[d]
@@ -80,9 +80,9 @@ func (l lengthsOf) place(shape []int64, k int64) (key string, at, size int64) {
 }
 
 // TestWriteRectilinear writes random selections to arrays with random rectilinear grids.
-// After each write, the whole array must equal one that plain loops have written, also
-// through another handle, and through a copy. In the end the chunks in the store must be
-// those that plain loops cut.
+// After each write, the whole array must equal a slice that plain loops have written, for
+// this and another open dataset, and in the end for copies. In the end the chunks in the
+// store must contain the elements that plain loops assign to them.
 func TestWriteRectilinear(t *testing.T) {
 	t.Parallel()
 	seed := testseed.New(t)
@@ -93,7 +93,7 @@ func TestWriteRectilinear(t *testing.T) {
 			o := memory(gzip.Provider(), vlen.Provider())
 			o.Workers = r.IntN(4)
 			text, rank := i%4 == 3, 1+r.IntN(3)
-			if text { // make most chunks need another pass with more room
+			if text { // make most chunks need another pass with more memory
 				o.Limits.MaxChunk, rank = 16<<10, 1
 			}
 			ds := create(t, "mem:s#mode=v3", o)
@@ -184,12 +184,12 @@ func checkCopies(t *testing.T, ds *nczarr.Dataset, o *nczarr.Options, check func
 		options nczarr.CopyOptions
 		same    bool
 	}{
-		"v3":                      {nczarr.CopyOptions{}, true},
-		"v3,small blocks":         {nczarr.CopyOptions{Memory: 200, Codecs: func(*nczarr.Var) ([]zarr.CodecSpec, bool, error) { return v.Codecs(), true, nil }}, true},
-		"v3,chunks":               {nczarr.CopyOptions{Chunks: func(v *nczarr.Var) ([]int64, error) { return slices.Repeat([]int64{2}, v.Rank()), nil }}, false},
-		"v3,shards of the larges": {nczarr.CopyOptions{Shards: func(_ *nczarr.Var, chunks []int64) ([]int64, bool, error) { return chunks, true, nil }}, false},
-		"nczarr":                  {nczarr.CopyOptions{}, false},
-		"zarr":                    {nczarr.CopyOptions{}, false},
+		"v3":                     {nczarr.CopyOptions{}, true},
+		"v3,small blocks":        {nczarr.CopyOptions{Memory: 200, Codecs: func(*nczarr.Var) ([]zarr.CodecSpec, bool, error) { return v.Codecs(), true, nil }}, true},
+		"v3,chunks":              {nczarr.CopyOptions{Chunks: func(v *nczarr.Var) ([]int64, error) { return slices.Repeat([]int64{2}, v.Rank()), nil }}, false},
+		"v3,one chunk per shard": {nczarr.CopyOptions{Shards: func(_ *nczarr.Var, chunks []int64) ([]int64, bool, error) { return chunks, true, nil }}, false},
+		"nczarr":                 {nczarr.CopyOptions{}, false},
+		"zarr":                   {nczarr.CopyOptions{}, false},
 	} {
 		mode, _, _ := strings.Cut(name, ",")
 		dst := create(t, "mem:"+name+"#mode="+mode, o)
@@ -209,7 +209,7 @@ func checkCopies(t *testing.T, ds *nczarr.Dataset, o *nczarr.Options, check func
 }
 
 // checkChunks compares the chunks of v, which are not encoded, with want.
-func checkChunks(t *testing.T, ds *nczarr.Dataset, lengths lengthsOf, shape []int64, want []int32) {
+func checkChunks(t *testing.T, ds *nczarr.Dataset, lengths chunkLengths, shape []int64, want []int32) {
 	t.Helper()
 	all := make(map[string]bool)
 	for k, n := range want {
@@ -238,7 +238,7 @@ func TestRectilinearRequests(t *testing.T) {
 	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
 	ds := create(t, "mem:s#mode=v3", o)
 	x := dim(t, ds.Root(), "x", 10, false)
-	spec := &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Grid: lengthsOf{{1, 4, 2, 4, 3}}.grid(t), Codecs: []zarr.CodecSpec{{ID: "gzip"}}}
+	spec := &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Grid: chunkLengths{{1, 4, 2, 4, 3}}.grid(t), Codecs: []zarr.CodecSpec{{ID: "gzip"}}}
 	v := define(t, ds.Root(), "v", spec)
 	for _, c := range []struct{ first, n, gets, puts int64 }{
 		{1, 4, 0, 1}, {7, 3, 0, 1}, {0, 5, 0, 2}, {1, 5, 1, 2}, {4, 4, 2, 3}, {2, 2, 1, 1},
@@ -349,7 +349,7 @@ func TestRectilinearLeftovers(t *testing.T) {
 	o := inMemory()
 	ds := create(t, "mem:s#mode=v3", o)
 	x := dim(t, ds.Root(), "x", 0, true)
-	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Grid: lengthsOf{{1, 3, 4, 2, 9}}.grid(t), Fill: []int8{0}})
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Grid: chunkLengths{{1, 3, 4, 2, 9}}.grid(t), Fill: []int8{0}})
 	write(t, v, slab(0, 6), []int8{1, 2, 3, 4, 5, 6})
 	if err := ds.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -443,15 +443,15 @@ func TestDefineGrid(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		mode string
-		grid lengthsOf
+		grid chunkLengths
 		kind ncerr.Kind
 		says string
 	}{
-		{"v3", lengthsOf{{4, 3}}, ncerr.ErrBadChunk, `the chunk lengths of dimension "x" add up to 7, but its length is 8`},
-		{"v3", lengthsOf{{8}, {8}}, ncerr.ErrBadChunk, "has 2 dimensions instead of 1"},
-		{"zarr", lengthsOf{{4, 4}}, ncerr.ErrUnsupported, "only pure Zarr v3"},
-		{"nczarr", lengthsOf{{4, 4}}, ncerr.ErrUnsupported, "only pure Zarr v3"},
-		{"v3", lengthsOf{{1 << 40}}, ncerr.ErrLimit, "limit"},
+		{"v3", chunkLengths{{4, 3}}, ncerr.ErrBadChunk, `the chunk lengths of dimension "x" add up to 7, but its length is 8`},
+		{"v3", chunkLengths{{8}, {8}}, ncerr.ErrBadChunk, "has 2 dimensions instead of 1"},
+		{"zarr", chunkLengths{{4, 4}}, ncerr.ErrUnsupported, "only pure Zarr v3"},
+		{"nczarr", chunkLengths{{4, 4}}, ncerr.ErrUnsupported, "only pure Zarr v3"},
+		{"v3", chunkLengths{{1 << 40}}, ncerr.ErrLimit, "limit"},
 	} {
 		ds := create(t, "mem:s#mode="+c.mode, memory())
 		x := dim(t, ds.Root(), "x", 8, false)
@@ -473,14 +473,14 @@ func TestDefineShardGrid(t *testing.T) {
 	ds := create(t, "mem:s#mode=v3", memory())
 	x := dim(t, ds.Root(), "x", 8, false)
 	for _, c := range []struct {
-		lengths lengthsOf
+		lengths chunkLengths
 		grid    *chunk.Grid
 		kind    ncerr.Kind
 		says    string
 	}{
-		{lengthsOf{{4, 5}}, nil, ncerr.ErrBadChunk, "shard shape [[4,5]] is not a multiple of chunk shape [2]"},
-		{lengthsOf{{4, 2}}, nil, ncerr.ErrBadChunk, `the chunk lengths of dimension "x" add up to 6, but its length is 8`},
-		{lengthsOf{{8}}, lengthsOf{{2, 6}}.grid(t), ncerr.ErrUnsupported, "chunks in shards must have the same shape"},
+		{chunkLengths{{4, 5}}, nil, ncerr.ErrBadChunk, "shard shape [[4,5]] is not a multiple of chunk shape [2]"},
+		{chunkLengths{{4, 2}}, nil, ncerr.ErrBadChunk, `the chunk lengths of dimension "x" add up to 6, but its length is 8`},
+		{chunkLengths{{8}}, chunkLengths{{2, 6}}.grid(t), ncerr.ErrUnsupported, "chunks in shards must have the same shape"},
 	} {
 		_, err := ds.Root().DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Grid: c.grid, ShardGrid: c.lengths.grid(t)})
 		if ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
@@ -499,7 +499,7 @@ func TestCopyShardGrid(t *testing.T) {
 	o := memory()
 	src := create(t, "mem:from#mode=v3", o)
 	x := dim(t, src.Root(), "x", 8, false)
-	v := define(t, src.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, ShardGrid: lengthsOf{{6, 2}}.grid(t)})
+	v := define(t, src.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, ShardGrid: chunkLengths{{6, 2}}.grid(t)})
 	want := []int32{1, 2, 3, 4, 5, 6, 7, 8}
 	write(t, v, v.All(), want)
 	defer closeDataset(t, src)
@@ -515,8 +515,8 @@ func TestCopyShardGrid(t *testing.T) {
 // chunk goes through a pipeline that was opened for its shape and is not closed.
 type passing struct {
 	t          *testing.T
-	open, most atomic.Int64
-	opens      atomic.Int64
+	open, most atomic.Int64 // pipelines that are open now, and their maximum number
+	opens      atomic.Int64 // pipelines that were opened
 	encoded    atomic.Int64 // chunks
 }
 
@@ -538,19 +538,19 @@ func (p *passing) OpenPipeline(_ context.Context, _ []codecdriver.Step, in codec
 	for _, k := range in.Shape {
 		size *= k
 	}
-	return &pass{of: p, size: size}, []codecdriver.Spec{{Kind: codecdriver.Blob, MaxBytes: in.MaxBytes}}, nil
+	return &pass{provider: p, size: size}, []codecdriver.Spec{{Kind: codecdriver.Blob, MaxBytes: in.MaxBytes}}, nil
 }
 
 type pass struct {
-	of     *passing
-	size   int
-	closed atomic.Bool
+	provider *passing
+	size     int
+	closed   atomic.Bool
 }
 
 func (p *pass) DecodeMany(_ context.Context, jobs []codecdriver.Job, sink codecdriver.Sink) error {
 	for i, j := range jobs {
 		if p.closed.Load() || len(j.Src) != p.size {
-			p.of.t.Errorf("a chunk of %d bytes in a pipeline for %d, closed: %t", len(j.Src), p.size, p.closed.Load())
+			p.provider.t.Errorf("a chunk of %d bytes in a pipeline for %d, closed: %t", len(j.Src), p.size, p.closed.Load())
 		}
 		sink(i, j.Src, nil)
 	}
@@ -558,15 +558,15 @@ func (p *pass) DecodeMany(_ context.Context, jobs []codecdriver.Job, sink codecd
 }
 
 func (p *pass) EncodeMany(ctx context.Context, jobs []codecdriver.Job, sink codecdriver.Sink) error {
-	p.of.encoded.Add(int64(len(jobs)))
+	p.provider.encoded.Add(int64(len(jobs)))
 	return p.DecodeMany(ctx, jobs, sink)
 }
 
 func (p *pass) Close() error {
 	if p.closed.Swap(true) {
-		p.of.t.Error("closed twice")
+		p.provider.t.Error("closed twice")
 	}
-	p.of.open.Add(-1)
+	p.provider.open.Add(-1)
 	return nil
 }
 
@@ -580,7 +580,7 @@ func TestManyChunkShapes(t *testing.T) {
 		o := inMemory(p)
 		o.Workers = 4
 		ds := create(t, "mem:s#mode=v3", o)
-		lengths := lengthsOf{nil}
+		lengths := chunkLengths{nil}
 		n := int64(0)
 		for range 3 {
 			for k := range c.shapes {
@@ -599,15 +599,15 @@ func TestManyChunkShapes(t *testing.T) {
 		}
 		expect(t, dst, "v", want)
 		if n := p.encoded.Load() - encoded; n > 0 {
-			t.Errorf("%d shapes: %d chunks of the copy are encoded", c.shapes, n)
+			t.Errorf("%d shapes: %d chunks of the copy were encoded", c.shapes, n)
 		}
 		if n := p.most.Load(); n > 2*int64(c.most) {
-			t.Errorf("%d shapes: %d pipelines are open in two arrays", c.shapes, n)
+			t.Errorf("%d shapes: %d pipelines were open in two arrays at the same time", c.shapes, n)
 		}
 		closeDataset(t, ds)
 		closeDataset(t, dst)
 		if n := p.open.Load(); n != 0 {
-			t.Errorf("%d shapes: %d pipelines stay open", c.shapes, n)
+			t.Errorf("%d shapes: %d pipelines remained open", c.shapes, n)
 		}
 		if n := p.opens.Load(); c.shapes == 20 && n > 2*20+2 { // defining a variable may open one more
 			t.Errorf("%d shapes: %d pipelines were opened", c.shapes, n)
@@ -615,8 +615,8 @@ func TestManyChunkShapes(t *testing.T) {
 	}
 }
 
-// TestEncodedLimitOfShape checks that the limit on a stored chunk that is copied as it is
-// depends on the shape of the chunk, not on the largest one.
+// TestEncodedLimitOfShape checks that the limit on the size of a stored chunk that is
+// copied without decoding depends on the shape of this chunk, not of the largest chunk.
 func TestEncodedLimitOfShape(t *testing.T) {
 	t.Parallel()
 	o := memory(gzip.Provider())

@@ -14,18 +14,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// gate blocks the first Put of a key until it is opened or a short time has passed.
+// gate is a store that blocks the first Put of a key until open is closed or a short time
+// has passed.
 type gate struct {
 	driver.Map
-	key     string
-	first   atomic.Bool
-	entered chan struct{}
-	open    chan struct{}
-	plain   bool // no conditional writes
+	key          string
+	first        atomic.Bool
+	entered      chan struct{}
+	open         chan struct{}
+	noConditions bool // no conditional writes
 }
 
-func newGate(key string, plain bool) (*gate, func(driver.Map) driver.Map) {
-	g := &gate{key: key, entered: make(chan struct{}), open: make(chan struct{}), plain: plain}
+func newGate(key string, noConditions bool) (*gate, func(driver.Map) driver.Map) {
+	g := &gate{key: key, entered: make(chan struct{}), open: make(chan struct{}), noConditions: noConditions}
 	return g, func(m driver.Map) driver.Map {
 		g.Map = m
 		return g
@@ -34,7 +35,7 @@ func newGate(key string, plain bool) (*gate, func(driver.Map) driver.Map) {
 
 func (g *gate) Capabilities() driver.Capabilities {
 	c := g.Map.Capabilities()
-	if g.plain {
+	if g.noConditions {
 		c.IfMatch, c.IfAbsent = false, false
 	}
 	return c
@@ -59,9 +60,9 @@ func slab(start, count int64) chunk.Selection {
 // one that extends the dimension, do not overwrite each other's data.
 func TestGrowthDuringWriteOfLastChunk(t *testing.T) {
 	t.Parallel()
-	for _, plain := range []bool{false, true} {
+	for _, noConditions := range []bool{false, true} {
 		o := unbuffered(memory())
-		g, wrap := newGate("v/0", plain)
+		g, wrap := newGate("v/0", noConditions)
 		o.Wrap = wrap
 		ds := create(t, "mem:g", o)
 		x := dim(t, ds.Root(), "x", 0, true)
@@ -85,9 +86,9 @@ func TestGrowthDuringWriteOfLastChunk(t *testing.T) {
 // the whole write covers have its values afterwards.
 func TestWholeChunkDuringPartialWrite(t *testing.T) {
 	t.Parallel()
-	for _, plain := range []bool{false, true} {
+	for _, noConditions := range []bool{false, true} {
 		o := unbuffered(memory())
-		g, wrap := newGate("v/0", plain)
+		g, wrap := newGate("v/0", noConditions)
 		o.Wrap = wrap
 		ds := create(t, "mem:w", o)
 		x := dim(t, ds.Root(), "x", 4, false)
@@ -104,7 +105,7 @@ func TestWholeChunkDuringPartialWrite(t *testing.T) {
 		wg.Wait()
 		got, err := nczarr.Get[int32](t.Context(), v, v.All())
 		if err != nil || !slices.Equal(got, []int32{1, 2, 3, 4}) && !slices.Equal(got, []int32{1, 9, 3, 4}) {
-			t.Errorf("plain %t: want elements 1, 3 and 4 of the whole write, got %v, %v", plain, got, err)
+			t.Errorf("noConditions %t: want elements 1, 3 and 4 of the whole write, got %v, %v", noConditions, got, err)
 		}
 		closeDataset(t, ds)
 	}

@@ -96,7 +96,7 @@ func TestDottedNames(t *testing.T) {
 	checkDotted(t, open(t, "mem:dot#mode=zarr", o))
 }
 
-// netCDF does not allow such names, so copying them to NCZarr fails.
+// netCDF does not allow names that begin with a dot, so NCZarr groups cannot have them.
 func TestDottedNameInNCZarr(t *testing.T) {
 	t.Parallel()
 	ds, err := nczarr.Create(t.Context(), "mem:nc", &nczarr.CreateOptions{Options: *memory()})

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
+// rank returns a JSON array that contains member n times.
 func rank(n int, member string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(member+",", n), ",") + "]"
 }
@@ -284,7 +285,7 @@ func TestSmallDatasetTakesLittleMemory(t *testing.T) { //nolint:paralleltest // 
 	}
 }
 
-// absent is a filter that becomes available later.
+// absent is a registry that has no filters until there is set.
 type absent struct {
 	nczarr.Registry
 	there *bool
@@ -352,7 +353,7 @@ func TestLargerEncodedChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := nczarr.Get[int32](t.Context(), v, v.All()); !errors.Is(err, ncerr.ErrCorrupt) {
-		t.Errorf("want ErrCorrupt for a much larger one, got %v", err)
+		t.Errorf("want ErrCorrupt for a much larger chunk, got %v", err)
 	}
 	closeDataset(t, ds)
 }

@@ -177,7 +177,7 @@ func TestOrphanChunksCostOneListing(t *testing.T) {
 	}
 	var asked sync.Map
 	o := fileOptions()
-	o.Wrap = func(m driver.Map) driver.Map { return asking{m, &asked} }
+	o.Wrap = func(m driver.Map) driver.Map { return getRecorder{m, &asked} }
 	ds := open(t, dir, o)
 	if n := len(ds.Root().Groups()) + len(ds.Problems()); n > 0 {
 		t.Errorf("want no groups and problems, got %d", n)
@@ -193,13 +193,13 @@ func TestOrphanChunksCostOneListing(t *testing.T) {
 	})
 }
 
-// asking records the keys passed to Get.
-type asking struct {
+// getRecorder records the keys passed to Get.
+type getRecorder struct {
 	driver.Map
 	keys *sync.Map
 }
 
-func (a asking) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+func (a getRecorder) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	a.keys.Store(key, true)
 	return a.Map.Get(ctx, key, o, alloc)
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// Chunks that a failed write of a new dataset has left behind are not values of a dimension
-// that is extended later, although no mark existed.
+// Chunks that a failed write to a new dataset has left behind do not reappear when the
+// dimension is extended later, although no growth mark existed.
 func TestLeftoversOfNewDataset(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=nczarr,v3"} {
@@ -94,7 +94,8 @@ func TestDamagedLastChunkIsReplaced(t *testing.T) {
 	}
 }
 
-// An array whose chunks have the other separator does not prevent others from being stored.
+// An array whose chunk keys have the other separator does not prevent other arrays from
+// being stored.
 func TestWrongSeparatorIsAlone(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"a", "z"} {
@@ -161,7 +162,7 @@ func TestDamagedObjectIsAlone(t *testing.T) {
 	_ = attr(t, ds.Root().Attrs(), "title")
 }
 
-// sized is invert, which can only be opened for chunks of 4 elements.
+// sized is the codec invert, but can be opened only for chunks of 4 elements.
 type sized struct{ invert }
 
 func (r sized) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
@@ -177,7 +178,7 @@ func TestWriteOpensCodecsOfShape(t *testing.T) {
 	o := inMemory(sized{})
 	url := "mem:shape#mode=zarr,v3"
 	ds := create(t, url, o)
-	define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Grid: lengthsOf{{4, 3}}.grid(t), Dims: []*nczarr.Dim{dim(t, ds.Root(), "x", 7, false)}, Codecs: []zarr.CodecSpec{{ID: "invert"}}})
+	define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Grid: chunkLengths{{4, 3}}.grid(t), Dims: []*nczarr.Dim{dim(t, ds.Root(), "x", 7, false)}, Codecs: []zarr.CodecSpec{{ID: "invert"}}})
 	define(t, ds.Root(), "w", &nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{4}, Fill: []int32{0}, Dims: []*nczarr.Dim{dim(t, ds.Root(), "z", 4, false)}})
 	closeDataset(t, ds)
 	ds = update(t, url, o)
@@ -192,6 +193,7 @@ func TestWriteOpensCodecsOfShape(t *testing.T) {
 	_ = attr(t, ds.Root().Attrs(), "title")
 }
 
+// noMatch is a store that cannot put an object on the condition that it is unchanged.
 type noMatch struct{ driver.Map }
 
 func (m noMatch) Capabilities() driver.Capabilities {
@@ -222,7 +224,8 @@ func TestLastShardIsReadWithWarning(t *testing.T) {
 	}
 }
 
-// In pure Zarr, a process that has not reopened keeps what the creator appends.
+// In pure Zarr, a writer that opened the dataset earlier does not overwrite what the
+// creator of the dataset has appended since.
 func TestPureZarrKeepsForeignAppends(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=zarr", "#mode=zarr,v3"} {
@@ -247,7 +250,7 @@ func TestPureZarrKeepsForeignAppends(t *testing.T) {
 	}
 }
 
-// A new variable has no chunks, so that none need to be read.
+// Writing to a new variable reads no chunks, because none exist.
 func TestNewVariableReadsNothing(t *testing.T) {
 	t.Parallel()
 	for name, buffer := range map[string]int64{"buffered": 0, "unbuffered": -1} {
@@ -275,8 +278,8 @@ func conflict(t *testing.T, err error) {
 	}
 }
 
-// After another process has cleared the growth mark, a read of the first writer leaves
-// nothing beyond the shapes.
+// After another process has cleared the growth mark of a writer, a read by this writer
+// stores nothing beyond the shapes.
 func TestClearedWriterLeavesNothing(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -298,8 +301,8 @@ func TestClearedWriterLeavesNothing(t *testing.T) {
 	expect(t, open(t, "mem:cleared", o), "v", []int32{1, -1, -1, 4})
 }
 
-// A dataset that replaces another one is not visible before Close, so that its last
-// chunks need not be read.
+// A dataset that replaces another one is not visible before Close, so writing to it does
+// not read its last chunks.
 func TestReplacementReadsNothing(t *testing.T) {
 	t.Parallel()
 	o := unbuffered(&nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})})
@@ -321,8 +324,8 @@ func TestReplacementReadsNothing(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// A writer whose growth mark was cleared does not overwrite what others appended since, in
-// a read or when it needs memory.
+// A writer whose growth mark was cleared does not overwrite what other writers have
+// appended since, not even if a read makes it store its buffered chunks.
 func TestClearedWriterOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -365,7 +368,8 @@ func TestDamagedLastTextIsReplaced(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// Writing all values of a new variable changes no chunk in part, so that it does not warn.
+// Writing all values of a new variable logs no warning, because no chunk is changed in
+// part.
 func TestNewVariableDoesNotWarn(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -433,7 +437,7 @@ func TestLastChunkIsNotReplaced(t *testing.T) {
 		setText(t, a.Root().SetAttr, "title", "new")
 		broken.Store(true)
 		if err := errors.Join(variable(t, a, "g/v").Write(t.Context(), slab(0, n), c.old), a.Close(t.Context())); err == nil {
-			t.Errorf("%s: the write succeeds", name)
+			t.Errorf("%s: want an error of the write or of Close", name)
 		}
 		ds = open(t, url, o)
 		if _, err := ds.Root().Attr("title"); err == nil && c.transfer && c.buffer == 0 {
@@ -499,7 +503,7 @@ func TestLeftoversOfNewDatasetOnStores(t *testing.T) {
 	}
 }
 
-// After another process has cleared the mark of a new variable, a read of the first writer
+// After another process has cleared the mark of a new variable, a read by the first writer
 // stores nothing, whether the other process defines the variable again or not.
 func TestClearedNewVariable(t *testing.T) {
 	t.Parallel()
@@ -534,7 +538,8 @@ func TestClearedNewVariable(t *testing.T) {
 	}
 }
 
-// A growth mark whose deletion returns an error although it succeeded is not missed.
+// If the deletion of a growth mark succeeds but returns an error, the writer does not
+// mistake the missing mark for one that another process has cleared.
 func TestDeletedMark(t *testing.T) {
 	t.Parallel()
 	o := inMemory()

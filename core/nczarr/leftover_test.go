@@ -19,14 +19,14 @@ import (
 // mark is the object that marks growth in progress.
 const mark = ".nczgrowing"
 
-// counted records the calls for the mark.
-type counted struct {
+// markCalls is a store that records the calls for the mark.
+type markCalls struct {
 	driver.Map
 	mu    *sync.Mutex
 	calls *[]string
 }
 
-func (c counted) note(op, key string) {
+func (c markCalls) note(op, key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if key == mark {
@@ -34,24 +34,24 @@ func (c counted) note(op, key string) {
 	}
 }
 
-func (c counted) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+func (c markCalls) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	c.note("put", key)
 	return c.Map.Put(ctx, key, body, o)
 }
 
-func (c counted) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+func (c markCalls) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
 	c.note("delete", key)
 	return c.Map.Delete(ctx, key, o)
 }
 
-func (c counted) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+func (c markCalls) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	c.note("get", key)
 	return c.Map.Get(ctx, key, o, alloc)
 }
 
-// countMark records the calls for the mark. take returns and clears the record.
-func countMark(o *nczarr.Options) (take func() []string) {
-	c := counted{mu: new(sync.Mutex), calls: new([]string)}
+// recordMarkCalls records the calls for the mark. take returns and clears the record.
+func recordMarkCalls(o *nczarr.Options) (take func() []string) {
+	c := markCalls{mu: new(sync.Mutex), calls: new([]string)}
 	o.Wrap = func(m driver.Map) driver.Map { c.Map = m; return c }
 	return func() []string {
 		c.mu.Lock()
@@ -156,20 +156,20 @@ func keysOf(t *testing.T, ds *nczarr.Dataset) []string {
 func TestConcurrentAppends(t *testing.T) {
 	t.Parallel()
 	for i := range 8 {
-		plain, cleared, mode := i&1 != 0, i&2 != 0, []string{"nczarr", "nczarr,v3"}[i/4]
+		noConditions, cleared, mode := i&1 != 0, i&2 != 0, []string{"nczarr", "nczarr,v3"}[i/4]
 		o := memory()
-		if plain {
+		if noConditions {
 			_, o.Wrap = newGate("none", true)
 		}
 		ds := create(t, "mem:two#mode="+mode, o)
 		x := dim(t, ds.Root(), "x", 0, true)
 		define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})
 		closeDataset(t, ds)
-		if plain { // a gate works for one Map only
+		if noConditions { // a gate works for one Map only
 			_, o.Wrap = newGate("none", true)
 		}
 		first := update(t, "mem:two", o)
-		if plain {
+		if noConditions {
 			_, o.Wrap = newGate("none", true)
 		}
 		second := update(t, "mem:two", o)
@@ -200,7 +200,7 @@ func TestConcurrentAppends(t *testing.T) {
 func TestGrowthCosts(t *testing.T) {
 	t.Parallel()
 	o := memory()
-	take := countMark(o)
+	take := recordMarkCalls(o)
 	ds := create(t, "mem:cost", o)
 	x := dim(t, ds.Root(), "x", 0, true)
 	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})

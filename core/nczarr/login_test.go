@@ -11,17 +11,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// asked is a driver that records the options it was opened with.
-type asked struct{ options []byte }
+// optionRecorder is a driver that records the options with which it was opened.
+type optionRecorder struct{ options []byte }
 
-func (*asked) Describe() driver.Description { return driver.Description{Name: "http"} }
+func (*optionRecorder) Describe() driver.Description { return driver.Description{Name: "http"} }
 
-func (a *asked) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error) {
+func (a *optionRecorder) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	a.options = spec.Options
-	return nil, errors.New("asked")
+	return nil, errors.New("the options were recorded")
 }
 
-func (*asked) Remove(context.Context, driver.OpenSpec) error { return nil }
+func (*optionRecorder) Remove(context.Context, driver.OpenSpec) error { return nil }
 
 // TestLoginIsWhole checks that parts of a login in the configuration and of one in the
 // rc files are never mixed. Otherwise a password could be sent to the wrong server.
@@ -35,7 +35,7 @@ func TestLoginIsWhole(t *testing.T) {
 		{"https://data.example/x", `{"user":"c","password":"p","origin":"https://data.example"}`, "c", "p", "https://data.example"},
 		{"https://third.example/x", `{"user":"c","password":"p","origin":"https://other.example"}`, "c", "p", "https://other.example"},
 	} {
-		a := &asked{}
+		a := &optionRecorder{}
 		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{a}), URLEnv: &ncurl.Env{RC: rc}}
 		o.DriverOptions = map[string][]byte{"http": []byte(c.configured)}
 		if _, err := nczarr.Open(t.Context(), c.url, o); err == nil {

@@ -23,7 +23,7 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// basic are the types except string.
+// basic returns all netCDF types except string.
 func basic() []dtype.NC {
 	return []dtype.NC{dtype.NCChar, dtype.NCByte, dtype.NCUByte, dtype.NCShort, dtype.NCUShort, dtype.NCInt, dtype.NCUInt, dtype.NCInt64, dtype.NCUInt64, dtype.NCFloat, dtype.NCDouble}
 }
@@ -164,8 +164,8 @@ func contentOf(t *testing.T, url string, o *nczarr.Options) string {
 	return strings.ReplaceAll(b.String(), "\x00", `\0`)
 }
 
-// objects returns the hash of each object of a store: documents if docs is set, and all
-// others otherwise.
+// objects returns the documents of a store by key if docs is set, and otherwise the
+// hashes of all other objects.
 func objects(t *testing.T, url string, o *nczarr.Options, docs bool) map[string]string {
 	t.Helper()
 	u := *o
@@ -221,7 +221,8 @@ func layoutPairs() (out [][2]zarr.Layout) {
 	return out
 }
 
-// start creates the dataset in a layout. Zarr v3 gets the chunk keys of v2 by migration.
+// start creates the dataset in a layout. It creates Zarr v3 by migrating a dataset of Zarr
+// v2, so that the chunk keys have the form of v2.
 func start(t *testing.T, url string, layout zarr.Layout, types []dtype.NC, consolidated bool, o *nczarr.Options) {
 	t.Helper()
 	if layout.Format() == 2 {
@@ -232,8 +233,8 @@ func start(t *testing.T, url string, layout zarr.Layout, types []dtype.NC, conso
 	migrate(t, url, layout, o)
 }
 
-// A migration keeps everything but the layout, for every pair of layouts. Chunks stay byte
-// for byte. Back in the old layout, the dataset is the same.
+// A migration keeps everything but the layout, for every pair of layouts. Chunks do not
+// change. A migration back to the old layout restores the content.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for i, p := range layoutPairs() {
@@ -305,20 +306,20 @@ type changesFail struct {
 
 func (k changesFail) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	if k.left.Add(-1) < 0 {
-		return driver.Info{}, errCable
+		return driver.Info{}, errInjected
 	}
 	return k.Map.Put(ctx, key, body, o)
 }
 
 func (k changesFail) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
 	if k.left.Add(-1) < 0 {
-		return errCable
+		return errInjected
 	}
 	return k.Map.Delete(ctx, key, o)
 }
 
 // A migration that dies after any number of changes leaves a dataset with the same
-// values. Another one completes it.
+// values. Another migration completes it.
 func TestMigrateKilled(t *testing.T) {
 	t.Parallel()
 	for i, p := range [][2]zarr.Layout{
@@ -364,7 +365,7 @@ func TestMigrateKilled(t *testing.T) {
 					}
 					break
 				}
-				if !errors.Is(err, errCable) {
+				if !errors.Is(err, errInjected) {
 					t.Fatal(err)
 				}
 				for _, use := range []nczarr.ConsolidatedUse{nczarr.ConsolidatedAuto, nczarr.ConsolidatedTrust} {
@@ -464,7 +465,7 @@ func TestMigrateRefuses(t *testing.T) {
 	}
 }
 
-// A location or a pair of layouts that a migration does not support is an error.
+// A location or a pair of layouts that a migration does not support causes an error.
 func TestMigrateNotPossible(t *testing.T) {
 	t.Parallel()
 	o := memory(filters.Provider())
@@ -508,8 +509,9 @@ func TestMigrateConflict(t *testing.T) {
 	t.Parallel()
 	array := `{"zarr_format": 2, "shape": [%d], "chunks": [2], "dtype": "<i4", "fill_value": 7, "order": "C", "compressor": null, "filters": null}`
 	for name, c := range map[string]struct {
-		from, to            zarr.Layout
-		at, key, body, lost string
+		from, to      zarr.Layout
+		at, key, body string
+		shape         string // variable that has the shape of the other writer after another migration
 	}{
 		"changed":          {zarr.LayoutPure, zarr.LayoutV3, "w/zarr.json", "v/.zarray", fmt.Sprintf(array, 6), "v"},
 		"added":            {zarr.LayoutPure, zarr.LayoutV3, "w/zarr.json", "new/.zarray", fmt.Sprintf(array, 6), "new"},
@@ -546,11 +548,11 @@ func TestMigrateConflict(t *testing.T) {
 			if got := objects(t, "mem:"+at, o, true)[c.key]; got != c.body {
 				t.Errorf("the other writer's document is now %q", got)
 			}
-			if c.lost == "" {
+			if c.shape == "" {
 				return
 			}
 			migrate(t, "mem:"+at, c.to, o)
-			if got := variable(t, open(t, "mem:"+at, o), c.lost).Shape(); !slices.Equal(got, []int64{6}) {
+			if got := variable(t, open(t, "mem:"+at, o), c.shape).Shape(); !slices.Equal(got, []int64{6}) {
 				t.Errorf("want the shape of the other writer, got %v", got)
 			}
 		})

@@ -94,8 +94,8 @@ func TestMovable(t *testing.T) {
 	}
 }
 
-// Codecs are the same if their names, with aliases, and their parameters, with defaults
-// and the size of the elements, are.
+// Two codecs are the same if one has a name or alias of the other and their parameters are
+// equal after defaults and the size of the elements have been filled in.
 func TestSameCodec(t *testing.T) {
 	t.Parallel()
 	params := []codecdriver.Param{
@@ -152,7 +152,7 @@ func TestSplit(t *testing.T) {
 			want[2] = 0
 		}
 		if n != 105 || !slices.Equal(whole.Count, want) {
-			t.Errorf("%v and %v have %d elements in total, or the whole part is wrong", whole, edges, n)
+			t.Errorf("want whole chunks of %v and 105 elements in total, got %v, edges %v and %d elements", want, whole.Count, edges, n)
 		}
 	}
 }

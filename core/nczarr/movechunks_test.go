@@ -27,7 +27,9 @@ import (
 // stored.
 type marked struct{ encoded, decoded *atomic.Int64 }
 
-const ours, theirs = "O", "F"
+// ownMark is the byte that Encode appends. foreignMark is the other byte that Decode
+// accepts.
+const ownMark, foreignMark = "O", "F"
 
 func newMarked() marked { return marked{new(atomic.Int64), new(atomic.Int64)} }
 
@@ -43,12 +45,12 @@ func (c marked) Open(_ string, _ json.RawMessage, in codecdriver.Spec) (codecdri
 
 func (c marked) Encode(_ context.Context, dst, src []byte) (int, error) {
 	c.encoded.Add(1)
-	return copy(dst[copy(dst, src):], ours) + len(src), nil
+	return copy(dst[copy(dst, src):], ownMark) + len(src), nil
 }
 
 func (c marked) Decode(_ context.Context, dst, src []byte) (int, error) {
 	c.decoded.Add(1)
-	if s := string(src); !strings.HasSuffix(s, ours) && !strings.HasSuffix(s, theirs) {
+	if s := string(src); !strings.HasSuffix(s, ownMark) && !strings.HasSuffix(s, foreignMark) {
 		return 0, ncerr.New(ncerr.ErrCorrupt, "", "", errors.New("bad last byte"))
 	}
 	return copy(dst, src[:len(src)-1]), nil
@@ -60,7 +62,7 @@ func markedArray(dtype, codecs string) map[string]string {
 	doc := document(dtype, "9", "C", codecs)
 	return map[string]string{
 		".zgroup": `{"zarr_format": 2}`, "v/.zarray": strings.Replace(doc, `"shape": [2]`, `"shape": [5]`, 1),
-		"v/0": "\x01\x00\x02\x00" + theirs, "v/2": "\x05\x00\x06\x00" + theirs,
+		"v/0": "\x01\x00\x02\x00" + foreignMark, "v/2": "\x05\x00\x06\x00" + foreignMark,
 	}
 }
 
@@ -92,8 +94,8 @@ func chunksOf(t *testing.T, o *nczarr.Options, name string) map[string]string {
 // absent chunks absent. Chunks whose encoding changes are encoded.
 func TestCopyMovesChunks(t *testing.T) {
 	t.Parallel()
-	moved := map[string]string{"0": "\x01\x00\x02\x00" + theirs, "2": "\x05\x00\x06\x00" + theirs}
-	encoded := map[string]string{"0": "\x01\x00\x02\x00" + ours, "2": "\x05\x00\x09\x00" + ours}
+	moved := map[string]string{"0": "\x01\x00\x02\x00" + foreignMark, "2": "\x05\x00\x06\x00" + foreignMark}
+	encoded := map[string]string{"0": "\x01\x00\x02\x00" + ownMark, "2": "\x05\x00\x09\x00" + ownMark}
 	for name, c := range map[string]struct {
 		dtype, codecs, mode string
 		opts                nczarr.CopyOptions
@@ -113,12 +115,12 @@ func TestCopyMovesChunks(t *testing.T) {
 		}}, map[string]string{"0": "\x01\x00\x02\x00", "2": "\x05\x00\x09\x00"}, 0, 2},
 		"other chunks": {"<i2", markedChain, "zarr", nczarr.CopyOptions{Chunks: func(*nczarr.Var) ([]int64, error) {
 			return []int64{4}, nil
-		}}, map[string]string{"0": "\x01\x00\x02\x00\x09\x00\x09\x00" + ours, "1": "\x05\x00\x09\x00\x09\x00\x09\x00" + ours}, 2, 2},
+		}}, map[string]string{"0": "\x01\x00\x02\x00\x09\x00\x09\x00" + ownMark, "1": "\x05\x00\x09\x00\x09\x00\x09\x00" + ownMark}, 2, 2},
 		"converted elements": {"<f2", markedChain, "zarr", nczarr.CopyOptions{}, map[string]string{
-			"0": "\x01\x00\x02\x00" + ours, "1": "\x00\x00\x00\x00" + ours, "2": "\x05\x00\x00\x00" + ours,
+			"0": "\x01\x00\x02\x00" + ownMark, "1": "\x00\x00\x00\x00" + ownMark, "2": "\x05\x00\x00\x00" + ownMark,
 		}, 3, 2},
 		"misread by netcdf-c": {">i2", markedChain, "nczarr", nczarr.CopyOptions{}, map[string]string{
-			"0": "\x01\x00\x02\x00" + ours, "1": "\x00\x09\x00\x09" + ours, "2": "\x05\x00\x00\x09" + ours,
+			"0": "\x01\x00\x02\x00" + ownMark, "1": "\x00\x09\x00\x09" + ownMark, "2": "\x05\x00\x00\x09" + ownMark,
 		}, 3, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +168,7 @@ func TestCopyDropsChunksBeyondShape(t *testing.T) {
 	}
 	write(t, v, v.All(), values)
 	for key, chunk := range chunksOf(t, o, "src") {
-		chunk = strings.ReplaceAll(chunk[:8], "\x81", "X") + theirs // \x81 is the fill value
+		chunk = strings.ReplaceAll(chunk[:8], "\x81", "X") + foreignMark // \x81 is the fill value
 		if _, err := src.Map().Put(t.Context(), "v/"+key, driver.Bytes(chunk), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +177,7 @@ func TestCopyDropsChunksBeyondShape(t *testing.T) {
 	copyOf(t, open(t, "mem:src", o), "mem:dst", o, nil)
 	for key, chunk := range chunksOf(t, o, "dst") {
 		inner := !strings.HasPrefix(key, "1.") && !strings.HasSuffix(key, ".1")
-		if got := strings.HasSuffix(chunk, theirs); got != inner {
+		if got := strings.HasSuffix(chunk, foreignMark); got != inner {
 			t.Errorf("chunk %s: copied as stored is %v", key, got)
 		}
 		if !inner && strings.Contains(chunk, "X") {
@@ -195,10 +197,10 @@ func TestCopyOfDamagedChunks(t *testing.T) {
 		want          string
 	}{
 		"damaged":                  {markedChain, "\x01\x00\x02\x00?", false, "bad last byte"},
-		"too short":                {markedChain, "\x01\x00\x02" + theirs, false, "3 bytes"},
-		"too long":                 {markedChain, strings.Repeat("x", 5000) + theirs, false, "exceeds the maximum"},
+		"too short":                {markedChain, "\x01\x00\x02" + foreignMark, false, "3 bytes"},
+		"too long":                 {markedChain, strings.Repeat("x", 5000) + foreignMark, false, "exceeds the maximum"},
 		"without check":            {markedChain, "\x01\x00\x02\x00?", true, ""},
-		"too long, no check":       {markedChain, strings.Repeat("x", 5000) + theirs, true, "exceeds the maximum"},
+		"too long, no check":       {markedChain, strings.Repeat("x", 5000) + foreignMark, true, "exceeds the maximum"},
 		"no codecs":                {"null", "\x01\x00\x02\x00?", false, "bytes"},
 		"no codecs, without check": {"null", "\x01\x00\x02\x00?", true, "bytes"},
 	} {
@@ -236,11 +238,11 @@ func TestCopyOfLocations(t *testing.T) {
 		want string
 		kind ncerr.Kind
 	}{
-		"inline":      {manifest.Location{Inline: []byte("\x01\x00\x02\x00" + theirs)}, "\x01\x00\x02\x00" + theirs, 0},
-		"filter mask": {manifest.Location{Inline: []byte("\x01\x00\x02\x00"), FilterMask: 1}, "\x01\x00\x02\x00" + ours, 0},
+		"inline":      {manifest.Location{Inline: []byte("\x01\x00\x02\x00" + foreignMark)}, "\x01\x00\x02\x00" + foreignMark, 0},
+		"filter mask": {manifest.Location{Inline: []byte("\x01\x00\x02\x00"), FilterMask: 1}, "\x01\x00\x02\x00" + ownMark, 0},
 		"absent":      {manifest.Location{Absent: true}, "", 0},
 		"not there":   {manifest.Location{Key: "none"}, "", 0},
-		"a part":      {manifest.Location{Key: "many", Range: &driver.Range{Offset: 2, Length: 5}}, "\x01\x00\x02\x00" + theirs, 0},
+		"a part":      {manifest.Location{Key: "many", Range: &driver.Range{Offset: 2, Length: 5}}, "\x01\x00\x02\x00" + foreignMark, 0},
 		"required":    {manifest.Location{Key: "none", Required: true}, "", ncerr.ErrNoObject},
 		"beyond":      {manifest.Location{Key: "many", Range: &driver.Range{Offset: 20, Length: 5}}, "", ncerr.ErrCorrupt},
 		"long part":   {manifest.Location{Key: "long", Range: &driver.Range{Length: 5000}}, "", ncerr.ErrLimit},
@@ -272,7 +274,7 @@ func TestCopyOfLocations(t *testing.T) {
 	}
 }
 
-// observed calls a function before each Get and Put.
+// observed is a driver whose stores call a function before each Get and Put.
 type observed struct {
 	driver.Opener
 	call func(ctx context.Context, op, path, key string)
@@ -345,8 +347,8 @@ func TestRequestsOfACopy(t *testing.T) {
 	}
 }
 
-// A copy reads the next chunks while it stores others: a store in which the first put
-// waits for a later get receives it.
+// A copy reads the next chunks while it stores others: the copy ends although the first
+// put to the destination waits for a later get from the source.
 func TestCopyReadsWhileItWrites(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]*nczarr.CopyOptions{"moved": {Memory: 1 << 20}, "encoded": {Memory: 4096, Codecs: encodeAll}} {
@@ -418,7 +420,7 @@ func TestCopyOfAShortArray(t *testing.T) {
 	closeDataset(t, ds)
 	ds = update(t, "mem:src", o)
 	for i, content := range []string{"\x01\x00\x02\x00", "\x03\x00\x04\x00"} {
-		if _, err := ds.Map().Put(t.Context(), fmt.Sprintf("v/%d", i), driver.Bytes(content+theirs), nil); err != nil {
+		if _, err := ds.Map().Put(t.Context(), fmt.Sprintf("v/%d", i), driver.Bytes(content+foreignMark), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -434,7 +436,7 @@ func TestCopyOfAShortArray(t *testing.T) {
 	copied := copyOf(t, src, "mem:dst", o, nil)
 	expect(t, copied, "v", []int16{1, 9, 9, 9})
 	for key, c := range chunksOf(t, o, "dst") {
-		if strings.HasSuffix(c, theirs) {
+		if strings.HasSuffix(c, foreignMark) {
 			t.Errorf("chunk %s was copied as stored", key)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Names with any characters are preserved for everything that has a name. Names that
-// cannot be preserved are refused on definition, not at the Flush.
+// cannot be preserved are refused when they are defined, not at the Flush.
 func TestOddNames(t *testing.T) {
 	t.Parallel()
 	for layout, c := range layouts {
@@ -111,8 +111,8 @@ func TestCreateNextToOthers(t *testing.T) {
 		"inside a group":   {dir + "/a/g/x/new", false, false, ncerr.ErrExists},
 		"above":            {dir, false, false, ncerr.ErrExists},
 		"something else":   {dir + "/other", false, false, ncerr.ErrExists},
-		"there":            {dir + "/a", true, false, ncerr.ErrExists},
-		"forced, but kept": {dir + "/a", true, true, ncerr.ErrExists},
+		"a dataset":        {dir + "/a", true, false, ncerr.ErrExists},
+		"a forced dataset": {dir + "/a", true, true, ncerr.ErrExists},
 	} {
 		_, err := nczarr.Create(t.Context(), c.path, &nczarr.CreateOptions{Options: *o, NoClobber: c.noClobber, Force: c.force})
 		if !errors.Is(err, c.want) {

@@ -51,7 +51,7 @@ func symlink(t *testing.T, target, link string) {
 	}
 }
 
-// create creates a dataset. The test closes it.
+// create creates a dataset. The caller closes it.
 func create(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
@@ -210,7 +210,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	ds := create(t, "mem:r", o)
-	defer ds.Abort(t.Context()) // the test is about the definitions refused before
+	defer ds.Abort(t.Context()) // the test does not check Abort
 	root := ds.Root()
 	x := dim(t, root, "x", 4, false)
 	g, err := root.DefineGroup("g")
@@ -224,20 +224,20 @@ func TestRefusals(t *testing.T) {
 		err  error
 		want error
 	}{
-		"name in use":      {second(root.DefineVar(ctx, "v", &nczarr.VarSpec{Type: dtype.NCInt})), ncerr.ErrNameInUse},
-		"group over var":   {second(root.DefineGroup("v")), ncerr.ErrNameInUse},
-		"dot name":         {second(root.DefineVar(ctx, ".zarray", &nczarr.VarSpec{Type: dtype.NCInt})), ncerr.ErrBadName},
-		"slash":            {second(root.DefineDim("a/b", 1, false)), ncerr.ErrBadName},
-		"dim twice":        {second(root.DefineDim("x", 1, false)), ncerr.ErrNameInUse},
-		"negative dim":     {second(root.DefineDim("n", -1, false)), ncerr.ErrInvalid},
-		"dim from below":   {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{inner}})), ncerr.ErrNoDim},
-		"no type":          {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Dims: []*nczarr.Dim{x}})), ncerr.ErrBadType},
-		"chunk rank":       {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1, 1}})), ncerr.ErrBadChunk},
-		"chunk zero":       {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{0}})), ncerr.ErrBadChunk},
-		"chunk huge":       {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1 << 50}})), ncerr.ErrLimit},
-		"unknown codec":    {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Codecs: []zarr.CodecSpec{{ID: "nope"}}})), ncerr.ErrNoFilter},
-		"fill of two":      {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Attrs: []nczarr.Attr{{Name: "_FillValue", Type: dtype.NCInt, Value: []int32{1, 2}}}})), ncerr.ErrBadType},
-		"fill of a type":   {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Attrs: []nczarr.Attr{{Name: "_FillValue", Type: dtype.NCShort, Value: []int16{1}}}})), ncerr.ErrBadType},
+		"name in use":      {errorOf(root.DefineVar(ctx, "v", &nczarr.VarSpec{Type: dtype.NCInt})), ncerr.ErrNameInUse},
+		"group over var":   {errorOf(root.DefineGroup("v")), ncerr.ErrNameInUse},
+		"dot name":         {errorOf(root.DefineVar(ctx, ".zarray", &nczarr.VarSpec{Type: dtype.NCInt})), ncerr.ErrBadName},
+		"slash":            {errorOf(root.DefineDim("a/b", 1, false)), ncerr.ErrBadName},
+		"dim twice":        {errorOf(root.DefineDim("x", 1, false)), ncerr.ErrNameInUse},
+		"negative dim":     {errorOf(root.DefineDim("n", -1, false)), ncerr.ErrInvalid},
+		"dim from below":   {errorOf(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{inner}})), ncerr.ErrNoDim},
+		"no type":          {errorOf(root.DefineVar(ctx, "w", &nczarr.VarSpec{Dims: []*nczarr.Dim{x}})), ncerr.ErrBadType},
+		"chunk rank":       {errorOf(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1, 1}})), ncerr.ErrBadChunk},
+		"chunk zero":       {errorOf(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{0}})), ncerr.ErrBadChunk},
+		"chunk huge":       {errorOf(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1 << 50}})), ncerr.ErrLimit},
+		"unknown codec":    {errorOf(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Codecs: []zarr.CodecSpec{{ID: "nope"}}})), ncerr.ErrNoFilter},
+		"fill of two":      {errorOf(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Attrs: []nczarr.Attr{{Name: "_FillValue", Type: dtype.NCInt, Value: []int32{1, 2}}}})), ncerr.ErrBadType},
+		"fill of a type":   {errorOf(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Attrs: []nczarr.Attr{{Name: "_FillValue", Type: dtype.NCShort, Value: []int16{1}}}})), ncerr.ErrBadType},
 		"reserved":         {root.SetAttr(nczarr.Attr{Name: "_ARRAY_DIMENSIONS", Type: dtype.NCChar, Value: "x"}), ncerr.ErrNameInUse},
 		"late fill":        {v.SetAttr(nczarr.Attr{Name: "_FillValue", Type: dtype.NCByte, Value: []int8{1}}), ncerr.ErrInvalid},
 		"attr type":        {v.SetAttr(nczarr.Attr{Name: "u", Type: dtype.NCByte, Value: []int16{1}}), ncerr.ErrBadType},
@@ -255,7 +255,8 @@ func TestRefusals(t *testing.T) {
 	expect(t, ds, "v", []int8{-127, -127, -127, -127})
 }
 
-func second[T any](_ T, err error) error { return err }
+// errorOf returns the error of a call.
+func errorOf[T any](_ T, err error) error { return err }
 
 func TestReadConverts(t *testing.T) {
 	t.Parallel()
@@ -278,11 +279,11 @@ func TestReadConverts(t *testing.T) {
 func TestChunksFollowTheData(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		layout    zarr.Layout
-		time, x   int64
-		typ       dtype.NC
-		want      []int64
-		wantAlone []int64 // chunks of a variable whose only dimension is time
+		layout   zarr.Layout
+		time, x  int64
+		typ      dtype.NC
+		want     []int64
+		wantTime []int64 // chunks of a variable whose only dimension is time
 	}{
 		"many small records": {zarr.LayoutNewest, 20_000, 4, dtype.NCFloat, []int64{20_000, 4}, []int64{20_000}},
 		"more than 1 MiB":    {zarr.LayoutNewest, 1_000_000, 4, dtype.NCFloat, []int64{65_536, 4}, []int64{262_144}},
@@ -301,8 +302,8 @@ func TestChunksFollowTheData(t *testing.T) {
 		if got := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: c.typ, Dims: []*nczarr.Dim{when, x}}).Chunks(); !slices.Equal(got, c.want) {
 			t.Errorf("%s: want %v, got %v", name, c.want, got)
 		}
-		if got := define(t, ds.Root(), "t", &nczarr.VarSpec{Type: c.typ, Dims: []*nczarr.Dim{when}}).Chunks(); !slices.Equal(got, c.wantAlone) {
-			t.Errorf("%s, alone: want %v, got %v", name, c.wantAlone, got)
+		if got := define(t, ds.Root(), "t", &nczarr.VarSpec{Type: c.typ, Dims: []*nczarr.Dim{when}}).Chunks(); !slices.Equal(got, c.wantTime) {
+			t.Errorf("%s, only time: want %v, got %v", name, c.wantTime, got)
 		}
 		if err := ds.Abort(t.Context()); err != nil {
 			t.Fatal(err)

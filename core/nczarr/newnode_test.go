@@ -110,13 +110,13 @@ func TestNewNodeKeepsUnlistedObjects(t *testing.T) {
 		"v3":     {"new/zarr.json": `{"zarr_format":3,"node_type":"group"}`},
 		"chunks": {"new/1": "\x01\x00\x00\x00\x02\x00\x00\x00"},
 	} {
-		for _, unconditional := range []bool{false, true} {
+		for _, noConditions := range []bool{false, true} {
 			o := memory()
 			base(t, "mem:k", o)
 			for key, body := range more {
 				put(t, o, "k", key, body)
 			}
-			if unconditional {
+			if noConditions {
 				_, o.Wrap = newGate("none", true)
 			}
 			ds := update(t, "mem:k", o)
@@ -236,14 +236,14 @@ func TestMarkOfANewNode(t *testing.T) {
 	expect(t, ds, "v", []int32{1, 2, 3, 4})
 
 	write(t, newVar(t, ds.Root(), "w"), slab(0, 4), []int32{1, 2, 3, 4})
-	const theirs = `{"zarr_format":3,"node_type":"group"}`
-	put(t, o, "mark", "w/zarr.json", theirs)
+	const otherDoc = `{"zarr_format":3,"node_type":"group"}`
+	put(t, o, "mark", "w/zarr.json", otherDoc)
 	if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
 		t.Errorf("a document of another process: want ErrConflict, got %v", err)
 	}
 	put(t, o, "mark", "v/.ncznewnode", "{}")
 	ds = open(t, url, o)
-	if got := stored(t, ds, "w/zarr.json"); got != theirs || len(ds.Problems()) > 0 {
+	if got := stored(t, ds, "w/zarr.json"); got != otherDoc || len(ds.Problems()) > 0 {
 		t.Errorf("want the document of the other process, got %s, %v", got, ds.Problems())
 	}
 	docs := zarr.Docs{}
@@ -257,8 +257,8 @@ func TestMarkOfANewNode(t *testing.T) {
 }
 
 // New nodes that a dead Zarr v3 writer left are listed, and removed on request, except
-// for objects that others may have created there. If the writer is alive, its Flush
-// fails.
+// for objects that other processes may have created there. If the writer is alive, its
+// Flush fails.
 func TestClearNewNodes(t *testing.T) {
 	t.Parallel()
 	const url = "mem:dead#mode=v3"
@@ -309,17 +309,17 @@ func TestClearNewNodes(t *testing.T) {
 	expect(t, open(t, url, o), "v", []int32{1, 2, 3, 4})
 }
 
-// A writer that finds at the end that another one has created a node of that name
-// leaves only chunks behind, because their owner is unknown.
+// If a writer finds at Close that another process has created a node with the name of its
+// new node, the writer leaves only chunks behind, because their owner is unknown.
 func TestMarkInANodeOfOthers(t *testing.T) {
 	t.Parallel()
-	const url, theirs = "mem:lost#mode=v3", `{"zarr_format":3,"node_type":"group"}`
+	const url, otherDoc = "mem:lost#mode=v3", `{"zarr_format":3,"node_type":"group"}`
 	for _, foreign := range []bool{false, true} {
 		o := memory()
 		base(t, url, o)
 		ds := update(t, url, o)
 		write(t, newVar(t, ds.Root(), "v"), slab(0, 4), []int32{1, 2, 3, 4})
-		put(t, o, "lost", "v/zarr.json", theirs)
+		put(t, o, "lost", "v/zarr.json", otherDoc)
 		if foreign {
 			put(t, o, "lost", "v/.ncznewnode", "{}")
 		}

@@ -128,7 +128,7 @@ func Probe(name string) ncurl.PathKind {
 	if err != nil {
 		return ncurl.NotProbed // the driver reports the reason
 	}
-	defer f.Close() // only read
+	defer f.Close() // opened for reading only
 	head := make([]byte, ncurl.SniffLen)
 	n, _ := io.ReadFull(f, head) // a short file yields fewer bytes
 	return ncurl.Sniff(head[:n])

@@ -194,7 +194,7 @@ func TestBothCreateADocument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o.Wrap = func(m driver.Map) driver.Map { return unconditioned{m} }
+	o.Wrap = func(m driver.Map) driver.Map { return noConditionalPut{m} }
 	a, b := update(t, "mem:both#mode=zarr", o), update(t, "mem:both#mode=zarr", o)
 	setText(t, a.Root().SetAttr, "ofa", "1")
 	setText(t, b.Root().SetAttr, "ofb", "1")

@@ -36,8 +36,8 @@ func array(dtype any, shape ...int) jsonObject {
 	return jsonObject{"zarr_format": 2, "shape": shape, "chunks": shape, "dtype": dtype, "fill_value": nil, "order": "C", "compressor": nil, "filters": nil}
 }
 
-// TestMetadataTakesNoMultiple checks that the memory and time for metadata do not grow
-// with the product of the sizes of two of its parts.
+// TestMetadataTakesNoMultiple checks that the memory for metadata does not grow with the
+// product of the sizes of two parts of the metadata.
 func TestMetadataTakesNoMultiple(t *testing.T) { //nolint:paralleltest // not parallel: it counts allocations
 	group := jsonObject{"zarr_format": 2}
 	attrs := make(jsonObject)

@@ -90,17 +90,17 @@ func TestTextOfManyChunks(t *testing.T) {
 	}
 }
 
-// crowd is a filter that counts its concurrent decoders.
-type crowd struct {
+// decoderCount is a filter that counts its concurrent decoders.
+type decoderCount struct {
 	invert
 	now, most *atomic.Int64
 }
 
-func (c crowd) Open(string, json.RawMessage, codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+func (c decoderCount) Open(string, json.RawMessage, codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
 	return c, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 1 << 12}, nil
 }
 
-func (c crowd) Decode(ctx context.Context, dst, src []byte) (int, error) {
+func (c decoderCount) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if n := c.now.Add(1); n > c.most.Load() {
 		c.most.Store(n)
 	}
@@ -115,7 +115,7 @@ func (c crowd) Decode(ctx context.Context, dst, src []byte) (int, error) {
 // limit for one chunk, regardless of the number of cores.
 func TestLargeChunksOneByOne(t *testing.T) { //nolint:paralleltest // not parallel: it sets the number of processors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
-	c := crowd{now: new(atomic.Int64), most: new(atomic.Int64)}
+	c := decoderCount{now: new(atomic.Int64), most: new(atomic.Int64)}
 	o := inMemory(c)
 	ds := create(t, "mem:crowd", o)
 	x := dim(t, ds.Root(), "x", 64, false)
@@ -133,7 +133,7 @@ func TestLargeChunksOneByOne(t *testing.T) { //nolint:paralleltest // not parall
 }
 
 // TestDefaultChunksOfLongDimensions checks that default chunks are never large,
-// although a text of 100 bytes can declare any shape.
+// although a document of 100 bytes can declare any shape.
 func TestDefaultChunksOfLongDimensions(t *testing.T) {
 	t.Parallel()
 	for _, shape := range [][]int64{{2, 2e10}, {2, 1 << 40}, {1, 1, 1, 1 << 50}, {2, 2, 3, 1 << 30, 1 << 20}, {1 << 40, 3, 1 << 10}} {

@@ -163,7 +163,7 @@ func (d *Dataset) seesProbe(ctx context.Context, m *zmap.Map, put, look string) 
 	if err != nil {
 		return false, false, err
 	}
-	defer again.m.Close(ctx) //nolint:errcheck // only read
+	defer again.m.Close(ctx) //nolint:errcheck // opened for reading only
 	found, err = again.m.Exists(ctx, look)
 	return found, !found && local(d.loc) && existsAbove(filepath.FromSlash(d.loc.Path), look), err
 }

@@ -23,9 +23,9 @@ type watched struct {
 	parts []driver.Range
 	// before, if not nil, is called before read number n of the chunk. The read fails
 	// with its error.
-	before func(n int) error
-	bare   bool // results have no version
-	dear   bool // a part costs as much as the whole object
+	before    func(n int) error
+	noVersion bool // results have no version
+	noRanges  bool // a part costs as much as the whole object
 }
 
 func (w *watched) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -45,15 +45,15 @@ func (w *watched) Get(ctx context.Context, key string, o *driver.GetOptions, all
 		}
 	}
 	data, info, err := w.Map.Get(ctx, key, o, alloc)
-	if w.bytes += len(data); w.bare {
+	if w.bytes += len(data); w.noVersion {
 		info.Version = ""
 	}
-	info.NoRanges = w.dear
+	info.NoRanges = w.noRanges
 	return data, info, err
 }
 
-// columns creates a dataset with one raw chunk of 8 rows and 10 columns that counts its
-// elements, and opens it through w. The merge gap is 4 bytes.
+// columns creates a dataset with one raw chunk of 8 rows and 10 columns, whose elements are
+// 1, 2, 3 and so on, and opens it through w. The merge gap is 4 bytes.
 func columns(t *testing.T, o *nczarr.Options, w *watched) *nczarr.Var {
 	t.Helper()
 	ds := create(t, "mem:p", o)
@@ -124,7 +124,7 @@ func TestPartsOfOneVersion(t *testing.T) {
 			}
 			return nil
 		}, []int16{missing, missing, missing, missing, missing, missing}, 4},
-		"put there": {func(_ *watched, n int) error {
+		"created": {func(_ *watched, n int) error {
 			if n == 1 {
 				return ncerr.ErrNotFound
 			}
@@ -146,7 +146,7 @@ func TestPartsOfOneVersion(t *testing.T) {
 // request for a part is sent.
 func TestPartsWithoutVersions(t *testing.T) {
 	t.Parallel()
-	w := &watched{bare: true}
+	w := &watched{noVersion: true}
 	v := columns(t, memory(), w)
 	for _, reads := range []int{4, 5} {
 		got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
@@ -156,9 +156,8 @@ func TestPartsWithoutVersions(t *testing.T) {
 	}
 }
 
-// If a part costs as much as the whole chunk, or cannot be read separately, the whole
-// chunk is read, then and in later reads. For a high-latency store, this is decided
-// after more parts.
+// If a part costs as much as the whole chunk, or cannot be read separately, this read and
+// later ones read the whole chunk. On a high-latency store, more parts are tried first.
 func TestExpensiveParts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -166,10 +165,10 @@ func TestExpensiveParts(t *testing.T) {
 		refuse func(n int, part driver.Range) bool
 		most   int // maximum number of reads for the first slab
 	}{
-		"each costs the whole":      {&watched{dear: true}, func(int, driver.Range) bool { return false }, 2},
-		"the second is refused":     {&watched{}, func(n int, _ driver.Range) bool { return n == 2 }, 4},
-		"all are refused":           {&watched{}, func(_ int, part driver.Range) bool { return part.Length >= 0 }, 2},
-		"what they span is refused": {&watched{bare: true}, func(n int, _ driver.Range) bool { return n == 4 }, 5},
+		"each costs the whole":  {&watched{noRanges: true}, func(int, driver.Range) bool { return false }, 2},
+		"the second is refused": {&watched{}, func(n int, _ driver.Range) bool { return n == 2 }, 4},
+		"all are refused":       {&watched{}, func(_ int, part driver.Range) bool { return part.Length >= 0 }, 2},
+		"their span is refused": {&watched{noVersion: true}, func(n int, _ driver.Range) bool { return n == 4 }, 5},
 	} {
 		v := columns(t, inMemory(), c.w)
 		c.w.before = func(n int) error {

@@ -18,17 +18,17 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// halting is a store that prints the key of a chunk before it puts it, and the first
-// time waits for a line of input.
-type halting struct {
+// pausing is a store that, before the first put of a chunk, prints the key of the chunk and
+// waits for a line of input.
+type pausing struct {
 	driver.Map
-	halted map[string]bool
+	paused map[string]bool
 	lines  *bufio.Reader
 }
 
-func (h halting) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-	if strings.HasSuffix(key, "/0") && !h.halted[key] {
-		h.halted[key] = true
+func (h pausing) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if strings.HasSuffix(key, "/0") && !h.paused[key] {
+		h.paused[key] = true
 		if _, err := os.Stdout.WriteString("at " + key + "\n"); err != nil {
 			return driver.Info{}, err
 		}
@@ -40,15 +40,14 @@ func (h halting) Put(ctx context.Context, key string, body driver.Body, o *drive
 }
 
 // TestTwoProcessesShareAChunk checks that two processes can write parts of one chunk on
-// the local disk. The second process writes after the first has read the chunk and
-// before it puts it. Both parts exist afterwards, whether or not the chunk existed
-// before.
+// the local disk. The second process writes after the first has read the chunk and before
+// the first puts it. Both parts exist afterwards, whether or not the chunk existed before.
 func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it starts a child
 	var log bytes.Buffer
 	o := unbuffered(&nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if path := os.Getenv("NCZARR_TEST_DATASET"); path != "" {
 		lines := bufio.NewReader(os.Stdin)
-		o.Wrap = func(m driver.Map) driver.Map { return halting{m, map[string]bool{}, lines} }
+		o.Wrap = func(m driver.Map) driver.Map { return pausing{m, map[string]bool{}, lines} }
 		ds := update(t, path, o)
 		for _, name := range []string{"new", "old"} {
 			write(t, variable(t, ds, name), slab(0, 1), []int32{1})
@@ -79,10 +78,10 @@ func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it sta
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := bufio.NewScanner(out)
+	output := bufio.NewScanner(out)
 	for _, name := range []string{"new", "old"} {
-		if !said.Scan() || said.Text() != "at "+name+"/0" {
-			t.Fatalf("the other process printed %q %s", said.Text(), errs.String())
+		if !output.Scan() || output.Text() != "at "+name+"/0" {
+			t.Fatalf("the other process printed %q %s", output.Text(), errs.String())
 		}
 		ds := update(t, path, o)
 		write(t, variable(t, ds, name), slab(3, 1), []int32{4})
@@ -91,8 +90,8 @@ func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it sta
 			t.Fatal(err)
 		}
 	}
-	for said.Scan() { // Wait closes the pipe
-		errs.WriteString(said.Text())
+	for output.Scan() { // Wait closes the pipe
+		errs.WriteString(output.Text())
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("the other process: %v: %s", err, errs.String())

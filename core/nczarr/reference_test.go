@@ -64,14 +64,14 @@ func TestReferenceDatasets(t *testing.T) {
 			store(t, o, "ref", objects)
 			ds := open(t, "mem:ref#mode="+c.mode, o)
 			expect(t, ds, "ok", []int32{7})
-			told := ""
+			problems := ""
 			for _, p := range ds.Problems() {
-				told += p.Path + ": " + p.Err.Error()
+				problems += p.Path + ": " + p.Err.Error()
 			}
 			at, why, _ := strings.Cut(c.problem, ": ")
 			switch {
-			case (told == "") != (c.problem == ""), !strings.HasPrefix(told, at), !strings.Contains(told, why):
-				t.Errorf("want %q, got %q", c.problem, told)
+			case (problems == "") != (c.problem == ""), !strings.HasPrefix(problems, at), !strings.Contains(problems, why):
+				t.Errorf("want %q, got %q", c.problem, problems)
 			case c.check != nil && !c.check(ds):
 				t.Errorf("unexpected variables %v", ds.Root().Vars())
 			case c.problem == "":

@@ -186,7 +186,7 @@ func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options
 	if err != nil {
 		return err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	defer ds.m.Close(ctx) //nolint:errcheck // opened for reading only
 	var keys []string
 	for dir := rest; dir != ""; {
 		dir, _ = splitKey(dir)
@@ -234,7 +234,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	default: // the driver failed, so the contents are unknown
 		return nil, err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	defer ds.m.Close(ctx) //nolint:errcheck // opened for reading only
 	if !ds.m.Capabilities().List {
 		return s, checkUnlistable(ctx, ds.m, loc, o)
 	}

@@ -46,14 +46,14 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(out, " ")
 }
 
-// Two processes that create a dataset at an empty location, and may each replace one,
-// do not write into the same directory. Files that appear between the check and the
+// Two processes that create a dataset at an empty location without NoClobber do not
+// write into the same directory. Files that appear between the check and the
 // creation are kept.
 func TestConcurrentCreateAtEmptyLocation(t *testing.T) {
 	t.Parallel()
 	url := filepath.Join(t.TempDir(), "d.zarr")
 	o := localOptions()
-	o.Registry = nczarr.NewRegistry([]driver.Opener{before{file.New(), func() {
+	o.Registry = nczarr.NewRegistry([]driver.Opener{beforeOpen{file.New(), func() {
 		if err := errors.Join(os.Mkdir(url, 0o777), os.WriteFile(filepath.Join(url, "notes"), []byte("mine"), 0o666)); err != nil {
 			t.Error(err)
 		}
@@ -66,13 +66,13 @@ func TestConcurrentCreateAtEmptyLocation(t *testing.T) {
 	}
 }
 
-// before is a driver that calls f before it opens a store.
-type before struct {
+// beforeOpen is a driver that calls f before it opens a store.
+type beforeOpen struct {
 	driver.Opener
 	f func()
 }
 
-func (b before) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+func (b beforeOpen) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	b.f()
 	return b.Opener.Open(ctx, spec)
 }
@@ -170,7 +170,7 @@ func TestAbortKeepsForeignFiles(t *testing.T) {
 	}
 }
 
-// exchanger replaces a directory with another one when an object is deleted.
+// exchanger is a store that calls exchange before it deletes an object.
 type exchanger struct {
 	driver.Map
 	exchange func()

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// rootless is a store whose root documents reappear when it is listed.
+// rootless is a store whose objects cannot be found before it is listed.
 type rootless struct {
 	driver.Map
 	listed *atomic.Bool

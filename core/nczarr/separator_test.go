@@ -15,15 +15,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// Chunks under keys with another dimension_separator than that of .zarray cause an
-// error in reads and partial writes. Absent chunks read as fill.
+// Chunks under keys with a dimension_separator other than that of .zarray cause an error
+// in reads and partial writes. Absent chunks read as the fill value.
 func TestWrongSeparator(t *testing.T) {
 	t.Parallel()
 	doc := func(more string) string { return `{"shape": [2, 2], "chunks": [1, 2], ` + i4 + more + `}` }
 	for name, c := range map[string]struct {
 		doc  string
 		keys string
-		want string // text of the error; "" if the chunk at 1 and the fill are read
+		want string // text of the error; "" if the read succeeds
 	}{
 		"left out, and nested":       {doc(""), "0/0 1/0", `it should be '/'`},
 		"stated, and flat":           {doc(`, "dimension_separator": "/"`), "0.0 1.0", `it should be '.'`},
@@ -90,7 +90,7 @@ func TestSeparatorOfOthers(t *testing.T) {
 				v := variable(t, open(t, "mem:s#mode=zarr", o), "v")
 				top, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{0, 0}, Count: []int64{2, 4}})
 				if lists {
-					wantError(t, "read of the absent", err, c.want)
+					wantError(t, "read of absent chunks", err, c.want)
 				}
 				if err == nil && top[0] != 7 {
 					t.Errorf("want 7 as the first value, got %v", top)
@@ -100,7 +100,7 @@ func TestSeparatorOfOthers(t *testing.T) {
 					wantError(t, "count", err, c.want)
 				}
 				_, err = nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{2, 0}, Count: []int64{2, 4}})
-				wantError(t, "read of the others", err, c.want)
+				wantError(t, "read of the other chunks", err, c.want)
 			})
 		}
 	}
@@ -201,7 +201,7 @@ func (m noStatMap) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return m.Map.Stat(ctx, key)
 }
 
-// It does not list objects either.
+// List refuses listings like that of noListMap.
 func (m noStatMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return noListMap(m).List(ctx, prefix, opts)
 }

@@ -39,23 +39,23 @@ func (c *tally) reset() { c.most.Store(0); c.times.Store(0) }
 // run until they block.
 type tallied struct {
 	codecdriver.Provider
-	room *tally
+	held *tally
 }
 
 func (p tallied) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
 	c, out, err := p.Provider.Open(id, params, in)
-	return talliedCodec{c, p.room}, out, err
+	return talliedCodec{c, p.held}, out, err
 }
 
 type talliedCodec struct {
 	codecdriver.Codec
-	room *tally
+	held *tally
 }
 
 func (c talliedCodec) hold(n int) {
-	c.room.add(n)
+	c.held.add(n)
 	time.Sleep(2 * time.Second)
-	c.room.now.Add(-int64(n))
+	c.held.now.Add(-int64(n))
 }
 
 func (c talliedCodec) Encode(ctx context.Context, dst, src []byte) (int, error) {
@@ -132,13 +132,13 @@ func TestShares(t *testing.T) {
 			within := func(what string) {
 				t.Helper()
 				if n := values.most.Load(); n == 0 || n > sharedCeiling {
-					t.Errorf("%s, %s: room for %d bytes of values at a time, want %d at most", name, what, n, sharedCeiling)
+					t.Errorf("%s, %s: %d bytes of values at a time, want at most %d", name, what, n, sharedCeiling)
 				}
 				if n, most := packed.most.Load(), int64(sharedCeiling+sharedCeiling/8+sharedWorkers<<16); n > most {
-					t.Errorf("%s, %s: room for %d bytes between the codecs at a time, want %d at most", name, what, n, most)
+					t.Errorf("%s, %s: %d bytes between the codecs at a time, want at most %d", name, what, n, most)
 				}
 				if n := read.most.Load(); n > sharedCeiling {
-					t.Errorf("%s, %s: %d stored bytes at a time, want %d at most", name, what, n, sharedCeiling)
+					t.Errorf("%s, %s: %d stored bytes at a time, want at most %d", name, what, n, sharedCeiling)
 				}
 				values.reset()
 				packed.reset()
@@ -178,9 +178,9 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestSharesKeepErrors checks that chunks that cannot be read or changed fail together
-// with others as they do alone, and that a read can be canceled between small and large
-// chunks.
+// TestSharesKeepErrors checks that a chunk that cannot be read or changed causes the same
+// error alone and together with other chunks, and that a read can be canceled between
+// small and large chunks.
 func TestSharesKeepErrors(t *testing.T) {
 	t.Parallel()
 	o := inMemory(vlen.Provider(), zlib.Provider())
@@ -194,7 +194,7 @@ func TestSharesKeepErrors(t *testing.T) {
 			_, err := ds.Map().Put(t.Context(), "v/5", driver.Bytes("not zlib"), nil)
 			return err
 		}, sharedCeiling, "v/5"},
-		"long": {func(*nczarr.Dataset) error { return nil }, sharedCeiling * 31 / 36, fmt.Sprint(sharedCeiling * 31 / 36)}, // only the last chunk is damaged
+		"long": {func(*nczarr.Dataset) error { return nil }, sharedCeiling * 31 / 36, fmt.Sprint(sharedCeiling * 31 / 36)}, // only the last chunk exceeds this limit
 	} {
 		ds, v := sharedVar(t, "mem:"+name+"#mode=zarr", o, []zarr.CodecSpec{{ID: "zlib"}})
 		write(t, v, v.All(), sharedTexts())

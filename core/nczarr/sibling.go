@@ -133,7 +133,7 @@ func (s *sibling) checkStage(ctx context.Context) error {
 	var text []byte
 	if err == nil {
 		text, _, err = ds.m.ReadAll(ctx, zarr.StageMark, maxMark)
-		_ = ds.m.Close(ctx) // only read
+		_ = ds.m.Close(ctx) // opened for reading only
 	}
 	if kind := ncerr.KindOf(err); err != nil && kind != ncerr.ErrNotFound && kind != ncerr.ErrNoDataset {
 		return err
@@ -316,7 +316,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	if err != nil {
 		return err
 	}
-	defer stage.m.Close(ctx) //nolint:errcheck // only read
+	defer stage.m.Close(ctx) //nolint:errcheck // opened for reading only
 	fresh, err := s.listStage(ctx, stage.m)
 	if err != nil {
 		return err
@@ -574,7 +574,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	if err != nil {
 		return nil, err
 	}
-	defer up.m.Close(ctx) //nolint:errcheck // only read
+	defer up.m.Close(ctx) //nolint:errcheck // opened for reading only
 	names, err := up.m.Search(ctx, "")
 	if err != nil {
 		return nil, err

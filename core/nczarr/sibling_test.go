@@ -38,8 +38,8 @@ var errKilled = errors.New("killed")
 
 // A process that dies after any number of changes to an object store while it replaces
 // a dataset leaves the old dataset, the new one, or one whose error explains how to
-// finish the replacement. Doing so finishes the replacement, even if that process dies
-// as well. Objects of other programs are never changed, and Stages lists the stage.
+// finish the replacement. That command finishes the replacement, even after a process
+// that runs it has died as well. Objects of other programs are never changed, and Stages lists the stage.
 func TestKilledWhileReplacing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {
@@ -49,7 +49,7 @@ func TestKilledWhileReplacing(t *testing.T) {
 		other := []string{"dir/a.zarr2/v/0", "dir/b", "dir/a.zarr.nczstage-mine/note"}
 		finished := false
 		for n := int64(0); !finished; n++ {
-			b.calls = nil
+			b.beforeChange = nil
 			for _, key := range b.names("bkt") {
 				if err := b.bucket("bkt").Delete(t.Context(), key, nil); err != nil {
 					t.Fatal(err)
@@ -65,7 +65,7 @@ func TestKilledWhileReplacing(t *testing.T) {
 			closeDataset(t, ds)
 			var left atomic.Int64
 			left.Store(n)
-			b.calls = func(string, string) error {
+			b.beforeChange = func(string, string) error {
 				if left.Add(-1) < 0 {
 					return errKilled
 				}
@@ -75,7 +75,7 @@ func TestKilledWhileReplacing(t *testing.T) {
 				err = ds.Close(t.Context())
 			}
 			finished = err == nil
-			b.calls = nil
+			b.beforeChange = nil
 			afterDeath(t, b, url, o, n, finished)
 			for _, key := range other {
 				if !slices.Contains(b.names("bkt"), key) {
@@ -107,14 +107,14 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 		}
 		var left atomic.Int64
 		left.Store(try)
-		b.calls = func(string, string) error {
+		b.beforeChange = func(string, string) error {
 			if left.Add(-1) < 0 {
 				return errKilled
 			}
 			return nil
 		}
 		_, err := nczarr.ResumeReplacement(t.Context(), url, o)
-		b.calls = nil
+		b.beforeChange = nil
 		if err != nil && !strings.Contains(err.Error(), errKilled.Error()) {
 			t.Fatalf("after %d changes: resume: %v", n, err)
 		}
@@ -150,8 +150,7 @@ func stateOf(t *testing.T, url string, o *nczarr.Options) string {
 	return state
 }
 
-// Two concurrent replacements of one dataset do not mix: the second one to finish fails
-// or replaces the whole of the first.
+// A replacement fails and changes nothing if another process has claimed the location.
 func TestClaimedPlace(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -166,7 +165,7 @@ func TestClaimedPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.calls = nil
+	b.beforeChange = nil
 	putObject(t, b, "dir/a.zarr/.nczreplacing")
 	if err := second.Close(t.Context()); err == nil {
 		t.Error("a location claimed by another process was replaced")
@@ -223,7 +222,7 @@ func TestCleanedStage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if killed {
-			b.calls = func(op, key string) error {
+			b.beforeChange = func(op, key string) error {
 				if op == "delete" && strings.HasSuffix(key, "/.nczstage") {
 					return errKilled
 				}
@@ -233,7 +232,7 @@ func TestCleanedStage(t *testing.T) {
 		if _, err := nczarr.Stages(t.Context(), url, o, true); (err != nil) != killed {
 			t.Fatal(err)
 		}
-		b.calls = nil
+		b.beforeChange = nil
 		if err := late.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
 			t.Errorf("killed %t: want ErrConflict, got %v", killed, err)
 		}

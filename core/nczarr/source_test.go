@@ -41,7 +41,7 @@ func (table) Forget(bool)                                            {}
 func (table) SeparatorKnown() bool                                   { return true }
 func (table) CheckMissing(context.Context, [][]int64, []int64) error { return nil }
 
-// TestLocations reads chunks through every state and field of a Location.
+// TestLocations reads chunks at Locations that use every state and field.
 func TestLocations(t *testing.T) {
 	t.Parallel()
 	raw, err := memmap.NewOpener().Open(t.Context(), driver.OpenSpec{Path: "elsewhere", Mode: driver.Create})

@@ -103,7 +103,7 @@ func checkFChunk(rt *rapid.T, ds *nczarr.Dataset, m *model, shape, chunks []int6
 }
 
 // Partial and strided writes of every netCDF type preserve elements outside the
-// selection, and elements that were never written read as fill.
+// selection, and elements that were never written read as the fill value.
 func TestPartialWritesOfEveryType(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -204,13 +204,13 @@ func TestConversionInPieces(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// liar is a store that returns wrong results for reads.
-type liar struct {
+// badGet is a store whose Get violates its contract in the way that how names.
+type badGet struct {
 	driver.Map
 	how string
 }
 
-func (l liar) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+func (l badGet) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	if !strings.HasPrefix(key, "v/0") {
 		return l.Map.Get(ctx, key, o, alloc)
 	}
@@ -236,21 +236,21 @@ func (l liar) Get(ctx context.Context, key string, o *driver.GetOptions, alloc d
 		return p, driver.Info{Size: -1}, err
 	case "error after memory":
 		p, _ := alloc(16)
-		return p, driver.Info{Size: 16}, errCable
+		return p, driver.Info{Size: 16}, errInjected
 	case "another key":
 		return nil, driver.Info{}, ncerr.New(ncerr.ErrNotFound, "get", "w/0", nil)
 	case "wrapped deep":
 		return nil, driver.Info{}, fmt.Errorf("open: %w", &ncerr.Error{Kind: ncerr.ErrIO, Err: ncerr.ErrNotFound})
 	case "joined":
-		return nil, driver.Info{}, errors.Join(errCable, ncerr.ErrNotFound)
+		return nil, driver.Info{}, errors.Join(errInjected, ncerr.ErrNotFound)
 	case "its own deadline":
 		return nil, driver.Info{}, context.DeadlineExceeded
 	}
-	return nil, driver.Info{}, errors.New("no such lie")
+	return nil, driver.Info{}, errors.New("unknown violation")
 }
 
-// A Map that breaks its contract causes an error that contains the key, never a value
-// or fill.
+// A Map that breaks its contract causes an error that contains the key. The read never
+// returns a value or the fill value.
 func TestContractViolations(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"short", "less than asked for", "own memory", "no memory", "huge", "negative", "error after memory", "another key", "wrapped deep", "joined", "its own deadline"} {
@@ -261,7 +261,7 @@ func TestContractViolations(t *testing.T) {
 			v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Codecs: codecs})
 			write(t, v, v.All(), []int32{1, 2, 3, 4})
 			closeDataset(t, ds)
-			o.Wrap = func(m driver.Map) driver.Map { return liar{m, how} }
+			o.Wrap = func(m driver.Map) driver.Map { return badGet{m, how} }
 			ds = update(t, "mem:liar", o)
 			v = variable(t, ds, "v")
 			for _, sel := range []chunk.Selection{v.All(), slab(1, 2)} {
@@ -280,7 +280,7 @@ func TestContractViolations(t *testing.T) {
 	}
 }
 
-// stuck blocks reads of chunks until the context is done.
+// stuck is a store whose reads of chunks block until the context is done.
 type stuck struct {
 	driver.Map
 	entered chan struct{}

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// narrow is a store with low limits on key and object sizes.
+// narrow is a store with low limits on key and object sizes. A put of an object other than
+// a claim fails the test.
 type narrow struct {
 	driver.Map
 	t         *testing.T

@@ -59,7 +59,7 @@ func TestVarLenAgainstModel(t *testing.T) {
 			sel := drawSelection(rt, shape)
 			var src []string
 			m.each(sel, func(at int64) {
-				m.data[at] = rapid.Int32Range(0, int32(len(texts)-1)).Draw(rt, "text") // few texts
+				m.data[at] = rapid.Int32Range(0, int32(len(texts)-1)).Draw(rt, "text") // the list of texts is short
 				src = append(src, texts[m.data[at]])
 			})
 			if err := v.Write(ctx, sel, src); err != nil {
@@ -130,7 +130,7 @@ func TestObjectArrays(t *testing.T) {
 	}
 }
 
-// own is the codec vlen-utf8 of another filter, with that filter's description.
+// own provides the codec vlen-utf8 with another description.
 type own struct{ desc codecdriver.Description }
 
 func (p own) Describe() []codecdriver.Description { return []codecdriver.Description{p.desc} }
@@ -188,7 +188,7 @@ func TestVarLenRefuses(t *testing.T) {
 	expect(t, ds, "b", []string{"\xff\x00", "ok"})
 }
 
-// A chunk whose strings exceed the limit is refused before it is written, and is not
+// A chunk whose strings exceed the limit is refused before it is written, and cannot be
 // read.
 func TestVarLenLimit(t *testing.T) {
 	t.Parallel()
@@ -228,7 +228,7 @@ func TestCopyOfStrings(t *testing.T) {
 		size int // 0 means variable length
 	}{
 		"kept": {"zarr", nczarr.StringsAuto, 0}, "nczarr": {"nczarr", nczarr.StringsAuto, 200},
-		"fixed": {"zarr", nczarr.StringsFixed, 200}, "asked": {"nczarr", nczarr.StringsVarLen, 0},
+		"fixed": {"zarr", nczarr.StringsFixed, 200}, "requested": {"nczarr", nczarr.StringsVarLen, 0},
 	} {
 		dst := copyStrings(t, src, "mem:"+name+"#mode="+c.mode, o, c.how)
 		expect(t, dst, "v", want)

@@ -19,7 +19,7 @@ import (
 )
 
 // A reader of a dataset that is replaced in the meantime gets values or an error, and
-// never fill for an existing chunk.
+// never the fill value for an existing chunk.
 func TestReplacedWhileRead(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
@@ -294,7 +294,8 @@ func withHooks(o *nczarr.Options, h *hooked) *nczarr.Options {
 	return &u
 }
 
-// inOldLayout creates a dataset whose .zgroup changes, and opens it for writing.
+// inOldLayout creates a dataset in a layout whose .zgroup contains NCZarr metadata, so that
+// it changes with the metadata, and opens the dataset for writing.
 func inOldLayout(t *testing.T, mode string) (*nczarr.Dataset, *hooked) {
 	t.Helper()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
@@ -331,7 +332,7 @@ func TestWriteDuringFlush(t *testing.T) {
 	h.stored = func(string) error { return nil }
 	dim(t, ds.Root(), "z", 7, false)
 	setText(t, ds.Root().SetAttr, "title", "put before .zgroup")
-	looked, flushed, wrote := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	checked, flushed, wrote := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	h.putting = func(key string) {
 		if key != ".zattrs" {
 			return
@@ -339,12 +340,12 @@ func TestWriteDuringFlush(t *testing.T) {
 		var first atomic.Bool
 		h.statted = func(string) {
 			if first.CompareAndSwap(false, true) { // the Write reads the old document
-				close(looked)
+				close(checked)
 				<-flushed
 			}
 		}
 		go func() { wrote <- v.Write(t.Context(), slab(2, 2), []int32{1, 1}) }()
-		<-looked
+		<-checked
 	}
 	err := ds.Flush(t.Context())
 	close(flushed)
@@ -361,21 +362,21 @@ func TestWriteDuringFlush(t *testing.T) {
 func TestFlushAgain(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nczarr", "nczarr,consolidated"} {
-		for _, lost := range []string{".zgroup", ".zmetadata"} {
+		for _, failing := range []string{".zgroup", ".zmetadata"} {
 			ds, h := inOldLayout(t, mode)
 			h.stored = func(key string) error {
-				if key == lost {
+				if key == failing {
 					return ncerr.ErrPermission
 				}
 				return nil
 			}
-			if err := ds.Flush(t.Context()); (err == nil) != (lost == ".zmetadata" && mode == "nczarr") {
-				t.Errorf("%s, %s: the first Flush: %v", mode, lost, err)
+			if err := ds.Flush(t.Context()); (err == nil) != (failing == ".zmetadata" && mode == "nczarr") {
+				t.Errorf("%s, %s: the first Flush: %v", mode, failing, err)
 			}
 			h.stored = func(string) error { return nil }
 			write(t, variable(t, ds, "v"), slab(0, 2), []int32{1, 1})
 			if err := ds.Close(t.Context()); err != nil {
-				t.Errorf("%s, %s: close: %v", mode, lost, err)
+				t.Errorf("%s, %s: close: %v", mode, failing, err)
 			}
 		}
 	}
@@ -463,7 +464,7 @@ func TestLateChunksDuringReplacement(t *testing.T) {
 	closeDataset(t, ds)
 	m := b.bucket("bkt")
 	var once sync.Once
-	b.calls = func(op, key string) error {
+	b.beforeChange = func(op, key string) error {
 		if op != "put" || key != "a.zarr/both/.zarray" { // after all chunks
 			return nil
 		}
@@ -536,7 +537,7 @@ func TestChangedBackAfterFailure(t *testing.T) {
 	v = variable(t, ds, "v")
 	setText(t, v.SetAttr, "title", "second")
 	write(t, v, slab(0, 1), []int32{1}) // .zarray changes as well and is written after .zattrs
-	b.calls = func(_, key string) error {
+	b.beforeChange = func(_, key string) error {
 		if strings.HasSuffix(key, "/v/.zarray") {
 			return ncerr.New(ncerr.ErrIO, "", "", io.ErrUnexpectedEOF)
 		}
@@ -545,7 +546,7 @@ func TestChangedBackAfterFailure(t *testing.T) {
 	if err := ds.Flush(t.Context()); err == nil {
 		t.Fatal("the Flush to a failing store succeeded")
 	}
-	b.calls = nil
+	b.beforeChange = nil
 	setText(t, v.SetAttr, "title", "first")
 	closeDataset(t, ds)
 	if a, err := variable(t, open(t, url, o), "v").Attr("title"); err != nil || a.Value != "first" {
@@ -553,8 +554,8 @@ func TestChangedBackAfterFailure(t *testing.T) {
 	}
 }
 
-// Checking that a dataset has not been replaced takes one request, and reads of
-// existing chunks take no additional ones.
+// Checking that a dataset has not been replaced sends one request, and reads of existing
+// chunks send no additional ones.
 func TestUnchangedCosts(t *testing.T) {
 	t.Parallel()
 	o := inMemory()

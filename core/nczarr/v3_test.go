@@ -352,8 +352,8 @@ func TestV3InlineOfAnother(t *testing.T) {
 		refused       bool
 	}{
 		"no consolidated metadata": {"", `, "other": {"must_understand": false}}`, false},
-		"it was added":             {"", `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`, true},
-		"it was there":             {`, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`, `}`, true},
+		"added meanwhile":          {"", `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`, true},
+		"replaced meanwhile":       {`, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`, `}`, true},
 	} {
 		o, dir := fileOptions(), t.TempDir()
 		objects := v3Objects()
@@ -442,8 +442,8 @@ func TestV3BothVersions(t *testing.T) {
 	}
 }
 
-// TestV3Codecs checks that the codecs of a new array are completed and sorted as Zarr
-// v3 requires, or refused.
+// TestV3Codecs checks that the codecs of a new array are completed as Zarr v3 requires,
+// and that an order that Zarr v3 does not allow is refused.
 func TestV3Codecs(t *testing.T) {
 	t.Parallel()
 	o := memory(delta.Provider(), gzip.Provider(), vlen.Provider(), jsonText.Provider(), blosc.Provider())

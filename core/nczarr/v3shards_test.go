@@ -43,8 +43,8 @@ func eachElement(sel chunk.Selection, shape []int64, f func(k, at int64)) {
 }
 
 // TestWriteShards writes random selections to arrays with random shapes of chunks and
-// shards. After each write, the whole array must equal one that plain loops have
-// written, also through another handle.
+// shards. After each write, the whole array must equal a slice that plain loops have
+// written, for this and another open dataset.
 func TestWriteShards(t *testing.T) {
 	t.Parallel()
 	seed := testseed.New(t)
@@ -55,7 +55,7 @@ func TestWriteShards(t *testing.T) {
 			o := memory(gzip.Provider(), vlen.Provider())
 			o.Workers = r.IntN(4)
 			text, rank := i%4 == 3, 1+r.IntN(3)
-			if text { // make most chunks need another pass with more room
+			if text { // make most chunks need another pass with more memory
 				o.Limits.MaxChunk, rank = 16<<10, 1
 			}
 			ds := create(t, "mem:s#mode=v3", o)
@@ -209,23 +209,14 @@ func TestShardRequests(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// unconditional is a Map without conditional writes.
-type unconditional struct{ driver.Map }
-
-func (m unconditional) Capabilities() driver.Capabilities {
-	c := m.Map.Capabilities()
-	c.IfMatch, c.IfAbsent = false, false
-	return c
-}
-
 // TestShardWarning checks that a store without conditional writes causes a warning if a
-// shard is changed in part, also by whole chunks.
+// shard is changed in part, even by a write of whole chunks.
 func TestShardWarning(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	o := inMemory()
 	o.SingleWriter, o.Log = false, slog.New(slog.NewTextHandler(&log, nil))
-	o.Wrap = func(m driver.Map) driver.Map { return unconditional{m} }
+	o.Wrap = func(m driver.Map) driver.Map { return noConditionalPut{m} }
 	ds := create(t, "mem:s#mode=v3", o)
 	x := dim(t, ds.Root(), "x", 10, false)
 	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Shards: []int64{6}})
@@ -242,9 +233,9 @@ func TestShardWarning(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// TestShardConflict checks that chunks that another writer stores in a shard between
-// its read and its put are kept, and that a reader whose index is outdated reads it
-// again.
+// TestShardConflict checks that chunks that another writer stores in a shard after this
+// writer has read it and before this writer puts it are kept, and that a reader whose index
+// is outdated reads the index again.
 func TestShardConflict(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -258,11 +249,11 @@ func TestShardConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := update(t, "mem:s", o)
-	theirs := variable(t, other, "v")
+	otherVar := variable(t, other, "v")
 	expect(t, other, "v", []int8{1, 0, 0, 0, 0, 0, 0, 0})
 	before := func() {
-		write(t, theirs, slab(1, 1), []int8{2}) // the same chunk
-		write(t, theirs, slab(6, 2), []int8{7, 8})
+		write(t, otherVar, slab(1, 1), []int8{2}) // the same chunk
+		write(t, otherVar, slab(6, 2), []int8{7, 8})
 	}
 	counts.before.Store(&before)
 	write(t, v, slab(0, 1), []int8{3})

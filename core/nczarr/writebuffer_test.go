@@ -246,7 +246,7 @@ func TestDamagedChunkIsAlone(t *testing.T) {
 		ds = update(t, "mem:damaged "+name, o)
 		_ = attr(t, ds.Root().Attrs(), "title")
 		expectNumbered(t, variable(t, ds, "w"))
-		write(t, variable(t, ds, "w"), slab(21, 1), []int32{21}) // no mark of the other writer prevents this
+		write(t, variable(t, ds, "w"), slab(21, 1), []int32{21}) // the closed writer has left no mark that prevents this
 		for i := range int64(20) {
 			got, err := nczarr.Get[int32](t.Context(), variable(t, ds, "v"), slab(4*i, 4))
 			if i != 3 && (err != nil || !slices.Equal(got, []int32{int32(4 * i), -1, int32(4*i) + 2, int32(4*i) + 3})) {
@@ -314,7 +314,7 @@ func TestStoreErrorIsNotHidden(t *testing.T) {
 	}
 }
 
-// picky is the codec invert, which refuses to encode chunks that contain an element.
+// picky is the codec invert, but refuses to encode chunks that contain the given element.
 type picky struct {
 	invert
 	element int32
@@ -461,7 +461,8 @@ func TestBufferAfterPanic(t *testing.T) {
 }
 
 // A chunk or shard at the end of a dimension that another process has extended meanwhile
-// keeps the elements of both, even if the first writes all that it knows.
+// keeps the elements of both processes, even if the first process writes all elements that
+// it knows.
 func TestWritesKeepForeignAppends(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -493,8 +494,8 @@ func TestWritesKeepForeignAppends(t *testing.T) {
 	}
 }
 
-// damage opens a dataset with two variables along t, writes element 1 of v, chunk 0 of
-// which is damaged, and appends to w up to a length.
+// damage creates a dataset with variables v and w of a length along t, damages chunk 0 of v,
+// writes element 1 of v and appended elements of w, closes the dataset, and opens it again.
 func damage(t *testing.T, url string, length, appended int64) *nczarr.Dataset {
 	t.Helper()
 	o := inMemory(invert{})
@@ -517,9 +518,9 @@ func damage(t *testing.T, url string, length, appended int64) *nczarr.Dataset {
 	return open(t, url, o)
 }
 
-// A length is not stored if an element within it cannot be, whichever variable the
-// dimension was extended for. The growth mark stays. The length is stored if all elements
-// that cannot be stored are within the old one.
+// A new length is not stored if an element between the old and the new length cannot be
+// stored, whichever variable the dimension was extended for. The growth mark then stays.
+// The new length is stored if all elements that cannot be stored are within the old length.
 func TestLengthOfUnstoredElement(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ length, appended, want int64 }{{1, 1, 1}, {1, 10, 1}, {2, 1, 3}, {8, 4, 12}} {
@@ -800,7 +801,7 @@ func TestBufferAgainstModel(t *testing.T) {
 }
 
 // TestBufferConcurrently writes rows of the same chunks from many goroutines, which also
-// read and flush. Each sees its own writes.
+// read and flush. Each goroutine sees its own writes.
 func TestBufferConcurrently(t *testing.T) {
 	t.Parallel()
 	o := inMemory(invert{})

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// unconditioned is a store without conditional puts.
-type unconditioned struct{ driver.Map }
+// noConditionalPut is a store without conditional puts.
+type noConditionalPut struct{ driver.Map }
 
-func (u unconditioned) Capabilities() driver.Capabilities {
+func (u noConditionalPut) Capabilities() driver.Capabilities {
 	c := u.Map.Capabilities()
 	c.IfMatch, c.IfAbsent = false, false
 	return c
@@ -43,7 +43,7 @@ func withTwoWriters(t *testing.T, modes []string, f func(t *testing.T, what stri
 			what := mode
 			if !conditions {
 				what += ", without conditions"
-				o.Wrap = func(m driver.Map) driver.Map { return unconditioned{m} }
+				o.Wrap = func(m driver.Map) driver.Map { return noConditionalPut{m} }
 			}
 			url := "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 			ds := create(t, url, o)
