@@ -27,7 +27,7 @@ func (m highLatency) Capabilities() driver.Capabilities {
 // that the consolidated metadata is stale.
 func TestGroupBelowConsolidated(t *testing.T) {
 	t.Parallel()
-	for mode, whole := range map[string]bool{"zarr,v3": false, "nczarr,v3": true, "zarr": false, "nczarr": true} {
+	for mode, asPart := range map[string]bool{"zarr,v3": false, "nczarr,v3": true, "zarr": false, "nczarr": true} {
 		for _, use := range []nczarr.ConsolidatedUse{nczarr.ConsolidatedAuto, nczarr.ConsolidatedTrust, nczarr.ConsolidatedVerify} {
 			o := fileOptions()
 			dir := t.TempDir() + "/s"
@@ -43,8 +43,8 @@ func TestGroupBelowConsolidated(t *testing.T) {
 			}
 			closeDataset(t, ds)
 			sub := update(t, dir+"/g#mode="+mode, o)
-			if sub.Consolidated() != whole {
-				t.Errorf("%s: want consolidated metadata %t", mode, whole)
+			if sub.Consolidated() != asPart {
+				t.Errorf("%s: want consolidated metadata %t", mode, asPart)
 			}
 			if err := variable(t, sub, "v").SetAttr(nczarr.Attr{Name: "units", Type: dtype.NCChar, Value: "m"}); err != nil {
 				t.Fatal(err)
@@ -53,8 +53,8 @@ func TestGroupBelowConsolidated(t *testing.T) {
 			o.UseConsolidated = use
 			o.Wrap = func(m driver.Map) driver.Map { return highLatency{m} }
 			got := open(t, dir+"/g#mode="+mode, o)
-			if got.Consolidated() != whole || len(got.Problems()) > 0 {
-				t.Errorf("%s, %v: want consolidated metadata %t without problems, got %t, %v", mode, use, whole, got.Consolidated(), got.Problems())
+			if got.Consolidated() != asPart || len(got.Problems()) > 0 {
+				t.Errorf("%s, %v: want consolidated metadata %t without problems, got %t, %v", mode, use, asPart, got.Consolidated(), got.Problems())
 			}
 			if units := attr(t, variable(t, got, "v").Attrs(), "units"); units != "m" {
 				t.Errorf("%s, %v: want the new attribute, got %v", mode, use, units)
@@ -65,7 +65,7 @@ func TestGroupBelowConsolidated(t *testing.T) {
 				t.Errorf("%s, %v: the root has lost its consolidated metadata", mode, use)
 			}
 			stale := slices.ContainsFunc(root.StaleDocuments(), func(key string) bool { return strings.HasPrefix(key, "g/v/") })
-			if stale != (!whole && use == nczarr.ConsolidatedVerify) {
+			if stale != (!asPart && use == nczarr.ConsolidatedVerify) {
 				t.Errorf("%s, %v: unexpected stale documents %q", mode, use, root.StaleDocuments())
 			}
 		}

@@ -75,7 +75,8 @@ func (d *Dataset) Limits() Limits { return d.opts.Limits }
 
 // CheckSize fails with ncerr.ErrLimit if the variable has more chunks than
 // Limits.MaxChunks or more bytes than Limits.MaxData. Call it before reading all
-// values: absent chunks read as fill, so a small document can declare a huge variable.
+// values: absent chunks read as the fill value, so a small document can declare a huge
+// variable.
 func (v *Var) CheckSize() error {
 	limits := v.group.ds.opts.Limits
 	chunks, bytes := int64(1), v.elemBytes()

@@ -105,7 +105,7 @@ func TestWholeChunkDuringPartialWrite(t *testing.T) {
 		wg.Wait()
 		got, err := nczarr.Get[int32](t.Context(), v, v.All())
 		if err != nil || !slices.Equal(got, []int32{1, 2, 3, 4}) && !slices.Equal(got, []int32{1, 9, 3, 4}) {
-			t.Errorf("noConditions %t: want elements 1, 3 and 4 of the whole write, got %v, %v", noConditions, got, err)
+			t.Errorf("without conditional writes %t: want elements 1, 3 and 4 of the whole write, got %v, %v", noConditions, got, err)
 		}
 		closeDataset(t, ds)
 	}

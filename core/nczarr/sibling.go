@@ -127,7 +127,7 @@ func (s *sibling) mark(ctx context.Context, m *zmap.Map) error {
 }
 
 // checkStage fails if another process has begun to remove the stage since it was
-// marked. The stage may then lack chunks, which would read as fill.
+// marked. The stage may then lack chunks, which would read as the fill value.
 func (s *sibling) checkStage(ctx context.Context) error {
 	ds, err := s.open(ctx, s.stage, driver.Read)
 	var text []byte

@@ -37,9 +37,10 @@ func several(t *testing.T, url string, o *nczarr.Options, force bool, value int3
 var errKilled = errors.New("killed")
 
 // A process that dies after any number of changes to an object store while it replaces
-// a dataset leaves the old dataset, the new one, or one whose error explains how to
-// finish the replacement. That command finishes the replacement, even after a process
-// that runs it has died as well. Objects of other programs are never changed, and Stages lists the stage.
+// a dataset leaves the old dataset, the new one, or a dataset that Open refuses with an
+// error that explains how to finish the replacement. ResumeReplacement finishes it, even
+// if an earlier call has died as well. Objects of other programs are never changed, and
+// Stages lists the stage.
 func TestKilledWhileReplacing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {

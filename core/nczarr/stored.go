@@ -13,7 +13,7 @@ import (
 // Stored describes how much of a variable is stored.
 type Stored struct {
 	Chunks int64 // chunks in the store
-	Grid   int64 // chunks of the whole shape; absent ones read as fill
+	Grid   int64 // chunks of the whole shape, including absent ones
 	Bytes  int64 // encoded size of the chunks in the store
 	Raw    int64 // decoded size of all elements; 0 if they have variable length
 }

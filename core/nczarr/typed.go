@@ -38,8 +38,8 @@ func Get[T Element](ctx context.Context, v *Var, sel chunk.Selection) ([]T, erro
 
 // Allocate returns a slice with one T per element of sel, to read into. It checks sel
 // against the shape of v. The error is ncerr.ErrLimit if the slice would exceed
-// Limits.MaxData: absent chunks read as fill, so a small document can declare a huge
-// variable.
+// Limits.MaxData: absent chunks read as the fill value, so a small document can declare a
+// huge variable.
 func Allocate[T any](v *Var, sel chunk.Selection) ([]T, error) {
 	if err := sel.Check(v.Shape()); err != nil {
 		return nil, ncerr.Wrap("read", v.Path(), err)

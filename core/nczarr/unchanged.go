@@ -17,7 +17,7 @@ import (
 )
 
 // If a dataset is replaced while it is being read, a reader may get a mixture of old
-// and new chunks, and chunks that are absent for a while and read as fill. The document
+// and new chunks, and the fill value for chunks that are absent for a while. The document
 // that represents the dataset is therefore compared with its version at the time of
 // opening: after all reads, and after each read that found absent chunks. In the latter
 // case the document of the array is compared as well.
