@@ -140,7 +140,7 @@ func (e *Env) canceled(t conformance.T, n int) (longest time.Duration) {
 	return longest
 }
 
-// longCall is the processor time from which a call must stop when its context is done.
+// longCall is the minimum processor time of calls that must stop when their context is done.
 const longCall = time.Second
 
 // stops measures the processor time of a call if the codec runs in a process of its own.

@@ -121,26 +121,27 @@ func (c *opened) safely(ctx context.Context, dst, src []byte) (n int, err error)
 	return c.Decode(ctx, dst, src)
 }
 
-// truncated cuts the encoded form at every length. If the encoded form of an empty value is
-// not empty, the format states where a value ends, except that one that only prepares bytes
-// adds a checksum, which may match by chance, and one that makes arrays need not.
+// truncated cuts the encoded form at every length. A format that encodes an empty value as at
+// least one byte is expected to mark the end of a value, so that truncation is an error. The
+// exceptions are a preparation, which may add only a checksum that matches by chance, and a
+// codec that encodes to arrays.
 func truncated(t conformance.T, e *Env) {
 	d := e.target.description()
 	e.each(t, 150, func(c *opened) {
 		enc := c.encode(t, data(c.in.DType, 150, "smooth", t.Seed()))
-		full, nothing := c.decodeDamaged(t, "whole", enc), 0
+		full, emptySize := c.decodeDamaged(t, "whole", enc), 0
 		if none := e.open(t, c.params, c.in.DType, 0); none != nil && c.in.DType.Fixed() {
-			nothing = len(none.encode(t, data(c.in.DType, 0, "zeros", 0)))
+			emptySize = len(none.encode(t, data(c.in.DType, 0, "zeros", 0)))
 		}
-		ends := nothing > 0 && !d.Preparation && (d.Transform == driver.BytesToBytes || d.Transform == driver.ArrayToBytes)
+		marksEnd := emptySize > 0 && !d.Preparation && (d.Transform == driver.BytesToBytes || d.Transform == driver.ArrayToBytes)
 		try := func(n int) {
 			got := c.decodeDamaged(t, "cut short", enc[:n:n])
 			switch {
 			case len(got) > 0 && len(got) == len(full) && !bytes.Equal(got, full):
 				t.Errorf("cut short: %d bytes of %d decode to a different value of the same length", n, len(enc))
-			case n == 0 && got != nil && nothing > 0:
-				t.Errorf("no input: want ErrCorrupt, because an empty value is encoded as %d bytes, got %d bytes and no error", nothing, len(got))
-			case got != nil && len(got) < len(full) && ends:
+			case n == 0 && got != nil && emptySize > 0:
+				t.Errorf("empty input: want ErrCorrupt, because an empty value is encoded as %d bytes, got %d bytes and no error", emptySize, len(got))
+			case got != nil && len(got) < len(full) && marksEnd:
 				t.Errorf("cut short: want an error, but %d bytes of %d decode to %d bytes of %d, with %s for %s", n, len(enc), len(got), len(full), c.params, describeSpec(c.in))
 			}
 		}
@@ -228,15 +229,15 @@ func garbage(t conformance.T, e *Env) {
 }
 
 // maxDecodeMemory is the most memory that decoding a few bytes may allocate, and
-// meanDecodeMemory the mean over many inputs. Windows and tables of fixed size need
-// that much.
+// meanDecodeMemory the limit of the mean over many inputs. They allow for windows and tables
+// of fixed size.
 const maxDecodeMemory, meanDecodeMemory = 64 << 20, 1 << 20
 
-// memory overwrites the header, where formats store sizes, with large numbers. For a
-// codec in this process it counts the least memory that decoding each input ever
-// allocated, because allocations of other goroutines are counted too. For a codec in a
-// separate process it measures the memory of that process, after enough calls that
-// reused memory has been written to.
+// memory overwrites the header, where formats store sizes, with large numbers. For a codec in
+// this process it uses the lowest of several measurements of the memory that decoding an
+// input allocates, because allocations of other goroutines are counted too. For a codec in a
+// separate process it measures the memory of that process, after several calls per input, so
+// that memory that the codec reuses has been written to and is counted.
 func memory(t conformance.T, e *Env) {
 	c := e.first(t, 1000)
 	inputs := absurdSizes(c.encode(t, data(c.in.DType, 1000, "smooth", t.Seed())), e.effort.absurd)

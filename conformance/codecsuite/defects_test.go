@@ -290,14 +290,14 @@ func TestDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.size.decoded"},
-		"returns what truncated input has": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"returns truncated input as the value": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if ncerr.KindOf(err) == ncerr.ErrCorrupt && err != nil && len(src) > 20 && len(dst) > len(src) {
 				return copy(dst, src), nil
 			}
 			return n, err
 		}}, "codec.input.truncated"},
-		"decodes no input to nothing": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		"decodes empty input to an empty value": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if len(src) == 0 {
 				return 0, nil
 			}
@@ -497,8 +497,8 @@ func sharing() func(driver.Codec, context.Context, []byte, []byte) (int, error) 
 	}
 }
 
-// TestConcurrentParams checks that scratch memory shared by calls is found even if only
-// codecs with the second parameters and multi-byte elements use it.
+// TestConcurrentParams checks that the suite detects scratch memory that calls share, even if
+// only codecs with the second parameters and multi-byte elements use it.
 func TestConcurrentParams(t *testing.T) {
 	t.Parallel()
 	mustFail(t, &codecsuite.Target{
@@ -510,8 +510,8 @@ func TestConcurrentParams(t *testing.T) {
 	}, "codec.concurrent")
 }
 
-// TestParamsAreSeparate checks that a process that uses the parameters of the first or the
-// latest opened codec for all codecs is found.
+// TestParamsAreSeparate checks that the suite detects a process that uses the parameters of
+// the codec opened first or last for all codecs.
 func TestParamsAreSeparate(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage
@@ -543,14 +543,15 @@ func TestParamsAreSeparate(t *testing.T) {
 	}
 }
 
+// stickyProvider opens all codecs with the parameters of the first one.
 type stickyProvider struct {
 	driver.Provider
-	first *json.RawMessage
-	least int // minimum element size affected
+	first   *json.RawMessage
+	minSize int // of the elements of affected types
 }
 
 func (p stickyProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	if in.DType.Size < p.least {
+	if in.DType.Size < p.minSize {
 		return p.Provider.Open(id, params, in)
 	}
 	if *p.first == nil {
@@ -581,11 +582,12 @@ func (c latestCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return (*c.latest).Decode(ctx, dst, src)
 }
 
-// TestSmallLeaks measures processes that leak a little memory per call, per opened codec
-// or per encoded byte of noise, or a descriptor per call or per damaged input.
+// TestSmallLeaks checks that the suite detects processes that leak a little memory per call,
+// per opened codec or per encoded byte of noise, or a descriptor per call or per damaged
+// input.
 func TestSmallLeaks(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]conformance.Usage{"call": {Memory: 3000}, "open": {Memory: 64 << 10}, "descriptor": {Descriptors: 1}, "noise": {Memory: 1}, "damage": {Descriptors: 1}} {
+	for name, leak := range map[string]conformance.Usage{"call": {Memory: 3000}, "open": {Memory: 64 << 10}, "descriptor": {Descriptors: 1}, "noise": {Memory: 1}, "damage": {Descriptors: 1}} {
 		var calls, opens, noise, damage atomic.Int64
 		target := &codecsuite.Target{
 			Provider: wrongProvider{builtin.Provider(), wrong{
@@ -611,14 +613,15 @@ func TestSmallLeaks(t *testing.T) {
 				if n == nil {
 					n = &calls
 				}
-				return conformance.Usage{Memory: n.Load() * of.Memory, Descriptors: int(n.Load()) * of.Descriptors}, nil
+				return conformance.Usage{Memory: n.Load() * leak.Memory, Descriptors: int(n.Load()) * leak.Descriptors}, nil
 			},
 		}
 		mustFail(t, target, "codec.lasting.memory")
 	}
 }
 
-// TestMemoryLeak measures a process that keeps everything it has decoded.
+// TestMemoryLeak checks that the suite detects a process that keeps everything it has decoded,
+// and accepts a cache of limited size.
 func TestMemoryLeak(t *testing.T) {
 	t.Parallel()
 	var kept atomic.Int64

@@ -218,8 +218,8 @@ func examplesKnown(t conformance.T, e *Env) {
 	}
 }
 
-// example checks one example. It returns the error from Open as refused, and any other
-// error as wrong.
+// example checks one example. It returns an error from Open as refused, and describes any
+// other failure in wrong.
 func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 	d := e.target.description()
 	c, out, err := e.target.Provider.Open(e.target.ID, x.Params, x.In)

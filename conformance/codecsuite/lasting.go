@@ -55,7 +55,7 @@ func lastingMemory(t conformance.T, e *Env) {
 			if i%16 == 0 {
 				c.encode(t, src)
 			}
-			for k := range 12 { // each may leak only a little
+			for k := range 12 { // each call may leak only a little
 				enc := small.encode(t, little)
 				small.checkDecode(t, enc, littleValue, len(little))
 				if k%2 == 0 {

@@ -17,10 +17,10 @@ import (
 // for the next. It then encodes the values again in reverse order.
 func statelessTables(t conformance.T, e *Env) {
 	const most = 1500
-	c, cut := e.first(t, most), false
+	c, anyLength := e.first(t, most), false
 	if c.in.DType.Fixed() && c.in.DType.Kind != dtype.Bool { // a blob may have any length
 		if blob := e.openSpec(t, c.params, driver.Spec{Kind: driver.Blob, DType: c.in.DType, MaxBytes: c.in.MaxBytes}); blob != nil {
-			c, cut = blob, true
+			c, anyLength = blob, true
 		}
 	}
 	values, encoded := make([][]byte, e.effort.pairs), make([][]byte, e.effort.pairs)
@@ -31,7 +31,7 @@ func statelessTables(t conformance.T, e *Env) {
 		if n := len(src) / most; c.in.DType.Fixed() {
 			at := r.IntN(most) * n
 			copy(src[at:], whole[:len(src)-at])
-			if cut && i%2 == 0 { // a prefix of the next value
+			if anyLength && i%2 == 0 { // a prefix of the next value
 				src = src[:(1+r.IntN(most-1))*n]
 			}
 		}
@@ -91,13 +91,13 @@ func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 	if again := c.encode(t, a); !bytes.Equal(again, encA) {
 		t.Errorf("%v: the same bytes are encoded differently after other values", c.in.DType)
 	}
-	c.remembers(t, encA, valueA)
+	c.forgets(t, encA, valueA)
 }
 
-// remembers decodes inputs that have only the first bytes, the last bytes, or both, in
-// common with enc, whose value it decodes before each. So few bytes cannot hold the value, so a
-// codec that returns it has kept it from an earlier call.
-func (c *opened) remembers(t conformance.T, enc, value []byte) {
+// forgets checks that c does not return the value of an earlier call. It decodes enc and then
+// input that has only the first bytes of enc, only the last bytes, or both, with zeros
+// elsewhere. So few bytes cannot hold the value.
+func (c *opened) forgets(t conformance.T, enc, value []byte) {
 	const most = 64 // 5,000 random elements take more than 600 bytes
 	for n := 8; n <= min(most, len(enc)/4); n += 4 {
 		for _, keep := range [][2]int{{n, 0}, {0, n}, {n, n}} {

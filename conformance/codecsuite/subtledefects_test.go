@@ -29,12 +29,12 @@ func subtleDefects() map[string]struct {
 	wrong wrong
 	want  string
 } {
-	type lapse = struct {
+	type defect = struct {
 		id    string
 		wrong wrong
 		want  string
 	}
-	all := map[string]lapse{
+	all := map[string]defect{
 		"reverses the encoded bytes": {"shuffle", mirrored(), "codec.examples.known"},
 		"reverses the format":        {"zlib", mirrored(), "codec.examples.known"},
 		"reverses the bytes of the checksum": {"crc32", wrong{
@@ -103,17 +103,17 @@ func subtleDefects() map[string]struct {
 		}}, "codec.input.overwritten"},
 	}
 	for name, w := range keeping() {
-		all[name] = lapse{"zlib", w, "codec.released"}
+		all[name] = defect{"zlib", w, "codec.released"}
 	}
 	return all
 }
 
-// unchecked returns crc32 without verification of the checksum for values of some
-// lengths.
-func unchecked(length func(int) bool) wrong {
+// unchecked returns a crc32 codec that ignores the checksum of values for whose length skip
+// returns true.
+func unchecked(skip func(length int) bool) wrong {
 	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 		n, err := c.Decode(ctx, dst, src)
-		if err != nil && len(src) >= 4 && len(src)-4 <= len(dst) && length(len(src)-4) {
+		if err != nil && len(src) >= 4 && len(src)-4 <= len(dst) && skip(len(src)-4) {
 			return copy(dst, src[4:]), nil
 		}
 		return n, err
@@ -138,7 +138,7 @@ func mirrored() wrong {
 	}
 }
 
-// whole is the memory of the last value that "decodes the whole value first" made.
+// whole is the memory that "decodes the whole value first" last allocated for a value.
 var whole []byte
 
 // remembering returns a codec that decodes input with the same first 12 bytes as the
@@ -255,8 +255,8 @@ func TestHangIsOneFailure(t *testing.T) {
 	}
 }
 
-// TestDetects checks that a codec without a checksum that declares one fails
-// codec.input.detected.
+// TestDetects checks that codec.input.detected fails for a codec that declares a checksum but
+// has none, and passes for one that has a checksum.
 func TestDetects(t *testing.T) {
 	t.Parallel()
 	tg := &codecsuite.Target{Provider: builtin.Provider(), ID: "shuffle", Detects: true}
@@ -267,8 +267,8 @@ func TestDetects(t *testing.T) {
 	}
 }
 
-// TestExamples reads files of examples: correct ones, ones that must fail the check, and
-// malformed ones.
+// TestExamples checks that correct examples pass codec.examples.given, that wrong ones fail it,
+// and that files with malformed ones are rejected.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

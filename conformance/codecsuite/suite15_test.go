@@ -21,16 +21,17 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// someProvider opens defective codecs for the parameters and types that some selects.
+// someProvider opens defective codecs for the parameters and types for which affected returns
+// true.
 type someProvider struct {
 	driver.Provider
-	some  func(params json.RawMessage, in driver.Spec) bool
-	wrong wrong
+	affected func(params json.RawMessage, in driver.Spec) bool
+	wrong    wrong
 }
 
 func (p someProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	c, out, err := p.Provider.Open(id, params, in)
-	if err == nil && p.some(params, in) {
+	if err == nil && p.affected(params, in) {
 		w := p.wrong
 		w.Codec = c
 		c = &w
@@ -38,7 +39,8 @@ func (p someProvider) Open(id string, params json.RawMessage, in driver.Spec) (d
 	return c, out, err
 }
 
-// TestSuite15DefectsAreCaught tests defects that version 1.5 of the suite did not find.
+// TestSuite15DefectsAreCaught checks that the suite finds defects that its version 1.5 did not
+// find.
 func TestSuite15DefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	unsigned := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
@@ -51,10 +53,10 @@ func TestSuite15DefectsAreCaught(t *testing.T) {
 	var damaged atomic.Bool
 	shared := sharing()
 	for name, tc := range map[string]struct {
-		id    string
-		some  func(in driver.Spec) bool
-		wrong wrong
-		want  string
+		id       string
+		affected func(in driver.Spec) bool
+		wrong    wrong
+		want     string
 	}{
 		"corrupts values of 20,480 bytes":      {"zstd", nil, changing(10 * 2048), "codec.roundtrip.distances"},
 		"corrupts large rows of wide elements": {"zstd", nil, changing(2 * 513 * 1025), "codec.roundtrip.large"},
@@ -137,8 +139,8 @@ func TestSuite15DefectsAreCaught(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			some := func(_ json.RawMessage, in driver.Spec) bool { return tc.some == nil || tc.some(in) }
-			mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), some, tc.wrong}, ID: tc.id}, tc.want)
+			affected := func(_ json.RawMessage, in driver.Spec) bool { return tc.affected == nil || tc.affected(in) }
+			mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), affected, tc.wrong}, ID: tc.id}, tc.want)
 		})
 	}
 	t.Run("uses the byte order opened last", func(t *testing.T) {
@@ -147,7 +149,8 @@ func TestSuite15DefectsAreCaught(t *testing.T) {
 	})
 }
 
-// TestSpecsAreCaught checks that a Spec with another kind or type than described is found.
+// TestSpecsAreCaught checks that the suite detects a Spec whose kind or type differs from the
+// description.
 func TestSpecsAreCaught(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -230,8 +233,8 @@ func (p lastOrder) Open(id string, params json.RawMessage, in driver.Spec) (driv
 	}}, out, err
 }
 
-// TestClaimsInAnotherProcess measures a process that allocates any size that the input
-// claims.
+// TestClaimsInAnotherProcess checks that the suite detects a process that allocates any size
+// that the input claims.
 func TestClaimsInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	var most atomic.Int64
@@ -246,8 +249,8 @@ func TestClaimsInAnotherProcess(t *testing.T) {
 	}, "codec.input.memory")
 }
 
-// TestMessages checks that a message has the first line of a panic and the input that
-// caused it, and lists the unsupported types once.
+// TestMessages checks that a message contains the first line of a panic and the input that
+// caused the panic, and lists the unsupported types once.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	stuck := wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
@@ -268,8 +271,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestParamsAreSeparateForWideTypes tests a process that uses the first parameters for
-// all codecs of elements of at least 4 bytes.
+// TestParamsAreSeparateForWideTypes checks that the suite detects a process that uses the first
+// parameters for all codecs of elements of at least 4 bytes.
 func TestParamsAreSeparateForWideTypes(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage
@@ -280,8 +283,8 @@ func TestParamsAreSeparateForWideTypes(t *testing.T) {
 	}, "codec.params.apart")
 }
 
-// TestLeaksForShortBuffers measures processes that leak a little memory for each call that
-// fails with ErrShortBuffer, or for each shape.
+// TestLeaksForShortBuffers checks that the suite detects processes that leak a little memory
+// for each call that fails with ErrShortBuffer, or for each shape.
 func TestLeaksForShortBuffers(t *testing.T) {
 	t.Parallel()
 	for name, each := range map[string]int64{"short": 4000, "shape": 64 << 10} {

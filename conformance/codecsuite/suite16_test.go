@@ -20,7 +20,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// describing changes the parameters passed to Open and the descriptions.
+// describing is a Provider that changes the descriptions and the parameters passed to Open.
 type describing struct {
 	driver.Provider
 	describe func(d *driver.Description)
@@ -52,7 +52,8 @@ func replacing(from, to string) func(json.RawMessage) json.RawMessage {
 	}
 }
 
-// TestUntrueDescriptions tests filters whose parameters do not match their description.
+// TestUntrueDescriptions checks that the suite detects filters whose parameters do not match
+// their description.
 func TestUntrueDescriptions(t *testing.T) {
 	t.Parallel()
 	more := driver.Param{Name: "window", Type: driver.IntParam, Min: 10, Max: 16}
@@ -111,8 +112,8 @@ func TestUntrueDescriptions(t *testing.T) {
 		"accepts a value far above the range": {id: "zlib", open: replacing(`"level":109`, `"level":1`)},
 		"accepts a value far below the range": {id: "zlib", open: replacing(`"level":-101`, `"level":6`)},
 		"cuts large values to 32 bits":        {id: "zlib", open: replacing(`"level":1099511627785`, `"level":1`)},
-		"takes a list for the default":        {id: "zlib", open: replacing(`"level":[]`, `"level":1`)},
-		"takes a list for a choice":           {id: "crc32", open: replacing(`"location":[]`, `"location":"start"`)},
+		"treats a list as the default":        {id: "zlib", open: replacing(`"level":[]`, `"level":1`)},
+		"treats a list as a choice":           {id: "crc32", open: replacing(`"location":[]`, `"location":"start"`)},
 		"refuses a level for another reason":  {id: "lzma", wrong: refusing(`"preset":9`, ncerr.ErrInternal)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,21 +121,21 @@ func TestUntrueDescriptions(t *testing.T) {
 			mustFail(t, target(describing{wrongProvider{builtin.Provider(), tc.wrong}, tc.describe, tc.open}, tc.id), "codec.params.described")
 		})
 	}
-	for name, encode := range map[string]func(){"panics": func() { panic("index out of range") }, "fails": nil} {
+	for name, fail := range map[string]func(){"panics": func() { panic("index out of range") }, "fails": nil} {
 		for id, text := range map[string]string{"zlib": `"level":9`, "gzip": `"level":4`, "blosc": `"cname":"zstd"`} {
 			t.Run(name+" for an empty value with "+text, func(t *testing.T) {
 				t.Parallel()
-				some := func(params json.RawMessage, _ driver.Spec) bool { return strings.Contains(string(params), text) }
+				affected := func(params json.RawMessage, _ driver.Spec) bool { return strings.Contains(string(params), text) }
 				empty := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
-					if len(src) == 0 && encode != nil {
-						encode()
+					if len(src) == 0 && fail != nil {
+						fail()
 					}
 					if len(src) == 0 {
 						return 0, ncerr.ErrFilter
 					}
 					return c.Encode(ctx, dst, src)
 				}}
-				mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), some, empty}, ID: id}, "codec.params.described")
+				mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), affected, empty}, ID: id}, "codec.params.described")
 			})
 		}
 	}
@@ -145,7 +146,8 @@ func TestUntrueDescriptions(t *testing.T) {
 	})
 }
 
-// TestSuite16DefectsAreCaught tests defects that version 1.6 of the suite did not find.
+// TestSuite16DefectsAreCaught checks that the suite finds defects that its version 1.6 did not
+// find.
 func TestSuite16DefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	checks := func(equal func(want, have []byte) bool) wrong { // crc32 with its own comparison of checksums
@@ -249,8 +251,8 @@ func TestStringsAreUTF8(t *testing.T) {
 	mustFail(t, &codecsuite.Target{Provider: bytesForTexts{builtin.Provider()}, ID: "vlen-utf8"}, "codec.input.flipped")
 }
 
-// TestLeaksForDamagedHeaders measures a process that leaks a little memory for each input
-// that is shorter than a header.
+// TestLeaksForDamagedHeaders checks that the suite detects a process that leaks a little
+// memory for each input that is shorter than a header.
 func TestLeaksForDamagedHeaders(t *testing.T) {
 	t.Parallel()
 	var kept atomic.Int64
@@ -308,8 +310,8 @@ func TestExactTypesDoNotExcludeOthers(t *testing.T) {
 	}
 }
 
-// TestCanceledCallGoesOn tests a filter whose calls return when their context is canceled,
-// but whose process goes on with them.
+// TestCanceledCallGoesOn checks that the suite detects a filter whose calls return when their
+// context is canceled, but whose process continues the work.
 func TestCanceledCallGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, busy := range []bool{false, true} {

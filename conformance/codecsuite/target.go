@@ -170,14 +170,14 @@ type Env struct {
 	types    []dtype.Type
 	allTypes []dtype.Type // types and the default ones
 	effort   effort
-	not      []string // types that the filter refused
+	rejected []string // types that the filter refused
 }
 
 // effort sets how many variations the checks try.
 type effort struct {
 	lengths   []int // numbers of elements: zero, one, around powers of two, odd
-	distances []int // powers of two around which bytes are repeated
-	pairs     int   // values encoded one after the other
+	distances []int // exponents of the powers of two near which bytes are repeated
+	pairs     int   // number of values encoded one after the other
 	edges     int   // size in bytes around which lengths are tried; 0 to skip them
 	large     int   // size of a large chunk in bytes
 	kinds     int   // patterns of large chunks, besides zeros
@@ -186,9 +186,9 @@ type effort struct {
 	flipped   int   // inputs with a bit flipped, for the first type
 	others    int   // inputs with a bit flipped, for each other type
 	garbage   int   // random inputs
-	absurd    int   // places in the header that get absurd sizes
-	places    int   // about how many places are overwritten
-	tiny      int   // encodes and decodes of one small value
+	absurd    int   // offsets in the header at which absurd sizes are written
+	places    int   // approximate number of offsets at which bytes are overwritten
+	tiny      int   // number of times that one small value is encoded and decoded
 }
 
 var (
@@ -204,7 +204,7 @@ var (
 	thorough = func() effort { e := full; e.kinds, e.tiny = len(patterns)-1, 70_000; return e }()
 )
 
-// opened is a codec opened for in.
+// opened is a codec that was opened for in, and out, the Spec that Open returned.
 type opened struct {
 	driver.Codec
 	in, out driver.Spec
@@ -246,11 +246,11 @@ func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) 
 // refused records that the filter refused typ. One line at the end of the log lists all
 // refused types.
 func (e *Env) refused(t conformance.T, typ dtype.Type, err error) {
-	if len(e.not) == 0 {
-		t.Cleanup(func() { t.Logf("unsupported types: %s; the first error: %v", strings.Join(e.not, ", "), err) })
+	if len(e.rejected) == 0 {
+		t.Cleanup(func() { t.Logf("unsupported types: %s; the first error: %v", strings.Join(e.rejected, ", "), err) })
 	}
-	if !slices.Contains(e.not, typ.String()) {
-		e.not = append(e.not, typ.String())
+	if !slices.Contains(e.rejected, typ.String()) {
+		e.rejected = append(e.rejected, typ.String())
 	}
 }
 

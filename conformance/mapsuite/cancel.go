@@ -15,7 +15,7 @@ import (
 func cancelChecks() []Check {
 	w := []string{Write}
 	return []Check{
-		{ID: "map.cancel.before", Doc: "A call with a canceled context returns the context's error or completes, and never does half of its work.", Needs: w, Run: cancelBefore},
+		{ID: "map.cancel.before", Doc: "A call with a canceled context returns the context's error or completes; it never does only part of its work.", Needs: w, Run: cancelBefore},
 		{ID: "map.cancel.get", Doc: "A Get whose context is canceled during the call returns the object or the context's error, never ErrNotFound. Bytes returned with the error are a prefix of the object.", Needs: []string{Content}, Run: cancelGet},
 		{ID: "map.cancel.put", Doc: "A Put whose context is canceled during the call stores all or nothing.", Needs: w, Run: cancelPut},
 		{ID: "map.cancel.put.late", Doc: "Nothing is stored after Put has returned, even if its context is canceled.", Needs: w, Run: latePut},
@@ -82,7 +82,7 @@ func cancelBefore(t conformance.T, e *Env) {
 	data, _, err := s.m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
 	ended(ctx, t, "get", err)
 	if err == nil && string(data) != "old" {
-		t.Errorf("get with an ended context returns %q", data)
+		t.Errorf("get with a canceled context returns %q", data)
 	}
 	_, err = s.m.Stat(ctx, "none")
 	if ncerr.KindOf(err) != ncerr.ErrNotFound {
@@ -177,11 +177,11 @@ func latePut(t conformance.T, e *Env) {
 			want[i] = last
 		}
 	}
-	looks := 20
+	rereads := 20
 	if t.Effort() == conformance.Brief {
-		looks = 3
+		rereads = 3
 	}
-	for range looks { // work that continues in the background needs a moment
+	for range rereads { // work that continues in the background needs a moment
 		for i := range n {
 			if s.want(key(i), want[i]); t.Failed() {
 				t.Logf("the content was correct when Put returned")

@@ -18,11 +18,11 @@ func concurrencyChecks() []Check {
 	w := []string{Write}
 	return []Check{
 		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not affect each other.", Needs: w, Run: distinctKeys},
-		{ID: "map.concurrent.crowd", Doc: "Sixteen concurrent puts of different objects, and concurrent reads of others, all succeed; a busy store waits.", Needs: w, Run: concurrentPuts},
-		{ID: "map.concurrent.reads", Doc: "Sixty-four concurrent reads of whole objects and ranges all succeed, even if each has its memory but no bytes until all others have theirs; a driver that allows fewer waits.", Needs: []string{Content}, Run: concurrentReads},
-		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old or the new content, never a mixture and never ErrNotFound.", Needs: w, Run: sameKey},
-		{ID: "map.concurrent.versions", Doc: "The version that Put returns, and on a local medium the one that Get returns, belongs to the content of that call, even during calls by other handles.", Needs: w, Run: versions},
-		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees ErrNotFound or the whole object.", Needs: w, Run: firstPut},
+		{ID: "map.concurrent.crowd", Doc: "Sixteen concurrent puts of different objects, and concurrent reads of others, all succeed; a busy driver delays calls instead of failing them.", Needs: w, Run: concurrentPuts},
+		{ID: "map.concurrent.reads", Doc: "Sixty-four concurrent reads of whole objects and ranges all succeed, even if no read receives data until every read has allocated its buffer; a driver with a lower limit queues the rest.", Needs: []string{Content}, Run: concurrentReads},
+		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is being overwritten sees the old or the new content, never a mixture and never ErrNotFound.", Needs: w, Run: sameKey},
+		{ID: "map.concurrent.versions", Doc: "The version that Put returns, and on a local medium the one that Get returns, belongs to the content of that call, even if other calls replace the object at the same time.", Needs: w, Run: versions},
+		{ID: "map.concurrent.first-put", Doc: "A read during the first put of an object returns ErrNotFound or the whole object.", Needs: w, Run: firstPut},
 		{ID: "map.concurrent.parents", Doc: "The first objects below a new prefix can be stored concurrently.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			var wg sync.WaitGroup
@@ -151,9 +151,9 @@ func concurrentPuts(t conformance.T, e *Env) {
 	}
 }
 
-// concurrentReads reads objects whose memory is returned when all reads have asked for it,
-// or after a timeout if the driver allows fewer reads. Like several programs, it reads
-// through two handles.
+// concurrentReads reads objects with an alloc that returns when all reads have called it, or
+// after a timeout if the driver allows fewer reads. Like several programs, it reads through
+// two handles.
 func concurrentReads(t conformance.T, e *Env) {
 	const readers, size = 64, 300_000
 	s := e.create(t)
@@ -259,9 +259,9 @@ func (o *readerGroup) end() {
 	o.reading.Wait()
 }
 
-// minOverlaps is the number of rounds of a race that must overlap with a read, and most
+// minOverlaps is the number of rounds of a race that must overlap with a read, and maxRounds
 // the maximum number of rounds.
-const minOverlaps, most = 100, 20_000
+const minOverlaps, maxRounds = 100, 20_000
 
 // keyRace is a race between a writer of one key and readers.
 type keyRace struct {
@@ -325,7 +325,7 @@ func (c keyRace) run(t conformance.T, s *store, write func(content string, round
 		})
 	}
 	last, met := int64(0), 0
-	for r := 0; (r < c.rounds || met < min(c.rounds, minOverlaps)) && r < most && !t.Failed(); r++ {
+	for r := 0; (r < c.rounds || met < min(c.rounds, minOverlaps)) && r < maxRounds && !t.Failed(); r++ {
 		if err := write(c.contents[r%len(c.contents)], r); err != nil {
 			t.Errorf("put %q: %v", c.key, err)
 			break
@@ -355,13 +355,15 @@ func overwrites(t conformance.T) int {
 func sameKey(t conformance.T, e *Env) {
 	s := e.create(t)
 	for _, kind := range []struct {
-		key               string
-		size, more, share int
+		key           string
+		size          int
+		step          int // difference between the sizes of the contents
+		roundsDivisor int
 	}{{"a/equal", 40_000, 0, 1}, {"a/different", 40_000, 3000, 1}, {"a/long", 3 << 20, 0, 25}} {
 		key := kind.key
-		c := keyRace{key: key, exists: true, rounds: max(10, overwrites(t)/kind.share)}
+		c := keyRace{key: key, exists: true, rounds: max(10, overwrites(t)/kind.roundsDivisor)}
 		for tag := range 7 {
-			c.contents = append(c.contents, pattern(byte(tag*30), kind.size+tag*kind.more))
+			c.contents = append(c.contents, pattern(byte(tag*30), kind.size+tag*kind.step))
 		}
 		if _, err := s.tryPut(key, c.contents[0]); err != nil {
 			t.Fatalf("put: %v", err)
@@ -405,7 +407,7 @@ func versions(t conformance.T, e *Env) {
 	}
 	var mu sync.Mutex
 	belongs := map[string]string{}
-	note := func(who, version, content string) {
+	record := func(who, version, content string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if old, seen := belongs[version]; seen && old != content {
@@ -415,47 +417,47 @@ func versions(t conformance.T, e *Env) {
 	}
 	conditional := s.m.Capabilities().IfMatch
 	readable := s.m.Capabilities().Latency != driver.Remote // servers such as versitygw do not read content and version atomically
-	const readersThere, rounds = 3, 20
-	var early atomic.Int64 // readers with rounds left; writers continue until it is 0
+	const numReaders, rounds = 3, 20
+	var unfinished atomic.Int64 // readers with rounds left; writers continue until it is 0
 	if readable {
-		early.Store(readersThere)
+		unfinished.Store(numReaders)
 	}
-	var still sync.RWMutex // held by a reader during Stat: writers pause, and write when it reads
+	var pause sync.RWMutex // a reader holds it during Stat, so that waiting writers write between its Stat and its Get
 	var writers, readers sync.WaitGroup
 	var done atomic.Bool
 	for w := range 3 {
 		writers.Go(func() {
-			for i := 0; (i < overwrites(t)/2 || early.Load() > 0) && !t.Failed(); i++ {
+			for i := 0; (i < overwrites(t)/2 || unfinished.Load() > 0) && !t.Failed(); i++ {
 				content := fmt.Sprintf("%d by %d", i, w)
-				still.RLock()
+				pause.RLock()
 				info, err := s.tryPut(key, content)
-				still.RUnlock()
+				pause.RUnlock()
 				if err != nil {
 					t.Errorf("put: %v", err)
 					return
 				}
-				note("put", info.Version, content)
+				record("put", info.Version, content)
 			}
 		})
 	}
-	for range readersThere {
+	for range numReaders {
 		readers.Go(func() {
 			for i := 0; readable && !done.Load() && !t.Failed(); i++ {
 				if i == rounds {
-					early.Add(-1)
+					unfinished.Add(-1)
 				}
 				got, info, err := s.tryGet(key, driver.GetOptions{})
 				if err != nil {
 					t.Errorf("get: %v", err)
 					return
 				}
-				note("get", info.Version, string(got))
+				record("get", info.Version, string(got))
 				if !conditional {
 					continue
 				}
-				still.Lock()
+				pause.Lock()
 				seen, err := s.stat(key)
-				still.Unlock()
+				pause.Unlock()
 				if err != nil {
 					t.Errorf("stat: %v", err)
 					return
@@ -465,8 +467,8 @@ func versions(t conformance.T, e *Env) {
 				case err != nil:
 					wantKind(t, "get of a replaced version", err, ncerr.ErrConflict)
 				default:
-					note("get of a version", seen.Version, string(got))
-					note("get of a version", info.Version, string(got))
+					record("get of a version", seen.Version, string(got))
+					record("get of a version", info.Version, string(got))
 				}
 			}
 		})

@@ -71,9 +71,9 @@ func (m *meeting) wait(n int) {
 	}
 }
 
-// all exceeds the number of concurrent calls in any check. After that many calls, the
-// last one started after the wait.
-const all = 4
+// allCalls exceeds the number of concurrent readers or writers in the checks that find these
+// defects. The last of that many calls has therefore started after the wait began.
+const allCalls = 4
 
 func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	defer h.writes.call()
@@ -150,7 +150,7 @@ var defects = map[string]struct {
 			}
 			if unconditional(o) {
 				_ = m.Delete(ctx, key, &driver.DeleteOptions{})
-				h.reads.wait(all)
+				h.reads.wait(allCalls)
 			}
 			return m.Put(ctx, key, driver.Bytes(fresh), o)
 		}
@@ -163,7 +163,7 @@ var defects = map[string]struct {
 			if err == nil && unconditional(o) && int64(len(old)) == body.Size() && len(old) > 0 {
 				if _, err := body.ReadAt(old[:len(old)/2], 0); err == nil {
 					_, _ = m.Put(ctx, key, driver.Bytes(old), o)
-					h.reads.wait(all)
+					h.reads.wait(allCalls)
 				}
 			}
 			return m.Put(ctx, key, body, o)

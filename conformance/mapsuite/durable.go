@@ -14,7 +14,7 @@ import (
 func durableChecks() []Check {
 	return []Check{
 		{ID: "map.durable.flush", Doc: "Flushed objects are visible to other handles when Flush returns, before Close.", Needs: []string{Write}, Run: flushedForOthers},
-		{ID: "map.durable.put", Doc: "With durability on put, an object is visible to other handles when Put returns, before Flush and Close, even if they read it before.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.durable.put", Doc: "With durability on put, an object is visible to other handles when Put returns, before Flush and Close, even to handles that had already looked for it or read its previous content.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
 			first := e.mustOpen(t, driver.Read)
@@ -38,7 +38,7 @@ func durableChecks() []Check {
 				}
 			}
 		}},
-		{ID: "map.durable.flush.crash", Doc: "Flushed objects survive a kill of the driver's process, and no version is reused.", Needs: []string{Write, Delete, Crashes}, Run: flushedBeforeCrash},
+		{ID: "map.durable.flush.crash", Doc: "Flushed objects survive a kill of the driver's process, and the next process does not reuse their versions for other content.", Needs: []string{Write, Delete, Crashes}, Run: flushedBeforeCrash},
 		{ID: "map.durable.put.crash", Doc: "With durability on put, stored objects survive a kill of the driver's process.", Needs: []string{Write, Delete, DurableOnPut, Crashes}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b", "a/c", "deleted")
@@ -50,7 +50,7 @@ func durableChecks() []Check {
 			again.want("a/c", "again")
 			again.wantAbsent("deleted")
 		}},
-		{ID: "map.durable.unflushed.crash", Doc: "After a kill of the driver's process, each object has its complete content of the last flush or of a later put.", Needs: []string{Write, Crashes}, Run: unflushedBeforeCrash},
+		{ID: "map.durable.unflushed.crash", Doc: "After a kill of the driver's process, each object has the complete content of the last flush or of a later put. An object that was not flushed may be missing.", Needs: []string{Write, Crashes}, Run: unflushedBeforeCrash},
 	}
 }
 
@@ -102,7 +102,7 @@ func (s *store) kill(e *Env) {
 func flushedBeforeCrash(t conformance.T, e *Env) {
 	big := pattern(3, 3<<20)
 	s := e.create(t)
-	version := s.put("counted", "one").Version // the first put of its process, as below
+	version := s.put("counted", "one").Version // the first put of the process, like the put of "counted" in the next process
 	s.putAll(tree[:]...)
 	s.putAll("deleted")
 	s.put("big", big)

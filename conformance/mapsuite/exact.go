@@ -17,8 +17,8 @@ import (
 func exactChecks() []Check {
 	return []Check{
 		{ID: "map.keys.operations", Doc: "Every operation takes a key literally; it never finds, changes or lists a key that differs only in case or Unicode form.", Level: conformance.Extended, Needs: []string{Write, Delete}, Run: keyOperations},
-		{ID: "map.list.below", Doc: "A listing returns exactly what is below its prefix, even if the prefix is an object, part of a name or the end of another prefix, and wherever the listing starts.", Needs: []string{Content, List}, Run: listBelow},
-		{ID: "map.open.case", Doc: "Paths that differ only in case name two stores, unless the medium ignores case.", Level: conformance.Extended, Needs: []string{Write, FindsMissing}, Run: openCase},
+		{ID: "map.list.below", Doc: "A listing returns exactly the entries below its prefix, for any StartAfter, even if the prefix without its slash is an object, the start of a longer name or the last segment of another key.", Needs: []string{Content, List}, Run: listBelow},
+		{ID: "map.open.case", Doc: "Paths that differ only in case name different stores, unless the medium ignores case.", Level: conformance.Extended, Needs: []string{Write, FindsMissing}, Run: openCase},
 	}
 }
 
@@ -36,7 +36,7 @@ var similar = [...][2]string{ // constant
 }
 
 // keyOperations stores the keys of each pair and calls every operation with both, while
-// both exist and while one exists.
+// both exist and while only one exists.
 func keyOperations(t conformance.T, e *Env) {
 	s := e.create(t)
 	turns := 2
@@ -105,7 +105,8 @@ func (s *store) checkReads(key, content string) {
 	}
 }
 
-// wantListedOf checks that listings of every kind contain exactly keys of the pair.
+// wantListedOf checks that listings of every kind contain exactly keys, which are zero, one
+// or both keys of pair.
 func (s *store) wantListedOf(pair [2]string, keys ...string) {
 	if !s.m.Capabilities().List {
 		return
@@ -118,8 +119,8 @@ func (s *store) wantListedOf(pair [2]string, keys ...string) {
 	s.wantTree(keys, slices.Compact(prefixes), pair[:1])
 }
 
-// listBelow lists prefixes that are objects or that begin or end like other keys, in a
-// store with keys that sort just before and after the entries of a prefix.
+// listBelow lists prefixes that are objects, or that begin or end like other keys. The
+// store also has keys that sort just before and just after the entries of a prefix.
 func listBelow(t conformance.T, e *Env) {
 	s := e.create(t)
 	kept := map[string]bool{}
@@ -174,12 +175,12 @@ func (s *store) wantTree(keys, prefixes, after []string) {
 		slices.Sort(next)
 		next = slices.Compact(next)
 		for _, a := range append([]string{""}, after...) {
-			behind := func(list []string) []string {
+			rest := func(list []string) []string {
 				return slices.DeleteFunc(slices.Clone(list), func(k string) bool { return k <= a })
 			}
-			s.wantList(prefix, driver.ListOptions{StartAfter: a}, behind(next)...)
+			s.wantList(prefix, driver.ListOptions{StartAfter: a}, rest(next)...)
 			if s.m.Capabilities().RecursiveList {
-				s.wantList(prefix, driver.ListOptions{Recursive: true, StartAfter: a}, behind(below)...)
+				s.wantList(prefix, driver.ListOptions{Recursive: true, StartAfter: a}, rest(below)...)
 			}
 		}
 		if s.t.Failed() {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// TestFailureAsAbsence breaks the store of Maps that return the failure or replace it with
-// absence, zeros or success.
+// TestFailureAsAbsence checks that map.get.failure passes for a Map that returns the error of
+// a broken store, and fails for Maps that report a missing object, zeros or success instead.
 func TestFailureAsAbsence(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -88,7 +88,8 @@ func TestFailureAsAbsence(t *testing.T) {
 	}
 }
 
-// TestLeakOfContent measures a process that keeps all content it has read.
+// TestLeakOfContent checks that the suite detects a process that keeps all content it has
+// read.
 func TestLeakOfContent(t *testing.T) {
 	t.Parallel()
 	var kept atomic.Int64
@@ -105,8 +106,8 @@ func TestLeakOfContent(t *testing.T) {
 	mustFail(t, target, 10*time.Minute, "map.lasting.open")
 }
 
-// TestLeaksOfAbandonedCalls measures a process that leaks a descriptor for each canceled
-// read and for each abandoned listing.
+// TestLeaksOfAbandonedCalls checks that the suite detects a process that leaks a descriptor
+// for each canceled read and for each abandoned listing.
 func TestLeaksOfAbandonedCalls(t *testing.T) {
 	t.Parallel()
 	var reads, listings atomic.Int64
@@ -140,7 +141,8 @@ func TestLeaksOfAbandonedCalls(t *testing.T) {
 	}
 }
 
-// TestCrashInPut kills a process that overwrites objects in two steps.
+// TestCrashInPut checks that the suite detects a process that overwrites objects in two
+// steps, by killing it between them.
 func TestCrashInPut(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -173,11 +175,11 @@ func TestCrashInPut(t *testing.T) {
 	mustFail(t, target, 10*time.Minute, "map.durable.unflushed.crash")
 }
 
-// TestLeaksOfAnOpenStore measures a process that frees the resources of reads only in
-// Close.
+// TestLeaksOfAnOpenStore checks that the suite detects a process that frees the resources of
+// reads only in Close.
 func TestLeaksOfAnOpenStore(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]conformance.Usage{"goroutine": {Memory: 2500, Descriptors: -1}, "descriptor": {Memory: -1, Descriptors: 1}} {
+	for name, perRead := range map[string]conformance.Usage{"goroutine": {Memory: 2500, Descriptors: -1}, "descriptor": {Memory: -1, Descriptors: 1}} {
 		var total atomic.Int64
 		target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
 			var own atomic.Int64
@@ -196,7 +198,7 @@ func TestLeaksOfAnOpenStore(t *testing.T) {
 		}})
 		target.Usage = func() (conformance.Usage, error) {
 			n := total.Load()
-			return conformance.Usage{Memory: max(of.Memory*n, min(of.Memory, 0)), Descriptors: max(of.Descriptors*int(n), min(of.Descriptors, 0))}, nil
+			return conformance.Usage{Memory: max(perRead.Memory*n, min(perRead.Memory, 0)), Descriptors: max(perRead.Descriptors*int(n), min(perRead.Descriptors, 0))}, nil
 		}
 		t.Log(name)
 		mustFail(t, target, 10*time.Minute, "map.lasting.open")

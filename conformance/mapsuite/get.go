@@ -60,9 +60,9 @@ func getChecks() []Check {
 			s.wantAbsent("a/b/c")
 			s.wantAbsent("a/b/c/d")
 		}},
-		{ID: "map.get.info", Doc: "Put, Get and Stat agree about an object.", Needs: w, Run: getInfo},
+		{ID: "map.get.info", Doc: "Put, Get and Stat return the same size and version of an object.", Needs: w, Run: getInfo},
 		{ID: "map.get.version", Doc: "A version, if the driver has versions, changes with the content.", Needs: w, Run: getVersion},
-		{ID: "map.get.version.again", Doc: "A version is never reused for a different content: not by another handle, and not after the object was deleted or the store replaced or removed.", Needs: []string{Write, Delete}, Run: versionAgain},
+		{ID: "map.get.version.again", Doc: "A version is never reused for different content: not by another handle, not after the object was deleted, and not after the store was replaced or removed.", Needs: []string{Write, Delete}, Run: versionAgain},
 		{ID: "map.get.limit", Doc: "A result longer than Limit fails with ErrLimit; a result of exactly Limit bytes is returned.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "123456")
@@ -73,8 +73,8 @@ func getChecks() []Check {
 			wantKind(t, "get with limit 5", err, ncerr.ErrLimit)
 		}},
 		{ID: "map.get.if-match", Doc: "A read with IfMatch succeeds only if the object has that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
-		{ID: "map.get.failure", Doc: "Objects do not appear missing when the medium cannot be read: reads fail with an error other than ErrNotFound and return neither zeros nor nothing, and listings fail or are complete.", Needs: []string{Content, Breaks}, Run: getFailure},
-		{ID: "map.get.many", Doc: "GetMany answers every request exactly once, with the result that Get returns.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
+		{ID: "map.get.failure", Doc: "If the medium cannot be read, objects do not appear to be missing, empty or full of zeros: a read that fails returns an error other than ErrNotFound, and a listing fails or is complete.", Needs: []string{Content, Breaks}, Run: getFailure},
+		{ID: "map.get.many", Doc: "GetMany reports the result of every request exactly once, and the result is the one that Get would return.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
 		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show the current object, even after many earlier reads.", Needs: []string{Write, Delete}, Run: statFresh},
 		{ID: "map.stat.size", Doc: "Stat returns the size of an object of any length.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -86,7 +86,7 @@ func getChecks() []Check {
 				}
 			}
 		}},
-		{ID: "map.stat.unread", Doc: "Stat of a large object neither reads it with system calls nor, in this process, allocates its size.", Level: conformance.Extended, Needs: []string{Content, Measured}, Run: statUnread},
+		{ID: "map.stat.unread", Doc: "Stat of a large object does not read the content. A driver in the same process as the suite does not allocate memory for the content either.", Level: conformance.Extended, Needs: []string{Content, Measured}, Run: statUnread},
 	}
 }
 
@@ -202,7 +202,7 @@ func versionAgain(t conformance.T, e *Env) {
 
 // statUnread counts the bytes that the driver's process reads during Stat. In this process
 // it also counts allocated bytes. Other goroutines may read or allocate at the same time,
-// so the least of several counts is decisive.
+// so the check uses the lowest of several counts.
 func statUnread(t conformance.T, e *Env) {
 	s := e.create(t)
 	size := int64(24 << 20)
@@ -216,7 +216,7 @@ func statUnread(t conformance.T, e *Env) {
 		if err != nil || u.Read < 0 {
 			t.Skipf("the system does not count the bytes that a process reads: %+v, %v", u, err)
 		}
-		if e.own {
+		if e.ownProcess {
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			u.Read += int64(m.TotalAlloc)
@@ -240,7 +240,7 @@ func statUnread(t conformance.T, e *Env) {
 	}
 }
 
-// statFresh reads before and after every change, so that a stale cache shows.
+// statFresh reads before and after every change, to detect a stale cache.
 func statFresh(t conformance.T, e *Env) {
 	s := e.create(t)
 	listed := func() int64 {
@@ -321,11 +321,11 @@ func getFailure(t conformance.T, e *Env) {
 	before := e.mustOpen(t, driver.Read)
 	before.want("a/l", contents["a/l"])
 	t.Step("break the store")
-	if err := e.damage(t.Context(), e.spec); err != nil {
+	if err := e.breakStore(t.Context(), e.spec); err != nil {
 		t.Fatalf("break the store: %v", err)
 	}
 	failures := 0
-	absent := func(what string, err error) {
+	checkError := func(what string, err error) {
 		if err != nil {
 			failures++
 		}
@@ -333,16 +333,16 @@ func getFailure(t conformance.T, e *Env) {
 			t.Errorf("%s: the failure looks like a missing object: %v", what, err)
 		}
 	}
-	look := func(s *store) {
+	readAll := func(s *store) {
 		for _, key := range []string{"a/k", "a/l"} {
 			got, _, err := s.tryGet(key, driver.GetOptions{})
-			if absent("get "+key, err); err == nil && bytes.Contains(got, make([]byte, 64)) {
+			if checkError("get "+key, err); err == nil && bytes.Contains(got, make([]byte, 64)) {
 				t.Errorf("get %s: the failure looks like zeros", key)
 			} else if err == nil && len(got) == 0 {
 				t.Errorf("get %s: the failure looks like an empty object", key)
 			}
 			info, err := s.stat(key)
-			if absent("stat "+key, err); err == nil && info.Size == 0 {
+			if checkError("stat "+key, err); err == nil && info.Size == 0 {
 				t.Errorf("stat %s: the failure looks like an empty object", key)
 			}
 		}
@@ -356,15 +356,15 @@ func getFailure(t conformance.T, e *Env) {
 				listed++
 			}
 		}
-		if absent("list a/", failed); failed == nil && listed != len(contents) && (s.m.Capabilities().RecursiveList || listed != 3) {
+		if checkError("list a/", failed); failed == nil && listed != len(contents) && (s.m.Capabilities().RecursiveList || listed != 3) {
 			t.Errorf("list a/: %d of %d objects are listed without an error", listed, len(contents))
 		}
 	}
-	look(before)
+	readAll(before)
 	for _, mode := range []driver.Mode{driver.Read, driver.Update} {
 		t.Step("open in mode", modeName(mode))
 		m, err := e.open(t.Context(), mode)
-		if absent("open in mode "+modeName(mode), err); ncerr.KindOf(err) == ncerr.ErrNoDataset {
+		if checkError("open in mode "+modeName(mode), err); ncerr.KindOf(err) == ncerr.ErrNoDataset {
 			t.Errorf("open in mode %s: the failure looks like a missing store: %v", modeName(mode), err)
 		}
 		if err != nil {
@@ -372,7 +372,7 @@ func getFailure(t conformance.T, e *Env) {
 		}
 		after := &store{t: t, m: m}
 		t.Cleanup(func() { after.m = nil; _ = m.Close(t.Context()) }) // the close may fail too
-		look(after)
+		readAll(after)
 		if mode == driver.Update && m.Capabilities().Delete {
 			if m.Delete(t.Context(), "a/l", &driver.DeleteOptions{}) == nil {
 				if _, err := after.stat("a/l"); ncerr.KindOf(err) != ncerr.ErrNotFound {

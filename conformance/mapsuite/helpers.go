@@ -18,10 +18,10 @@ import (
 // fresh opens an empty store. With Target.OpenWriter, objects are stored through the
 // writer and read through the driver.
 func (e *Env) fresh(ctx context.Context, mode driver.Mode) (driver.Map, error) {
-	if e.place == nil || mode != driver.Create {
+	if e.openWriter == nil || mode != driver.Create {
 		return e.open(ctx, mode)
 	}
-	w, err := e.place(ctx, e.spec)
+	w, err := e.openWriter(ctx, e.spec)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ type splitMap struct {
 	writer driver.Map
 }
 
-// splitManyMap is placed with the GetMany of the reading Map.
+// splitManyMap is a splitMap with the GetMany of the reading Map.
 type splitManyMap struct {
 	splitMap
 	driver.GetManyer
@@ -258,13 +258,13 @@ func (s *store) wantEqual(prefix string, opts driver.ListOptions, want, got []st
 	}
 }
 
-// abandoned is the number of listings abandoned at their first entry, enough to exhaust a
-// resource that each of them leaks.
-const abandoned = 70
+// numAbandoned is the number of listings abandoned at their first entry. It is enough to
+// exhaust a resource that each of them leaks.
+const numAbandoned = 70
 
-// abandonListings starts that many listings and abandons each at its first entry.
+// abandonListings starts numAbandoned listings and abandons each at its first entry.
 func (s *store) abandonListings(prefix string) {
-	for range abandoned {
+	for range numAbandoned {
 		s.t.Step("list", prefix)
 		for _, err := range s.m.List(s.t.Context(), prefix, &driver.ListOptions{}) {
 			if err != nil {
@@ -341,20 +341,20 @@ type readerBody struct{ *strings.Reader }
 
 func (b readerBody) Size() int64 { return b.Reader.Size() }
 
-// badBody has size bytes, of which only the first good ones can be read. Reading more
-// returns err.
+// badBody has size bytes, of which only the first readable ones can be read. Reading
+// more returns err.
 type badBody struct {
-	size, good int64
-	err        error
+	size, readable int64
+	err            error
 }
 
 func (b badBody) Size() int64 { return b.size }
 
 func (b badBody) ReadAt(p []byte, off int64) (int, error) {
-	if off >= b.good {
+	if off >= b.readable {
 		return 0, b.err
 	}
-	n := int(min(int64(len(p)), b.good-off))
+	n := int(min(int64(len(p)), b.readable-off))
 	for i := range p[:n] {
 		p[i] = 'N'
 	}

@@ -17,7 +17,7 @@ func lastingChecks() []Check {
 	return []Check{
 		{ID: "map.lasting.calls", Doc: "The thousandth call works like the first.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content}, Run: lastingCalls},
 		{ID: "map.lasting.large", Doc: "An object of 70 MiB is stored and read whole, and ranges anywhere in it return the correct bytes.", Effort: conformance.Normal, Needs: []string{Content}, Run: largeObject},
-		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, even if objects before the next entry are deleted or added meanwhile, stops when its context is canceled, allows other calls while it runs, and leaks no descriptor when the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
+		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, even if objects that sort before the next entry are deleted or added during the listing. It stops when its context is canceled, allows other calls while it runs, and leaks no descriptors if the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
 		{ID: "map.lasting.leaks", Doc: "Opening, reading, writing and closing stores repeatedly leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaks},
 		{ID: "map.lasting.open", Doc: "Reading an open store repeatedly, completely or until the call is canceled, leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
 	}
@@ -82,7 +82,7 @@ func manyPages(t conformance.T, e *Env) {
 	const n = 12_000
 	dir := "d/"
 	for k := s.m.Capabilities().MaxKey; len(dir) < 400 && (k == 0 || len(dir)+100 < k); {
-		dir += strings.Repeat("d", 49) + "/" // long enough that no transport buffer holds the listing
+		dir += strings.Repeat("d", 49) + "/" // long, so that no transport buffer holds the whole listing
 	}
 	var want []string
 	for i := range n {
@@ -90,7 +90,7 @@ func manyPages(t conformance.T, e *Env) {
 		s.put(key, key)
 		want = append(want, key)
 	}
-	for i := 0; i < n; i += 40 { // contents of equal length, more than short checksums distinguish
+	for i := 0; i < n; i += 40 { // more contents of equal length than short checksums can distinguish
 		s.wantOwn(want[i])
 	}
 	s.wantMany(dir, driver.ListOptions{}, want)
@@ -129,12 +129,12 @@ func (s *store) countAbandoned(e *Env, prefix string) {
 		s.abandonListings(prefix)
 		return
 	}
-	_, descriptors, at, err := leak.Find(func() bool { s.abandonListings(prefix); return !s.t.Failed() }, func() (conformance.Usage, error) { return leastUsage(s.t, e) }, abandoned/2)
+	_, descriptors, at, err := leak.Find(func() bool { s.abandonListings(prefix); return !s.t.Failed() }, func() (conformance.Usage, error) { return leastUsage(s.t, e) }, numAbandoned/2)
 	if err != nil {
 		s.t.Fatalf("measure: %v", err)
 	}
 	if descriptors {
-		s.t.Errorf("open descriptors grow with every %d abandoned listings: %+v", abandoned, at)
+		s.t.Errorf("open descriptors grow with every %d abandoned listings: %+v", numAbandoned, at)
 	}
 }
 
@@ -186,7 +186,7 @@ func leaksOpen(t conformance.T, e *Env) {
 		calls int
 		what  string
 		do    func(i int)
-	}{ // measured separately, because the garbage of one would cover up leaks of another
+	}{ // measured separately, because garbage from one kind could hide leaks of another
 		{calls, "reads", func(i int) {
 			if s.wantOwn("a/l"); i%10 == 0 {
 				s.wantAbsent("none")

@@ -74,7 +74,7 @@ func listChecks() []Check {
 		{ID: "map.list.empty-store", Doc: "The listing of an empty store is empty.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			e.create(t).wantList("", flat)
 		}},
-		{ID: "map.list.order", Doc: "A listing whose order is declared is in byte order of the keys; a prefix includes its slash.", Needs: []string{Content, List, OrderedList}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.list.order", Doc: "If the driver declares ordered listings, entries are in byte order of their keys; the key of a prefix includes the trailing slash.", Needs: []string{Content, List, OrderedList}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			// Entries that sort just after a prefix, non-ASCII names, and names that
 			// UTF-16 orders differently.
@@ -148,7 +148,7 @@ func listChecks() []Check {
 			}
 			s.wantList("a/", flat, "a/.zarray", "a/0/", "a/1/")
 		})},
-		{ID: "map.list.many", Doc: "Listings of more than one page are complete and without duplicates, even if objects before the next entry are deleted or added meanwhile.", Needs: needs, Run: listMany},
+		{ID: "map.list.many", Doc: "Listings of more than one page are complete and without duplicates, even if objects that sort before the next entry are deleted or added during the listing.", Needs: needs, Run: listMany},
 	}
 }
 
@@ -179,8 +179,8 @@ func listLiteral(t conformance.T, e *Env) {
 	s.wantList("", driver.ListOptions{}, slices.Sorted(maps.Keys(kept))...)
 }
 
-// besideListing stops more nested listings at their first entry than a pool of
-// connections holds, and makes all other calls during them. A driver that holds a lock or a
+// besideListing nests more listings than a connection pool has connections, pauses each one
+// at its first entry, and makes all other calls meanwhile. A driver that holds a lock or a
 // transaction until a listing ends deadlocks here.
 func besideListing(t conformance.T, e *Env) {
 	s := e.create(t)
@@ -189,8 +189,8 @@ func besideListing(t conformance.T, e *Env) {
 		s.put(fmt.Sprintf("d/%03d", i), "")
 	}
 	var seen map[string]bool
-	var hold func(depth int)
-	hold = func(depth int) {
+	var nest func(depth int)
+	nest = func(depth int) {
 		if depth == 0 {
 			s.put("k", "old")
 			s.want("k", "old")
@@ -220,14 +220,14 @@ func besideListing(t conformance.T, e *Env) {
 				return
 			}
 			if entries++; entries == 1 {
-				hold(depth - 1)
+				nest(depth - 1)
 			}
 			if depth%2 == 0 { // abandon half of the listings; the others continue to the end
 				break
 			}
 		}
 	}
-	hold(20)
+	nest(20)
 	if len(seen) != n {
 		t.Errorf("a listing inside other listings has %d of %d objects", len(seen), n)
 	}
@@ -235,7 +235,7 @@ func besideListing(t conformance.T, e *Env) {
 
 func listMany(t conformance.T, e *Env) {
 	s := e.create(t)
-	long := 180 // a transport of many short entries may run far ahead of the caller
+	long := 180 // because a transport may run far ahead of the caller if entries are short
 	if most := s.m.Capabilities().MaxKey; most > 0 {
 		long = min(long, max(0, most-len("big/c.1202.")))
 	}
@@ -267,11 +267,13 @@ func listMany(t conformance.T, e *Env) {
 	s.wantSteady("big/", want, 300)
 }
 
-// wantSteady changes a store while it is being listed. It adds objects before the first n
-// entries, deletes every other object ahead of the listing, because a transport may run
-// ahead of its caller, and then deletes every entry as it is listed. A driver that
-// continues a listing by the number of entries so far, or from the last entry it returned,
-// skips or repeats some of keys, which are in byte order.
+// wantSteady changes a store during three listings, each of which must return every
+// remaining key of keys once. During the first, it adds objects that sort before the current
+// entry, at each of the first n entries. During the second, it deletes every other key at
+// the first entry, because a transport may run ahead of its caller. During the third, it
+// deletes each entry when it is listed. A driver that continues a listing by the number of
+// entries so far, or by looking up the last entry, skips or repeats keys. The keys are in
+// byte order.
 func (s *store) wantSteady(prefix string, keys []string, n int) {
 	if caps := s.m.Capabilities(); !caps.Write || !caps.Delete {
 		return

@@ -14,7 +14,7 @@ import (
 
 func modelChecks() []Check {
 	return []Check{
-		{ID: "map.model.random", Doc: "Random sequences of operations have the same results as on a map of keys to contents.", Needs: []string{Write, Delete}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.model.random", Doc: "Random sequences of operations have the same results as on a Go map from keys to contents.", Needs: []string{Write, Delete}, Run: func(t conformance.T, e *Env) {
 			for run := range uint64(6) {
 				if m := newModel(t, e, run); !m.run(120) {
 					t.Errorf("seed %d, sequence %d; the last operations were:\n%s", t.Seed(), run, strings.Join(m.log[max(0, len(m.log)-12):], "\n"))
@@ -28,8 +28,7 @@ func modelChecks() []Check {
 	}
 }
 
-// model runs the same operations on a store and on a table, which has no directories,
-// pages or buffers.
+// model runs the same operations on a store and on a Go map, and compares the results.
 type model struct {
 	t     conformance.T
 	e     *Env
@@ -72,7 +71,7 @@ func (m *model) run(n int) bool {
 
 func (m *model) note(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
 
-// clash reports whether key is a prefix of a stored key or the other way round.
+// clash reports whether key is a prefix of a stored key or a stored key is a prefix of key.
 func (m *model) clash(key string) bool {
 	for k := range m.table {
 		if strings.HasPrefix(k, key+"/") || strings.HasPrefix(key, k+"/") {

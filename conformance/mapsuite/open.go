@@ -52,7 +52,7 @@ func openChecks() []Check {
 				wantKind(t, fmt.Sprintf("open with an object as option %s, which is a %s", o.Name, o.Type), err, ncerr.ErrInvalid)
 			}
 		}},
-		{ID: "map.open.options", Doc: "Open accepts the described default of every option, both values of a bool and both forms of a size, and the empty string for a string without a default; it refuses options that are not described.", Run: options},
+		{ID: "map.open.options", Doc: "For every described option, Open accepts the default (of a size, as a string and as a number of bytes), both true and false if it is a bool, and the empty string if it is a string without a default. Open refuses options that are not described.", Run: options},
 		{ID: "map.open.secret", Doc: "Errors do not contain the values of secret options.", Run: secretInError},
 		{ID: "map.open.persists", Doc: "Flushed objects exist when the store is opened again.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -67,13 +67,13 @@ func openChecks() []Check {
 				again.close()
 			}
 		}},
-		{ID: "map.open.durable-on-put", Doc: "With durability on put, stored objects exist without a flush.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.durable-on-put", Doc: "With durability on put, objects are kept when a store is closed without a flush.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
 			s.close()
 			e.mustOpen(t, driver.Read).wantOwn("a/b")
 		}},
-		{ID: "map.open.untouched", Doc: "A store that was opened for update, only read, and closed with or without a flush can be opened again and has all objects.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.untouched", Doc: "If a store is opened for update, only read, and closed with or without a flush, it can be opened again and has all objects.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll(tree[:]...)
 			s.flush()
@@ -93,7 +93,7 @@ func openChecks() []Check {
 				}
 			}
 		}},
-		{ID: "map.open.unflushed", Doc: "After Close without Flush, the store still has everything flushed before, even if the writer had replaced the whole store.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.unflushed", Doc: "Closing a store without a flush keeps the flushed objects that were not changed since. Without durability on put, it discards all unflushed changes, even the replacement of the whole store by mode Create.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("kept", "deleted", "replaced")
 			s.flush()
@@ -156,7 +156,7 @@ func openChecks() []Check {
 			wantKind(t, "open in mode create-exclusive a second time", err, ncerr.ErrExists)
 			e.mustOpen(t, driver.Read).wantOwn("k")
 		}},
-		{ID: "map.open.create-exclusive.race", Doc: "On a local medium, of many concurrent opens with CreateExclusive, each followed by a flush, exactly one succeeds, and its objects exist.", Needs: w, Run: createRace},
+		{ID: "map.open.create-exclusive.race", Doc: "On a local medium, if many callers concurrently open a store with CreateExclusive and flush it, exactly one succeeds, and its objects exist.", Needs: w, Run: createRace},
 		{ID: "map.open.empty", Doc: "A store that was created and flushed without any object exists until it is removed.", Needs: []string{Write, FindsMissing}, Run: func(t conformance.T, e *Env) {
 			s := e.mustOpen(t, driver.CreateExclusive)
 			s.flush()
@@ -187,12 +187,12 @@ func openChecks() []Check {
 			wantKind(t, "remove again", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
 			e.create(t).wantAbsent("b")
 		}},
-		{ID: "map.open.siblings", Doc: "Appending letters to a path with a slash names a different store; neither store sees, replaces or removes anything of the other.", Needs: []string{Write, Delete, List, Siblings}, Run: openSiblings},
+		{ID: "map.open.siblings", Doc: "If letters are appended to a path that contains a slash, the result names a different store; neither store sees, replaces or removes objects of the other.", Needs: []string{Write, Delete, List, Siblings}, Run: openSiblings},
 	}
 }
 
-// createRace creates one store many times concurrently. It skips remote object stores,
-// which cannot create a store atomically.
+// createRace creates one store many times concurrently. It is skipped for drivers with the
+// latency of a remote store, which may be unable to create a store atomically.
 func createRace(t conformance.T, e *Env) {
 	s := e.create(t)
 	remote := s.m.Capabilities().Latency == driver.Remote
@@ -249,7 +249,7 @@ func createRace(t conformance.T, e *Env) {
 // handles opens several handles of one store and of another store.
 func handles(t conformance.T, e *Env) {
 	other := *e
-	spec, cleanup, err := e.another()
+	spec, cleanup, err := e.newSpec()
 	if err != nil {
 		t.Fatalf("location of a second store: %v", err)
 	}
@@ -263,7 +263,7 @@ func handles(t conformance.T, e *Env) {
 	apart.put("k", "that")
 	w.flush()
 	apart.flush()
-	look := func(s *store, k string) {
+	check := func(s *store, k string) {
 		s.want("k", k)
 		if info, err := s.stat("k"); err != nil || info.Size != int64(len(k)) {
 			t.Errorf("stat in the store of %q: want its own object, got %+v, %v", k, info, err)
@@ -280,26 +280,27 @@ func handles(t conformance.T, e *Env) {
 		t.Errorf("two handles return different versions or times of the same object: version %q of %v, and %q of %v", a.Version, a.ModTime, b.Version, b.ModTime)
 	}
 	two.close() // close the second before the first, then the first before the third
-	look(one, "this one")
-	look(there, "that")
+	check(one, "this one")
+	check(there, "that")
 	two = e.mustOpen(t, driver.Read)
 	one.close()
-	look(two, "this one")
-	look(there, "that")
-	look(w, "this one")
+	check(two, "this one")
+	check(there, "that")
+	check(w, "this one")
 	two.close()
 	w.put("k", "this one") // the writer continues
 	w.flush()
 	w.close()
-	look(apart, "that")
-	look(there, "that")
+	check(apart, "that")
+	check(there, "that")
 	three := e.mustOpen(t, driver.Read)
 	apart.close()
 	there.close()
-	look(three, "this one")
+	check(three, "this one")
 }
 
-// missingLater checks that a missing store has no objects if Open does not look for it.
+// missingLater checks that opening a missing store fails, or that the store has no objects
+// if Open does not look for it.
 func missingLater(t conformance.T, e *Env) {
 	m, err := e.open(t.Context(), driver.Read)
 	if err != nil {
@@ -354,12 +355,12 @@ func openSiblings(t conformance.T, e *Env) {
 	b = sibling.mustOpen(t, driver.Read)
 	b.wantList("", driver.ListOptions{Recursive: true}, "kept too")
 	b.close()
-	e.unrelated(t)
+	e.checkNeighbors(t)
 }
 
-// unrelated creates and removes a store next to others whose paths have the suffixes that
-// drivers use for their temporary names.
-func (e *Env) unrelated(t conformance.T) {
+// checkNeighbors creates, replaces and removes a store, and checks that other stores whose
+// paths are longer by a suffix that drivers use for temporary names are unchanged.
+func (e *Env) checkNeighbors(t conformance.T) {
 	var others []Env
 	for _, letters := range []string{"x", "new", "tmp", "old", "lock", "db"} {
 		o := *e

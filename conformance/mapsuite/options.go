@@ -22,11 +22,11 @@ const optionGuesses = "path root dir base prefix url uri host port endpoint serv
 	"proxy insecure verify tls ca_file cert follow_symlinks case ordered"
 
 // options opens a store with each described option set to values that its description
-// allows, and with names that are not described.
+// allows, and with options that are not described.
 func options(t conformance.T, e *Env) {
 	given, modes := e.options(t), []driver.Mode{driver.Read}
 	s := e.create(t)
-	if s.flush(); e.place == nil {
+	if s.flush(); e.openWriter == nil {
 		if s.m.Capabilities().Write {
 			modes = append(modes, driver.Update)
 		}

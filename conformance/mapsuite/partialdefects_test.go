@@ -45,8 +45,8 @@ func relisting(change func(e *driver.Entry) (keep bool)) func(driver.Map) driver
 	}
 }
 
-// pagedBy returns a Map that lists pages of size entries, ahead pages at a time, each from
-// the number of entries before it.
+// pagedBy returns a function that wraps a Map, so that it lists ahead pages of size entries
+// at a time and continues after the number of entries listed so far.
 func pagedBy(size, ahead int) func(driver.Map) driver.Map {
 	return func(m driver.Map) driver.Map {
 		return &hooked{Map: plain{m}, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -274,15 +274,15 @@ func TestPartialDefects(t *testing.T) {
 		mustFail(t, inMemory(lenient{memmap.NewOpener()}), 10*time.Minute, "map.open.bad-option")
 	})
 	for name, o := range map[string]described{
-		"refuses a described option":                       {option: driver.Option{Name: "cache", Type: "size", Default: "1MiB"}, allows: func(any) bool { return false }},
-		"refuses a described string":                       {option: driver.Option{Name: "color", Type: "string"}, allows: func(any) bool { return false }},
-		"refuses false":                                    {option: driver.Option{Name: "safe", Type: "bool", Default: "true"}, allows: func(v any) bool { return v == true }},
-		"refuses a size in bytes":                          {option: driver.Option{Name: "cache", Type: "size", Default: "1MiB"}, allows: func(v any) bool { return v == "1MiB" }},
-		"describes a default that is not of the type":      {option: driver.Option{Name: "safe", Type: "bool", Default: "yes, mostly"}, allows: func(any) bool { return true }},
-		"describes a default below the minimum":            {option: driver.Option{Name: "page", Type: "int", Default: "0"}, allows: func(v any) bool { return v != 0.0 }},
-		"describes an unknown type":                        {option: driver.Option{Name: "page", Type: "number", Default: "1"}, allows: func(any) bool { return true }},
-		"reads an option that it does not describe":        {option: driver.Option{Name: "safe", Type: "bool"}, more: "debug", allows: func(any) bool { return true }},
-		"describes an option with a dash and reads it too": {option: driver.Option{Name: "page_size", Type: "int", Default: "7"}, more: "page-size", allows: func(any) bool { return true }},
+		"refuses a described option":                             {option: driver.Option{Name: "cache", Type: "size", Default: "1MiB"}, allows: func(any) bool { return false }},
+		"refuses a described string":                             {option: driver.Option{Name: "color", Type: "string"}, allows: func(any) bool { return false }},
+		"refuses false":                                          {option: driver.Option{Name: "safe", Type: "bool", Default: "true"}, allows: func(v any) bool { return v == true }},
+		"refuses a size in bytes":                                {option: driver.Option{Name: "cache", Type: "size", Default: "1MiB"}, allows: func(v any) bool { return v == "1MiB" }},
+		"describes a default that is not of the type":            {option: driver.Option{Name: "safe", Type: "bool", Default: "yes, mostly"}, allows: func(any) bool { return true }},
+		"describes a default below the minimum":                  {option: driver.Option{Name: "page", Type: "int", Default: "0"}, allows: func(v any) bool { return v != 0.0 }},
+		"describes an unknown type":                              {option: driver.Option{Name: "page", Type: "number", Default: "1"}, allows: func(any) bool { return true }},
+		"reads an option that it does not describe":              {option: driver.Option{Name: "safe", Type: "bool"}, undescribed: "debug", allows: func(any) bool { return true }},
+		"reads a dash in the name of an option as an underscore": {option: driver.Option{Name: "page_size", Type: "int", Default: "7"}, undescribed: "page-size", allows: func(any) bool { return true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -300,7 +300,7 @@ func TestPartialDefects(t *testing.T) {
 	t.Run("reuses the options of the previous request for the same key", func(t *testing.T) {
 		t.Parallel()
 		mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
-			return several{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+			return getManyMap{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 				for i, r := range reqs {
 					if i > 0 && r.Key == reqs[i-1].Key {
 						r.Opts = reqs[i-1].Opts
@@ -318,13 +318,13 @@ func TestPartialDefects(t *testing.T) {
 	})
 }
 
-// described has one described option and reads those values of it that allows selects. It
-// may also read an option called more.
+// described is an Opener that describes one option and accepts the values for which allows
+// returns true. It also accepts the option named undescribed, which it does not describe.
 type described struct {
 	driver.Opener
-	option driver.Option
-	more   string
-	allows func(value any) bool
+	option      driver.Option
+	undescribed string
+	allows      func(value any) bool
 }
 
 func (d described) Describe() driver.Description {
@@ -341,7 +341,7 @@ func (d described) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 		}
 	}
 	for name, value := range given {
-		if name != d.more && (name != d.option.Name || !d.allows(value)) {
+		if name != d.undescribed && (name != d.option.Name || !d.allows(value)) {
 			return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "option %s is %v", name, value)
 		}
 	}
@@ -349,7 +349,7 @@ func (d described) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 	return d.Opener.Open(ctx, spec)
 }
 
-// lenient accepts any value for its only option.
+// lenient is an Opener that accepts any value for its only option.
 type lenient struct{ driver.Opener }
 
 func (l lenient) Describe() driver.Description {

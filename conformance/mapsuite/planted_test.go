@@ -92,7 +92,7 @@ func (m stringPrefix) List(ctx context.Context, prefix string, o *driver.ListOpt
 	}
 }
 
-// torn stores half of an object before the whole object.
+// torn returns a Map that stores half of an object before the whole object.
 func torn(m driver.Map) driver.Map {
 	h := &hooked{Map: m}
 	h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -100,24 +100,24 @@ func torn(m driver.Map) driver.Map {
 			if _, err := m.Put(ctx, key, b[:len(b)/2], o); err != nil {
 				return driver.Info{}, err
 			}
-			h.reads.wait(all)
+			h.reads.wait(allCalls)
 		}
 		return m.Put(ctx, key, body, o)
 	}
 	return h
 }
 
-// lateCheck checks for the object before it stores it, not atomically.
+// lateCheck returns a Map that does not check IfAbsent and store the object atomically.
 func lateCheck(m driver.Map) driver.Map {
-	var looks meeting
+	var lookups meeting
 	return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 		if o.IfAbsent {
 			_, err := m.Stat(ctx, key)
-			looks.call()
+			lookups.call()
 			if err == nil {
 				return driver.Info{}, ncerr.ErrObjectExists
 			}
-			looks.wait(1)
+			lookups.wait(1)
 			o = &driver.PutOptions{}
 		}
 		return m.Put(ctx, key, body, o)
@@ -146,20 +146,21 @@ func (u unread) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, err
 	}}, nil
 }
 
-// TestUpdateWithoutWrites tests a driver whose stores are unreadable after an update that
-// wrote nothing.
+// TestUpdateWithoutWrites checks that the suite detects a driver whose stores are unreadable
+// after they were opened for update and nothing was written.
 func TestUpdateWithoutWrites(t *testing.T) {
 	t.Parallel()
 	mustFail(t, inMemory(unread{memmap.NewOpener(), &sync.Map{}}), 10*time.Minute, "map.open.untouched")
 }
 
-// TestObjectsThatArePrefixes tests a store that allows both under one name, and one that
-// then does not list the prefix.
+// TestObjectsThatArePrefixes checks that map.list.both passes if a name can be both an object
+// and a prefix, fails if such a prefix is not listed, and is unsupported if a remote server
+// refuses such names.
 func TestObjectsThatArePrefixes(t *testing.T) {
 	t.Parallel()
 	target := func(unlisted bool) *mapsuite.Target {
 		return inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
-			const end = "$" // of the names of objects in m, which allows only one under a name
+			const end = "$" // appended to the keys of objects in m, in which no name can be both an object and a prefix
 			return &hooked{
 				Map: plain{m},
 				caps: func() driver.Capabilities {
@@ -245,10 +246,10 @@ func TestPlantedDefects(t *testing.T) {
 			t.Parallel()
 			o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }}
 			r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Seed: 5, Limit: 10 * time.Minute, Effort: conformance.Brief})
-			met := func(id string) bool {
+			concurrent := func(id string) bool {
 				return strings.HasPrefix(id, "map.concurrent.") || strings.HasPrefix(id, "map.cancel.")
 			}
-			got := slices.DeleteFunc(r.Failed(), func(id string) bool { return len(tc.want) > 0 && met(id) && !slices.Contains(tc.want, id) })
+			got := slices.DeleteFunc(r.Failed(), func(id string) bool { return len(tc.want) > 0 && concurrent(id) && !slices.Contains(tc.want, id) })
 			slices.Sort(got)
 			slices.Sort(tc.want)
 			if !slices.Equal(got, tc.want) || r.Totals.Error > 0 {
@@ -303,8 +304,9 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestUndeclared runs the suite on a read-only Map. No check fails, and clean refusals
-// are reported as unsupported.
+// TestUndeclared checks that no check fails for a read-only Map, whose clean refusals are
+// reported as unsupported, and that a check fails for a Map that ignores an undeclared
+// condition.
 func TestUndeclared(t *testing.T) {
 	t.Parallel()
 	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return poor{m: m} }}
@@ -319,7 +321,7 @@ func TestUndeclared(t *testing.T) {
 	}
 }
 
-// undeclaring does not declare IfAbsent and ignores it.
+// undeclaring is a Map that does not declare IfAbsent and ignores it instead of refusing it.
 type undeclaring struct{ driver.Map }
 
 func (m undeclaring) Capabilities() driver.Capabilities {

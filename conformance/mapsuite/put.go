@@ -101,7 +101,7 @@ func putChecks() []Check {
 			s.put("a/b", "now free")
 			s.want("a/b", "now free")
 		}},
-		{ID: "map.put.exclusive.race", Doc: "Of concurrent puts where one key is a prefix of the other, at most one succeeds.", Needs: []string{Write, PrefixExclusive}, Run: exclusiveRace},
+		{ID: "map.put.exclusive.race", Doc: "An object and an object below it are never both stored, even if they are put concurrently.", Needs: []string{Write, PrefixExclusive}, Run: exclusiveRace},
 	}
 }
 
@@ -169,7 +169,7 @@ func putBadBody(cause error) func(conformance.T, *Env) {
 		s.put("old", "old content")
 		for _, size := range []int64{10, 300000} {
 			for _, k := range []string{"old", "new/k"} {
-				_, err := s.m.Put(t.Context(), k, badBody{size: size, good: size / 2, err: cause}, &driver.PutOptions{})
+				_, err := s.m.Put(t.Context(), k, badBody{size: size, readable: size / 2, err: cause}, &driver.PutOptions{})
 				if err == nil {
 					t.Errorf("put %q succeeds although only half of its %d bytes can be read", k, size)
 				} else if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -201,7 +201,7 @@ func conditionChecks() []Check {
 			wantKind(t, "put with IfAbsent of an existing empty object", err, ncerr.ErrObjectExists)
 		}, Refuse: conditionRefused(driver.PutOptions{IfAbsent: true})},
 		{ID: "map.put.if-absent.race", Doc: "Of many concurrent puts with IfAbsent exactly one succeeds, and its content is stored.", Needs: []string{Write, IfAbsent}, Run: ifAbsentRace},
-		{ID: "map.put.if-match", Doc: "A put with IfMatch replaces only that version.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.put.if-match", Doc: "A put with IfMatch succeeds only if the object has that version.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			v1 := s.put("k", "one").Version
 			info, err := s.m.Put(t.Context(), "k", driver.Bytes("two"), &driver.PutOptions{IfMatch: v1})
@@ -219,7 +219,7 @@ func conditionChecks() []Check {
 				t.Errorf("the version that Put returned does not match after a flush: %v", err)
 			}
 		}, Refuse: conditionRefused(driver.PutOptions{IfMatch: "1"})},
-		{ID: "map.put.if-match.others", Doc: "A version that a handle put or read no longer matches after another handle replaced or deleted the object.", Needs: []string{Write, Delete, IfMatch, DurableOnPut}, Run: ifMatchOthers},
+		{ID: "map.put.if-match.others", Doc: "After another handle has replaced or deleted an object, IfMatch with the earlier version fails.", Needs: []string{Write, Delete, IfMatch, DurableOnPut}, Run: ifMatchOthers},
 		{ID: "map.put.if-match.absent", Doc: "A put with IfMatch of a missing key fails with ErrConflict and stores nothing.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			v := s.put("k", "x").Version
@@ -227,7 +227,7 @@ func conditionChecks() []Check {
 			wantKind(t, "put with IfMatch of a missing key", err, ncerr.ErrConflict)
 			s.wantAbsent("none")
 		}},
-		{ID: "map.put.if-match.race", Doc: "Of many concurrent puts under one version at most one succeeds, so that no update is lost.", Needs: []string{Write, IfMatch}, Run: ifMatchRace},
+		{ID: "map.put.if-match.race", Doc: "Of many concurrent puts with IfMatch and the same version, at most one succeeds, so that no update is lost.", Needs: []string{Write, IfMatch}, Run: ifMatchRace},
 	}
 }
 
@@ -260,17 +260,17 @@ func raceRounds(t conformance.T) int {
 	return 100
 }
 
-// barrier makes the bodies of racing puts, or the destinations of reads, wait for each
-// other. A driver that checks its condition before it reads the body has then passed all of
-// the checks.
+// barrier makes the bodies of racing puts, or the alloc callbacks of reads, wait for each
+// other. A driver that checks a condition before it reads the body has then checked it for
+// all puts before any of them stores its content.
 type barrier struct {
-	met    atomic.Bool // all calls met once, so they do not hold a lock
+	met    atomic.Bool // all calls met once, so the driver does not hold a lock during a call
 	missed int         // rounds in which not all calls met
 }
 
-// maxMissed is the number of rounds in which the calls may fail to meet. After that they
-// are assumed to hold a lock, and no longer wait. The timeout doubles after each missed
-// round, for slow machines.
+// maxMissed is the number of rounds in which the calls may fail to meet. After that the
+// driver is assumed to hold a lock during a call, and the calls no longer wait. The timeout
+// doubles after each missed round, for slow machines.
 const maxMissed = 5
 
 // bodies returns the bodies of one round and a function to call at its end.
@@ -282,35 +282,35 @@ func (r *barrier) bodies(contents []string) (bodies []driver.Body, end func()) {
 	return bodies, end
 }
 
-// round returns a function that waits until n calls have called it, and one to call at the
-// end of the round.
+// round returns a function that blocks until n calls have called it, and a function to call
+// at the end of the round.
 func (r *barrier) round(n int) (pass, end func()) {
 	var waiting atomic.Int64
 	all := make(chan struct{})
-	var alone atomic.Bool
+	var skip atomic.Bool // calls no longer wait
 	timeout := gateTimeout << r.missed
 	switch {
 	case r.met.Load():
 		timeout = time.Second
 	case r.missed >= maxMissed:
-		alone.Store(true)
+		skip.Store(true)
 	}
 	pass = func() {
 		if waiting.Add(1) == int64(n) {
 			close(all)
 		}
-		if alone.Load() {
+		if skip.Load() {
 			return
 		}
 		select {
 		case <-all:
 			r.met.Store(true)
 		case <-time.After(timeout):
-			alone.Store(true)
+			skip.Store(true)
 		}
 	}
 	return pass, func() {
-		if alone.Load() {
+		if skip.Load() {
 			r.missed = min(r.missed+1, maxMissed)
 		}
 	}
@@ -322,7 +322,7 @@ func (r *barrier) putConcurrently(t conformance.T, s *store, round int, key stri
 	return r.race(t, s, round, slices.Repeat([]string{key}, len(contents)), contents, o, loser)
 }
 
-// race is like together with a key for each content. Every second round uses plain
+// race is like putConcurrently with a key for each content. Every second round uses plain
 // bodies, which do not wait.
 func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	bodies, end := r.bodies(contents)
@@ -410,14 +410,14 @@ func ifMatchRace(t conformance.T, e *Env) {
 func ifMatchOthers(t conformance.T, e *Env) {
 	s := e.create(t)
 	other := e.mustOpen(t, driver.Update)
-	conflicts := func(what, version string) {
+	wantConflict := func(what, version string) {
 		_, err := s.m.Put(t.Context(), "k", driver.Bytes("mine"), &driver.PutOptions{IfMatch: version})
 		wantKind(t, "put under a version that "+what, err, ncerr.ErrConflict)
 	}
 	for range 2 { // in the second round the handle may have cached what others put
 		put := s.put("k", "one").Version
 		theirs := other.put("k", "two").Version
-		conflicts("others have replaced", put)
+		wantConflict("others have replaced", put)
 		s.want("k", "two")
 		if _, err := s.m.Put(t.Context(), "k", driver.Bytes("three"), &driver.PutOptions{IfMatch: theirs}); err != nil {
 			t.Errorf("put under the version of another handle: %v", err)
@@ -427,12 +427,12 @@ func ifMatchOthers(t conformance.T, e *Env) {
 			t.Fatalf("get: %v", err)
 		}
 		other.put("k", "four")
-		conflicts("others have replaced since it was read", info.Version)
+		wantConflict("others have replaced since it was read", info.Version)
 		_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: info.Version})
 		wantKind(t, "get under a version that others have replaced", err, ncerr.ErrConflict)
 		put = s.put("k", "five").Version
 		other.delete("k")
-		conflicts("others have deleted", put)
+		wantConflict("others have deleted", put)
 		s.wantAbsent("k")
 	}
 }

@@ -18,9 +18,9 @@ import (
 func putManyChecks() []Check {
 	needs := []string{Write, PutMany}
 	return []Check{
-		{ID: "map.put.many", Doc: "PutMany answers every request exactly once, with the result that Put returns, independently of the others, and stores exactly what it reports.", Needs: needs, Run: putManySizes},
+		{ID: "map.put.many", Doc: "PutMany reports the result of every request exactly once. The result is the one that Put would return, independently of the other requests, and exactly the objects that are reported as stored are stored.", Needs: needs, Run: putManySizes},
 		{ID: "map.put.many.released", Doc: "PutMany does not use the bodies after it returns.", Needs: needs, Run: putManyReleased},
-		{ID: "map.put.many.cancel", Doc: "A PutMany whose context is canceled during the call stores all or nothing of each request, never reports a request as stored that is not, and stores nothing after it returns.", Needs: needs, Run: putManyCanceled},
+		{ID: "map.put.many.cancel", Doc: "If the context of a PutMany is canceled during the call, each object is stored completely or not at all, no request is reported as stored whose object is not, and nothing is stored after PutMany returns.", Needs: needs, Run: putManyCanceled},
 	}
 }
 
@@ -35,12 +35,13 @@ func putManySizes(t conformance.T, e *Env) {
 type write struct {
 	req  driver.PutRequest
 	kind ncerr.Kind // of its error; 0 for success
-	any  bool       // any error is expected
+	fail bool       // an error of any kind is expected
 	want string     // content afterwards
-	none bool       // the key does not exist afterwards
+	gone bool       // the key does not exist afterwards
 }
 
-// newWrite returns request number i and stores the object that it finds.
+// newWrite returns request i. It first stores the object that the request replaces or
+// conflicts with, if any.
 func (s *store) newWrite(key string, i int) write {
 	caps := s.m.Capabilities()
 	size := 100 + i
@@ -77,8 +78,8 @@ func (s *store) newWrite(key string, i int) write {
 			w.req.Opts.IfMatch = version
 		}
 	case 6:
-		w.req.Body, w.any = badBody{size: int64(size), good: int64(size) / 2, err: errBody}, true
-		if w.none = i%16 == 6; !w.none {
+		w.req.Body, w.fail = badBody{size: int64(size), readable: int64(size) / 2, err: errBody}, true
+		if w.gone = i%16 == 6; !w.gone {
 			stored()
 			w.want = old
 		}
@@ -100,7 +101,7 @@ func (s *store) putMany(prefix string, n int) {
 	if exclusive {
 		above := prefix + "/above"
 		s.put(above, above)
-		writes[n-1] = write{req: driver.PutRequest{Key: above + "/below", Body: driver.Bytes("x")}, kind: ncerr.ErrObjectExists, none: true}
+		writes[n-1] = write{req: driver.PutRequest{Key: above + "/below", Body: driver.Bytes("x")}, kind: ncerr.ErrObjectExists, gone: true}
 	}
 	reqs := make([]driver.PutRequest, len(writes))
 	for i := range writes {
@@ -127,9 +128,9 @@ func (s *store) putMany(prefix string, n int) {
 			s.t.Errorf("%s: the sink was called %d times", what, calls[i])
 		case w.kind != 0:
 			wantKind(s.t, what, errs[i], w.kind)
-		case w.any && (errs[i] == nil || ncerr.KindOf(errs[i]) == ncerr.ErrNotFound):
+		case w.fail && (errs[i] == nil || ncerr.KindOf(errs[i]) == ncerr.ErrNotFound):
 			s.t.Errorf("%s: want an error, because the body cannot be read, got %v", what, errs[i])
-		case !w.any && errs[i] != nil:
+		case !w.fail && errs[i] != nil:
 			s.t.Errorf("%s: %v", what, errs[i])
 		}
 		s.wantWritten(w, infos[i], errs[i])
@@ -149,7 +150,7 @@ func (s *store) callPutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 
 // wantWritten checks the stored object of a request and the info returned for it.
 func (s *store) wantWritten(w write, info driver.Info, err error) {
-	if w.none {
+	if w.gone {
 		s.wantAbsent(w.req.Key)
 		return
 	}
@@ -170,7 +171,7 @@ func (s *store) wantPrefix(prefix string, writes []write) {
 	}
 	var want []string
 	for _, w := range writes {
-		if !w.none {
+		if !w.gone {
 			want = append(want, w.req.Key)
 		} else if above, ok := strings.CutSuffix(w.req.Key, "/below"); ok {
 			want = append(want, above)
@@ -208,7 +209,7 @@ func putManyReleased(t conformance.T, e *Env) {
 		}
 		clear(body)
 	}
-	for i := range 5 { // their memory may be reused for these
+	for i := range 5 { // the Map may reuse the memory of the bodies for these
 		s.put(fmt.Sprint("other", i), "scrawled")
 	}
 	for i := range reqs {
@@ -228,10 +229,10 @@ func putManyCanceled(t conformance.T, e *Env) {
 		if at < 0 {
 			cancel()
 		}
-		said, answers := make([]bool, len(reqs)), 0
+		stored, answers := make([]bool, len(reqs)), 0
 		err := s.callPutMany(ctx, reqs, func(i int, _ driver.Info, err error) {
 			ended(ctx, t, fmt.Sprintf("request %d", i), err)
-			said[i] = err == nil
+			stored[i] = err == nil
 			if answers == at {
 				cancel()
 			}
@@ -246,7 +247,7 @@ func putManyCanceled(t conformance.T, e *Env) {
 			switch {
 			case err != nil || want[i] != "old" && want[i] != fresh[i]:
 				t.Errorf("request %d: want the old or the new content, got %d bytes %s, %v", i, len(got), show(want[i]), err)
-			case said[i] && want[i] == "old":
+			case stored[i] && want[i] == "old":
 				t.Errorf("request %d: it is reported as stored, but has the old content", i)
 			}
 			if i%2 == 0 { // the canceled call must not replace this one

@@ -121,19 +121,19 @@ func eachPut(f func(i int, r driver.PutRequest, put putFunc) (driver.Info, error
 	}
 }
 
-// writing is a Map with a replaced PutMany method.
-type writing struct {
+// putManyMap is a Map with a replaced PutMany method.
+type putManyMap struct {
 	driver.Map
 	puts func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error
 }
 
-func (w writing) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+func (w putManyMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	return w.puts(ctx, reqs, sink)
 }
 
 func writes(puts func(driver.Map, context.Context, []driver.PutRequest, driver.PutSink) error) func(driver.Map) driver.Map {
 	return func(m driver.Map) driver.Map {
-		return writing{m, func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+		return putManyMap{m, func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			return puts(m, ctx, reqs, sink)
 		}}
 	}

@@ -48,7 +48,7 @@ func rangeChecks() []Check {
 		bad("huge", "A range of absurd length fails with ErrRange and allocates no memory.", content, driver.Range{Offset: 1, Length: 1<<62 - 1}),
 		bad("overflow", "A range whose end overflows int64 fails with ErrRange.", content, driver.Range{Offset: 1, Length: math.MaxInt64}),
 		bad("empty-past-end", "A range of one byte of an empty object fails with ErrRange.", "", driver.Range{Offset: 0, Length: 1}),
-		{ID: "map.get.range.empty-object", Doc: "Ranges of length 0 of an empty object return no bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.range.empty-object", Doc: "In an empty object, a range of length 0, a range to the end and a range of the last bytes return no bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "")
 			for _, r := range []driver.Range{{Offset: 0, Length: 0}, {Offset: 0, Length: -1}, {Offset: -5, Length: -1}} {
@@ -72,7 +72,7 @@ func rangeChecks() []Check {
 			_, _, err = s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 4}, Limit: 3})
 			wantKind(t, "4 bytes with a limit of 3", err, ncerr.ErrLimit)
 		}},
-		{ID: "map.get.range.rounded", Doc: "Ranges that start or end at block boundaries or at the end of the object follow the rules for objects of any size.", Needs: needs, Run: rangeRounded},
+		{ID: "map.get.range.rounded", Doc: "Ranges that start or end at a block boundary or at the end of an object return exactly their bytes, or ErrRange if they extend past the end, for objects of several sizes.", Needs: needs, Run: rangeRounded},
 		{ID: "map.get.range.large", Doc: "Ranges anywhere in a large object return the correct bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			const n = 3<<20 + 7
@@ -143,7 +143,7 @@ func rangeRefused(t conformance.T, e *Env) {
 func allocChecks() []Check {
 	w := []string{Content}
 	return []Check{
-		{ID: "map.get.alloc.exact", Doc: "Get calls alloc once with the exact length, fills that memory and returns it. Without bytes to return, it need not call alloc.", Needs: w, Run: allocExact},
+		{ID: "map.get.alloc.exact", Doc: "Get calls alloc once with the exact length, fills that memory and returns it. Get need not call alloc if the result is empty.", Needs: w, Run: allocExact},
 		{ID: "map.get.alloc.error", Doc: "Get returns an error from alloc.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "12345")
@@ -153,7 +153,7 @@ func allocChecks() []Check {
 			wantKind(t, "alloc fails", err, ncerr.ErrAuth)
 			s.want("k", "12345")
 		}},
-		{ID: "map.get.alloc.absent", Doc: "Get does not call alloc for a missing object or one longer than Limit.", Needs: w, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.alloc.absent", Doc: "Get does not call alloc for a missing object or for an object longer than Limit.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "12345")
 			calls := 0

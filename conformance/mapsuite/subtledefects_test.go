@@ -27,7 +27,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// storing returns a Map that changes the stored content.
+// storing returns a function that wraps a Map, so that f changes the content before it is
+// stored.
 func storing(f func([]byte) []byte) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -40,7 +41,8 @@ func storing(f func([]byte) []byte) func(driver.Map) *hooked {
 	}
 }
 
-// versioning returns a Map that changes the version returned by Put.
+// versioning returns a function that wraps a Map, so that f changes the version returned by
+// Put.
 func versioning(f func(content []byte, version string) string) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -53,7 +55,7 @@ func versioning(f func(content []byte, version string) string) func(driver.Map) 
 	}
 }
 
-// ranging returns a Map that changes the range that is read.
+// ranging returns a function that wraps a Map, so that f changes the range to read.
 func ranging(f func(r driver.Range, size int64) driver.Range) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -76,7 +78,7 @@ func (d deleting) Delete(ctx context.Context, key string, _ *driver.DeleteOption
 	return d.del(ctx, key)
 }
 
-// listing returns a Map that changes the entries of a listing.
+// listing returns a function that wraps a Map, so that f changes the entries of a listing.
 func listing(f func([]driver.Entry) []driver.Entry) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -99,13 +101,13 @@ func listing(f func([]driver.Entry) []driver.Entry) func(driver.Map) *hooked {
 	}
 }
 
-// several is a Map with a replaced GetMany method.
-type several struct {
+// getManyMap is a Map with a replaced GetMany method.
+type getManyMap struct {
 	driver.Map
 	many func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error
 }
 
-func (s several) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+func (s getManyMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 	return s.many(ctx, reqs, sink)
 }
 
@@ -510,7 +512,7 @@ var subtleDefects = map[string]struct {
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if b, ok := body.(driver.Bytes); ok && len(b) > 1<<20 && unconditional(o) {
 				_, _ = m.Put(ctx, key, b[:len(b)/2], o)
-				h.reads.wait(all)
+				h.reads.wait(allCalls)
 			}
 			return m.Put(ctx, key, body, o)
 		}
@@ -523,16 +525,16 @@ var subtleDefects = map[string]struct {
 				return driver.Info{}, err
 			}
 			h.writes.call()
-			h.writes.wait(all)
+			h.writes.wait(allCalls)
 			return m.Stat(ctx, key)
 		}
 		return h
 	}, "map.concurrent.versions"},
-	"looks up the version after the read": {func(m driver.Map) *hooked {
+	"lookups up the version after the read": {func(m driver.Map) *hooked {
 		h := &hooked{Map: m}
 		h.get = func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
-			h.writes.wait(all)
+			h.writes.wait(allCalls)
 			if later, e := m.Stat(ctx, key); err == nil && e == nil {
 				info.Version = later.Version
 			}
@@ -549,7 +551,7 @@ var subtleDefects = map[string]struct {
 			if info, err := m.Stat(ctx, key); err != nil || info.Version != o.IfMatch {
 				return nil, info, errors.Join(err, ncerr.ErrConflict)
 			}
-			h.writes.wait(all)
+			h.writes.wait(allCalls)
 			return m.Get(ctx, key, &driver.GetOptions{}, alloc)
 		}
 		return h
@@ -593,7 +595,7 @@ var subtleDefects = map[string]struct {
 		}}
 	}, "map.put.exclusive.above"},
 	"fails puts during a long listing": {func(m driver.Map) *hooked {
-		var running atomic.Int64 // the number of running listings with more than 4 MiB of keys
+		var running atomic.Int64 // number of running listings that have more than 4 MiB of keys
 		return &hooked{
 			Map: m,
 			list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -664,7 +666,8 @@ func deleteIf(ctx context.Context, m driver.Map, f func(string) bool) error {
 	return nil
 }
 
-// listingAfter returns a Map that uses f to compare keys with StartAfter.
+// listingAfter returns a function that wraps a Map, so that it uses f to compare keys with
+// StartAfter.
 func listingAfter(f func(key, after string) bool) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -679,17 +682,17 @@ func listingAfter(f func(key, after string) bool) func(driver.Map) *hooked {
 	}
 }
 
-// pooled returns a Map that uses one of n connections for each listing, and leaks the
-// connections of abandoned listings if lost is set.
-func pooled(n int, lost bool) func(driver.Map) *hooked {
+// pooled returns a function that wraps a Map, so that each listing uses one of n
+// connections. If leak is set, abandoned listings leak their connections.
+func pooled(n int, leak bool) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
-		free := make(chan struct{}, n)
+		inUse := make(chan struct{}, n)
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 			return func(yield func(driver.Entry, error) bool) {
 				select {
-				case free <- struct{}{}:
+				case inUse <- struct{}{}:
 				default:
-					if lost {
+					if leak {
 						yield(driver.Entry{}, ncerr.Errorf(ncerr.ErrIO, "list", prefix, "all connections are in use"))
 						return
 					}
@@ -698,13 +701,13 @@ func pooled(n int, lost bool) func(driver.Map) *hooked {
 				}
 				for e, err := range m.List(ctx, prefix, o) {
 					if !yield(e, err) {
-						if !lost {
-							<-free
+						if !leak {
+							<-inUse
 						}
 						return
 					}
 				}
-				<-free
+				<-inUse
 			}
 		}}
 	}
@@ -727,7 +730,7 @@ func TestSubtleDefectsAreCaught(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
-				return several{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+				return getManyMap{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 					return many(m, ctx, reqs, sink)
 				}}
 			}}), 10*time.Minute, "map.get.many")
@@ -735,8 +738,8 @@ func TestSubtleDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// TestMessagesOfGetMany checks that a failed request is reported with its key and with the
-// driver's error, and so is a failed call.
+// TestMessagesOfGetMany checks that the report contains the key and the driver's error if a
+// request fails, and the driver's error if the whole call fails.
 func TestMessagesOfGetMany(t *testing.T) {
 	t.Parallel()
 	for want, many := range map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{
@@ -760,7 +763,7 @@ func TestMessagesOfGetMany(t *testing.T) {
 		},
 	} {
 		target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
-			return several{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+			return getManyMap{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 				return many(m, ctx, reqs, sink)
 			}}
 		}})
@@ -792,9 +795,9 @@ func (p opening) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return p.remove(ctx, p.Opener, spec)
 }
 
-// lazily returns an Opener that keeps the objects of a replaced store until the first
-// Put, or also until the first Flush if flushes is set.
-func lazily(flushes bool) opening {
+// emptiedLate returns an Opener that deletes the objects of a replaced store only at the
+// first Put or, if onFlush is set, at the first Put or Flush.
+func emptiedLate(onFlush bool) opening {
 	return opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 		old := spec
 		old.Mode = driver.Update
@@ -813,7 +816,7 @@ func lazily(flushes bool) opening {
 			}
 			return m.Put(ctx, key, body, o)
 		}
-		if flushes {
+		if onFlush {
 			h.flush = func(context.Context) error { return empty() }
 		}
 		return h, nil
@@ -824,7 +827,7 @@ func lazily(flushes bool) opening {
 // one is flushed.
 func TestDelayedReplacement(t *testing.T) {
 	t.Parallel()
-	late := lazily(true)
+	late := emptiedLate(true)
 	late.Opener = memmap.NewOpener()
 	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(late), &conformance.Options{Select: []string{"map.open.*"}, Limit: 10 * time.Minute})
 	if !r.OK() {
@@ -850,7 +853,7 @@ func TestFirstStoreFailsToClose(t *testing.T) {
 func TestOpenersAreCaught(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
-	var looks meeting
+	var lookups meeting
 	for name, tc := range map[string]struct {
 		opener opening
 		want   string
@@ -860,11 +863,11 @@ func TestOpenersAreCaught(t *testing.T) {
 				look := spec
 				look.Mode = driver.Read
 				_, err := o.Open(ctx, look)
-				looks.call()
+				lookups.call()
 				if err == nil {
 					return nil, ncerr.ErrExists
 				}
-				looks.wait(1)
+				lookups.wait(1)
 				spec.Mode = driver.Create
 			}
 			return o.Open(ctx, spec)
@@ -962,7 +965,7 @@ func TestOpenersAreCaught(t *testing.T) {
 			}
 			return o.Open(ctx, spec)
 		}}, "map.open.siblings"},
-		"empties the store at the first put": {lazily(false), "map.open.create-replaces"},
+		"empties the store at the first put": {emptiedLate(false), "map.open.create-replaces"},
 		"counts versions per handle": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {

@@ -1,6 +1,6 @@
 // Package mapsuite is the conformance suite of storage drivers. Its checks, which have
-// stable ids, cover what core/zmap/driver promises. It tests any driver.Opener, in this
-// process or in a plugin.
+// stable ids, cover what core/zmap/driver requires of an implementation. It tests any
+// driver.Opener, in this process or in a plugin.
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{
@@ -11,9 +11,9 @@
 //		})
 //	}
 //
-// The checks call the driver directly and keep what core/zmap/driver lists under "Callers
-// guarantee": keys are valid, option pointers are not nil, and conditions are set only
-// when declared, except where a check tests that an undeclared condition is refused.
+// The checks call the driver directly and obey the rules that core/zmap/driver lists under
+// "Callers guarantee": keys are valid, option pointers are not nil, and conditions are set
+// only when declared, except where a check tests that an undeclared condition is refused.
 //
 // The semantics follow netcdf-c libnczarr/zmap.h, made precise where its drivers
 // differ from each other.
@@ -78,9 +78,9 @@ type Target struct {
 	// location; it may be nil.
 	NewSpec func() (spec driver.OpenSpec, cleanup func(), err error)
 	// OpenWriter opens an empty store for writing at the location of spec, for a driver
-	// that cannot write, such as the directory that a web server serves. The checks
-	// store their objects there and read them through the driver. It is nil for a driver
-	// that writes.
+	// that cannot write. For the http driver it opens the directory that a web server
+	// serves. The checks store their objects there and read them through the driver. It
+	// is nil for a driver that writes.
 	OpenWriter func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error)
 	// Blind declares that Open does not check whether a store exists, because that
 	// would require a request. The first read fails instead.
@@ -199,7 +199,7 @@ func (g *Target) New(t conformance.T) (*Env, error) {
 	if cleanup != nil {
 		t.Cleanup(cleanup)
 	}
-	return &Env{opener: g.Opener, spec: spec, another: g.NewSpec, place: g.OpenWriter, crash: g.Crash, damage: g.Break, usage: g.usage(), own: g.Usage == nil}, nil
+	return &Env{opener: g.Opener, spec: spec, newSpec: g.NewSpec, openWriter: g.OpenWriter, crash: g.Crash, breakStore: g.Break, usage: g.usage(), ownProcess: g.Usage == nil}, nil
 }
 
 func (g *Target) usage() func() (conformance.Usage, error) {
@@ -213,11 +213,11 @@ func (g *Target) usage() func() (conformance.Usage, error) {
 type Env struct {
 	opener driver.Opener
 	spec   driver.OpenSpec
-	// another returns the location of another store.
-	another func() (driver.OpenSpec, func(), error)
-	place   func(context.Context, driver.OpenSpec) (driver.Map, error) // nil if objects are stored through opener
-	crash   func() error
-	damage  func(context.Context, driver.OpenSpec) error
-	usage   func() (conformance.Usage, error)
-	own     bool // usage measures this process
+	// newSpec returns the location of another store.
+	newSpec    func() (driver.OpenSpec, func(), error)
+	openWriter func(context.Context, driver.OpenSpec) (driver.Map, error) // nil if objects are stored through opener
+	crash      func() error
+	breakStore func(context.Context, driver.OpenSpec) error
+	usage      func() (conformance.Usage, error)
+	ownProcess bool // usage measures this process
 }

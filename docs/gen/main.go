@@ -119,6 +119,40 @@ func (t *tool) command(page *strings.Builder, path ...string) error {
 	return nil
 }
 
+// checksLegend is the introduction of the page of conformance checks.
+const checksLegend = `Ids are stable. [Run the conformance checks](../howto/run-conformance.md) describes how to run the
+checks. The columns of the table mean:
+
+- level: the part of the contract. Every implementation must pass the ` + "`core`" + ` checks. The
+  ` + "`extended`" + ` checks are required for a declared capability or for robustness.
+- effort: the lowest value of ` + "`--effort`" + ` (brief, normal, thorough) at which the check runs. A check
+  without an effort always runs.
+- needs: what the check requires. If something is missing, the check is reported as unsupported;
+  some checks then verify that the operation is refused.
+
+Most needs are capabilities that the driver or filter declares, such as ` + "`write`, `if-match`" + ` and
+` + "`encode`" + `. ` + "`durable-on-put`" + ` means that a put is durable without a flush, and ` + "`siblings`" + ` that
+appending letters to a path names another store. The following needs have other sources:
+
+| need | suite | met if |
+|---|---|---|
+| ` + "`content`" + ` | drivers | the suite can store objects, through the driver or, for a driver that only reads, through a writer that a Go test supplies |
+| ` + "`finds-missing`" + ` | drivers | Open reports a missing store, instead of the first read; a Go test can declare otherwise |
+| ` + "`get-many`, `put-many`" + ` | drivers | the driver implements GetMany or PutMany |
+| ` + "`breaks`" + ` | drivers | the user supplies a program that makes a store unreadable (` + "`--break`" + `) |
+| ` + "`crashes`" + ` | drivers | the driver runs in its own process, which the suite can kill |
+| ` + "`measured`" + ` | both | the system reports the open files and the memory of the process |
+| ` + "`both directions`" + ` | filters | the filter declares that it encodes and decodes |
+| ` + "`exact`" + ` | filters | the filter encodes, decodes and is lossless, at least for the types of ` + "`--exact-types`" + ` |
+| ` + "`invalid parameters given`" + ` | filters | the user supplies parameters that Open must refuse (` + "`--invalid-params`" + `) |
+| ` + "`examples given`" + ` | filters | the user supplies examples of encoded values (` + "`--example`" + `) |
+| ` + "`known format`" + ` | filters | the suite has examples for the id of the filter |
+| ` + "`detects damage`" + ` | filters | the format has a checksum: its id is known for that, or the user declares it (` + "`--checksummed`" + `) |
+| ` + "`restarts with several parameters`" + ` | filters | the filter runs in its own process, and the user supplies at least two sets of parameters (` + "`--params`" + `) |
+| ` + "`pipeline`" + ` | filters | the provider of the filter runs several steps in one call, as plugins do |
+
+`
+
 // checks returns the page of conformance checks.
 func (t *tool) checks() (string, error) {
 	out, err := t.output("conformance", "list", "--json")
@@ -134,8 +168,7 @@ func (t *tool) checks() (string, error) {
 	}
 	var page strings.Builder
 	page.WriteString("# Conformance checks\n\n" + note)
-	page.WriteString("Ids are stable. A check that needs a capability runs only if the driver or filter declares it. A\ncheck with an effort runs at that effort and above. " +
-		"[Run the conformance\nchecks](../howto/run-conformance.md) describes how to run them.\n\n| check | level | effort | needs | rule |\n|---|---|---|---|---|\n")
+	page.WriteString(checksLegend + "| check | level | effort | needs | rule |\n|---|---|---|---|---|\n")
 	for _, c := range list {
 		if c.Level == "" {
 			c.Level = "core"
