@@ -28,8 +28,8 @@ type Effort int
 
 // The efforts.
 const (
-	Brief    Effort = iota + 1 // checks that a process boundary may affect, for targets that are also checked in full without it
-	Normal                     // every rule, at a cost suitable for a test of every change
+	Brief    Effort = iota + 1 // few cases per rule, for a target that is also checked with more effort in another way, such as without a process boundary
+	Normal                     // every rule that can be checked quickly enough to run for every change
 	Thorough                   // also large objects, long listings and many repetitions, as required for a certificate
 )
 
@@ -171,9 +171,9 @@ func matchAny(patterns []string, id string) bool {
 	})
 }
 
-func (o *Options) wants(id string, level Level, least Effort) bool {
+func (o *Options) wants(id string, level Level, minEffort Effort) bool {
 	return (len(o.Select) == 0 || matchAny(o.Select, id)) &&
-		(len(o.Levels) == 0 || slices.Contains(o.Levels, level)) && o.Effort >= least
+		(len(o.Levels) == 0 || slices.Contains(o.Levels, level)) && o.Effort >= minEffort
 }
 
 // withDefaults returns a copy with every zero value replaced by its default.

@@ -115,8 +115,8 @@ func TestHangIsAbandoned(t *testing.T) {
 	}
 }
 
-// A check that keeps calling Step may take longer than its limit. The report of one
-// that stops names the last call.
+// TestStepExtendsLimit checks that a check that keeps calling Step may take longer than its
+// limit, and that the report of a check that hangs contains its last call.
 func TestStepExtendsLimit(t *testing.T) {
 	t.Parallel()
 	const limit = time.Minute
@@ -142,7 +142,7 @@ func TestStepExtendsLimit(t *testing.T) {
 	}
 }
 
-// After three checks have hung, the remaining checks do not run.
+// TestMaxHung checks that the remaining checks do not run after three checks have hung.
 func TestMaxHung(t *testing.T) {
 	t.Parallel()
 	var checks []check
@@ -158,7 +158,8 @@ func TestMaxHung(t *testing.T) {
 	}
 }
 
-// The report of an interrupted run names the check that was running.
+// TestInterrupted checks that the report of an interrupted run names the check that was
+// running.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -185,7 +186,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Only a complete run conforms. The level is the highest one without missing checks.
+// TestVerdicts checks that only a complete run conforms, and which level it reaches.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	fails := func(t conformance.T, _ *box) { t.Errorf("bad") }
@@ -232,7 +233,7 @@ func TestBrokenEnvironment(t *testing.T) {
 	}{
 		"no capabilities": {t.Context(), &target{capsErr: errors.New("gone")}, suite(p), "not run: gone"},
 		"no environment":  {t.Context(), &target{newErr: errors.New("gone")}, suite(p), "cannot create an environment: gone"},
-		"double id":       {t.Context(), &target{}, suite(p, p), "not run: suite s: two checks have the id"},
+		"duplicate id":    {t.Context(), &target{}, suite(p, p), "not run: suite s: two checks have the id"},
 		"context ended":   {ended, &target{}, suite(p), "not run: context canceled"},
 	}
 	for name, tc := range tests {

@@ -69,8 +69,8 @@ type Report struct {
 	// excluded from the run. A run is a certificate only if it is 0.
 	Excluded int `json:"left_out"`
 	// Level is the highest level reached, or empty. A level is reached if all checks of
-	// it and of the levels below it ran and none failed, was disabled or could not be
-	// performed.
+	// the suite ran, and each check of the level and of the levels below it has the status
+	// pass or unsupported.
 	Level    Level         `json:"level"`
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"duration_ns"`
@@ -98,21 +98,21 @@ func (r *Report) count() {
 	r.Level = r.reached()
 }
 
-// reached returns the highest level with no missing check.
+// reached returns the highest level that is reached; see Report.Level.
 func (r *Report) reached() Level {
 	if r.Excluded > 0 || r.Totals.Pass == 0 {
 		return ""
 	}
-	missing := map[Level]bool{}
+	unmet := map[Level]bool{}
 	for _, x := range r.Results {
 		if x.Status != StatusPass && x.Status != StatusUnsupported {
-			missing[x.Level] = true
+			unmet[x.Level] = true
 		}
 	}
 	switch {
-	case missing[Core]:
+	case unmet[Core]:
 		return ""
-	case missing[Extended]:
+	case unmet[Extended]:
 		return Core
 	}
 	return Extended

@@ -137,7 +137,7 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 	started := time.Now()
 	cctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := &tester{name: c.ID, ctx: cctx, cancel: cancel, seed: o.Seed, effort: o.Effort, alive: started}
+	t := &tester{name: c.ID, ctx: cctx, cancel: cancel, seed: o.Seed, effort: o.Effort, lastStep: started}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -200,7 +200,7 @@ type tester struct {
 	effort Effort
 
 	mu       sync.Mutex
-	alive    time.Time // time of the last call to Step
+	lastStep time.Time // time of the last call to Step
 	doing    []string  // arguments of the last call to Step
 	log      []string  // output of Logf and Errorf
 	failed   bool
@@ -220,14 +220,14 @@ func (t *tester) Effort() Effort           { return t.effort }
 func (t *tester) Step(what ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.alive, t.doing = time.Now(), what
+	t.lastStep, t.doing = time.Now(), what
 }
 
 // idle returns the time since the last call to Step.
 func (t *tester) idle() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return time.Since(t.alive)
+	return time.Since(t.lastStep)
 }
 
 // lastCall returns the last part of a message, which describes the last call that

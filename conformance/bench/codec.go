@@ -24,8 +24,8 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// compared maps the codecs that can be compared with the peer's to their parameters. %d
-// is the level, from 1 to 9.
+// compared maps each codec that the peer also has to its parameters. %d is the level, from 1
+// to 9.
 var compared = map[string]struct {
 	params   string
 	shuffles bool // the codec shuffles the data itself
@@ -142,7 +142,7 @@ func (s *settings) dataSets(ctx context.Context, p *peer, dir string, shuffles b
 		if a.Size == 1 || shuffles {
 			continue
 		}
-		out, err := opened(ctx, a, fmt.Sprintf(`{"id": "shuffle", "elementsize": %d}`, a.Size))
+		out, err := openCodec(ctx, a, fmt.Sprintf(`{"id": "shuffle", "elementsize": %d}`, a.Size))
 		if err != nil {
 			return nil, err
 		}
@@ -197,8 +197,8 @@ func documents(size int) ([]byte, error) {
 	return all[:min(len(all), size)], err
 }
 
-// opened opens a codec for an array that is a single chunk.
-func opened(ctx context.Context, a sample.Array, params string) (*codec.Pipeline, error) {
+// openCodec opens a codec for an array that is a single chunk.
+func openCodec(ctx context.Context, a sample.Array, params string) (*codec.Pipeline, error) {
 	t, err := dtype.Parse(a.DType)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func opened(ctx context.Context, a sample.Array, params string) (*codec.Pipeline
 // alternate encodes and decodes an array s.runs times with nczarr and with the peer,
 // alternating which one goes first.
 func (s *settings) alternate(ctx context.Context, p *peer, to *comparison, a sample.Array, file, params string) error {
-	pipe, err := opened(ctx, a, params)
+	pipe, err := openCodec(ctx, a, params)
 	if err != nil {
 		return err
 	}

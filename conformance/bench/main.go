@@ -148,7 +148,7 @@ func (s *settings) store(storage string, c codecSet) string {
 }
 
 // row collects the repetitions of one line of the table.
-type row struct{ in, out, base, zarr, ts []result }
+type row struct{ in, out, base, zarr, tensorstore []result }
 
 func (s *settings) measure(w *tabwriter.Writer, storage string, c codecSet, op string) error {
 	var r row
@@ -202,7 +202,7 @@ func (s *settings) spawn(j job) (result, error) {
 // print writes the line with the fastest repetition of each measurement.
 func (r *row) print(w *tabwriter.Writer, storage string, c codecSet, op string) error {
 	in, out := best(r.in), best(r.out)
-	for _, other := range [][]result{r.out, r.zarr, r.ts} {
+	for _, other := range [][]result{r.out, r.zarr, r.tensorstore} {
 		for _, o := range other {
 			if op == "read" && o.Sum != "" && o.Sum != in.Sum {
 				return fmt.Errorf("%s %s: the values differ: %s and %s", storage, c.name, in.Sum, o.Sum)
@@ -210,7 +210,7 @@ func (r *row) print(w *tabwriter.Writer, storage string, c codecSet, op string) 
 		}
 	}
 	fmt.Fprintf(w, "%s\t%s\t%s\t%.3f s\t%.3f s\t%.3f s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t\n", storage, c.name, op,
-		in.Seconds, in.Touch, out.Seconds, in.Seconds/out.Seconds, seconds(r.base), seconds(r.zarr), ratio(r.zarr, in), seconds(r.ts), ratio(r.ts, in),
+		in.Seconds, in.Touch, out.Seconds, in.Seconds/out.Seconds, seconds(r.base), seconds(r.zarr), ratio(r.zarr, in), seconds(r.tensorstore), ratio(r.tensorstore, in),
 		mib(in.Size), sizeOf(r.zarr), in.Peak>>20, peakOf(r.zarr))
 	return nil
 }

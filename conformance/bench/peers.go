@@ -18,8 +18,8 @@ type peerResult struct {
 }
 
 // peersOf measures the peers on the same store: reading it, or writing a similar one.
-// It skips tensorstore for filters, which it does not support in Zarr v2, and for zip
-// archives, which it cannot write.
+// It omits tensorstore for HDF5-style filters, which tensorstore does not support in Zarr
+// v2, and for zip archives, which tensorstore cannot write.
 func (s *settings) peersOf(r *row, storage string, c codecSet, op string) error {
 	if s.peers == "" {
 		return nil
@@ -35,7 +35,7 @@ func (s *settings) peersOf(r *row, storage string, c codecSet, op string) error 
 	if got, err = s.peer("tensorstore", storage, c, op); err != nil {
 		return err
 	}
-	r.ts = append(r.ts, got)
+	r.tensorstore = append(r.tensorstore, got)
 	return nil
 }
 

@@ -194,7 +194,7 @@ func (r *row) reference(t *testing.T, path string) string {
 	return text
 }
 
-// work runs one row in one isolation, in its own directory.
+// work runs one row with one isolation mode, in its own directory.
 type work struct {
 	t                    *testing.T
 	root, dir, isolation string

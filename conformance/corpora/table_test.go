@@ -4,7 +4,7 @@ package corpora_test
 // may contain $C, the directory of the corpora. Commands run in a directory of the row.
 type row struct {
 	files []string // files that the row covers, relative to the corpora; a directory covers all files below it
-	setup []string // commands to run first: nczctl commands, and the steps of step
+	setup []string // commands to run first: nczctl commands and the steps that work.step describes
 	run   string   // arguments of nczctl
 	exit  int
 	same  string   // standard output equals this reference file, after edits

@@ -137,9 +137,9 @@ func TestOldBigEndian(t *testing.T) {
 	}
 }
 
-// TestConsolidated checks that consolidated metadata of zarr-python and xarray is
-// current, and that they read datasets consolidated by nczctl after all other documents
-// are removed, except the root's, which zarr-python reads first.
+// TestConsolidated checks that nczctl considers the consolidated metadata of zarr-python and
+// xarray current, and that both peers read datasets that nczctl consolidated, after all other
+// documents are removed, except those of the root, which zarr-python reads first.
 func TestConsolidated(t *testing.T) {
 	t.Parallel()
 	for _, peer := range []string{"zarr", "xarray"} {

@@ -37,7 +37,7 @@ func files(t *testing.T, dir string, docs bool) map[string][32]byte {
 var refusal = regexp.MustCompile(`its fill_value is null|the codec "delta" stores big-endian elements`)
 
 // withoutRefused deletes the arrays that cannot be migrated to Zarr v3, and returns the
-// document of the others.
+// document want without them.
 func withoutRefused(t *testing.T, path string, want []byte) []byte {
 	t.Helper()
 	docs := files(t, path, true)

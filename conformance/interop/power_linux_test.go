@@ -152,7 +152,7 @@ func (d *disk) fail(t *testing.T, at int, mounting string, tally map[string]int)
 			t.Helper()
 			t.Errorf("%s, power failed at %d (%s), exit code %d, %s: "+format, append([]any{mounting, at, out.Point, out.Code, image}, args...)...)
 		}
-		tally[d.examine(t, ending{code: out.Code, said: msg.String(), point: out.Point}, errorf)]++
+		tally[d.examine(t, ending{code: out.Code, stderr: msg.String(), point: out.Point}, errorf)]++
 		d.detach(t)
 	}
 	for _, image := range []string{disk, cut, committed} {

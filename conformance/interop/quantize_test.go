@@ -41,12 +41,12 @@ func TestQuantize(t *testing.T) {
 	for e := -300; e < 300; e += 7 {
 		doubles = append(doubles, math.Pow10(e), math.Nextafter(math.Pow10(e), 0))
 	}
-	// With these values the error of a fast logarithm would show.
+	// These values reveal the error of a fast logarithm.
 	doubles = append(doubles, 1.0000000000000168e+72, 1.000000000000011e+85, 1.0000000000000286e+119, 1.0000000000000325e+147, 1.000000000000024e+166, 1.0000000000000223e+170)
 	for _, tc := range []struct {
-		kind  string
-		most  [4]int
-		slice any
+		kind      string
+		maxDigits [4]int
+		slice     any
 	}{
 		{"f4", [4]int{0, 6, 6, 23}, floats},
 		{"f8", [4]int{0, 15, 15, 52}, doubles},
@@ -63,17 +63,17 @@ func TestQuantize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkQuantized(t, tc.slice, tc.most, want)
+			checkQuantized(t, tc.slice, tc.maxDigits, want)
 		})
 	}
 }
 
-func checkQuantized(t *testing.T, slice any, most [4]int, want []byte) {
+func checkQuantized(t *testing.T, slice any, maxDigits [4]int, want []byte) {
 	t.Helper()
 	raw := little(t, slice)
 	size := len(raw) / dtype.Len(slice)
 	for mode := dtype.BitGroom; mode <= dtype.BitRound; mode++ {
-		for digits := 1; digits <= most[mode]; digits++ {
+		for digits := 1; digits <= maxDigits[mode]; digits++ {
 			var got any = append([]float32(nil), as[float32](slice)...)
 			if size == 8 {
 				got = append([]float64(nil), as[float64](slice)...)

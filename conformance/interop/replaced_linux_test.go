@@ -62,8 +62,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestReplacedChecker damages a dataset in many ways. The checker must detect all of
-// them.
+// TestReplacedChecker damages a dataset in many ways. The checker must detect each kind of
+// damage.
 func TestReplacedChecker(t *testing.T) {
 	t.Parallel()
 	need(t, "numcodecs")
@@ -334,7 +334,7 @@ func (k *killRun) killOnce(t *testing.T) string {
 	o.others = end()
 	errorf := func(format string, args ...any) {
 		t.Helper()
-		t.Errorf("%s killed at %d (%s), exit code %d, %q: "+format, append([]any{k.victim, k.at, o.point, o.code, o.said}, args...)...)
+		t.Errorf("%s killed at %d (%s), exit code %d, %q: "+format, append([]any{k.victim, k.at, o.point, o.code, o.stderr}, args...)...)
 	}
 	return k.examine(t, o, errorf)
 }
@@ -342,12 +342,13 @@ func (k *killRun) killOnce(t *testing.T) string {
 // ending describes how a copy ended.
 type ending struct {
 	code   int
-	said   string
+	stderr string
 	point  string
 	others bool // another copy may have replaced the dataset
 }
 
-// examine checks the files that a copy has left, and lets the next commands finish.
+// examine checks the files that a copy has left behind. It runs the commands that error
+// messages recommend, and checks that another copy then succeeds.
 func (a *arena) examine(t *testing.T, o ending, errorf func(string, ...any)) string {
 	t.Helper()
 	is, files := a.look(t)
@@ -426,7 +427,7 @@ func (k *killRun) kill(t *testing.T) ending {
 		if err != nil {
 			t.Fatalf("%v: %s", err, msg.Bytes())
 		}
-		return ending{code: out.Code, said: msg.String(), point: out.Point}
+		return ending{code: out.Code, stderr: msg.String(), point: out.Point}
 	}
 	started := make(chan struct{})
 	k.gate.Arm(k.at, func() {
@@ -445,7 +446,7 @@ func (k *killRun) kill(t *testing.T) ending {
 		}
 	}
 	k.gate.Wait()
-	return ending{code: c.ProcessState.ExitCode(), said: msg.String(), point: "a request"}
+	return ending{code: c.ProcessState.ExitCode(), stderr: msg.String(), point: "a request"}
 }
 
 // running reports whether a process has a private directory below tmp.

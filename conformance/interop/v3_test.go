@@ -48,8 +48,8 @@ func TestWriteV3(t *testing.T) {
 			if n := sameGrids(t, src, dst); i == 0 && n < 5 {
 				t.Errorf("%d arrays have chunks of different shapes", n)
 			}
-			least := map[string]int{"zarr": 60, "tensorstore": []int{10, 25, 0}[i]} // tensorstore supports none of numcodecs' codecs
-			for reader, least := range least {
+			minEquals := map[string]int{"zarr": 60, "tensorstore": []int{10, 25, 0}[i]} // tensorstore supports none of numcodecs' codecs
+			for reader, least := range minEquals {
 				args := []string{"--with", reader, "--v3", dst}
 				if i == 2 && reader == "zarr" {
 					args = append(args, "--consolidated")
@@ -214,8 +214,8 @@ func TestMaskedV3(t *testing.T) {
 
 // TestUpdateV3 updates a store of zarr-python, partly in shards and partly with chunks of
 // different shapes, with nczarr and with zarr-python in turn. Each must read what the
-// other wrote. nczarr writes the values that arrays have to random parts of them, so that
-// all must be equal afterwards.
+// other wrote. nczarr reads random parts of the arrays and writes them back unchanged, so that
+// all values must be equal afterwards.
 func TestUpdateV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)

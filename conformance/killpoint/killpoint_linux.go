@@ -303,7 +303,7 @@ func (t *tracer) sendSignal(tid int) {
 	}
 }
 
-// resume resumes a thread, unless it was killed since.
+// resume resumes a thread. It has no effect if the thread was killed in the meantime.
 func (t *tracer) resume(tid int, signal syscall.Signal) { _ = unix.PtraceCont(tid, int(signal)) }
 
 // wait waits for the thread pid, or for any thread if pid is -1.

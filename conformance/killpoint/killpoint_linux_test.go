@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 		"child":          {killpoint.Plan{At: 5, Victim: killpoint.Caller}, "a b c d", 3},
 		"root of child":  {killpoint.Plan{At: 4, Victim: killpoint.Root}, "a b c d e", -1},
 		"both":           {killpoint.Plan{At: 5, Victim: killpoint.Both}, "a b c d", -1},
-		"behind the end": {killpoint.Plan{At: 6}, "a b c d e", 0},
+		"after the last": {killpoint.Plan{At: 6}, "a b c d e", 0},
 		"other signal":   {killpoint.Plan{At: 2, Signal: syscall.SIGTERM}, "a", -1},
 	}
 	for name, tt := range tests {

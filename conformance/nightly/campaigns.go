@@ -114,9 +114,10 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 			args: []string{"go", "test", "-run=^$", "-fuzz=^" + t.target + "$", "-fuzztime=" + each.String(), "./" + t.dir},
 		})
 	}
-	// A planted defect fails one check, often after many megabytes. The race detector
-	// makes these tests take an hour and covers the same code in a run of all checks. The
-	// rare codecs of core/plugin/host take half an hour and run in process as well.
+	// Tests of planted defects are skipped under the race detector, because they process
+	// many megabytes and would take an hour; a run of all checks covers the same code.
+	// The tests of rare codecs in core/plugin/host would take half an hour; other tests
+	// cover these codecs in process.
 	for path := range strings.FieldsSeq(string(packages)) {
 		_, name, _ := strings.Cut(path, "/nczarr/")
 		flags := []string{"-race"}

@@ -82,7 +82,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestConcurrentSteps runs a step that ends only after the next step has started.
+// TestConcurrentSteps checks that two steps run concurrently: the first ends only after the
+// second has started.
 func TestConcurrentSteps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -97,7 +98,7 @@ func TestConcurrentSteps(t *testing.T) {
 	}
 }
 
-// TestBudget runs a campaign whose first step uses up its time.
+// TestBudget checks that no step starts after the first one has used up the time.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -157,7 +158,7 @@ func TestFuzzTargets(t *testing.T) {
 	}
 }
 
-// TestStepNames checks that no two steps have one name, because a name identifies the
+// TestStepNames checks that no two steps have the same name, because the name identifies the
 // result of a step.
 func TestStepNames(t *testing.T) {
 	t.Chdir("../..")

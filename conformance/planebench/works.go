@@ -32,7 +32,8 @@ func (r registry) Filters() []codecdriver.Description             { return r.fil
 type plane struct {
 	name             string
 	drivers, filters host.Isolation
-	inline, keep     bool // use only level 0; do not pass file descriptors
+	inline           bool // use only level 0, without shared memory
+	noLending        bool // do not pass file descriptors
 }
 
 // planesOf returns the planes for a kind of work. The first one is in process.
@@ -61,7 +62,7 @@ func (s *settings) works(ctx context.Context, self plugin.Self, kind string, chu
 			continue
 		}
 		open := func(i host.Isolation) (*host.Host, error) {
-			return host.New(&host.Options{Self: self, Isolation: i, InlineOnly: p.inline, NoLending: p.keep, Roots: []string{s.dir}})
+			return host.New(&host.Options{Self: self, Isolation: i, InlineOnly: p.inline, NoLending: p.noLending, Roots: []string{s.dir}})
 		}
 		d, err := open(p.drivers)
 		if err != nil {

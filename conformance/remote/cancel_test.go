@@ -42,10 +42,10 @@ func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
 func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the test counts goroutines
 	base := measure()
 	t.Run("run", func(t *testing.T) {
-		var under atomic.Int64
+		var inProgress atomic.Int64
 		url, o := published(t, func(_ http.ResponseWriter, r *http.Request) {
-			under.Add(1)
-			defer under.Add(-1)
+			inProgress.Add(1)
+			defer inProgress.Add(-1)
 			<-r.Context().Done()
 		})
 		ds := open(t, url, o)
@@ -56,7 +56,7 @@ func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the tes
 		before := runtime.NumGoroutine()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
-			for under.Load() < 16 {
+			for inProgress.Load() < 16 {
 				time.Sleep(time.Millisecond)
 			}
 			cancel(nil)
@@ -64,7 +64,7 @@ func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the tes
 		if _, err := nczarr.Get[int32](ctx, v, v.All()); !errors.Is(err, context.Canceled) || !ncerr.IsContext(err) {
 			t.Errorf("want context.Canceled, got %v", err)
 		}
-		if n := waitFor(0, func() int { return int(under.Load()) }); n != 0 {
+		if n := waitFor(0, func() int { return int(inProgress.Load()) }); n != 0 {
 			t.Errorf("want no request after the call, got %d", n)
 		}
 		if n := waitFor(before+4, runtime.NumGoroutine); n > before+4 { // an idle connection may remain
@@ -74,8 +74,8 @@ func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the tes
 	wantBase(t, base)
 }
 
-// TestAdversaries checks that permanent faults of a server cause an error that names
-// the chunk, and that no data is returned.
+// TestAdversaries checks that each permanent fault of a server causes an error of the right
+// kind, and that a missing chunk reads as fill.
 func TestAdversaries(t *testing.T) {
 	t.Parallel()
 	ones := make([]byte, 16*16*4)

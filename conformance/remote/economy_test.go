@@ -78,9 +78,9 @@ func want(t *testing.T, rows map[string]map[string]int, situation string, r *rou
 	}
 }
 
-// wide returns options that allow unlimited concurrent requests, so that only requests
+// unlimited returns options that allow unlimited concurrent requests, so that only requests
 // that depend on each other add round trips.
-func wide(reg nczarr.Registry, wrap func(driver.Map) driver.Map) nczarr.Options {
+func unlimited(reg nczarr.Registry, wrap func(driver.Map) driver.Map) nczarr.Options {
 	return nczarr.Options{Registry: reg, Wrap: wrap, SingleWriter: true, Remote: layer.RemoteOptions{InFlight: 4096}}
 }
 
@@ -108,7 +108,7 @@ func TestRequests(t *testing.T) {
 		rows, r := table(t), bubbleRounds()
 		reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
 		local := nczarr.Options{Registry: reg, SingleWriter: true}
-		o := wide(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
+		o := unlimited(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
 		build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: local})
 		build(t, "mem:pure#mode=zarr", &nczarr.CreateOptions{Options: local})
 		build(t, "mem:all#mode=nczarr", &nczarr.CreateOptions{Options: local, Consolidated: true})
@@ -189,7 +189,7 @@ func TestRequestsOfGroups(t *testing.T) {
 			}
 		}
 		ok(t, ds.Close(t.Context()))
-		o := wide(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
+		o := unlimited(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
 		ds = must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), "mem:tree#mode=zarr", &o))
 		defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
 		want(t, rows, "open-pure-tree", r)
@@ -248,7 +248,7 @@ func TestRequestsOfHTTP(t *testing.T) {
 		files.ServeHTTP(w, q)
 	}))
 	t.Cleanup(server.Close)
-	o := wide(reg, nil)
+	o := unlimited(reg, nil)
 	open(t, server.URL+"/all", o)
 	want(t, rows, "open-consolidated", r)
 	ds := open(t, server.URL+"/nczarr", o)
@@ -276,7 +276,7 @@ func TestErrorsNameTheStore(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	t.Cleanup(server.Close)
-	o := wide(nczarr.NewRegistry([]driver.Opener{httpdriver.New()}), nil)
+	o := unlimited(nczarr.NewRegistry([]driver.Opener{httpdriver.New()}), nil)
 	_, err := nczarr.Open(t.Context(), server.URL+"/data/x?X-Amz-Signature=abcdef", &o)
 	if err == nil || !strings.HasSuffix(err.Error(), "(in "+server.URL+"/data/x)") || strings.Contains(err.Error(), "abcdef") || strings.Count(err.Error(), server.URL) != 1 {
 		t.Errorf("want an error with the store and without the signature, got %v", err)

@@ -53,22 +53,22 @@ func TestEndpointMatchesSDK(t *testing.T) { // not parallel, because it sets env
 	}
 	const url, urlS3, ignore = "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 	for _, tc := range []struct {
-		name, profile string
-		vars          map[string]string
-		want, told    string
+		name, profile     string
+		vars              map[string]string
+		want, explanation string
 	}{
-		{name: "default", want: "http://default.test", told: `endpoint_url of the profile "default"`},
-		{name: "profile", profile: "own", want: "http://own.test", told: `profile "own"`},
-		{name: "services", profile: "serviced", want: "http://services.test:9000", told: `endpoint_url of s3 in the section "lab"`},
-		{name: "services without s3", profile: "other", want: "http://other.test", told: `profile "other"`},
-		{name: "services only", profile: "only", want: "http://services.test:9000", told: `section "lab"`},
+		{name: "default", want: "http://default.test", explanation: `endpoint_url of the profile "default"`},
+		{name: "profile", profile: "own", want: "http://own.test", explanation: `profile "own"`},
+		{name: "services", profile: "serviced", want: "http://services.test:9000", explanation: `endpoint_url of s3 in the section "lab"`},
+		{name: "services without s3", profile: "other", want: "http://other.test", explanation: `profile "other"`},
+		{name: "services only", profile: "only", want: "http://services.test:9000", explanation: `section "lab"`},
 		{name: "no such section", profile: "lost"},
-		{name: "ignored by the profile", profile: "deaf", told: `ignore_configured_endpoint_urls of the profile "deaf"`},
-		{name: "variable", profile: "serviced", vars: map[string]string{url: "http://var.test"}, want: "http://var.test", told: "the variable " + url},
-		{name: "variable of S3", profile: "serviced", vars: map[string]string{url: "http://var.test", urlS3: "http://s3.test"}, want: "http://s3.test", told: "the variable " + urlS3},
-		{name: "ignored by the variable", profile: "serviced", vars: map[string]string{urlS3: "http://s3.test", ignore: "TRUE"}, told: ignore},
-		{name: "variable before profile", profile: "deaf", vars: map[string]string{ignore: "false"}, want: "http://services.test:9000", told: `section "lab"`},
-		{name: "ignored by the profile, variable", profile: "deaf", vars: map[string]string{url: "http://var.test"}, told: "disables"},
+		{name: "ignored by the profile", profile: "deaf", explanation: `ignore_configured_endpoint_urls of the profile "deaf"`},
+		{name: "variable", profile: "serviced", vars: map[string]string{url: "http://var.test"}, want: "http://var.test", explanation: "the variable " + url},
+		{name: "variable of S3", profile: "serviced", vars: map[string]string{url: "http://var.test", urlS3: "http://s3.test"}, want: "http://s3.test", explanation: "the variable " + urlS3},
+		{name: "ignored by the variable", profile: "serviced", vars: map[string]string{urlS3: "http://s3.test", ignore: "TRUE"}, explanation: ignore},
+		{name: "variable before profile", profile: "deaf", vars: map[string]string{ignore: "false"}, want: "http://services.test:9000", explanation: `section "lab"`},
+		{name: "ignored by the profile, variable", profile: "deaf", vars: map[string]string{url: "http://var.test"}, explanation: "disables"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			env := map[string]string{
@@ -97,12 +97,12 @@ func TestEndpointMatchesSDK(t *testing.T) { // not parallel, because it sets env
 			if want == "" {
 				want = "https://s3.us-east-1.amazonaws.com"
 			}
-			var told bytes.Buffer
-			if err := loc.Explain(&told); err != nil {
+			var explanation bytes.Buffer
+			if err := loc.Explain(&explanation); err != nil {
 				t.Fatal(err)
 			}
-			if loc.Endpoint != want || !strings.Contains(told.String(), tc.told) {
-				t.Errorf("want %q by %q, got %q:\n%s", want, tc.told, loc.Endpoint, told.String())
+			if loc.Endpoint != want || !strings.Contains(explanation.String(), tc.explanation) {
+				t.Errorf("want %q by %q, got %q:\n%s", want, tc.explanation, loc.Endpoint, explanation.String())
 			}
 		})
 	}

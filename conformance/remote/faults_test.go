@@ -110,8 +110,8 @@ func (a *answer) shorten() {
 	a.header.Set("Content-Length", strconv.Itoa(len(a.body)))
 }
 
-// wholeForRange responds to a range request with the whole object, which it gets with
-// whole.
+// wholeForRange returns a fault that responds to a range request with the whole object, which
+// whole returns.
 func wholeForRange(whole func(r *http.Request) (answer, error)) fault {
 	return fault{name: "whole for a range", applies: ranged, do: func(w http.ResponseWriter, r *http.Request, send func() answer) {
 		a := send()

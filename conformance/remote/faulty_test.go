@@ -22,9 +22,9 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
-// A fault spoils an exchange. send forwards the request and returns the complete
-// response of the server. A lie is a fault that is undetectable from the response, so
-// the operation may fail; the proxy counts lies.
+// A fault spoils an exchange. The function do answers the request; its argument send forwards
+// the request and returns the complete response of the server. A lie is a fault that the
+// client cannot detect from the response, so the operation may fail; the proxy counts lies.
 type fault struct {
 	name    string
 	applies func(r *http.Request) bool
@@ -80,20 +80,20 @@ type faulty struct {
 	turns    sync.Map // *sync.Mutex by path: one request at a time per path
 	mu       sync.Mutex
 	rng      *rand.Rand
-	struck   map[string]int
+	counts   map[string]int
 	lies     map[string]int
 }
 
-// newFaulty starts a proxy for the server at target that spoils part (0 to 1) of the
+// newFaulty starts a proxy for the server at target that spoils the given fraction of the
 // exchanges, each with one of the applicable faults. The store is below the path root,
 // which ends in a slash.
-func newFaulty(t *testing.T, target, root string, part float64, list []fault) (*faulty, string) {
+func newFaulty(t *testing.T, target, root string, fraction float64, list []fault) (*faulty, string) {
 	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &faulty{target: u, root: root, part: part, list: list, rng: rand.New(rand.NewPCG(testseed.New(t), 1<<32)), struck: map[string]int{}, lies: map[string]int{}, client: &http.Client{
+	f := &faulty{target: u, root: root, fraction: fraction, list: list, rng: rand.New(rand.NewPCG(testseed.New(t), 1<<32)), counts: map[string]int{}, lies: map[string]int{}, client: &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -126,7 +126,7 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *faulty) draw(r *http.Request) (x fault, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.rng.Float64() >= f.part {
+	if f.rng.Float64() >= f.fraction {
 		return fault{}, false
 	}
 	var fit []fault
@@ -136,7 +136,7 @@ func (f *faulty) draw(r *http.Request) (x fault, ok bool) {
 		}
 	}
 	x = fit[f.rng.IntN(len(fit))]
-	f.struck[x.name]++
+	f.counts[x.name]++
 	if x.lie {
 		f.lies[f.subject(r)]++
 	}
@@ -217,11 +217,11 @@ func (f *faulty) send(r *http.Request, body []byte) answer {
 	return a
 }
 
-// strikes returns the number of times that a fault occurred.
-func (f *faulty) strikes(name string) int {
+// occurrences returns the number of times that a fault occurred.
+func (f *faulty) occurrences(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.struck[name]
+	return f.counts[name]
 }
 
 // report returns the number of times that each fault occurred.
@@ -231,7 +231,7 @@ func (f *faulty) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d requests", f.requests.Load())
 	for _, x := range f.list {
-		fmt.Fprintf(&b, ", %s %d", x.name, f.struck[x.name])
+		fmt.Fprintf(&b, ", %s %d", x.name, f.counts[x.name])
 	}
 	return b.String()
 }

@@ -18,9 +18,10 @@ import (
 type meetingStore struct {
 	driver.Map
 	want int64
-	now  *atomic.Int64 // requests that have arrived
-	open chan struct{} // closed when all have arrived
 	size int64
+
+	arrived    *atomic.Int64 // requests that have arrived
+	allArrived chan struct{} // closed when want requests have arrived
 }
 
 func (c *meetingStore) Capabilities() driver.Capabilities {
@@ -31,11 +32,11 @@ func (c *meetingStore) Capabilities() driver.Capabilities {
 
 // wait blocks until enough requests have arrived.
 func (c *meetingStore) wait(ctx context.Context) error {
-	if c.now.Add(1) == c.want {
-		close(c.open)
+	if c.arrived.Add(1) == c.want {
+		close(c.allArrived)
 	}
 	select {
-	case <-c.open:
+	case <-c.allArrived:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -67,7 +68,7 @@ func (c *meetingStore) Put(ctx context.Context, key string, b driver.Body, o *dr
 // 2.5 GB/s with a latency of 50 ms. With fewer requests the test would time out.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
-	const flying, side = 32, 2048
+	const inFlight, side = 32, 2048
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
@@ -77,13 +78,13 @@ func TestInFlight(t *testing.T) {
 		clone.Map = m
 		return &clone
 	}}
-	fresh := func() { c.want, c.now, c.open = flying, new(atomic.Int64), make(chan struct{}) }
-	fresh()
-	values := make([]int8, flying*side*side)
-	if err := fill(ctx, "mem:flight#mode=nczarr", o, flying, side, values); err != nil {
-		t.Fatalf("write, %d of %d chunks in flight: %v", c.now.Load(), flying, err)
+	reset := func() { c.want, c.arrived, c.allArrived = inFlight, new(atomic.Int64), make(chan struct{}) }
+	reset()
+	values := make([]int8, inFlight*side*side)
+	if err := fill(ctx, "mem:flight#mode=nczarr", o, inFlight, side, values); err != nil {
+		t.Fatalf("write, %d of %d chunks in flight: %v", c.arrived.Load(), inFlight, err)
 	}
-	fresh()
+	reset()
 	ds, err := nczarr.Open(ctx, "mem:flight#mode=nczarr", &o)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func TestInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := v.Read(ctx, v.All(), values); err != nil {
-		t.Fatalf("read, %d of %d chunks in flight: %v", c.now.Load(), flying, err)
+		t.Fatalf("read, %d of %d chunks in flight: %v", c.arrived.Load(), inFlight, err)
 	}
 }
 

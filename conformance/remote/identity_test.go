@@ -41,13 +41,13 @@ func TestCacheIdentity(t *testing.T) { // not parallel, because it sets environm
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	dir := t.TempDir()
-	read := func(fragment, options, who string, env *ncurl.Env) int64 {
+	read := func(fragment, options, identity string, env *ncurl.Env) int64 {
 		t.Helper()
 		before := asked.Load()
 		ds, err := nczarr.Open(t.Context(), server.URL+"/bucket/d#mode=zarr,s3"+fragment, &nczarr.Options{
 			Registry: nczarr.NewRegistry([]driver.Opener{s3.New()}), URLEnv: env,
 			DriverOptions: map[string][]byte{"s3": []byte(options)},
-			Remote:        layer.RemoteOptions{Cache: &layer.CacheOptions{Dir: dir, MaxAge: time.Hour, Identity: who}},
+			Remote:        layer.RemoteOptions{Cache: &layer.CacheOptions{Dir: dir, MaxAge: time.Hour, Identity: identity}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -59,8 +59,8 @@ func TestCacheIdentity(t *testing.T) { // not parallel, because it sets environm
 	}
 	ofVar := &ncurl.Env{Vars: map[string]string{"AWS_PROFILE": "two"}}
 	for _, tc := range []struct {
-		name, fragment, options, who string
-		env                          *ncurl.Env
+		name, fragment, options, identity string
+		env                               *ncurl.Env
 	}{
 		{name: "unsigned", fragment: "&aws.profile=none"},
 		{name: "profile one", fragment: "&aws.profile=one"},
@@ -68,15 +68,15 @@ func TestCacheIdentity(t *testing.T) { // not parallel, because it sets environm
 		{name: "region", fragment: "&aws.profile=two&aws.region=eu-west-1"},
 		{name: "options", fragment: "&aws.profile=two", options: `{"addressing": "path"}`},
 		{name: "variable", env: ofVar, fragment: "&aws.region=us-east-2"},
-		{name: "the caller's", fragment: "&aws.profile=two", who: "A3"},
+		{name: "the caller's", fragment: "&aws.profile=two", identity: "A3"},
 	} {
 		if tc.name == "variable" {
 			t.Setenv("AWS_PROFILE", "two")
 		}
-		if n := read(tc.fragment, tc.options, tc.who, tc.env); n != 1 {
+		if n := read(tc.fragment, tc.options, tc.identity, tc.env); n != 1 {
 			t.Errorf("%s: want 1 request at first, got %d", tc.name, n)
 		}
-		if n := read(tc.fragment, tc.options, tc.who, tc.env); n != 0 {
+		if n := read(tc.fragment, tc.options, tc.identity, tc.env); n != 0 {
 			t.Errorf("%s: want no request the second time, got %d", tc.name, n)
 		}
 	}

@@ -51,9 +51,9 @@ func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets envi
 			local := filepath.Join(dir, key) + "#mode=" + format(layout)
 			remote := srv.URL(key, format(layout)+",s3")
 			for _, url := range []string{local, remote} {
-				first(t, url, o, layout)
-				second(t, url, o)
-				third(t, url, o, layout)
+				createDataset(t, url, o, layout)
+				changeDataset(t, url, o)
+				checkDataset(t, url, o, layout)
 			}
 			copied := srv.URL(key+".copy", format(layout)+",s3")
 			dst := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), copied, &nczarr.CreateOptions{Options: o, Layout: &layout}))
@@ -61,7 +61,7 @@ func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets envi
 			ok(t, nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil))
 			ok(t, dst.Close(t.Context()))
 			ok(t, src.Close(t.Context()))
-			third(t, copied, o, layout)
+			checkDataset(t, copied, o, layout)
 			sameObjects(t, srv, filepath.Join(dir, key), key)
 		})
 	}
@@ -78,9 +78,9 @@ func format(l zarr.Layout) string {
 	return mode
 }
 
-// first creates the dataset: a group with a compressed variable that has partial
+// createDataset creates the dataset: a group with a compressed variable that has partial
 // chunks, one of which stays absent, and a string variable.
-func first(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
+func createDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	t.Helper()
 	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: o, Layout: &layout}))
 	time := must[*nczarr.Dim](t)(ds.Root().DefineDim("time", 4, layout.KeepsUnlimited()))
@@ -97,9 +97,9 @@ func first(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	ok(t, ds.Close(t.Context()))
 }
 
-// second changes part of a chunk and an attribute, adds a variable, and consolidates
+// changeDataset changes part of a chunk and an attribute, adds a variable, and consolidates
 // the metadata.
-func second(t *testing.T, url string, o nczarr.Options) {
+func changeDataset(t *testing.T, url string, o nczarr.Options) {
 	t.Helper()
 	o.Update = true
 	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), url, &o))
@@ -112,8 +112,8 @@ func second(t *testing.T, url string, o nczarr.Options) {
 	ok(t, ds.Close(t.Context()))
 }
 
-// third checks what first and second wrote.
-func third(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
+// checkDataset checks what createDataset and changeDataset wrote.
+func checkDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	t.Helper()
 	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), url, &o))
 	defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()

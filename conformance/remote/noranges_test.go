@@ -47,7 +47,7 @@ func TestServerWithoutRanges(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for _, skip := range []int{0, 1000, 1 << 20} {
-		o := wide(reg, nil)
+		o := unlimited(reg, nil)
 		o.MergeGap, o.Remote.InFlight = 16, 8
 		o.DriverOptions = map[string][]byte{"http": fmt.Appendf(nil, `{"max_skip": %d}`, skip)}
 		ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), server.URL+"/d", &o))

@@ -22,13 +22,14 @@ import (
 type rounds struct {
 	mu      sync.Mutex
 	waiting []chan struct{}
-	flying  int         // released requests without a response so far
-	still   int         // ticks since the last request arrived or was answered
-	ticking bool        // whether watch is running
-	quiet   int         // number of ticks that end a round
-	busy    func() bool // whether to ignore a tick
-	depth   int
-	kinds   map[string]int
+	ticking bool           // whether watch is running
+	busy    func() bool    // whether to ignore a tick
+	depth   int            // number of rounds
+	kinds   map[string]int // number of requests by kind
+
+	inFlight   int // released requests without a response so far
+	quietTicks int // ticks since the last request arrived or was answered
+	quietLimit int // number of quiet ticks that end a round
 }
 
 // tick is the length of one wait.
@@ -37,13 +38,13 @@ const tick = 10 * time.Millisecond
 // newRounds returns rounds for requests over a network. A round ends when no request
 // has arrived for much longer than a busy machine needs between two requests.
 func newRounds() *rounds {
-	return &rounds{quiet: int(1500 * time.Millisecond / tick), busy: working, kinds: map[string]int{}}
+	return &rounds{quietLimit: int(1500 * time.Millisecond / tick), busy: working, kinds: map[string]int{}}
 }
 
 // bubbleRounds returns rounds for a testing/synctest bubble, where a tick ends only
 // when all goroutines are blocked, so that no more requests can arrive.
 func bubbleRounds() *rounds {
-	return &rounds{quiet: 1, busy: func() bool { return false }, kinds: map[string]int{}}
+	return &rounds{quietLimit: 1, busy: func() bool { return false }, kinds: map[string]int{}}
 }
 
 // wait counts a request and returns when its round is over. The caller must call
@@ -53,7 +54,7 @@ func (r *rounds) wait(kind string) {
 	r.mu.Lock()
 	r.kinds[kind]++
 	r.waiting = append(r.waiting, turn)
-	r.still = 0
+	r.quietTicks = 0
 	if !r.ticking {
 		r.ticking = true
 		go r.watch()
@@ -66,8 +67,8 @@ func (r *rounds) wait(kind string) {
 func (r *rounds) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flying--
-	r.still = 0
+	r.inFlight--
+	r.quietTicks = 0
 }
 
 // watch ends rounds as long as requests wait.
@@ -78,21 +79,22 @@ func (r *rounds) watch() {
 	}
 }
 
-// tick counts a tick and reports whether requests are still waiting.
+// tick counts a tick, ends the round if it was quiet for long enough, and reports whether
+// requests are still waiting.
 func (r *rounds) tick() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.flying > 0 || r.busy() {
+	if r.inFlight > 0 || r.busy() {
 		return true
 	}
-	if r.still++; r.still < r.quiet {
+	if r.quietTicks++; r.quietTicks < r.quietLimit {
 		return true
 	}
 	r.depth++
 	for _, turn := range r.waiting {
 		close(turn)
 	}
-	r.flying += len(r.waiting)
+	r.inFlight += len(r.waiting)
 	r.waiting, r.ticking = nil, false
 	return false
 }

@@ -50,7 +50,7 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 		forward.ServeHTTP(w, q)
 	}))
 	t.Cleanup(proxy.Close)
-	o := wide(nczarr.NewRegistry([]driver.Opener{s3.New()}), nil)
+	o := unlimited(nczarr.NewRegistry([]driver.Opener{s3.New()}), nil)
 	place := proxy.URL + "/" + srv.Bucket + "/counted#mode=zarr,s3"
 	for _, situation := range []string{"create", "create-over"} {
 		ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
@@ -64,8 +64,8 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 	}
 }
 
-// TestCreateIsRepeated checks that creating a dataset over another one, and aborting
-// the creation, succeed although each kind of request fails at first.
+// TestCreateIsRepeated checks that replacing a dataset by a new one, and aborting such a
+// replacement, succeed although the first request of each kind fails.
 func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv := bucket(t)
 	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
@@ -87,7 +87,7 @@ func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // the test sets
 		forward.ServeHTTP(w, q)
 	}))
 	t.Cleanup(proxy.Close)
-	o := wide(nczarr.NewRegistry([]driver.Opener{s3.New()}), nil)
+	o := unlimited(nczarr.NewRegistry([]driver.Opener{s3.New()}), nil)
 	place := proxy.URL + "/" + srv.Bucket + "/again#mode=zarr,s3"
 	for range 2 {
 		ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
@@ -116,7 +116,7 @@ func TestSoakS3(t *testing.T) { //nolint:paralleltest // the test counts gorouti
 			t.Fatal(err)
 		}
 		m := stack(t, remote, stats, false)
-		wantNoGrowth(t, soaked{reader: m, writer: m, bucket: true, stats: stats}, proxy)
+		wantNoGrowth(t, soakStore{reader: m, writer: m, bucket: true, stats: stats}, proxy)
 		if err := m.Close(t.Context()); err != nil {
 			t.Error(err)
 		}

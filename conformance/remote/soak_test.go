@@ -25,11 +25,11 @@ import (
 )
 
 // soakVar is the environment variable for the duration of the soak; the default is
-// soakTime. In a soak of at least thorough, every fault must occur.
+// soakTime. A soak of thoroughTime or longer must trigger every fault.
 const (
-	soakVar  = "NCZARR_SOAK"
-	soakTime = 8 * time.Second
-	thorough = 10 * time.Minute
+	soakVar      = "NCZARR_SOAK"
+	soakTime     = 8 * time.Second
+	thoroughTime = 10 * time.Minute
 )
 
 func soakFor(t *testing.T) time.Duration {
@@ -57,9 +57,9 @@ func patient(stats *layer.Stats) layer.RemoteOptions {
 // soak runs workers for d, and longer on a slow machine until they have completed a
 // minimum number of operations. Every operation must eventually succeed with the right
 // value.
-func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (ops int64) {
+func soak(t *testing.T, part string, s soakStore, proxy *faulty, d time.Duration) (ops int64) {
 	t.Helper()
-	const workers, least = 8, 100
+	const workers, minOps = 8, 100
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -67,8 +67,8 @@ func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (
 	seed := testseed.New(t)
 	for id := range workers {
 		wg.Go(func() {
-			w := &soaker{soaked: s, id: fmt.Sprint(part, id), model: map[string][]byte{}, rng: rand.New(rand.NewPCG(seed, uint64(id))), ops: &total, proxy: proxy}
-			for (ctx.Err() == nil || total.Load() < least) && !t.Failed() {
+			w := &soaker{soakStore: s, id: fmt.Sprint(part, id), model: map[string][]byte{}, rng: rand.New(rand.NewPCG(seed, uint64(id))), ops: &total, proxy: proxy}
+			for (ctx.Err() == nil || total.Load() < minOps) && !t.Failed() {
 				// A started operation runs to its end, so that the model can record its
 				// outcome.
 				if err := w.step(t.Context()); err != nil {
@@ -105,7 +105,7 @@ func heap() uint64 {
 
 // wantNoGrowth runs a soak in two parts and checks that the second part does not use
 // more memory than the first.
-func wantNoGrowth(t *testing.T, s soaked, proxy *faulty) {
+func wantNoGrowth(t *testing.T, s soakStore, proxy *faulty) {
 	t.Helper()
 	d := soakFor(t)
 	soak(t, "first", s, proxy, d/4)
@@ -114,11 +114,11 @@ func wantNoGrowth(t *testing.T, s soaked, proxy *faulty) {
 	if last := heap(); last > first+8<<20 {
 		t.Errorf("the heap grew from %d to %d KiB", first>>10, last>>10)
 	}
-	var told bytes.Buffer
-	_ = s.stats.Print(&told)
-	t.Logf("%d operations; %s\n%s", ops, proxy.report(), told.String())
+	var summary bytes.Buffer
+	_ = s.stats.Print(&summary)
+	t.Logf("%d operations; %s\n%s", ops, proxy.report(), summary.String())
 	for _, x := range proxy.list {
-		if d >= thorough && proxy.strikes(x.name) == 0 {
+		if d >= thoroughTime && proxy.occurrences(x.name) == 0 {
 			t.Errorf("%q never occurred", x.name)
 		}
 	}
@@ -155,7 +155,7 @@ func TestSoakHTTP(t *testing.T) { //nolint:paralleltest // the test counts gorou
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := soaked{reader: stack(t, remote, stats, true), writer: zmap.New(local, nil), stats: stats}
+		s := soakStore{reader: stack(t, remote, stats, true), writer: zmap.New(local, nil), stats: stats}
 		wantNoGrowth(t, s, proxy)
 		for _, m := range []*zmap.Map{s.reader, s.writer} {
 			if err := m.Close(t.Context()); err != nil {

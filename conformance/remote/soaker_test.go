@@ -15,17 +15,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// soaked is a store under test. Reads go through the faulty proxy; writes may bypass
+// soakStore is a store under test. Reads go through the faulty proxy; writes may bypass
 // it.
-type soaked struct {
+type soakStore struct {
 	reader, writer *zmap.Map
 	bucket         bool // the store supports listing and conditional writes
 	stats          *layer.Stats
 }
 
-// soaker is a worker with its own keys. It records their expected content.
+// soaker is a worker with its own keys. Its model holds their expected content.
 type soaker struct {
-	soaked
+	soakStore
 	proxy *faulty
 	id    string
 	model map[string][]byte
@@ -76,24 +76,24 @@ func (w *soaker) step(ctx context.Context) error {
 	return nil
 }
 
-// absent checks the error of an operation on a key. It accepts ErrNotFound only if
-// there is false, and success only if there is true.
-func absent(op, key string, there bool, err error) error {
+// checkExists checks the error of an operation on a key. It accepts ErrNotFound only if
+// exists is false, and success only if exists is true.
+func checkExists(op, key string, exists bool, err error) error {
 	switch {
-	case !there && ncerr.KindOf(err) == ncerr.ErrNotFound:
+	case !exists && ncerr.KindOf(err) == ncerr.ErrNotFound:
 		return nil
-	case !there && err == nil:
+	case !exists && err == nil:
 		return fmt.Errorf("%s %s: found, although it does not exist", op, key)
 	case err != nil:
-		return fmt.Errorf("%s %s (exists: %v): %w", op, key, there, err)
+		return fmt.Errorf("%s %s (exists: %v): %w", op, key, exists, err)
 	}
 	return nil
 }
 
 func (w *soaker) stat(ctx context.Context, key string) (driver.Info, error) {
-	want, there := w.model[key]
+	want, exists := w.model[key]
 	info, err := w.reader.Stat(ctx, key)
-	if err := absent("stat", key, there, err); err != nil || !there {
+	if err := checkExists("stat", key, exists, err); err != nil || !exists {
 		return driver.Info{}, err
 	}
 	if info.Size != int64(len(want)) {
@@ -102,7 +102,7 @@ func (w *soaker) stat(ctx context.Context, key string) (driver.Info, error) {
 	return info, nil
 }
 
-// part chooses the whole of an object or a part of it.
+// part chooses a random range of an object, or nil for the whole object.
 func (w *soaker) part(key string) *driver.Range {
 	n := len(w.model[key])
 	if n == 0 || w.rng.IntN(2) == 0 {
@@ -115,7 +115,7 @@ func (w *soaker) part(key string) *driver.Range {
 // get reads an object or a part of it. A conflict is accepted only if the proxy has
 // lied about the object.
 func (w *soaker) get(ctx context.Context, key string, opts *driver.GetOptions) error {
-	want, there := w.model[key]
+	want, exists := w.model[key]
 	lies := w.proxy.lied(key)
 	if r := opts.Range; r != nil {
 		want = want[r.Offset : r.Offset+r.Length]
@@ -124,12 +124,12 @@ func (w *soaker) get(ctx context.Context, key string, opts *driver.GetOptions) e
 	if ncerr.KindOf(err) == ncerr.ErrConflict && w.proxy.lied(key) > lies {
 		return nil
 	}
-	return checkRead(fmt.Sprintf("get %+v", opts.Range), key, there, want, got, err)
+	return checkRead(fmt.Sprintf("get %+v", opts.Range), key, exists, want, got, err)
 }
 
 // checkRead compares the result of a read with the expected content.
-func checkRead(op, key string, there bool, want, got []byte, err error) error {
-	if err := absent(op, key, there, err); err != nil || !there {
+func checkRead(op, key string, exists bool, want, got []byte, err error) error {
+	if err := checkExists(op, key, exists, err); err != nil || !exists {
 		return err
 	}
 	if !bytes.Equal(got, want) {
@@ -154,9 +154,9 @@ func (w *soaker) getVersion(ctx context.Context, key string) error {
 
 // putIf writes under a condition that holds.
 func (w *soaker) putIf(ctx context.Context, key string) error {
-	_, there := w.model[key]
-	lies, opts, body := w.proxy.lied(key), driver.PutOptions{IfAbsent: !there}, w.body()
-	if there {
+	_, exists := w.model[key]
+	lies, opts, body := w.proxy.lied(key), driver.PutOptions{IfAbsent: !exists}, w.body()
+	if exists {
 		info, err := w.stat(ctx, key)
 		if err != nil {
 			return err
@@ -164,16 +164,16 @@ func (w *soaker) putIf(ctx context.Context, key string) error {
 		opts.IfMatch = info.Version
 	}
 	_, err := w.writer.Put(ctx, key, driver.Bytes(body), &opts)
-	again, _ := ncerr.Retry(err)
+	retryable, _ := ncerr.Retry(err)
 	switch kind := ncerr.KindOf(err); {
 	case err == nil:
 		w.model[key] = body
 		return nil
 	case kind == ncerr.ErrAmbiguous: // the outcome of the write is unknown
-		if wrong := w.doneOrNot(ctx, key, body); wrong != nil {
+		if wrong := w.resolveAmbiguous(ctx, key, body); wrong != nil {
 			return wrong
 		}
-	case kind == ncerr.ErrIO && again: // the write was not done
+	case kind == ncerr.ErrIO && retryable: // the write was not done
 	case kind == ncerr.ErrConflict && w.proxy.lied(key) > lies:
 	default:
 		return fmt.Errorf("put %s %+v: %w", key, opts, err)
@@ -184,8 +184,8 @@ func (w *soaker) putIf(ctx context.Context, key string) error {
 	return nil
 }
 
-// doneOrNot determines whether body was written.
-func (w *soaker) doneOrNot(ctx context.Context, key string, body []byte) error {
+// resolveAmbiguous determines whether body was written, and updates the model.
+func (w *soaker) resolveAmbiguous(ctx context.Context, key string, body []byte) error {
 	for {
 		lies := w.proxy.lied(key)
 		got, _, err := w.reader.Get(ctx, key, &driver.GetOptions{}, nil)
@@ -196,8 +196,8 @@ func (w *soaker) doneOrNot(ctx context.Context, key string, body []byte) error {
 		case ncerr.KindOf(err) == ncerr.ErrConflict && w.proxy.lied(key) > lies:
 			continue
 		}
-		want, there := w.model[key]
-		return checkRead("done or not", key, there, want, got, err)
+		want, exists := w.model[key]
+		return checkRead("get after an ambiguous put", key, exists, want, got, err)
 	}
 }
 
@@ -207,7 +207,7 @@ func (w *soaker) list(ctx context.Context) error {
 	for k := range w.model {
 		want = append(want, k)
 	}
-	return w.listed(want, w.id+"/", func(prefix string) (got []string, err error) {
+	return w.checkListing(want, w.id+"/", func(prefix string) (got []string, err error) {
 		for e, err := range w.reader.List(ctx, prefix, &driver.ListOptions{Recursive: true}) {
 			if err != nil {
 				return nil, err
@@ -228,12 +228,12 @@ func (w *soaker) search(ctx context.Context) error {
 			want = append(want, first)
 		}
 	}
-	return w.listed(want, prefix, func(prefix string) ([]string, error) { return w.reader.Search(ctx, prefix) })
+	return w.checkListing(want, prefix, func(prefix string) ([]string, error) { return w.reader.Search(ctx, prefix) })
 }
 
-// listed compares a listing with the expected one. If the proxy has lied about it, only
+// checkListing compares a listing with the expected one. If the proxy has lied about it, only
 // its order is checked.
-func (w *soaker) listed(want []string, prefix string, list func(prefix string) ([]string, error)) error {
+func (w *soaker) checkListing(want []string, prefix string, list func(prefix string) ([]string, error)) error {
 	lies := w.proxy.lied(prefix)
 	got, err := list(prefix)
 	if err != nil {

@@ -4,7 +4,7 @@
 // a proxy that delays every request. It compares nczarr, plain parallel requests for
 // the same objects with the AWS SDK, zarr-python with obstore, and tensorstore. The
 // programs take turns, and each turn starts with a different one; the first turn is
-// only a warm-up. It prints the times, the ratios to the plain requests, and the CPU
+// only a warm-up. It prints the times, the speed relative to plain requests, and the CPU
 // time and peak memory of the measured process. Other work on the machine affects the
 // CPU time less than the elapsed time.
 //
@@ -109,7 +109,7 @@ func (s settings) run(ctx context.Context, peers string) (err error) {
 	fmt.Printf("%d MiB of float32 in chunks of 4 MiB, %v per request, medians of %d\n\n", s.MiB, s.Latency, s.Runs)
 	s.root = filepath.Join(srv.Root, srv.Bucket)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "op\twho\tseconds\tMiB/s\tplain / it\tCPU s\tpeak MiB\t")
+	fmt.Fprintln(w, "op\twho\tseconds\tMiB/s\trelative speed\tCPU s\tpeak MiB\t")
 	for _, op := range []string{"write", "read"} {
 		if err := s.compare(ctx, w, op, who, peers); err != nil {
 			return err
@@ -187,9 +187,9 @@ func (s settings) clean(op string) error {
 	return err
 }
 
-func median(of []result, value func(result) float64) float64 {
+func median(results []result, value func(result) float64) float64 {
 	var v []float64
-	for _, r := range of {
+	for _, r := range results {
 		v = append(v, value(r))
 	}
 	slices.Sort(v)

@@ -19,8 +19,8 @@ type Gate struct {
 	work sync.RWMutex // held for reading during requests
 
 	mu   sync.Mutex
-	seen int
-	at   int
+	seen int // number of requests that change something
+	at   int // number of the request before which act is called
 	act  func()
 }
 

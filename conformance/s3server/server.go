@@ -25,8 +25,8 @@ import (
 // The domain does not resolve: see [Server.Proxy].
 const VirtualDomain = "s3.test"
 
-// requireVar is the environment variable that makes a server that cannot be built a
-// failure instead of a skip.
+// requireVar is an environment variable. If it is 1, tests fail instead of being skipped when
+// the server cannot be built.
 const requireVar = "NCZARR_REQUIRE_PEERS"
 
 // binaryVar is the environment variable for the path of an existing versitygw.

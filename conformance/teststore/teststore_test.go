@@ -15,9 +15,9 @@ type tests func() int
 
 func (f tests) Run() int { return f() }
 
-// stores puts an object into a store of one opener and checks that another opener does
+// checkStores puts an object into a store of one opener and checks that another opener does
 // not have it.
-func stores(t *testing.T, latency driver.Latency) int {
+func checkStores(t *testing.T, latency driver.Latency) int {
 	t.Helper()
 	mine, other := teststore.New(), teststore.New()
 	if name := mine.Describe().Name; name != "mem" {
@@ -65,12 +65,12 @@ func TestRun(t *testing.T) {
 	}
 	for store, want := range map[string]int{"": 7, "mem": 7, "disk": 2} {
 		t.Setenv("NCZARR_TEST_STORE", store)
-		if got := teststore.Run(tests(func() int { return stores(t, driver.Local) })); got != want {
+		if got := teststore.Run(tests(func() int { return checkStores(t, driver.Local) })); got != want {
 			t.Errorf("%q: want exit code %d, got %d", store, want, got)
 		}
 	}
 	t.Setenv("NCZARR_TEST_STORE", "s3")
-	if got := teststore.Run(tests(func() int { return stores(t, driver.Remote) })); got != 7 {
+	if got := teststore.Run(tests(func() int { return checkStores(t, driver.Remote) })); got != 7 {
 		t.Errorf("s3: exit code %d", got)
 	}
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance"
 )
 
-// few is the number of batches of work that Find always runs. Find runs up to more
-// batches if the descriptors grew, and up to most if memory grew, because the memory of
-// a garbage-collected process grows for a while before it stabilizes.
-const few, more, most = 4, 8, 24
+// minBatches is the number of batches of work that Find always runs. It runs up to
+// descriptorBatches if the number of descriptors grew, and up to memoryBatches if memory
+// grew, because the memory of a garbage-collected process grows for a while before it
+// stabilizes.
+const minBatches, descriptorBatches, memoryBatches = 4, 8, 24
 
 // leakPerBatch is the growth in bytes per batch that Find reports as a leak. Memory
 // fluctuates by more than that, but its low points do not rise.
 const leakPerBatch = 2 << 20
 
-// memoryHeadroom limits memory. Find stops and reports a leak when a process has more
-// than this many bytes above four times its memory after the first batch, because
-// memory might run out.
+// memoryHeadroom limits memory. Find stops and reports a leak when the memory of a process
+// exceeds four times its memory after the first batch by more than this, because memory
+// might run out.
 const memoryHeadroom = 256 << 20
 
 // maxDescriptors limits descriptors. Find reports a leak when a process has more than
@@ -28,11 +29,11 @@ const memoryHeadroom = 256 << 20
 const maxDescriptors = 500
 
 // Find runs batch repeatedly and measures after each run. It reports whether memory grows
-// and whether the number of descriptors grows by at least files with each batch, and
-// returns the measurements. It stops when batch returns false.
-func Find(batch func() bool, measure func() (conformance.Usage, error), files int) (memory, descriptors bool, at []conformance.Usage, err error) {
+// and whether the number of descriptors grows by at least minDescriptors with each batch,
+// and returns the measurements. It stops when batch returns false.
+func Find(batch func() bool, measure func() (conformance.Usage, error), minDescriptors int) (memory, descriptors bool, at []conformance.Usage, err error) {
 	descriptors = true
-	for b := 0; b <= few || descriptors && b <= more || memory && b <= most; b++ {
+	for b := 0; b <= minBatches || descriptors && b <= descriptorBatches || memory && b <= memoryBatches; b++ {
 		if b > 0 && !batch() {
 			return false, false, at, nil
 		}
@@ -41,8 +42,8 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), files in
 		if err != nil {
 			return false, false, at, err
 		}
-		if at = append(at, u); b >= 2 && b <= more { // the first batch may fill caches
-			descriptors = descriptors && u.Descriptors-at[b-1].Descriptors >= files
+		if at = append(at, u); b >= 2 && b <= descriptorBatches { // the first batch may fill caches
+			descriptors = descriptors && u.Descriptors-at[b-1].Descriptors >= minDescriptors
 		}
 		if u.Descriptors > at[0].Descriptors+maxDescriptors {
 			return false, true, at, nil
@@ -50,13 +51,13 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), files in
 		if b >= 2 && u.Memory > 4*at[1].Memory+memoryHeadroom {
 			return true, false, at, nil
 		}
-		if b == few {
+		if b == minBatches {
 			memory = u.Memory-lowest(at[1:b]) >= leakPerBatch
 		}
 	}
 	if memory {
-		const half = (more + most) / 2
-		memory = lowest(at[half+1:])-lowest(at[more+1:half+1]) >= (most-half)/2*leakPerBatch
+		const half = (descriptorBatches + memoryBatches) / 2
+		memory = lowest(at[half+1:])-lowest(at[descriptorBatches+1:half+1]) >= (memoryBatches-half)/2*leakPerBatch
 	}
 	return memory, descriptors, at, nil
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/internal/leak"
 )
 
-// TestFind measures processes with fluctuating memory, in MiB after each batch. After the
-// last listed batch, memory grows by each with every further batch.
+// TestFind checks the verdict for processes with fluctuating memory, listed in MiB after
+// each batch. After the last listed batch, memory grows by growth with every further batch.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		memory             []int
-		each               int
+		growth             int
 		files              []int
 		grows, descriptors bool
 	}{
@@ -24,8 +24,8 @@ func TestFind(t *testing.T) {
 		"a leak":                         {[]int{20, 23, 26, 29, 32, 35, 38, 41, 44}, 3, nil, true, false},
 		"a leak, up and down":            {[]int{20, 33, 26, 39, 36, 35, 48, 41, 54}, 3, nil, true, false},
 		"garbage that is collected late": {[]int{40, 45, 48, 51, 53, 56, 59, 61, 63, 63, 63, 63, 63, 63, 63, 63, 66}, 0, nil, false, false},
-		"so much that it has to end":     {[]int{20, 1000, 5000}, 5000, nil, true, false},
-		"not known":                      {[]int{-1, -1, -1, -1, -1, -1, -1, -1, -1}, 0, []int{9, 9, 9, 9, 9, 9, 9, 9, 9}, false, false},
+		"so much that Find must stop":    {[]int{20, 1000, 5000}, 5000, nil, true, false},
+		"unknown":                        {[]int{-1, -1, -1, -1, -1, -1, -1, -1, -1}, 0, []int{9, 9, 9, 9, 9, 9, 9, 9, 9}, false, false},
 		"files":                          {nil, 0, []int{9, 29, 49, 69, 89, 109, 129, 149, 169}, false, true},
 		"files, up to the limit":         {nil, 0, []int{9, 1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024}, false, true},
 		"files, once":                    {nil, 0, []int{9, 9, 9, 40, 40, 40, 40, 40, 40}, false, false},
@@ -34,7 +34,7 @@ func TestFind(t *testing.T) {
 		memory, descriptors, _, err := leak.Find(func() bool { return true }, func() (u conformance.Usage, err error) {
 			if n++; tc.memory != nil {
 				last := min(n, len(tc.memory)-1)
-				u.Memory = int64(tc.memory[last]+(n-last)*tc.each) << 20
+				u.Memory = int64(tc.memory[last]+(n-last)*tc.growth) << 20
 			}
 			if tc.files != nil {
 				u.Descriptors = tc.files[n]

@@ -14,25 +14,26 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 )
 
-// drawn returns the values that one Check draws.
-func drawn(t *testing.T) (values []int64) {
+// drawValues returns the values that one Check draws.
+func drawValues(t *testing.T) (values []int64) {
 	t.Helper()
 	rapidseed.Check(t, func(t *rapid.T) { values = append(values, rapid.Int64().Draw(t, "n")) })
 	return values
 }
 
-// TestSameValues draws twice in one process.
+// TestSameValues checks that every Check in a process draws the same values.
 func TestSameValues(t *testing.T) {
 	t.Parallel()
-	if first, second := drawn(t), drawn(t); len(first) == 0 || !slices.Equal(first, second) {
+	if first, second := drawValues(t), drawValues(t); len(first) == 0 || !slices.Equal(first, second) {
 		t.Errorf("two checks drew different values: %v and %v", first, second)
 	}
 }
 
-// TestGivenSeed draws in separate processes with different seeds and flags.
+// TestGivenSeed checks that the seed, or the flag -rapid.seed, determines the values. Each
+// combination runs in a separate process.
 func TestGivenSeed(t *testing.T) {
 	if os.Getenv("RAPIDSEED_DRAW") != "" {
-		fmt.Println("drawn", drawn(t))
+		fmt.Println("drawn", drawValues(t))
 		return
 	}
 	t.Parallel()
