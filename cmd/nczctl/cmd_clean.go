@@ -138,7 +138,7 @@ func cleanStages(path string, remove bool) (list []leftover, failed error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	look := func(dir string, ours func(*places.Found) bool) {
+	listStages := func(dir string, ours func(*places.Found) bool) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return
 		}
@@ -177,8 +177,8 @@ func cleanStages(path string, remove bool) (list []leftover, failed error) {
 			}
 		}
 	}
-	look(path, func(*places.Found) bool { return true })
-	look(filepath.Dir(path), func(f *places.Found) bool { return f.Target() == path })
+	listStages(path, func(*places.Found) bool { return true })
+	listStages(filepath.Dir(path), func(f *places.Found) bool { return f.Target() == path })
 	return list, failed
 }
 

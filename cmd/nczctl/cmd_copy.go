@@ -15,18 +15,18 @@ import (
 // copyFlags holds the flags of copy, which are the flags of nccopy and additional flags
 // for Zarr.
 type copyFlags struct {
-	create  createFlags
-	chunks  string
-	shards  string
-	deflate int
-	shuffle bool
-	codec   string
-	round   string
-	vars    []string
-	skip    bool
-	blind   bool
-	memory  string
-	resume  bool
+	create   createFlags
+	chunks   string
+	shards   string
+	deflate  int
+	shuffle  bool
+	codec    string
+	quantize string
+	vars     []string
+	skip     bool
+	noVerify bool
+	memory   string
+	resume   bool
 }
 
 func (a *app) newCopy() *cobra.Command {
@@ -83,10 +83,10 @@ parameters of one.`,
 	fl.Lookup("deflate").DefValue = "0" // help does not show this default
 	fl.BoolVarP(&f.shuffle, "shuffle", "s", false, "with -d: shuffle the bytes before compressing")
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
-	fl.StringVar(&f.round, "quantize", "", "round float and double values, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
+	fl.StringVar(&f.quantize, "quantize", "", "round float and double values, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy only these `variables` (names or paths)")
 	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read still fails the copy")
-	fl.BoolVar(&f.blind, "no-verify", false, "do not check chunks that are copied as they are stored; damaged ones are copied without an error")
+	fl.BoolVar(&f.noVerify, "no-verify", false, "do not check chunks that are copied as they are stored; damaged ones are copied without an error")
 	fl.StringVar(&f.memory, "memory", "64MiB", "approximate amount of data to hold in memory, such as 64M or 1GiB")
 	fl.BoolVar(&f.resume, "resume-replace", false, "finish or undo a replacement of DST whose command died (it must not be running)")
 	f.create.add(c)
@@ -182,7 +182,7 @@ const minMemory = 64 << 10
 
 // options returns the copy options and the parsed -c and --shards.
 func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
-	o, specs := &nczarr.CopyOptions{NoVerify: f.blind}, []*chunkSpec(nil)
+	o, specs := &nczarr.CopyOptions{NoVerify: f.noVerify}, []*chunkSpec(nil)
 	size, err := config.ParseSize(f.memory)
 	if err == nil && size < minMemory {
 		err = fmt.Errorf("%s is less than the minimum of %s", size, config.Size(minMemory))
@@ -216,8 +216,8 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
 	if given {
 		o.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, acceptsCodecs(v), nil }
 	}
-	if f.round != "" {
-		q, err := parseQuantize(f.round)
+	if f.quantize != "" {
+		q, err := parseQuantize(f.quantize)
 		if err != nil {
 			return nil, nil, &usageError{err}
 		}

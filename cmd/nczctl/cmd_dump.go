@@ -168,16 +168,16 @@ func (f *dumpFlags) digits(opts *cdl.WriteOptions) error {
 	}
 	float, double, two := strings.Cut(f.precision, ",")
 	for _, d := range []struct {
-		text string
-		to   *int
-		most int
+		text      string
+		to        *int
+		maxDigits int
 	}{{float, &opts.FloatDigits, 20}, {double, &opts.DoubleDigits, 20}} {
 		if d.text == "" && !two {
 			continue
 		}
 		n, err := strconv.Atoi(d.text)
-		if err != nil || n < 1 || n > d.most {
-			return &usageError{fmt.Errorf("-p %s: %q is not a number of digits from 1 to %d", f.precision, d.text, d.most)}
+		if err != nil || n < 1 || n > d.maxDigits {
+			return &usageError{fmt.Errorf("-p %s: %q is not a number of digits from 1 to %d", f.precision, d.text, d.maxDigits)}
 		}
 		*d.to = n
 	}

@@ -190,15 +190,15 @@ func storageOf(ctx context.Context, v *nczarr.Var) (*storage, error) {
 	return out, nil
 }
 
-// gridText returns the chunk shape of a regular grid, or the chunk_shapes of any other,
-// shortened.
+// gridText returns the chunk shape of a regular grid. For any other grid it returns
+// chunk_shapes, shortened if it is long.
 func gridText(shape []int64, grid json.RawMessage) string {
-	const most = 80
+	const maxLen = 80
 	switch {
 	case grid == nil:
 		return fmt.Sprint(shape)
-	case len(grid) > most:
-		return string(grid[:most-3]) + "..."
+	case len(grid) > maxLen:
+		return string(grid[:maxLen-3]) + "..."
 	}
 	return string(grid)
 }

@@ -94,8 +94,8 @@ func TestZmapJSONInPieces(t *testing.T) {
 	}
 }
 
-// TestZmapCeilings checks the limits of an object and of the names that zmap keeps in
-// memory.
+// TestZmapCeilings checks the limits of the size of an object and of the names that zmap
+// keeps in memory.
 func TestZmapCeilings(t *testing.T) {
 	t.Parallel()
 	objects := map[string][]byte{"aaaa/bbbb/cccc": make([]byte, 100)}

@@ -90,9 +90,9 @@ var (
 	held   []any
 )
 
-// Put of a map that "stores late" takes half a second if its content differs from the
-// previous put. map.cancel.put.late measures the duration of such a put and cancels
-// others after fractions of it, when they have reached this method.
+// Put takes half a second if the fault is "stores late" and the content differs from that of
+// the previous put. map.cancel.put.late measures the duration of such a put and cancels other
+// puts after fractions of it, when they have reached this method.
 func (m *faultyMap) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	if m.fault != "stores late" {
 		return m.Map.Put(ctx, key, body, o)

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// field creates src.zarr, a dataset of 200 chunks, in a new directory. It returns a
+// newSource creates src.zarr, a dataset of 200 chunks, in a new directory. It returns a
 // function that makes nczctl commands in that directory. Their temporary directory
 // is tmp.
-func field(t *testing.T, env ...string) (nczctl func(args ...string) *exec.Cmd, dir, tmp string) {
+func newSource(t *testing.T, env ...string) (nczctl func(args ...string) *exec.Cmd, dir, tmp string) {
 	t.Helper()
 	dir, tmp = t.TempDir(), t.TempDir()
 	home := t.TempDir()
@@ -41,14 +41,14 @@ func field(t *testing.T, env ...string) (nczctl func(args ...string) *exec.Cmd, 
 		c.Dir, c.Env = dir, append(append(os.Environ(), env...), "TMPDIR="+tmp, "HOME="+home, "XDG_CONFIG_HOME=")
 		return c
 	}
-	if code, _ := ended(t, nczctl("gen", "-o", "src.zarr", "b.cdl")); code != 0 {
+	if code, _ := runCommand(t, nczctl("gen", "-o", "src.zarr", "b.cdl")); code != 0 {
 		t.Fatalf("gen: exit code %d", code)
 	}
 	return nczctl, dir, tmp
 }
 
-// ended runs a command and returns its exit code and standard output.
-func ended(t *testing.T, c *exec.Cmd) (int, string) {
+// runCommand runs a command and returns its exit code and standard output.
+func runCommand(t *testing.T, c *exec.Cmd) (int, string) {
 	t.Helper()
 	var out strings.Builder
 	c.Stdout = &out
@@ -63,7 +63,7 @@ func ended(t *testing.T, c *exec.Cmd) (int, string) {
 // cleans up and exits with 130.
 func TestInterruptedCopy(t *testing.T) {
 	t.Parallel()
-	nczctl, dir, _ := field(t)
+	nczctl, dir, _ := newSource(t)
 	var chunks atomic.Int64
 	stuck := make(chan struct{})
 	files := http.FileServer(http.Dir(dir))
@@ -93,7 +93,7 @@ func TestInterruptedCopy(t *testing.T) {
 	if code := c.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("want exit code 130, got %d", code)
 	}
-	if code, _ := ended(t, nczctl("info", "cut.zarr")); code != ncerr.Exit(ncerr.ErrNotFound) {
+	if code, _ := runCommand(t, nczctl("info", "cut.zarr")); code != ncerr.Exit(ncerr.ErrNotFound) {
 		t.Errorf("info after the interrupt: exit code %d", code)
 	}
 }

@@ -11,8 +11,9 @@ import (
 // fileID identifies an open file.
 type fileID struct{ dev, ino uint64 }
 
-// heldBy returns the sockets, pipes and shared memory that processes have open or
-// mapped, with their link targets. It excludes those that this process has too.
+// heldBy returns the sockets, pipes and shared memory that the processes pids have open or
+// mapped, with their link targets. It excludes those that this process also has open or
+// mapped.
 func heldBy(pids []int) map[fileID]string {
 	out := map[fileID]string{}
 	for _, pid := range pids {

@@ -22,8 +22,8 @@ import (
 // of additional kills at random points, as in TestKills.
 func TestKilledMigrations(t *testing.T) {
 	t.Parallel()
-	nczctl, dir, tmp := field(t)
-	dump := func(path string) (int, string) { return ended(t, nczctl("dump", "-n", "x", path)) }
+	nczctl, dir, tmp := newSource(t)
+	dump := func(path string) (int, string) { return runCommand(t, nczctl("dump", "-n", "x", path)) }
 	_, values := dump("src.zarr")
 	for _, to := range []string{"zarr2", "zarr3", "nczarr3"} {
 		m := migration{t: t, dir: dir, nczctl: nczctl, to: to}
@@ -65,7 +65,7 @@ func TestKilledMigrations(t *testing.T) {
 			default:
 				tally["incomplete"]++
 			}
-			if code, _ := ended(t, nczctl("migrate", "--to", to, name)); code != 0 {
+			if code, _ := runCommand(t, nczctl("migrate", "--to", to, name)); code != 0 {
 				errorf("a new migration exits with %d", code)
 			}
 			if code, got := dump(name); code != 0 || got != values {

@@ -109,7 +109,7 @@ func newArena(t *testing.T) *arena {
 	srv := s3server.Start(t)
 	a := &arena{t: t, gate: srv.NewGate(t), want: map[string]string{}, files: map[string][]string{}, calls: map[string]int{}}
 	a.bucket = a.gate.Endpoint + "/" + srv.Bucket + "/kills/"
-	a.nczctl, a.dir, a.tmp = field(t, srv.Env()...)
+	a.nczctl, a.dir, a.tmp = newSource(t, srv.Env()...)
 	for _, kind := range []string{".zarr", sharded, ".zip"} {
 		for _, old := range []bool{false, true} {
 			out, err := killpoint.Run(a.copy("old"+kind, old), killpoint.Plan{})
@@ -119,10 +119,10 @@ func newArena(t *testing.T) *arena {
 			a.calls[fmt.Sprint(kind, old)] = out.Calls
 		}
 		a.files[kind] = a.tree("old" + kind)
-		_, a.want[kind] = ended(t, a.nczctl("dump", "-n", "x", "old"+kind))
+		_, a.want[kind] = runCommand(t, a.nczctl("dump", "-n", "x", "old"+kind))
 	}
-	_, a.want["bucket"] = ended(t, a.nczctl("dump", "-n", "x", "src.zarr"))
-	if code, _ := ended(t, a.copy(a.url("counted"), false)); code != 0 {
+	_, a.want["bucket"] = runCommand(t, a.nczctl("dump", "-n", "x", "src.zarr"))
+	if code, _ := runCommand(t, a.copy(a.url("counted"), false)); code != 0 {
 		t.Fatalf("copy to the bucket: exit code %d", code)
 	}
 	a.calls["bucketfalse"] = a.gate.Arm(0, nil)
@@ -178,7 +178,7 @@ func (a *arena) kill(i int, k killing) string {
 	}
 	if code != killed { // nczctl was not killed and had time to clean up
 		a.noTemporaries(errorf, "nczctl, whose plugin died, leaves")
-		for _, name := range slices.Concat(a.stages(), a.halves(dst)) {
+		for _, name := range slices.Concat(a.stages(), a.tempFiles(dst)) {
 			if !slices.Contains(before, name) {
 				errorf("nczctl, whose plugin died, leaves %q", name)
 			}
@@ -196,7 +196,7 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	a.t.Helper()
 	whole := func(code int, got string) bool { return code == 0 && got == a.want[k.kind] }
 	outcome := "whole"
-	code, got := ended(a.t, a.nczctl("dump", "-n", "x", dst))
+	code, got := runCommand(a.t, a.nczctl("dump", "-n", "x", dst))
 	a.noTemporaries(errorf, "the next nczctl does not remove")
 	switch {
 	case whole(code, got) && !k.old && a.unannounced(k.kind, dst):
@@ -204,7 +204,7 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	case whole(code, got):
 		if exit == killed { // an archive may still have its temporary name
 			names, _ := filepath.Glob(filepath.Join(a.dir, "."+dst+".*.tmp"))
-			for _, name := range a.halves(dst) {
+			for _, name := range a.tempFiles(dst) {
 				names = append(names, filepath.Join(a.dir, dst, name))
 			}
 			for _, name := range names {
@@ -230,10 +230,10 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 		again.Args = append(again.Args, "--force")
 		var message strings.Builder
 		again.Stderr = &message
-		if code, _ := ended(a.t, again); code != 0 {
+		if code, _ := runCommand(a.t, again); code != 0 {
 			errorf("a new copy exits with %d: %s", code, message.String())
 		}
-		if code, got := ended(a.t, a.nczctl("dump", "-n", "x", dst)); !whole(code, got) {
+		if code, got := runCommand(a.t, a.nczctl("dump", "-n", "x", dst)); !whole(code, got) {
 			errorf("after a new copy dump exits with %d and %d bytes", code, len(got))
 		}
 		a.sameFiles(k.kind, dst, errorf)
@@ -303,10 +303,10 @@ func (a *arena) plugins() []int {
 }
 
 // noTemporaries fails if temporary files exist, including sockets.
-func (a *arena) noTemporaries(errorf func(string, ...any), who string) {
+func (a *arena) noTemporaries(errorf func(string, ...any), prefix string) {
 	a.t.Helper()
 	if left, _ := filepath.Glob(filepath.Join(a.tmp, "*")); len(left) > 0 {
-		errorf("%s %q", who, left)
+		errorf("%s %q", prefix, left)
 	}
 }
 
@@ -333,19 +333,19 @@ func (a *arena) sameFiles(kind, dst string, errorf func(string, ...any)) {
 	}
 }
 
-// halves returns the temporary files that a driver left in a dataset.
-func (a *arena) halves(dst string) []string {
-	return slices.DeleteFunc(a.tree(dst), func(name string) bool { return !isHalf(name) })
+// tempFiles returns the temporary files that a driver left in a dataset.
+func (a *arena) tempFiles(dst string) []string {
+	return slices.DeleteFunc(a.tree(dst), func(name string) bool { return !isTempFile(name) })
 }
 
-func isHalf(name string) bool { return strings.HasPrefix(filepath.Base(name), ".nczarr.tmp.") }
+func isTempFile(name string) bool { return strings.HasPrefix(filepath.Base(name), ".nczarr.tmp.") }
 
 // unannounced reports whether a directory has all files of a dataset except the root's
 // document, which is written last.
 func (a *arena) unannounced(kind, dst string) bool {
 	want := slices.Clone(a.files[kind])
 	want = slices.DeleteFunc(want, func(name string) bool { return name == "/.zgroup" || name == "/zarr.json" })
-	return len(want) < len(a.files[kind]) && slices.Equal(slices.DeleteFunc(a.tree(dst), isHalf), want)
+	return len(want) < len(a.files[kind]) && slices.Equal(slices.DeleteFunc(a.tree(dst), isTempFile), want)
 }
 
 // tree returns the files and directories of a dataset.
@@ -363,7 +363,7 @@ func (a *arena) tree(dst string) []string {
 func (a *arena) clean() {
 	a.t.Helper()
 	for _, dst := range []string{"old.zarr", "old" + sharded, "old.zip"} {
-		if code, _ := ended(a.t, a.copy(dst, true)); code != 0 {
+		if code, _ := runCommand(a.t, a.copy(dst, true)); code != 0 {
 			a.t.Errorf("copy to %s: exit code %d", dst, code)
 		}
 	}

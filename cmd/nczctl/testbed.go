@@ -28,14 +28,14 @@ import (
 // host and thus its own processes. A check therefore does not affect other checks, and a
 // process that hangs ends with its check.
 type testBed struct {
-	a       *app
-	name    string
-	opts    host.Options
-	alone   bool // the subject runs in separate processes
-	builtin bool
-	subject conformance.Subject
-	timeout time.Duration
-	failed  error // errors from writing the report
+	a        *app
+	name     string
+	opts     host.Options
+	isolated bool // the subject runs in separate processes
+	builtin  bool
+	subject  conformance.Subject
+	timeout  time.Duration
+	failed   error // errors from writing the report
 }
 
 // newTestBed returns a testBed for the driver or filter name. It starts the subject
@@ -56,7 +56,7 @@ func (a *app) newTestBed(ctx context.Context, f *conformanceFlags, name string) 
 			b.builtin, b.subject = false, conformance.Subject{Path: p.Path, Version: p.Version, SHA256: p.SHA256}
 		}
 	}
-	b.alone = !b.builtin || opts.Isolation == host.Process || opts.Isolation == host.Auto && runtime.GOOS == "linux"
+	b.isolated = !b.builtin || opts.Isolation == host.Process || opts.Isolation == host.Auto && runtime.GOOS == "linux"
 	var err error
 	if b.builtin {
 		b.subject, err = ownSubject()
@@ -226,7 +226,7 @@ func (d *checkedDriver) target(ctx context.Context, h *host.Host) (*mapsuite.Tar
 		return nil, err
 	}
 	target := &mapsuite.Target{Opener: o, NewSpec: d.specs(o), Break: d.damages}
-	if d.b.alone {
+	if d.b.isolated {
 		target.Crash = func() error { return h.Kill(ctx) }
 		target.Usage = usage(h)
 	}
@@ -235,8 +235,8 @@ func (d *checkedDriver) target(ctx context.Context, h *host.Host) (*mapsuite.Tar
 
 // checkedFilter is a filter under test.
 type checkedFilter struct {
-	b    *testBed
-	kind codecsuite.Target
+	b        *testBed
+	template codecsuite.Target
 }
 
 var _ conformance.Target[*codecsuite.Env] = (*checkedFilter)(nil)
@@ -282,10 +282,10 @@ func (c *checkedFilter) target(h *host.Host) (*codecsuite.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	target := c.kind
+	target := c.template
 	target.Provider = p
 	measure := usage(h)
-	if _, err := measure(); err == nil && c.b.alone {
+	if _, err := measure(); err == nil && c.b.isolated {
 		target.Usage = func() (conformance.Usage, error) {
 			u, err := measure()
 			if err == nil && u.Memory == 0 {
@@ -294,7 +294,7 @@ func (c *checkedFilter) target(h *host.Host) (*codecsuite.Target, error) {
 			return u, err
 		}
 	}
-	if c.b.alone {
+	if c.b.isolated {
 		target.Restart = func() error { return h.Kill(context.Background()) }
 	}
 	return &target, nil
