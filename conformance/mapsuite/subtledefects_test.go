@@ -530,7 +530,7 @@ var subtleDefects = map[string]struct {
 		}
 		return h
 	}, "map.concurrent.versions"},
-	"lookups up the version after the read": {func(m driver.Map) *hooked {
+	"looks up the version after the read": {func(m driver.Map) *hooked {
 		h := &hooked{Map: m}
 		h.get = func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)

@@ -111,9 +111,9 @@ func (r rogue) Decode(_ context.Context, dst, _ []byte) (int, error) { return r.
 // runFakes provides the same codecs in runs. Their output is in memory that the run
 // reuses.
 type runFakes struct {
-	name  string
-	calls *atomic.Int64
-	lossy bool // does not report the last job
+	name      string
+	calls     *atomic.Int64
+	dropsLast bool // does not report the last job
 }
 
 func (runFakes) Describe() []driver.Description { return nil }
@@ -152,7 +152,7 @@ func (r *fakeRun) each(ctx context.Context, jobs []driver.Job, sink driver.Sink,
 		lent[i] = j
 	}
 	return do(ctx, lent, func(i int, out []byte, err error) {
-		if r.f.lossy && i == len(jobs)-1 {
+		if r.f.dropsLast && i == len(jobs)-1 {
 			return
 		}
 		out = bytes.Clone(out)

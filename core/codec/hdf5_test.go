@@ -73,7 +73,8 @@ func TestHDF5Faults(t *testing.T) {
 	}
 }
 
-// A codec with a description can be used by its HDF5 number.
+// TestHDF5OfDescription checks that a codec with a description can be found by its HDF5
+// number, and that its parameters are converted in both directions.
 func TestHDF5OfDescription(t *testing.T) {
 	t.Parallel()
 	c := codec.Catalog{

@@ -277,7 +277,7 @@ func TestFaultyCodecs(t *testing.T) {
 func TestUnreportedJob(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	runs := &runFakes{calls: &calls, lossy: true}
+	runs := &runFakes{calls: &calls, dropsLast: true}
 	p := open(t, array(10), func(string) (driver.Provider, error) { return runs, nil }, tagStep('1'))
 	_, err := p.Encode(t.Context(), make([]byte, 41), make([]byte, 40))
 	if ncerr.KindOf(err) != ncerr.ErrFilter || !strings.Contains(err.Error(), "the pipeline did not report 1 of 1 jobs") {

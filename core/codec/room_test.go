@@ -12,60 +12,60 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// rooms provides the codec xor and records the size of the last buffer passed to
+// sizeRecorder provides the codec xor and records the size of the last buffer passed to
 // Decode.
-type rooms struct{ length, capacity int }
+type sizeRecorder struct{ length, capacity int }
 
-func (*rooms) Describe() []driver.Description { return nil }
+func (*sizeRecorder) Describe() []driver.Description { return nil }
 
-func (r *rooms) Open(_ string, _ json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+func (r *sizeRecorder) Open(_ string, _ json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	in.Kind = driver.Blob
-	return noting{r: r}, in, nil
+	return recordingCodec{r: r}, in, nil
 }
 
-type noting struct {
+type recordingCodec struct {
 	xor
-	r *rooms
+	r *sizeRecorder
 }
 
-func (c noting) Decode(ctx context.Context, dst, src []byte) (int, error) {
+func (c recordingCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	c.r.length, c.r.capacity = len(dst), cap(dst)
 	return c.xor.Decode(ctx, dst, src)
 }
 
-// runRooms provides rooms as a run of one step.
-type runRooms struct{ *rooms }
+// runSizeRecorder provides the codec of sizeRecorder as a run of one step.
+type runSizeRecorder struct{ *sizeRecorder }
 
-func (f runRooms) OpenPipeline(_ context.Context, _ []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
+func (f runSizeRecorder) OpenPipeline(_ context.Context, _ []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
 	in.Kind = driver.Blob
 	return f, []driver.Spec{in}, nil
 }
 
-func (f runRooms) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
+func (f runSizeRecorder) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	for i, j := range jobs {
 		dst := make([]byte, j.Limit)
-		n, err := noting{r: f.rooms}.Decode(ctx, dst, j.Src)
+		n, err := recordingCodec{r: f.sizeRecorder}.Decode(ctx, dst, j.Src)
 		sink(i, dst[:n], err)
 	}
 	return nil
 }
 
-func (f runRooms) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
+func (f runSizeRecorder) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return f.DecodeMany(ctx, jobs, sink)
 }
 
-func (runRooms) Close() error { return nil }
+func (runSizeRecorder) Close() error { return nil }
 
 // TestRoomBetweenSteps checks that, if sizes vary, a limit bounds the data between steps
 // in proportion, and that only small buffers are kept after a large chunk.
 func TestRoomBetweenSteps(t *testing.T) {
 	t.Parallel()
 	const size, limit = 1 << 20, 1 << 10
-	var local, staged rooms
+	var local, staged sizeRecorder
 	for name, last := range map[string]struct {
 		driver.Provider
-		*rooms
-	}{"local": {&local, &local}, "staged": {runRooms{&staged}, &staged}} {
+		*sizeRecorder
+	}{"local": {&local, &local}, "staged": {runSizeRecorder{&staged}, &staged}} {
 		in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.VlenBytes}, MaxBytes: size}
 		p, err := codec.Open(t.Context(), []driver.Step{{ID: "xor"}, {ID: "last"}}, in, func(id string) (driver.Provider, error) {
 			if id == "last" {

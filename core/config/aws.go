@@ -67,7 +67,7 @@ func LoadAWS(files []string, read func(string) ([]byte, error)) (profiles map[st
 //
 // Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
 func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problems []error) {
-	f := awsFile{profiles: profiles, services: map[string]string{}, low: map[string]bool{}}
+	f := awsFile{profiles: profiles, services: map[string]string{}, weakRegion: map[string]bool{}}
 	eachLine(name, data, &problems, func(line, _ string, indented bool) error {
 		switch {
 		case line[0] == '#' || line[0] == ';':
@@ -88,12 +88,12 @@ func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problem
 
 // awsFile holds the state of ParseAWS.
 type awsFile struct {
-	profiles map[string]AWSProfile
-	services map[string]string // the S3 endpoint of each [services NAME]
-	low      map[string]bool   // profiles whose region was set by aws_region in this file
-	kind     sectionKind
-	section  string
-	service  string // the service of the nested settings that follow
+	profiles   map[string]AWSProfile
+	services   map[string]string // the S3 endpoint of each [services NAME]
+	weakRegion map[string]bool   // profiles whose region was set by aws_region in this file
+	kind       sectionKind
+	section    string
+	service    string // the service of the nested settings that follow
 }
 
 type sectionKind uint8
@@ -141,7 +141,7 @@ func (f *awsFile) line(line string, indented bool) error {
 	switch {
 	case f.kind == profileSection:
 		p := f.profiles[f.section]
-		p.set(key, value, f.low, f.section)
+		p.set(key, value, f.weakRegion, f.section)
 		f.profiles[f.section] = p
 	case !indented:
 		f.service = key
@@ -151,15 +151,15 @@ func (f *awsFile) line(line string, indented bool) error {
 	return nil
 }
 
-// set stores one setting. low contains the sections whose region was set by aws_region.
+// set stores one setting. weakRegion contains the sections whose region was set by aws_region.
 // The key region takes precedence over aws_region.
-func (p *AWSProfile) set(key, value string, low map[string]bool, section string) {
+func (p *AWSProfile) set(key, value string, weakRegion map[string]bool, section string) {
 	switch {
 	case value == "":
 	case key == "region":
-		p.Region, low[section] = value, false
-	case key == "aws_region" && (p.Region == "" || low[section]):
-		p.Region, low[section] = value, true
+		p.Region, weakRegion[section] = value, false
+	case key == "aws_region" && (p.Region == "" || weakRegion[section]):
+		p.Region, weakRegion[section] = value, true
 	case key == "endpoint_url":
 		p.Endpoint = value
 	case key == "services":

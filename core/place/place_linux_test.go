@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// List must return the names of entries unchanged.
+// TestList checks that List returns the names of entries unchanged.
 func TestList(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,8 +48,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Commit must preserve the owner, mode and extended attributes of the old store. The
-// stage must not be readable by other users before Commit.
+// TestCommitKeepsAttributes checks that Commit preserves the owner, mode and extended
+// attributes of the old store, and that other users cannot read the stage before Commit.
 func TestCommitKeepsAttributes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -121,8 +121,8 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	}
 }
 
-// Commit must fail for a new store with a symbolic or hard link to a file outside, and
-// must not change that file.
+// TestCommitFollowsNoLinks checks that Commit fails for a new store with a symbolic or hard
+// link to a file outside the store, and does not change that file.
 func TestCommitFollowsNoLinks(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{false, true} {
@@ -170,8 +170,8 @@ func TestCommitFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// List, Remove and Commit must not change file systems mounted in a tree. The test runs
-// itself again in a new mount namespace.
+// TestMounts checks that List, Remove and Commit do not change file systems mounted in a tree.
+// The test runs itself again in a new mount namespace.
 func TestMounts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("PLACE_TEST_MOUNTS") == "" {

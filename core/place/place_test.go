@@ -44,7 +44,7 @@ func left(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-func TestRelate(t *testing.T) {
+func TestCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -94,7 +94,8 @@ func TestRelate(t *testing.T) {
 	}
 }
 
-// Commit must replace the old store with the new one and leave no other files.
+// TestCommit checks that Commit replaces the old store with the new one and leaves no other
+// files.
 func TestCommit(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"directory", "file"} {
@@ -129,7 +130,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// A Commit that fails must not change anything.
+// TestCommitRefused checks that a Commit that fails does not change anything.
 func TestCommitRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -163,7 +164,8 @@ func TestCommitRefused(t *testing.T) {
 	}
 }
 
-// Sweep must visit exactly the directories that contain the mark and are not locked.
+// TestSweep checks that Sweep visits exactly the directories that contain the mark and are not
+// locked.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

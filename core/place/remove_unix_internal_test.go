@@ -102,9 +102,9 @@ func TestMarkIsRemovedLast(t *testing.T) { //nolint:paralleltest // the test cha
 	}
 }
 
-// Another user replaces the stage with a link to a directory in which a third user has a
-// directory with the name of the store. Commit must not change that directory or the
-// store.
+// TestLinkInPlaceOfAStage replaces the stage, as another user could, with a link to a directory
+// in which a third user has a directory with the name of the store. Commit must not change
+// that directory or the store.
 func TestLinkInPlaceOfAStage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -15,8 +15,8 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// If the system cannot exchange two names, and a process dies between the renames,
-// Interrupted must find the old store and Clean must move it back.
+// TestTwoRenames checks that Interrupted finds the old store and Clean moves it back, if the
+// system cannot exchange two names and a process died between the renames.
 func TestTwoRenames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -60,8 +60,8 @@ func TestTwoRenames(t *testing.T) {
 	}
 }
 
-// Commit must sync the new store before the exchange, and must sync the exchange before
-// it removes the old store.
+// TestSyncedInOrder checks that Commit syncs the new store before the exchange, and syncs the
+// exchange before it removes the old store.
 func TestSyncedInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -105,8 +105,8 @@ func TestSyncedInOrder(t *testing.T) {
 	}
 }
 
-// A mark may be forged, or the file system may have been mounted elsewhere. Clean must
-// move the old store only to the directory of the stage, or leave it in the stage.
+// TestForeignMark checks that Clean moves the old store only to the directory of the stage, or
+// leaves it in the stage, if the mark is forged or the file system was mounted elsewhere.
 func TestForeignMark(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ target, back string }{

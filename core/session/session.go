@@ -249,18 +249,18 @@ func (s *Session) warn(o *Options, err error) {
 	s.log.Warn(err.Error())
 }
 
-// readerIdentity returns a string that identifies the reader: the variables from which
-// drivers determine credentials, except secrets. The cache stores only a hash of the
+// readerIdentity returns a string that identifies the reader: the environment variables from
+// which drivers determine credentials, except secrets. The cache stores only a hash of the
 // result.
 func readerIdentity(vars map[string]string) string {
 	secrets := []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN"}
-	var who []string
+	var parts []string
 	for name, value := range vars {
 		aws := strings.HasPrefix(name, "AWS_") && !slices.Contains(secrets, name)
 		if aws || name == "NC_TEST_AWS_DIR" || name == "HOME" || name == "NETRC" {
-			who = append(who, name+"="+value)
+			parts = append(parts, name+"="+value)
 		}
 	}
-	slices.Sort(who)
-	return fmt.Sprintf("%q", who)
+	slices.Sort(parts)
+	return fmt.Sprintf("%q", parts)
 }

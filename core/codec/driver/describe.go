@@ -44,10 +44,10 @@ type Description struct {
 }
 
 // Transform describes the input and the output of a codec when it encodes. The Kind of the
-// Spec that Open returns for an array agrees with it. The element type of bytes made from
-// bytes is that of the input, or none. The element type of an array made from an array is
-// the value of the DTypeParam for it, if the codec has one, and otherwise that of the
-// input unless several elements are packed into one.
+// Spec that Open returns for an array agrees with it. The output of a BytesToBytes codec has
+// the element type of the input, or none. The output of an ArrayToArray codec has the element
+// type that its DTypeParam specifies. Without such a parameter it has the element type of the
+// input, unless the codec packs several elements into one.
 type Transform string
 
 // The transforms, which are the codec kinds of Zarr v3.
