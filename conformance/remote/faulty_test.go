@@ -70,11 +70,11 @@ func reset() { panic(http.ErrAbortHandler) }
 
 // faulty is a proxy that spoils some of the exchanges with a server.
 type faulty struct {
-	target *url.URL
-	root   string // path of the store: its bucket and key
-	part   float64
-	list   []fault
-	client *http.Client
+	target   *url.URL
+	root     string // path of the store: its bucket and key
+	fraction float64
+	list     []fault
+	client   *http.Client
 
 	requests atomic.Int64
 	turns    sync.Map // *sync.Mutex by path: one request at a time per path
