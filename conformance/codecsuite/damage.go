@@ -133,6 +133,11 @@ func truncated(t conformance.T, e *Env) {
 		if none := e.open(t, c.params, c.in.DType, 0); none != nil && c.in.DType.Fixed() {
 			emptySize = len(none.encode(t, data(c.in.DType, 0, "zeros", 0)))
 		}
+		if c.out.Kind == driver.Array && c.out.DType.Fixed() {
+			if got := c.decodeDamaged(t, "one byte more", append(bytes.Clone(enc), 0)); got != nil {
+				t.Errorf("one byte more: want ErrCorrupt for %d bytes, because the array has %d, with %s for %s", len(enc)+1, len(enc), c.params, describeSpec(c.in))
+			}
+		}
 		marksEnd := emptySize > 0 && !d.Preparation && (d.Transform == driver.BytesToBytes || d.Transform == driver.ArrayToBytes)
 		try := func(n int) {
 			got := c.decodeDamaged(t, "cut short", enc[:n:n])

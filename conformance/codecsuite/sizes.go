@@ -63,6 +63,9 @@ func ceilingEncode(t conformance.T, e *Env) {
 			if !whole() {
 				t.Errorf("encode with %d of %d bytes of room writes outside its output buffer", room, full)
 			}
+			if again := c.encode(t, src); len(again) != full {
+				t.Errorf("encode after a call with %d of %d bytes of room returns %d bytes", room, full, len(again))
+			}
 			if most := c.out.MaxBytes; most < 1<<20 { // a library might use the capacity of its output buffer
 				dst, whole := guarded(int(most) + room)
 				clear(dst[room:])

@@ -11,7 +11,7 @@ func Suite() conformance.Suite[*Env] {
 	exact := []string{CapExact}
 	both := []string{CapBoth}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.9", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.10", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider's description of the codec is consistent. It has a summary and declares encoding, decoding or both.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "Opening an unknown id fails with ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Opening with invalid parameters fails with ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},

@@ -310,6 +310,43 @@ func TestExactTypesDoNotExcludeOthers(t *testing.T) {
 	}
 }
 
+// TestUnusualSpecs tests filters that fail only for combinations of parameters, shapes,
+// orders, fill values and sizes.
+func TestUnusualSpecs(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		id    string
+		wrong wrong
+		want  string
+	}{
+		"refuses scalars at the highest level": {"zlib", wrong{open: func(params json.RawMessage, in driver.Spec) error {
+			if bytes.Contains(params, []byte(`"level":9`)) && in.Kind == driver.Array && len(in.Shape) == 0 {
+				return ncerr.ErrInternal
+			}
+			return nil
+		}}, "codec.params.described"},
+		"loses the order of the output": {"bitround", wrong{spec: func(_ driver.Spec, out *driver.Spec) { out.Order = driver.C }}, "codec.open.spec"},
+		"decodes what is longer than the array": {"delta", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			return c.Decode(ctx, dst, src[:len(src)/8*8])
+		}}, "codec.input.truncated"},
+		"promises too little for tight strings": {"vlen-utf8", wrong{spec: func(in driver.Spec, out *driver.Spec) {
+			if in.MaxBytes > 200_000 && in.MaxBytes < 300_000 {
+				out.MaxBytes -= 40
+			}
+		}}, "codec.roundtrip.edges"},
+		"promises whole elements": {"zlib", wrong{spec: func(in driver.Spec, out *driver.Spec) {
+			if in.Kind == driver.Blob && in.DType.Size > 1 && in.MaxBytes%int64(in.DType.Size) > 0 {
+				out.MaxBytes = in.MaxBytes / int64(in.DType.Size) * int64(in.DType.Size)
+			}
+		}}, "codec.roundtrip.blob"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustFail(t, target(wrongProvider{builtin.Provider(), tc.wrong}, tc.id), tc.want)
+		})
+	}
+}
+
 // TestCanceledCallGoesOn checks that the suite detects a filter whose calls return when their
 // context is canceled, but whose process continues the work.
 func TestCanceledCallGoesOn(t *testing.T) {

@@ -23,6 +23,7 @@ func concurrencyChecks() []Check {
 		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is being overwritten sees the old or the new content, never a mixture and never ErrNotFound.", Needs: w, Run: sameKey},
 		{ID: "map.concurrent.versions", Doc: "The version that Put returns, and on a local medium the one that Get returns, belongs to the content of that call, even if other calls replace the object at the same time.", Needs: w, Run: versions},
 		{ID: "map.concurrent.first-put", Doc: "A read during the first put of an object returns ErrNotFound or the whole object.", Needs: w, Run: firstPut},
+		{ID: "map.concurrent.flush", Doc: "Puts during a flush are not lost: the next flush makes them visible.", Needs: w, Run: putWhileFlushing},
 		{ID: "map.concurrent.parents", Doc: "The first objects below a new prefix can be stored concurrently.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			var wg sync.WaitGroup
@@ -139,6 +140,8 @@ func concurrentPuts(t conformance.T, e *Env) {
 			puts.Go(func() {
 				if _, err := handles[i*(round%2)%len(handles)].m.Put(t.Context(), keys[i], body, &driver.PutOptions{}); err != nil {
 					t.Errorf("put %q with %d concurrent puts: %v", keys[i], writers-1, err)
+				} else if s.m.Capabilities().Durable == driver.OnPut {
+					readers[1].want(keys[i], contents[i])
 				}
 			})
 		}
@@ -149,6 +152,44 @@ func concurrentPuts(t conformance.T, e *Env) {
 			s.want(keys[i], contents[i])
 		}
 	}
+}
+
+// putWhileFlushing puts objects from several goroutines while another one flushes.
+func putWhileFlushing(t conformance.T, e *Env) {
+	const writers, each = 4, 40
+	s := e.create(t)
+	var puts, flushes sync.WaitGroup
+	var done atomic.Bool
+	flushes.Go(func() {
+		for !done.Load() && !t.Failed() {
+			if err := s.m.Flush(t.Context()); err != nil {
+				t.Errorf("flush with %d concurrent puts: %v", writers, err)
+			}
+		}
+	})
+	t.Step("put", strconv.Itoa(writers*each), "objects and flush concurrently")
+	var keys []string
+	for g := range writers {
+		for i := range each {
+			keys = append(keys, fmt.Sprintf("f/%d/%d", g, i))
+		}
+		own := keys[g*each:]
+		puts.Go(func() {
+			for _, key := range own {
+				if _, err := s.m.Put(t.Context(), key, driver.Bytes(key), &driver.PutOptions{}); err != nil {
+					t.Errorf("put %q during a flush: %v", key, err)
+					return
+				}
+			}
+		})
+	}
+	puts.Wait()
+	done.Store(true)
+	flushes.Wait()
+	s.flush()
+	s.wantOwn(keys...)
+	again := e.mustOpen(t, driver.Read)
+	again.wantOwn(keys...)
 }
 
 // concurrentReads reads objects with an alloc that returns when all reads have called it, or

@@ -484,6 +484,7 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 			if b.defect != "declares durable puts but commits in Close" {
 				c.Durable = driver.OnFlush
 			}
+			c.IfMatch = false // a commit makes new versions
 			return c
 		},
 		flush: func(ctx context.Context) error {

@@ -82,6 +82,9 @@ func flushedForOthers(t conformance.T, e *Env) {
 	}
 	again := e.mustOpen(t, driver.Read)
 	again.want("b", "new")
+	if info, err := again.m.Stat(t.Context(), "b"); again.m.Capabilities().IfMatch && s.m.Capabilities().IfMatch && (err != nil || info.Version != version) {
+		t.Errorf("stat by another handle: want version %q as from the put, got %q, %v", version, info.Version, err)
+	}
 	if gone {
 		again.wantAbsent("a-b")
 	}

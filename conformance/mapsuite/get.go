@@ -71,6 +71,8 @@ func getChecks() []Check {
 			}
 			_, _, err := s.tryGet("k", driver.GetOptions{Limit: 5})
 			wantKind(t, "get with limit 5", err, ncerr.ErrLimit)
+			s.put("k", "changed after a failed read")
+			s.want("k", "changed after a failed read")
 		}},
 		{ID: "map.get.if-match", Doc: "A read with IfMatch succeeds only if the object has that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
 		{ID: "map.get.failure", Doc: "If the medium cannot be read, objects do not appear to be missing, empty or full of zeros: a read that fails returns an error other than ErrNotFound, and a listing fails or is complete.", Needs: []string{Content, Breaks}, Run: getFailure},
@@ -300,6 +302,8 @@ func getIfMatch(t conformance.T, e *Env) {
 			wantKind(t, fmt.Sprintf("get of %+v of an old version", r), err, ncerr.ErrConflict)
 		}
 	}
+	_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: "not a version of this store"})
+	wantKind(t, "get of a version that never existed", err, ncerr.ErrConflict)
 	_, _, err = s.tryGet("none", driver.GetOptions{IfMatch: first})
 	wantKind(t, "get of a missing key", err, ncerr.ErrNotFound)
 }
@@ -388,16 +392,20 @@ func getFailure(t conformance.T, e *Env) {
 
 func getMany(t conformance.T, e *Env) {
 	s := e.create(t)
-	var versions []string
+	var versions, old []string
 	counts := []int{1, 2, 16, 100, 128}
 	if t.Effort() != conformance.Brief {
 		counts = append(counts, 1100) // SQL statements have at most 999 parameters, requests of some stores 1,000 keys
 	}
 	for i := range counts[len(counts)-1] {
-		versions = append(versions, s.put(fmt.Sprintf("c/%d", i), pattern(byte(i), 100+i)).Version)
+		key := fmt.Sprintf("c/%d", i)
+		if old = append(old, ""); i%8 == 6 {
+			old[i] = s.put(key, "replaced").Version
+		}
+		versions = append(versions, s.put(key, pattern(byte(i), 100+i)).Version)
 	}
 	for _, n := range counts {
-		s.getMany(versions[:n])
+		s.getMany(versions[:n], old)
 	}
 }
 
@@ -408,7 +416,7 @@ func sizeOf(key string) int64 {
 }
 
 // getMany requests one object per version, with every kind of option.
-func (s *store) getMany(versions []string) {
+func (s *store) getMany(versions, old []string) {
 	many, ok := s.m.(driver.GetManyer)
 	if !ok {
 		s.t.Fatalf("the Map no longer implements GetMany")
@@ -444,7 +452,7 @@ func (s *store) getMany(versions []string) {
 			r.Opts.Limit, content = 50, ncerr.ErrLimit.Name()
 		case 6:
 			if s.m.Capabilities().IfMatch {
-				r.Opts.IfMatch, content = versions[i-1], ncerr.ErrConflict.Name()
+				r.Opts.IfMatch, content = old[i], ncerr.ErrConflict.Name()
 			}
 		}
 		reqs[i], want[i] = r, content

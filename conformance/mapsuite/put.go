@@ -149,6 +149,11 @@ func contents(t conformance.T, e *Env) {
 		s.put(key, content)
 		s.want(key, content)
 	}
+	document := "{ \"b\" : 1.0,\n \"a\" : 12345678901234567890, \"\\u0041\" : \"<&>\" }"
+	for _, name := range []string{".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json"} {
+		s.put("d/"+name, document)
+		s.want("d/"+name, document)
+	}
 }
 
 // putRefused checks that a store that does not declare Write cannot be created or refuses

@@ -84,6 +84,12 @@ func rangeChecks() []Check {
 					t.Errorf("100000 bytes at %d: got %d bytes, or different ones, %v", off, len(got), err)
 				}
 			}
+			for _, off := range []int64{1, 1<<20 + 1} { // a transport may divide long ranges
+				got, _, err := s.tryRange("k", off, n-off)
+				if err != nil || string(got) != whole[off:] {
+					t.Errorf("%d bytes at %d: got %d bytes, or different ones, %v", n-off, off, len(got), err)
+				}
+			}
 		}},
 	}
 }
@@ -152,6 +158,8 @@ func allocChecks() []Check {
 			_, _, err = s.m.Get(t.Context(), "k", &driver.GetOptions{}, func(int64) ([]byte, error) { return nil, ncerr.ErrAuth })
 			wantKind(t, "alloc fails", err, ncerr.ErrAuth)
 			s.want("k", "12345")
+			s.put("k", "changed after a failed read")
+			s.want("k", "changed after a failed read")
 		}},
 		{ID: "map.get.alloc.absent", Doc: "Get does not call alloc for a missing object or for an object longer than Limit.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)

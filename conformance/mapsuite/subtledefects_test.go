@@ -212,6 +212,76 @@ var subtleDefects = map[string]struct {
 			return m.Delete(ctx, key, &driver.DeleteOptions{})
 		}})
 	}, "map.get.version"},
+	"repeats a block of long ranges": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, alloc)
+			if err == nil && o.Range != nil && o.Range.Offset > 0 && len(data) > 1<<20 {
+				copy(data[2<<18:3<<18], data[1<<18:])
+			}
+			return data, info, err
+		}}
+	}, "map.get.range.large"},
+	"normalizes JSON documents": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			b, err := driver.ReadBody(body)
+			var doc any
+			if err == nil && strings.HasSuffix(key, "/zarr.json") && json.Unmarshal(b, &doc) == nil {
+				b, err = json.Marshal(doc)
+			}
+			if err != nil {
+				return driver.Info{}, err
+			}
+			return m.Put(ctx, key, driver.Bytes(b), o)
+		}}
+	}, "map.put.contents"},
+	"refuses versions that are not its own": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			if _, err := strconv.ParseUint(o.IfMatch, 10, 64); err != nil && o.IfMatch != "" {
+				return nil, driver.Info{}, ncerr.ErrInvalid
+			}
+			return m.Get(ctx, key, o, alloc)
+		}}
+	}, "map.get.if-match"},
+	"stops writing after a read that fails": {func(m driver.Map) *hooked {
+		stuck := false
+		return &hooked{
+			Map: m,
+			get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+				data, info, err := m.Get(ctx, key, o, alloc)
+				stuck = stuck || err != nil && ncerr.KindOf(err) == ncerr.ErrLimit
+				return data, info, err
+			},
+			put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				if stuck {
+					return driver.Info{}, ncerr.ErrIO
+				}
+				return m.Put(ctx, key, body, o)
+			},
+		}
+	}, "map.get.limit"},
+	"loses puts during a flush": {func(m driver.Map) *hooked {
+		var flushing atomic.Bool
+		return &hooked{
+			Map: m,
+			flush: func(ctx context.Context) error {
+				flushing.Store(true)
+				defer flushing.Store(false)
+				for range 100 {
+					runtime.Gosched()
+				}
+				return m.Flush(ctx)
+			},
+			put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				for strings.HasPrefix(key, "f/0/") && !flushing.Load() {
+					runtime.Gosched() // until a flush has begun
+				}
+				if flushing.Load() {
+					return driver.Info{}, nil
+				}
+				return m.Put(ctx, key, body, o)
+			},
+		}
+	}, "map.concurrent.flush"},
 	"continues a listing after the entry that follows a deleted one": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 			return func(yield func(driver.Entry, error) bool) {
