@@ -400,7 +400,8 @@ func detects(t conformance.T, e *Env) {
 	}
 }
 
-// detects flips bits of n elements of the first type that the filter supports.
+// detects checks that flipped bits are detected, using n elements of the first type that
+// the filter supports.
 func (e *Env) detects(t conformance.T, p json.RawMessage, n, tries int) {
 	for _, typ := range e.types {
 		c, out, err := e.target.Provider.Open(e.target.ID, p, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})

@@ -137,8 +137,8 @@ func stack(t *testing.T, m driver.Map, stats *layer.Stats, readOnly bool) *zmap.
 	return zmap.New(r, &zmap.Options{ReadOnly: readOnly})
 }
 
-// TestSoakHTTP reads from a web server through a proxy that spoils one exchange in
-// twenty, while the files change.
+// TestSoakHTTP reads from a web server through a proxy that injects a fault into one
+// request in twenty, while the files change.
 func TestSoakHTTP(t *testing.T) { //nolint:paralleltest // the test counts goroutines
 	base := measure()
 	t.Run("run", func(t *testing.T) {

@@ -36,8 +36,8 @@ func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, bounds []i
 	return absent, err
 }
 
-// conflictTries is the maximum number of attempts at a read that conflicts with other
-// writers.
+// conflictTries is the maximum number of attempts at a read that conflicts with
+// concurrent writers.
 const conflictTries = 16
 
 // retry calls read, and calls it again if cached information of the Source may have been

@@ -428,7 +428,7 @@ func (m *migration) order(n *migratedNode) []string {
 	}
 	backwards := slices.Clone(names)
 	slices.Reverse(backwards)
-	for _, order := range [][]string{backwards, names} { // NCZarr metadata shows another migration what is left to do
+	for _, order := range [][]string{backwards, names} { // in reverse, the NCZarr metadata goes last and shows a later migration what is left to do
 		now := make(zarr.Docs)
 		maps.Copy(now, n.old)
 		ok := m.readsLike(n, now)

@@ -230,7 +230,8 @@ func TestCopyOfDamagedChunks(t *testing.T) {
 	}
 }
 
-// A copy moves chunks in every kind of Location, and encodes those with a filter mask.
+// A copy keeps the stored bytes of chunks in every kind of Location, but encodes chunks that
+// have a filter mask again.
 func TestCopyOfLocations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -343,7 +343,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 		return err
 	}
 	for _, name := range removalOrder(slices.DeleteFunc(slices.Concat(old, fresh), func(key string) bool { return !inRoot(key) })) {
-		if err := remove(name); err != nil { // readers that open the dataset now find the claim
+		if err := remove(name); err != nil { // from the first removal on, a reader that opens the dataset finds the claim
 			return err
 		}
 	}

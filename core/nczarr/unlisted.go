@@ -93,7 +93,7 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 	}
 	all, err := zarr.ParseConsolidated(body)
 	if err != nil { // damaged metadata contains nothing that readers could see
-		return nil, nil //nolint:nilerr // it is replaced
+		return nil, nil //nolint:nilerr // the damaged metadata will be replaced
 	}
 	return d.unlistedIn(ctx, all)
 }

@@ -185,8 +185,8 @@ func (a *archive) skipped() iter.Seq[int] {
 	}
 }
 
-// findIntended returns the positions of the records of members that are not objects but
-// whose name suggests a key, by that key.
+// findIntended returns the record positions of members that are not objects, by the key
+// that the name of the member was probably meant to be.
 func (a *archive) findIntended() map[string]int {
 	list := map[string]int{}
 	for pos := range a.skipped() {

@@ -101,7 +101,7 @@ func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	}
 }
 
-// sharedRun is an attempt of an execution at level 1.
+// sharedRun is one attempt at an execution at level 1 of the protocol.
 type sharedRun struct {
 	callState
 	x    *execution

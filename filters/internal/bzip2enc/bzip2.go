@@ -65,8 +65,9 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	return e.out.End()
 }
 
-// runs fills a block from src: it writes the first four of equal bytes, then a count of
-// up to 251 more. It returns the number of bytes it used.
+// runs fills a block with the run-length encoding of src: a run of 4 to 255 equal bytes
+// becomes four of them and a count of the others. It returns the number of bytes of src
+// that it used.
 func (e *Encoder) runs(src []byte) int {
 	top := e.level*100_000 - slack
 	e.block = e.block[:0]

@@ -39,10 +39,10 @@ func Elements(in driver.Spec, from, to dtype.Type) (driver.Spec, error) {
 	return out, nil
 }
 
-// Flat returns the spec of the elements of in as a list. The filters of numcodecs that
-// compute along the elements flatten the chunk, so that later filters that store a
-// shape, json2 and msgpack2, store the shape of the list. The order of the elements in
-// memory does not change.
+// Flat returns in with a one-dimensional shape. The filters of numcodecs that process
+// elements in sequence flatten the chunk, so that later filters that store a shape, json2
+// and msgpack2, store that one dimension. The order of the elements in memory does not
+// change.
 //
 // Source: numcodecs, reshape(-1, order="A") in delta.py and others.
 func Flat(in driver.Spec) (driver.Spec, error) {

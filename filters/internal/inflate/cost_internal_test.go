@@ -12,7 +12,7 @@ import (
 func TestManyEmptyBlocks(t *testing.T) {
 	t.Parallel()
 	src := make([]byte, 1<<20)
-	for bit := range len(src)*8/10 - 1 { // fixed codes, end of block, not the last block
+	for bit := range len(src)*8/10 - 1 { // each block has 10 bits: not the last one (0), fixed codes (01), end of block
 		at := 10*bit + 1
 		src[at/8] |= 1 << (at % 8)
 	}

@@ -5,11 +5,11 @@ import (
 	"math/bits"
 )
 
-// finder finds earlier positions that start with the same bytes. Positions with the same
-// hash share a row.
+// finder finds earlier positions whose first bytes equal those at the current position.
+// Positions with the same hash share a row.
 type finder struct {
 	rows  []row
-	drop  uint   // number of bits of eight bytes that hashes ignore
+	drop  uint   // number of bits of an 8-byte load that the hash ignores
 	shift uint   // shift of hashes; small contents use fewer rows
 	base  uint32 // the number of position 0 in rows
 	next  uint64 // the last used number, or 0
@@ -40,7 +40,8 @@ func (f *finder) begin(n int, four bool) {
 		f.drop = 32
 	}
 	f.shift = 64 - 8 - uint(min(bits.Len(uint(n)>>4), bits.Len(uint(len(f.rows)))-1))
-	// Discarded positions are out of reach, because they are before position 0.
+	// Earlier entries need not be cleared, because their numbers are below base. They are
+	// cleared only before the numbers become too large.
 	if f.next+uint64(n) > 1<<31 {
 		clear(f.rows)
 		f.next = 0
