@@ -178,7 +178,7 @@ func (e *Env) variant(t conformance.T, params json.RawMessage, typ dtype.Type) {
 			for _, pattern := range []string{"noise", "special", "signs"} {
 				c.survives(t, c.data(n, pattern, t.Seed()))
 			}
-			if n == 1000 {
+			if n == 1000 && t.Effort() == conformance.Thorough { // some codecs take long to start
 				e.callConcurrently(t, c, n)
 				e.distances(t, params, typ, []int{8, 12, 16})
 			}
