@@ -14,7 +14,7 @@ FORMATS := ./core/nczarr ./core/cdl
 NOSTORE := ^Test(HostileHeader|Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory)$$
 # RACES are the packages that every run checks with the race detector: those that start goroutines, and those that share state between them.
 RACES   := ./core/nczarr ./core/array ./core/manifest ./core/codec ./core/zmap/... ./core/plugin/internal/... ./drivers/file ./drivers/internal/...
-HOSTRACES := ^Test(Arena|Spill|Pipeline|OneStart|ManyReads|Closed|OthersOpening|OpenCancelled|LatePut|Flood|FloodedStream|SameCodecs|SameStores|PlaneInput|Quarantine|Crash|RetireStarting|ManyLenders|SinkCalls)$$
+HOSTRACES := ^Test(Arena|Spill|Pipeline|OneStart|ManyReads|Closed|OthersOpening|OpenCanceled|LatePut|Flood|FloodedStream|SameCodecs|SameStores|PlaneInput|Quarantine|Crash|RetireStarting|ManyLenders|SinkCalls)$$
 
 .PHONY: help build demo demo-s3 test test-s3 race nightly lint gen bench bench-open bench-plane bench-remote docs clean
 
