@@ -87,7 +87,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	}
 	if ctx.Err() != nil && ncerr.IsContext(err) {
 		fmt.Fprintln(a.err, "nczctl: canceled")
-		return ncerr.ExitCancelled
+		return ncerr.ExitCanceled
 	}
 	var reported *reportedError
 	if !errors.As(err, &reported) {

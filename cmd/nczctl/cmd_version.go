@@ -79,13 +79,13 @@ func newExitCodes() *cobra.Command {
 		}
 		byCode[r.Exit] += r.Meaning
 	}
-	for code := ncerr.ExitUsage + 1; code < ncerr.ExitCancelled; code++ {
+	for code := ncerr.ExitUsage + 1; code < ncerr.ExitCanceled; code++ {
 		for _, c := range order {
 			if c == code {
 				text += fmt.Sprintf("  %3d  %s\n", code, byCode[code])
 			}
 		}
 	}
-	text += fmt.Sprintf("  %3d  canceled by a signal\n", ncerr.ExitCancelled)
+	text += fmt.Sprintf("  %3d  canceled by a signal\n", ncerr.ExitCanceled)
 	return &cobra.Command{Use: "exit-codes", Short: "Meaning of the exit codes", Long: text}
 }

@@ -99,7 +99,8 @@ func (m *migration) start(name string) *exec.Cmd {
 	return m.nczctl("migrate", "--to", m.to, name)
 }
 
-// points returns the kills of a migration that makes a number of calls that change files.
+// points returns the kills to try on a migration. calls is the number of its calls that
+// change files.
 func (m *migration) points(calls int) []killpoint.Plan {
 	m.t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("NCZARR_KILLS"), "0"))

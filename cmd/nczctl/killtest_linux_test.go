@@ -33,7 +33,8 @@ type killing struct {
 	where int
 }
 
-// sharded is the end of the names of directories with Zarr v3 in shards.
+// sharded is the kind of a directory with a sharded Zarr v3 dataset, and the suffix of its
+// name.
 const sharded = "-shards.zarr"
 
 // kills lists the kills of every run. $NCZARR_KILLS sets the number of additional kills
@@ -99,7 +100,7 @@ type arena struct {
 	dir, tmp string
 	gate     *s3server.Gate
 	bucket   string              // URL of the bucket behind the gate
-	want     map[string]string   // dump of a complete copy, by kind
+	want     string              // dump of the source and of every complete copy
 	files    map[string][]string // files of a complete copy, by kind
 	calls    map[string]int      // number of calls during a copy, by kind and old
 }
@@ -107,9 +108,13 @@ type arena struct {
 func newArena(t *testing.T) *arena {
 	t.Helper()
 	srv := s3server.Start(t)
-	a := &arena{t: t, gate: srv.NewGate(t), want: map[string]string{}, files: map[string][]string{}, calls: map[string]int{}}
+	a := &arena{t: t, gate: srv.NewGate(t), files: map[string][]string{}, calls: map[string]int{}}
 	a.bucket = a.gate.Endpoint + "/" + srv.Bucket + "/kills/"
 	a.nczctl, a.dir, a.tmp = newSource(t, srv.Env()...)
+	code := 0
+	if code, a.want = runCommand(t, a.nczctl("dump", "-n", "x", "src.zarr")); code != 0 {
+		t.Fatalf("dump of the source: exit code %d", code)
+	}
 	for _, kind := range []string{".zarr", sharded, ".zip"} {
 		for _, old := range []bool{false, true} {
 			out, err := killpoint.Run(a.copy("old"+kind, old), killpoint.Plan{})
@@ -119,9 +124,10 @@ func newArena(t *testing.T) *arena {
 			a.calls[fmt.Sprint(kind, old)] = out.Calls
 		}
 		a.files[kind] = a.tree("old" + kind)
-		_, a.want[kind] = runCommand(t, a.nczctl("dump", "-n", "x", "old"+kind))
+		if code, got := runCommand(t, a.nczctl("dump", "-n", "x", "old"+kind)); code != 0 || got != a.want {
+			t.Fatalf("the dump of old%s differs from that of the source, or failed with exit code %d", kind, code)
+		}
 	}
-	_, a.want["bucket"] = runCommand(t, a.nczctl("dump", "-n", "x", "src.zarr"))
 	if code, _ := runCommand(t, a.copy(a.url("counted"), false)); code != 0 {
 		t.Fatalf("copy to the bucket: exit code %d", code)
 	}
@@ -194,7 +200,7 @@ const killed = -1
 // completes it with a new copy.
 func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...any)) string {
 	a.t.Helper()
-	whole := func(code int, got string) bool { return code == 0 && got == a.want[k.kind] }
+	whole := func(code int, got string) bool { return code == 0 && got == a.want }
 	outcome := "whole"
 	code, got := runCommand(a.t, a.nczctl("dump", "-n", "x", dst))
 	a.noTemporaries(errorf, "the next nczctl does not remove")

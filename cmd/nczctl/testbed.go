@@ -25,8 +25,8 @@ import (
 )
 
 // testBed runs the checks of one driver or filter, the subject. Each check has its own
-// host and thus its own processes. A check therefore does not affect other checks, and a
-// process that hangs ends with its check.
+// host and thus its own processes, so a process that crashes or hangs affects only its
+// check. The hosts share the plugins of the session's host.
 type testBed struct {
 	a        *app
 	name     string

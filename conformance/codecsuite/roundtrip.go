@@ -151,7 +151,7 @@ func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type)
 // roundTripBlob encodes the output of other steps: bytes of any length, which need not be
 // whole elements.
 func roundTripBlob(t conformance.T, e *Env) {
-	const most = 5003 // no multiple of an element size
+	const most = 5003 // not a multiple of any element size above 1
 	for _, p := range e.params {
 		for _, typ := range e.types {
 			if typ.Kind == dtype.Bool {
@@ -227,7 +227,7 @@ func (e *Env) distances(t conformance.T, params json.RawMessage, typ dtype.Type,
 				return
 			}
 			r := rand.New(rand.NewPCG(t.Seed(), uint64(distance)))
-			for _, fresh := range []int{distance, 64} { // a table of earlier positions that is full forgets the first ones
+			for _, fresh := range []int{distance, 64} { // with few random bytes a small table of earlier positions still has the first ones
 				src := make([]byte, n*typ.Size)
 				for i := range src {
 					if i < fresh {

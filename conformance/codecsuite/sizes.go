@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -138,7 +139,7 @@ func ceilingMemory(t conformance.T, e *Env) {
 		}
 	}
 	least := uint64(math.MaxUint64)
-	for range 3 { // other goroutines may allocate too
+	for round := range 20 { // other goroutines may allocate too
 		t.Step("decode", strconv.Itoa(size), "bytes into a small buffer")
 		before := memory()
 		n, err := c.safely(t.Context(), make([]byte, room), enc)
@@ -148,9 +149,10 @@ func ceilingMemory(t conformance.T, e *Env) {
 		}
 		after := memory()
 		least = min(least, max(after, before)-before)
-		if e.target.Usage != nil {
-			break // later calls reuse memory
+		if least <= most || e.target.Usage != nil { // later calls of another process reuse memory
+			break
 		}
+		time.Sleep(time.Duration(round) * time.Millisecond) // let other goroutines finish
 	}
 	if least > most {
 		t.Errorf("decoding %d bytes, which hold %d, into a buffer of %d bytes takes %d MiB of memory", len(enc), size, room, least>>20)

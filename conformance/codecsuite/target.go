@@ -213,7 +213,7 @@ type opened struct {
 	text    bool               // decoded values are UTF-8
 	nth     int                // index of its type among the supported ones
 	tries   int                // number of calls to decodeDamaged
-	large   bool               // bad checks every call, not only one in five
+	large   bool               // decodeDamaged decodes every input again, not only one in five
 	bads    map[ncerr.Kind]int // errors for damaged input, by kind
 }
 
@@ -232,8 +232,18 @@ func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n in
 	return e.openSpec(t, params, in)
 }
 
-func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) *opened {
+// tryOpen opens the codec for in and returns the error of Open.
+func (e *Env) tryOpen(params json.RawMessage, in driver.Spec) (*opened, error) {
 	c, out, err := e.target.Provider.Open(e.target.ID, params, in)
+	if err != nil {
+		return nil, err
+	}
+	text := in.DType.Kind == dtype.String && e.target.description().Objects == driver.Text
+	return &opened{Codec: c, in: in, out: out, params: params, lossy: !e.target.exactFor(in.DType), text: text, bads: map[ncerr.Kind]int{}}, nil
+}
+
+func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) *opened {
+	c, err := e.tryOpen(params, in)
 	if ncerr.KindOf(err) == ncerr.ErrUnsupported {
 		e.refused(t, in.DType, err)
 		return nil
@@ -241,8 +251,7 @@ func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) 
 	if err != nil {
 		t.Fatalf("open %s %s for %s: %v", e.target.ID, params, describeSpec(in), err)
 	}
-	text := in.DType.Kind == dtype.String && e.target.description().Objects == driver.Text
-	return &opened{Codec: c, in: in, out: out, params: params, lossy: !e.target.exactFor(in.DType), text: text, bads: map[ncerr.Kind]int{}}
+	return c
 }
 
 // refused records that the filter refused typ. One line at the end of the log lists all

@@ -107,7 +107,7 @@ func cancelBefore(t conformance.T, e *Env) {
 	}
 	ended(ctx, t, "list", last)
 	if last == nil && seen != 1 {
-		t.Errorf("the listing ends without an error after %d of 1 entries", seen)
+		t.Errorf("the listing ended without an error after %d of 1 entries", seen)
 	}
 }
 

@@ -176,7 +176,7 @@ func putWhileFlushing(t conformance.T, e *Env) {
 		own := keys[g*each:]
 		puts.Go(func() {
 			for _, key := range own {
-				if _, err := s.m.Put(t.Context(), key, driver.Bytes(key), &driver.PutOptions{}); err != nil {
+				if _, err := s.tryPut(key, key); err != nil {
 					t.Errorf("put %q during a flush: %v", key, err)
 					return
 				}

@@ -50,7 +50,7 @@ func durableChecks() []Check {
 			again.want("a/c", "again")
 			again.wantAbsent("deleted")
 		}},
-		{ID: "map.durable.unflushed.crash", Doc: "After a kill of the driver's process, each object has the complete content of the last flush or of a later put. An object that was not flushed may be missing.", Needs: []string{Write, Crashes}, Run: unflushedBeforeCrash},
+		{ID: "map.durable.unflushed.crash", Doc: "After a kill of the driver's process, each object has the complete content of the last flush or of a later put. An object that was not flushed may be missing. Unless puts are durable, a new store opened with mode Create replaces the old one at its first flush.", Needs: []string{Write, Crashes}, Run: unflushedBeforeCrash},
 	}
 }
 

@@ -292,9 +292,9 @@ func (s *store) cancelListing(prefix string, n int) {
 	}
 	switch {
 	case last == nil && seen < n:
-		s.t.Errorf("the canceled listing ends without an error after %d of %d entries", seen, n)
+		s.t.Errorf("the canceled listing ended without an error after %d of %d entries", seen, n)
 	case last == nil:
-		s.t.Errorf("the canceled listing continued to the end of %d entries", n)
+		s.t.Errorf("the canceled listing continued and returned all %d entries", n)
 	default:
 		ended(ctx, s.t, "list", last)
 	}

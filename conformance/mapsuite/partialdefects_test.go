@@ -45,13 +45,13 @@ func relisting(change func(e *driver.Entry) (keep bool)) func(driver.Map) driver
 	}
 }
 
-// pagedBy returns a function that wraps a Map, so that it lists ahead pages of size entries
-// at a time and continues after the number of entries listed so far.
-func pagedBy(size, ahead int) func(driver.Map) driver.Map {
+// pagedBy returns a function that wraps a Map, so that it lists pages of size entries and
+// continues after the number of entries listed so far.
+func pagedBy(size int) func(driver.Map) driver.Map {
 	return func(m driver.Map) driver.Map {
 		return &hooked{Map: plain{m}, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 			return func(yield func(driver.Entry, error) bool) {
-				for from := 0; ; from += size * ahead {
+				for from := 0; ; from += size {
 					var page []driver.Entry
 					at := 0
 					for e, err := range m.List(ctx, prefix, o) {
@@ -59,7 +59,7 @@ func pagedBy(size, ahead int) func(driver.Map) driver.Map {
 							yield(driver.Entry{}, err)
 							return
 						}
-						if at++; at > from && at <= from+size*ahead {
+						if at++; at > from && at <= from+size {
 							page = append(page, e)
 						}
 					}
@@ -72,7 +72,7 @@ func pagedBy(size, ahead int) func(driver.Map) driver.Map {
 							return
 						}
 					}
-					if len(page) < size*ahead {
+					if len(page) < size {
 						return
 					}
 				}
@@ -185,9 +185,9 @@ func TestPartialDefects(t *testing.T) {
 			}}
 		}, "map.durable.put"},
 		"omits keys that start with underscores":                      {relisting(func(e *driver.Entry) bool { return !strings.HasPrefix(e.Key, "__") }), "map.keys.opaque"},
-		"continues a listing after the number of entries so far":      {pagedBy(20, 1), "map.list.many"},
-		"continues a listing one page ahead of the caller":            {pagedBy(100, 3), "map.list.many"},
-		"continues a long listing after the number of entries so far": {pagedBy(5000, 1), "map.lasting.pages"},
+		"continues a listing after the number of entries so far":      {pagedBy(20), "map.list.many"},
+		"continues a listing of large pages after the entries so far": {pagedBy(300), "map.list.many"},
+		"continues a long listing after the number of entries so far": {pagedBy(5000), "map.lasting.pages"},
 		"reads the object in Stat": {func(m driver.Map) driver.Map {
 			return &hooked{Map: plain{m}, stat: func(ctx context.Context, key string) (driver.Info, error) {
 				_, info, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)

@@ -783,27 +783,28 @@ func pooled(n int, leak bool) func(driver.Map) *hooked {
 	}
 }
 
+// reads returns a function that wraps a Map, so that many is its GetMany.
+func reads(many func(driver.Map, context.Context, []driver.GetRequest, driver.GetSink) error) func(driver.Map) driver.Map {
+	return func(m driver.Map) driver.Map {
+		return getManyMap{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+			return many(m, ctx, reqs, sink)
+		}}
+	}
+}
+
 // TestSubtleDefectsAreCaught checks that each defect fails the check written for it.
 func TestSubtleDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	for name, tc := range subtleDefects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limit := 10 * time.Minute
-			if strings.HasPrefix(name, "hangs") {
-				limit = 100 * time.Millisecond
-			}
-			mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }}), limit, tc.want)
+			mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }}), limitFor(name), tc.want)
 		})
 	}
 	for name, many := range manyDefects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
-				return getManyMap{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-					return many(m, ctx, reqs, sink)
-				}}
-			}}), 10*time.Minute, "map.get.many")
+			mustFail(t, inMemory(planted{memmap.NewOpener(), reads(many)}), 10*time.Minute, "map.get.many")
 		})
 	}
 }
@@ -832,11 +833,7 @@ func TestMessagesOfGetMany(t *testing.T) {
 			return nil
 		},
 	} {
-		target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
-			return getManyMap{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-				return many(m, ctx, reqs, sink)
-			}}
-		}})
+		target := inMemory(planted{memmap.NewOpener(), reads(many)})
 		r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.get.many"}, Effort: conformance.Brief, Limit: 10 * time.Minute})
 		if x := r.Results[0]; x.Status != conformance.StatusFail || !strings.Contains(x.Message, want) {
 			t.Errorf("want a failure with %q, got %s: %s", want, x.Status, x.Message)

@@ -53,7 +53,7 @@ type bufferedChunk struct {
 	written []byte        // for each element 1 if it was written, in the same order
 	count   int64         // number of written elements
 	busy    chan struct{} // not nil while the chunk is claimed; closed when it is released
-	wanted  int           // calls that wait to claim it; makeRoom does not store it while there are any
+	wanted  int           // number of calls that wait to claim it; makeRoom skips the chunk unless it is 0
 	stored  bool          // the store contains the elements
 	refused error         // why the chunk cannot be decoded or encoded
 }
@@ -287,7 +287,7 @@ func (b *WriteBuffer) write(ctx context.Context, t *transfer) error {
 	return b.add(ctx, t, add, bounds)
 }
 
-// plan returns the numbers of the chunks of t that are to be added to the buffer, in
+// plan returns the numbers of the chunks of t to add to the buffer, in
 // order, and makes room for them.
 func (b *WriteBuffer) plan(ctx context.Context, t *transfer, bounds []int64) []int64 {
 	a := t.a

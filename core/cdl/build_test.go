@@ -177,8 +177,8 @@ func TestShardsAreStoredOnce(t *testing.T) {
 	}
 }
 
-// TestBuildCancelled checks that a canceled Generate leaves no objects.
-func TestBuildCancelled(t *testing.T) {
+// TestBuildCanceled checks that a canceled Generate leaves no objects.
+func TestBuildCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

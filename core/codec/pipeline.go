@@ -217,7 +217,7 @@ func complete(in *driver.Spec) error {
 		}
 		hi, lo := bits.Mul64(size, uint64(n))
 		if hi != 0 || lo > math.MaxInt64 {
-			return ncerr.Errorf(ncerr.ErrLimit, "open codecs", "", "the size of chunk shape %v overflows int64", in.Shape)
+			return ncerr.Errorf(ncerr.ErrLimit, "open codecs", "", "the size of a chunk of shape %v overflows int64", in.Shape)
 		}
 		size = lo
 	}

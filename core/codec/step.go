@@ -32,15 +32,15 @@ const fullAllocSize = 16 << 20
 func (p *Pipeline) name(lo, hi int) string { return strings.Join(p.ids[lo:hi], "+") }
 
 // fault adds the ids of steps [lo, hi) to an error. It does not change an error of the
-// caller's context or an error that already contains an id. room is the size of the
+// caller's context or an error that already contains an id. size is the size of the
 // output buffer.
-func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int, room int) error {
+func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int, size int) error {
 	if ncerr.IsContext(err) && ctx.Err() != nil {
 		return err
 	}
 	kind := ncerr.KindOf(err)
 	if kind == ncerr.ErrShortBuffer && d == decode {
-		err = ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the decoded data has more than the limit of %d bytes", room)
+		err = ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the decoded data has more than the limit of %d bytes", size)
 		kind = ncerr.ErrCorrupt
 	}
 	if kind == 0 || kind == ncerr.ErrIO {
@@ -131,23 +131,23 @@ func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d
 		}
 		return fixed[:n], nil
 	}
-	room, err := initialSize(c, d, p.specs[i], src, ceiling)
+	allocSize, err := initialSize(c, d, p.specs[i], src, ceiling)
 	if err != nil {
 		return nil, p.fault(ctx, err, d, i, i+1, int(ceiling))
 	}
 	for {
-		if int64(cap(*buf)) < room {
-			*buf = make([]byte, room)
+		if int64(cap(*buf)) < allocSize {
+			*buf = make([]byte, allocSize)
 		}
-		dst := (*buf)[:room]
+		dst := (*buf)[:allocSize]
 		n, err := call(ctx, c, d, dst, src)
 		if err == nil {
 			return dst[:n], nil
 		}
-		if ncerr.KindOf(err) != ncerr.ErrShortBuffer || room >= ceiling {
-			return nil, p.fault(ctx, err, d, i, i+1, int(room))
+		if ncerr.KindOf(err) != ncerr.ErrShortBuffer || allocSize >= ceiling {
+			return nil, p.fault(ctx, err, d, i, i+1, int(allocSize))
 		}
-		room = min(ceiling, max(4*room, 1<<16))
+		allocSize = min(ceiling, max(4*allocSize, 1<<16))
 	}
 }
 

@@ -123,7 +123,7 @@ func (q Quantization) floats(s []float32, fill float32) {
 			kept = granularBits(float64(v), q.Digits)
 		}
 		low := uint32(1)<<max(floatBits-kept, 0) - 1
-		s[i] = math.Float32frombits(maskLow(q.Mode, i, math.Float32bits(v), low, 0xff<<23))
+		s[i] = math.Float32frombits(quantizeBits(q.Mode, i, math.Float32bits(v), low, 0xff<<23))
 	}
 }
 
@@ -137,14 +137,14 @@ func (q Quantization) doubles(s []float64, fill float64) {
 			kept = granularBits(v, q.Digits)
 		}
 		low := uint64(1)<<max(doubleBits-kept, 0) - 1
-		s[i] = math.Float64frombits(maskLow(q.Mode, i, math.Float64bits(v), low, 0x7ff<<52))
+		s[i] = math.Float64frombits(quantizeBits(q.Mode, i, math.Float64bits(v), low, 0x7ff<<52))
 	}
 }
 
-// maskLow returns the bits b of value i without the bits of low: BitGroom clears or
-// sets them alternately, and other modes round. A finite value does not become
-// infinite.
-func maskLow[U uint32 | uint64](mode QuantizeMode, i int, b, low, infinity U) U {
+// quantizeBits returns the bits b of value i without the information in the bits of low:
+// BitGroom clears them in values with an even index and sets them in the others, and other
+// modes round. A finite value does not become infinite.
+func quantizeBits[U uint32 | uint64](mode QuantizeMode, i int, b, low, infinity U) U {
 	switch {
 	case mode == BitGroom && i%2 == 1:
 		return b | low

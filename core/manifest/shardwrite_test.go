@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -167,6 +168,41 @@ func TestUpdateShards(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// textEditor is an Editor that replaces each chunk by a text.
+type textEditor string
+
+func (textEditor) Plan([]manifest.Change) (grid, known []int64, batch int) { return nil, nil, 0 }
+
+func (e textEditor) Edit(_ context.Context, changes []*manifest.Change) error {
+	for _, ch := range changes {
+		ch.New = []byte(e)
+	}
+	return nil
+}
+
+// TestIndexAfterTranspose checks where the index of a shard with reordered dimensions has the
+// entry of a chunk. With the inverse order it would be elsewhere.
+func TestIndexAfterTranspose(t *testing.T) {
+	t.Parallel()
+	m := newMap(t)
+	var s manifest.Writer = manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 3, false)
+	s = manifest.NewShards(s, chunk.Regular([]int64{2, 3, 4}), manifest.ShardIndex{Axes: []int{2, 0, 1}}, 200, 1<<20, false)
+	if err := s.Update(t.Context(), []manifest.Change{{Index: []int64{0, 1, 3}}}, textEditor("chunk")); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := m.Get(t.Context(), "v/c/0/0/0", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := slices.Repeat([]byte{0xff}, 2*3*4*16)
+	entry := entries[(3*6+0*3+1)*16:] // the last dimension varies slowest, then the first
+	binary.LittleEndian.PutUint64(entry, 0)
+	binary.LittleEndian.PutUint64(entry[8:], uint64(len("chunk")))
+	if want := "chunk" + string(entries); string(got) != want {
+		t.Errorf("got the shard %x, want %x", got, want)
 	}
 }
 

@@ -83,10 +83,10 @@ const (
 
 // Exit codes without a kind.
 const (
-	ExitOK        = 0
-	ExitOther     = 1
-	ExitUsage     = 2
-	ExitCancelled = 130
+	ExitOK       = 0
+	ExitOther    = 1
+	ExitUsage    = 2
+	ExitCanceled = 130
 )
 
 var table = [...]Row{
@@ -178,7 +178,7 @@ func Exit(err error) int {
 		return ExitOK
 	case isContext(err):
 		if errors.Is(err, context.Canceled) {
-			return ExitCancelled
+			return ExitCanceled
 		}
 		return ExitOther
 	}

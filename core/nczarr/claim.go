@@ -35,7 +35,7 @@ type newClaim struct {
 	text    []byte                     // content of the claim object; nil without a claim
 	version string                     // version of the claim object
 	nodes   map[string]*zarr.ChunkKeys // nodes listed in text
-	deleted bool                       // Delete was called for the object; it may have succeeded even if it failed
+	deleted bool                       // Delete was called for the object, and may have removed it even if it returned an error
 	hold    *place.Hold                // lock on a local directory
 }
 
@@ -190,10 +190,10 @@ func (d *Dataset) addNodesToClaim(ctx context.Context) error {
 // already lists v.
 func (d *Dataset) addVarToClaim(ctx context.Context, v *Var) error {
 	d.newClaim.mu.Lock()
-	_, named := d.newClaim.nodes[strings.TrimSuffix(v.key(), "/")]
-	named = named || d.newClaim.text == nil
+	_, listed := d.newClaim.nodes[strings.TrimSuffix(v.key(), "/")]
+	listed = listed || d.newClaim.text == nil
 	d.newClaim.mu.Unlock()
-	if named {
+	if listed {
 		return nil
 	}
 	return d.addNodesToClaim(ctx)

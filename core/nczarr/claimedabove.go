@@ -94,9 +94,9 @@ func isInaccessible(err error) bool {
 	return false
 }
 
-// mayBeSubgroup reports whether the dataset may be part of one above it, because it
+// mayBePart reports whether the dataset may be part of one above it, because it
 // lacks the superblock that every NCZarr root has.
-func (d *Dataset) mayBeSubgroup() bool {
+func (d *Dataset) mayBePart() bool {
 	return d.top.meta == nil || d.top.meta.Superblock == ""
 }
 
@@ -108,8 +108,8 @@ func openUnclaimed(ctx context.Context, loc *ncurl.Location, opts Options) (*Dat
 		return nil, err
 	}
 	ds, err := up.openGuarded(ctx, loc, opts)
-	if err == nil && up != nil && ds.mayBeSubgroup() {
-		ds.parent = up
+	if err == nil && up != nil && ds.mayBePart() {
+		ds.upper = up
 	} else {
 		up.close(ctx)
 	}
@@ -130,7 +130,7 @@ func (u *upper) openGuarded(ctx context.Context, loc *ncurl.Location, opts Optio
 	})
 	ds, err := openOrParent(ctx, loc, opts)
 	kind := ncerr.KindOf(err)
-	part := u != nil && (kind == ncerr.ErrNotZarr || kind == ncerr.ErrNoDataset || err == nil && ds.mayBeSubgroup())
+	part := u != nil && (kind == ncerr.ErrNotZarr || kind == ncerr.ErrNoDataset || err == nil && ds.mayBePart())
 	wait(part)
 	if !part {
 		return ds, err

@@ -230,8 +230,8 @@ func storeReader(ctx context.Context, m *zmap.Map) func(key string, limit int64)
 	}
 }
 
-// warnHardLinks warns if an archive that is to be written has other hard links. Each
-// write creates a new file, and the other links still refer to the old one.
+// warnHardLinks warns if an archive opened for writing has other hard links. Each write
+// creates a new file, and the other links keep referring to the old one.
 func warnHardLinks(loc *ncurl.Location, opts Options) {
 	if loc.Driver != ncurl.DriverZip {
 		return

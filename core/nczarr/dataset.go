@@ -62,7 +62,7 @@ type Dataset struct {
 	docs          documents
 	cache         *array.Cache
 	buffer        *array.WriteBuffer
-	parent        *upper // set only if the dataset may be part of another one above it
+	upper         *upper // set only if the dataset may be part of another one above it
 }
 
 // Root returns the group at the URL: the root of the store, or the group below it that
@@ -204,7 +204,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 	}
 	d.newClaim.hold.Release()
 	d.closeVars()
-	d.parent.close(ctx)
+	d.upper.close(ctx)
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
 		err = ncerr.Wrap("close", "", cerr)
 	}
@@ -225,7 +225,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.newClaim.hold.Release()
 	d.closeVars()
-	d.parent.close(ctx)
+	d.upper.close(ctx)
 	err := ncerr.Wrap("close", "", d.m.Close(ctx))
 	if d.swap != nil {
 		swap := d.swap

@@ -243,7 +243,7 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 	}
 	absent, err := a.Read(ctx, sel, shape, own, values, found)
 	if err == nil && absent {
-		err = v.noteAbsentChunk(ctx)
+		err = v.checkAfterAbsent(ctx)
 	}
 	return ncerr.Wrap("read", v.Path(), err)
 }

@@ -308,7 +308,7 @@ func TestDamagedChunks(t *testing.T) {
 	}
 }
 
-func TestCancelledReadSaysSo(t *testing.T) {
+func TestCanceledReadSaysSo(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	ds := create(t, "mem:x", o)

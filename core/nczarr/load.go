@@ -25,7 +25,7 @@ type loader struct {
 	bytes               atomic.Int64       // size of all documents and keys
 	keep                bool               // keep the documents with the nodes
 	lists               map[string]listing // prefetched listings by key prefix
-	consolidatedChecked bool               // checkConsolidated has run and set hasConsolidated or consolidatedErr
+	consolidatedChecked bool               // hasConsolidated and consolidatedErr are final
 	hasConsolidated     bool               // a consolidated document exists
 	// anon maps a length to the root's dimension for unnamed dimensions of that length.
 	anon map[int64]*Dim

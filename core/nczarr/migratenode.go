@@ -273,7 +273,7 @@ func (m *migration) setCodecs(ctx context.Context, n *migratedNode, a *zarr.Arra
 		d, _ := catalog.Find(c.ID)
 		switch {
 		case d.Transform == codecdriver.Unstated && d.Objects == codecdriver.NoObjects:
-			return ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec %q is not available or does not state what it transforms", c.ID)
+			return ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec %q is not available, or its plugin does not declare what it transforms", c.ID)
 		case !v3 && c.ID != d.ID:
 			return refusalReason("Zarr v2 has no codec %q", c.ID)
 		case v3 && d.V3 == "":
@@ -363,12 +363,20 @@ func (m *migration) same(was, is *zarr.Array) error {
 		return differs("order of dimensions in chunks")
 	case !was.Scalar && (!was.ObjectGrid().Equal(is.ObjectGrid()) || !was.ChunkGrid().Equal(is.ChunkGrid())):
 		return differs("chunk grid")
+	case !slices.EqualFunc(was.Shards, is.Shards, sameShards):
+		return differs("shards")
 	case was.Keys.Prefix != is.Keys.Prefix || len(was.Shape) > 1 && was.Keys != is.Keys:
 		return differs("chunk keys")
 	case !slices.Equal(ids(was), ids(is)):
 		return refusalReason("its codecs %q would become %q", ids(was), ids(is))
 	}
 	return nil
+}
+
+// sameShards reports whether two levels of shards store their chunks in the same places.
+func sameShards(a, b zarr.Shard) bool {
+	return slices.Equal(a.Shape, b.Shape) && slices.Equal(a.Axes, b.Axes) && len(a.Around) == len(b.Around) &&
+		a.AtStart == b.AtStart && a.Checksum == b.Checksum && a.Big == b.Big
 }
 
 // sameAttrs fails if an attribute is missing or has another value or, in NCZarr, another
@@ -428,7 +436,9 @@ func (m *migration) order(n *migratedNode) []string {
 	}
 	backwards := slices.Clone(names)
 	slices.Reverse(backwards)
-	for _, order := range [][]string{backwards, names} { // in reverse, the NCZarr metadata goes last and shows a later migration what is left to do
+	// Prefer the reverse order. It replaces the NCZarr metadata last, so that after a crash
+	// another migration still recognizes the node as not converted.
+	for _, order := range [][]string{backwards, names} {
 		now := make(zarr.Docs)
 		maps.Copy(now, n.old)
 		ok := m.readsLike(n, now)

@@ -209,7 +209,7 @@ func (v *Var) readEncoded(ctx context.Context, chunks []array.Encoded, verify bo
 	}
 	absent, err := a.ReadEncoded(ctx, chunks, verify)
 	if err == nil && absent {
-		err = v.noteAbsentChunk(ctx)
+		err = v.checkAfterAbsent(ctx)
 	}
 	return ncerr.Wrap("read", v.Path(), err)
 }

@@ -387,7 +387,7 @@ func TestCopyReadsWhileItWrites(t *testing.T) {
 }
 
 // A canceled copy ends with the error of the context.
-func TestCancelledCopy(t *testing.T) {
+func TestCanceledCopy(t *testing.T) {
 	t.Parallel()
 	for name, codecs := range map[string]func(*nczarr.Var) ([]zarr.CodecSpec, bool, error){"moved": nil, "encoded": encodeAll} {
 		o := memory(newMarked())

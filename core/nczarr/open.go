@@ -241,7 +241,7 @@ func (l *loader) decideConsolidated(ctx context.Context) (err error) {
 		}
 	case d.opts.Update:
 		if !l.consolidatedChecked {
-			l.checkConsolidated(ctx)
+			l.findConsolidated(ctx)
 		}
 		d.consolidated, err = l.hasConsolidated, l.consolidatedErr
 	}

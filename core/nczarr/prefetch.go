@@ -62,7 +62,7 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 		case lists:
 			first = l.list(ctx, "")
 		case checks:
-			l.checkConsolidated(ctx)
+			l.findConsolidated(ctx)
 		}
 	})
 	docs, err := l.fetchRoot(ctx, zarr.RootDocs())
@@ -78,8 +78,8 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	return docs, err
 }
 
-// checkConsolidated checks whether a consolidated document exists.
-func (l *loader) checkConsolidated(ctx context.Context) {
+// findConsolidated checks whether a consolidated document exists.
+func (l *loader) findConsolidated(ctx context.Context) {
 	info, err := l.ds.m.Stat(ctx, zarr.ConsolidatedDoc)
 	switch {
 	case err == nil:

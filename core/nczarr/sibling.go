@@ -37,8 +37,6 @@ const (
 	stageInfix = ".nczstage-"
 	// stageLetters is the number of random letters in the suffix.
 	stageLetters = 10
-	// storeConcurrency is the number of objects that are copied or deleted concurrently.
-	storeConcurrency = 8
 )
 
 // Claim records which process is replacing a dataset and from which stage, or is
@@ -485,6 +483,10 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 	}
 	return keys, nil
 }
+
+// storeConcurrency is the maximum number of concurrent requests when many objects are
+// read, copied or deleted.
+const storeConcurrency = 8
 
 // each calls f for all keys concurrently until a call fails.
 func each(ctx context.Context, keys []string, workers int, f func(key string) error) error {

@@ -204,7 +204,7 @@ func TestConversionInPieces(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// badGet is a store whose Get violates its contract in the way that how names.
+// badGet is a store whose Get violates its contract. how selects the violation.
 type badGet struct {
 	driver.Map
 	how string

@@ -127,10 +127,10 @@ func (d *Dataset) rootDoc() string {
 	return ""
 }
 
-// noteAbsentChunk is called after an operation that found a chunk of v absent. It fails
+// checkAfterAbsent is called after an operation that found a chunk of v absent. It fails
 // if the array or the dataset has changed since it was opened. It does not check
 // datasets that are open for writing, because they change the documents themselves.
-func (v *Var) noteAbsentChunk(ctx context.Context) error {
+func (v *Var) checkAfterAbsent(ctx context.Context) error {
 	ds := v.group.ds
 	if ds.Writable() {
 		return nil
@@ -141,7 +141,7 @@ func (v *Var) noteAbsentChunk(ctx context.Context) error {
 	}
 	ds.docs.sparse[v] = true
 	ds.docs.mu.Unlock()
-	if err := ds.parent.checkUnclaimed(ctx, "read"); err != nil {
+	if err := ds.upper.checkUnclaimed(ctx, "read"); err != nil {
 		return err
 	}
 	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ds.layout.ArrayDoc()})
@@ -168,7 +168,7 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 		keys = append(keys, v.key()+d.layout.ArrayDoc())
 	}
 	d.docs.mu.Unlock()
-	if err := d.parent.checkUnclaimed(ctx, "read"); err != nil {
+	if err := d.upper.checkUnclaimed(ctx, "read"); err != nil {
 		return err
 	}
 	return d.compare(ctx, keys)
@@ -199,7 +199,7 @@ func (d *Dataset) checkNotReplaced(ctx context.Context) error {
 		return nil
 	}
 	return d.docs.check.do(ctx, func() error {
-		if err := d.parent.checkUnclaimed(ctx, "write"); err != nil {
+		if err := d.upper.checkUnclaimed(ctx, "write"); err != nil {
 			return err
 		}
 		return d.checkAnchor(ctx)

@@ -494,8 +494,8 @@ func TestWritesKeepForeignAppends(t *testing.T) {
 	}
 }
 
-// damage creates a dataset with variables v and w of a length along t, damages chunk 0 of v,
-// writes element 1 of v and appended elements of w, closes the dataset, and opens it again.
+// damage creates a dataset with variables v and w of the given length, damages chunk 0 of v,
+// writes element 1 of v, appends elements to w, closes the dataset, and opens it again.
 func damage(t *testing.T, url string, length, appended int64) *nczarr.Dataset {
 	t.Helper()
 	o := inMemory(invert{})

@@ -14,9 +14,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
 )
 
-// serveDebug serves a process that no host started until it is interrupted, and prints
-// the setting with which a host attaches to the process. It lets authors run their plugin under a
-// debugger. The plugin runs without sandbox, shared memory and encryption.
+// serveDebug serves a plugin that was started without a host, until the process is
+// interrupted. It prints the setting with which a host attaches to the process, so that
+// authors can run their plugin under a debugger. The plugin runs without sandbox, shared
+// memory and encryption.
 func serveDebug(cfg server.Config) {
 	cfg.Reconfigurable = true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -271,8 +271,8 @@ func (n *node) keysV3(a *Array, v jsontext.Value) error {
 	return nil
 }
 
-// typesV3 maps data types without a configuration to their v2 spelling. A star stands for
-// the byte order, which the caller fills in.
+// typesV3 maps data types without a configuration to their v2 spelling, with a star in
+// place of the byte order, which the caller inserts.
 var typesV3 = map[string]string{
 	"bool": "|b1", "int8": "|i1", "int16": "*i2", "int32": "*i4", "int64": "*i8", "uint8": "|u1", "uint16": "*u2", "uint32": "*u4", "uint64": "*u8",
 	"float16": "*f2", "float32": "*f4", "float64": "*f8", "complex64": "*c8", "complex128": "*c16",

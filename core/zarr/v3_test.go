@@ -105,6 +105,9 @@ func TestV3Arrays(t *testing.T) {
 			"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
 			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Transpose, a.Shards, shardGrids(a)) }, "[2 1] [] [{[4 6] <nil> false false false [1 0] []} {[2 3] <nil> false false false [] []}] [[2 2] [1 3]]",
 		},
+		`"shape": [4, 6, 2], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6, 2]}}, "codecs": [{"name": "transpose", "configuration": {"order": [2, 0, 1]}}, {"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 2, 3], "index_codecs": ["bytes"], "codecs": [{"name": "transpose", "configuration": {"order": [1, 2, 0]}}, {"name": "bytes", "configuration": {"endian": "big"}}]}}]`: {
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Transpose, a.Shards[0].Axes) }, "[2 3 1] [] [2 0 1]",
+		},
 		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes"], "codecs": [
 			{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd"}]}}, {"name": "gzip", "configuration": {"level": 2}}]}},
 			{"name": "numcodecs.zlib", "configuration": {"level": 1}}, {"name": "crc32c"}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {

@@ -288,7 +288,7 @@ func aliasOf(t dtype.Type) string {
 // writeFloatAttrV3 writes floats. It writes NaN and infinities as bare words, as
 // zarr-python does, because readers treat quoted words as strings. A single value is
 // written as a list only if it was read from a list without quotes. A list of one quoted
-// word is the form that pure Zarr v2 requires, and does not stay a list.
+// word, the form that pure Zarr v2 requires, is written as a single value.
 func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 	list := &jsontext.Writer{}
 	list.Open('[')
@@ -567,11 +567,16 @@ func (a *Array) checkChainV3() error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", format, args...)
 	}
 	wants := map[dtype.Kind]string{dtype.String: "vlen-utf8", dtype.VlenBytes: "vlen-bytes"}[a.DType.Kind]
-	order := slices.Clone(a.Transpose)
-	slices.Sort(order)
-	for i, d := range order {
-		if i != d || len(order) != len(a.Shape) {
-			return invalid("storage order %v is not a permutation of the dimensions", a.Transpose)
+	orders := [][]int{a.Transpose}
+	for _, s := range a.Shards {
+		orders = append(orders, s.Axes)
+	}
+	for _, order := range orders {
+		sorted := slices.Sorted(slices.Values(order))
+		for i, d := range sorted {
+			if i != d || len(order) != len(a.Shape) {
+				return invalid("storage order %v is not a permutation of the dimensions", order)
+			}
 		}
 	}
 	for i, s := range a.Shards {

@@ -248,12 +248,12 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 	out, err := m.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &m.at.bucket, Key: m.name(key)})
 	if err != nil {
 		if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
-			err = answerError("the object was removed while it was read")
+			err = answerError("the object was removed during the read")
 		}
 		return driver.Info{}, "", err
 	}
 	if out.ContentLength == nil || *out.ContentLength != 0 {
-		return driver.Info{}, "", answerError("the first byte of a nonempty object was refused")
+		return driver.Info{}, "", answerError("the server refuses the first byte of an object that is not empty")
 	}
 	return driver.Info{Version: aws.ToString(out.ETag), ModTime: aws.ToTime(out.LastModified)}, out.Metadata[WriteID], nil
 }

@@ -185,8 +185,8 @@ func (a *archive) skipped() iter.Seq[int] {
 	}
 }
 
-// findIntended returns the record positions of members that are not objects, by the key
-// that the name of the member was probably meant to be.
+// findIntended returns the record positions of the members whose names are not valid keys
+// or that are symbolic links, by the key that was probably intended.
 func (a *archive) findIntended() map[string]int {
 	list := map[string]int{}
 	for pos := range a.skipped() {
@@ -245,7 +245,7 @@ func (a *archive) foreign() error {
 		return nil
 	}
 	for pos := range a.skipped() {
-		return ncerr.Errorf(ncerr.ErrNotZarr, "open", "", "the archive contains no readable member; the first is %s", a.skipReason(pos))
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", "", "no member of the archive can be used as an object; the first member is %s", a.skipReason(pos))
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (s Spec) Elements() (int, error) {
 	n := 1
 	for _, k := range s.Shape {
 		if k < 0 || k > 0 && n > math.MaxInt/k {
-			return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "the size of chunk shape %v overflows int64", s.Shape)
+			return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "the number of elements of chunk shape %v overflows int", s.Shape)
 		}
 		n *= k
 	}

@@ -132,8 +132,8 @@ func TestSlowFlush(t *testing.T) {
 	host.SetCallTimeout(h, 2*time.Minute)
 }
 
-// TestCloseAfterTheEnd checks that Close succeeds even if its context is done.
-func TestCloseAfterTheEnd(t *testing.T) {
+// TestCloseWithDoneContext checks that Close succeeds even if its context is done.
+func TestCloseWithDoneContext(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "hostile", "nczarr-driver-zoo"))
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})

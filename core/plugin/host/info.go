@@ -29,7 +29,7 @@ type PluginInfo struct {
 	Isolation Isolation `json:"isolation"`
 	// Described reports whether the plugin has described itself. Otherwise its drivers
 	// and filters are those in its file name and in the lock file.
-	Described bool `json:"asked"`
+	Described bool `json:"described"`
 	// Level is the data plane level of the last process.
 	Level    int           `json:"level"`
 	Uptime   time.Duration `json:"uptime,omitempty"`

@@ -61,8 +61,8 @@ type Options struct {
 	OnlyPlugin string
 	// PluginsOf, if not nil, is a host whose plugins the new host runs, in processes of
 	// its own. The new host then does not search for plugins, and it reuses the copies of
-	// executables and the descriptions that the other host already has. The other host
-	// must be closed last.
+	// executables, the pins and the descriptions that the other host already has, so
+	// Lock does not apply. The other host must be closed last.
 	PluginsOf *Host
 	// Lock pins plugins. A nil Lock pins none.
 	Lock *Lock

@@ -326,7 +326,8 @@ func zooCodec(t *testing.T, o host.Options) (*host.Host, codecdriver.Codec) {
 }
 
 // TestPlaneLies checks that a call fails if the answer about shared memory is incorrect,
-// and that the error contains the plugin's name. The host must not write outside the destination.
+// and that the error contains the plugin's name. The host must not write outside the
+// destination.
 func TestPlaneLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{

@@ -306,9 +306,9 @@ func (l *lister) check(msg *pb.Entry) (driver.Entry, error) {
 	case !strings.HasPrefix(e.Key, l.prefix) || e.Key == l.prefix:
 		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing with the prefix %q contains the key %q", l.prefix, e.Key)
 	case l.opts.StartAfter != "" && e.Key <= l.opts.StartAfter:
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing contains the key %q after the key %q", e.Key, l.opts.StartAfter)
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing that starts after the key %q contains the key %q", l.opts.StartAfter, e.Key)
 	case e.Prefix != strings.HasSuffix(e.Key, "/"):
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing contains the key %q with prefix=%t", e.Key, e.Prefix)
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing contains the key %q, which must not be sent with prefix=%t", e.Key, e.Prefix)
 	}
 	return e, err
 }

@@ -183,7 +183,7 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 	limit := r.all[t.index].opts.Limit
 	if t.requestedMore || need < 0 || need <= t.limit || limit > 0 && need > limit {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d requests a region of %d bytes with a limit of %d", id, need, limit)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin requests %d bytes of shared memory for read %d, whose limit is %d", need, id, limit)
 	}
 	t.requestedMore = true
 	out, ok := r.p.plane.allocResponse(need)

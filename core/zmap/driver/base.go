@@ -65,7 +65,7 @@ func DecodeOptions(options []byte, cfg any) error {
 	d := json.NewDecoder(bytes.NewReader(options))
 	d.DisallowUnknownFields()
 	if err := d.Decode(cfg); err != nil {
-		return ncerr.Errorf(ncerr.ErrInvalid, "read driver options", "", "driver options: %w", err)
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "driver options: %w", err)
 	}
 	return nil
 }

@@ -59,8 +59,8 @@ type Opener interface {
 	//     error instead;
 	//   - return ncerr.ErrExists in mode CreateExclusive if the store exists;
 	//   - start from an empty store in mode Create; the old content must not exist after
-	//     Flush, and if the medium permits, it must be intact if the process dies before
-	//     Flush;
+	//     Flush, and with Durable OnFlush it must be intact if the Map is closed or the
+	//     process dies before Flush;
 	//   - change nothing in mode Read.
 	Open(ctx context.Context, spec OpenSpec) (Map, error)
 	// Remove deletes the whole store. It returns ncerr.ErrNoDataset if the store does not

@@ -85,11 +85,10 @@ func (s *stream) encode(dst, src []byte) (int, error) {
 	return s.n, nil
 }
 
-// isIncompressible reports whether n, the number of bytes to which the fast encoder
-// compressed plain bytes, is at most one percent smaller than plain. This happens with
-// unshuffled floats, although a Huffman code alone can compress their skewed
-// distribution of bytes.
-func isIncompressible(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
+// barelyShrank reports whether the fast encoder reduced plain bytes, at least 256, by at
+// most one percent, to n bytes. This happens with unshuffled floats, although a Huffman
+// code alone can compress their skewed distribution of bytes.
+func barelyShrank(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
 
 // Encode encodes src into dst and returns the length.
 func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
@@ -110,7 +109,7 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		return n, err
 	case err != nil && len(src) >= 256 && len(dst) < len(src):
 		n = len(dst) + 1 // the second encoder may produce output that fits
-	case err != nil || !isIncompressible(n, len(src)):
+	case err != nil || !barelyShrank(n, len(src)):
 		return n, err
 	}
 	m, better := e.encodeSecond(dst, src, n)

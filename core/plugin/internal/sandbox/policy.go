@@ -61,7 +61,7 @@ type Support struct {
 	// Notify reports whether another process can supervise system calls. Inspect
 	// reports whether the supervisor can also inspect the descriptors passed to the calls.
 	Notify  bool `json:"notify"`
-	Inspect bool `json:"look"`
+	Inspect bool `json:"inspect"`
 }
 
 // Landlock ABI versions that introduced features.

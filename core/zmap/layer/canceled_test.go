@@ -19,9 +19,9 @@ func (busyOpener) Open(context.Context, driver.OpenSpec) (driver.Map, error) {
 }
 func (busyOpener) Remove(context.Context, driver.OpenSpec) error { return busy(0) }
 
-// TestRetryCancelled checks that a call that is canceled while it waits for a retry
+// TestRetryCanceled checks that a call that is canceled while it waits for a retry
 // returns the context's error, not the store's.
-func TestRetryCancelled(t *testing.T) {
+func TestRetryCanceled(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(ctx context.Context, m driver.Map, o driver.Opener) error{
 		"get": func(ctx context.Context, m driver.Map, _ driver.Opener) error {
