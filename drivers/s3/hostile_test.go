@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -202,6 +203,29 @@ func (s *replaying) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, s.second)
 	default:
 		refuse(w, http.StatusPreconditionFailed, s.second)
+	}
+}
+
+// TestInvalidKeysAreNotListed checks that a listing omits objects whose keys are not valid
+// in a store, and returns the others.
+func TestInvalidKeysAreNotListed(t *testing.T) {
+	t.Parallel()
+	var page strings.Builder
+	page.WriteString("<ListBucketResult><EncodingType>url</EncodingType>")
+	for _, key := range []string{"", "%01", "%2E%2E/a", "./a", "a", "a%09b", "a%7Fb", "a%C2%80b", "a%C2%9Fb", "a%C2%A0b", "b/", "b//a"} {
+		fmt.Fprintf(&page, "<Contents><Key>p/%s</Key><ETag>e</ETag><Size>0</Size></Contents>", key)
+	}
+	page.WriteString("</ListBucketResult>")
+	m := openOnHandler(t, driver.Read, nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page.String()) })
+	var got []string
+	for e, err := range m.List(t.Context(), "", &driver.ListOptions{Recursive: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Key)
+	}
+	if want := []string{"a", "a\u00a0b"}; !slices.Equal(got, want) {
+		t.Errorf("listed keys: want %q, got %q", want, got)
 	}
 }
 

@@ -3,6 +3,7 @@ package s3
 import (
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -125,7 +126,7 @@ func readPlace(spec driver.OpenSpec, cfg config) (place, error) {
 
 // validKey reports whether core/zmap accepts a key.
 func validKey(key string) bool {
-	if !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
 		return false
 	}
 	for s := range strings.SplitSeq(key, "/") {
