@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
@@ -54,5 +55,40 @@ func TestRetryCanceled(t *testing.T) {
 			t.Errorf("%s: want the caller's context, got %v", name, err)
 		}
 		cancel()
+	}
+}
+
+// lostOpener creates the store in its first call, but returns a retryable error, as if the
+// response was lost. Later calls return err.
+type lostOpener struct {
+	busyOpener
+	err   error
+	calls *int
+}
+
+func (o lostOpener) Open(context.Context, driver.OpenSpec) (driver.Map, error) {
+	if *o.calls++; *o.calls == 1 {
+		return nil, busy(0)
+	}
+	return nil, o.err
+}
+
+// TestRetryCreateExclusive checks that a retry does not report the store of its own first
+// attempt as one that existed before.
+func TestRetryCreateExclusive(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		mode      driver.Mode
+		err, want error
+	}{
+		{driver.CreateExclusive, ncerr.ErrExists, ncerr.ErrAmbiguous},
+		{driver.CreateExclusive, ncerr.ErrAuth, ncerr.ErrAuth},
+		{driver.Read, ncerr.ErrExists, ncerr.ErrExists},
+	} {
+		o := layer.RetryOptions{Sleep: func(context.Context, time.Duration) error { return nil }}
+		_, err := layer.RetryOpener(lostOpener{err: tc.err, calls: new(int)}, &o).Open(t.Context(), driver.OpenSpec{Path: "p", Mode: tc.mode})
+		if ncerr.KindOf(err) != tc.want {
+			t.Errorf("mode %v, %v after a lost response: want %v, got %v", tc.mode, tc.err, tc.want, err)
+		}
 	}
 }
