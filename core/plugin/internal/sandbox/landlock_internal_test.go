@@ -13,6 +13,16 @@ import (
 // the host resolved the path is not followed.
 func TestOpenPath(t *testing.T) {
 	t.Parallel()
+	for name, open := range map[string]func(string) (*os.File, error){"openResolved": openResolved, "openCompared": openCompared} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkOpen(t, open)
+		})
+	}
+}
+
+func checkOpen(t *testing.T, open func(path string) (*os.File, error)) {
+	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +33,7 @@ func TestOpenPath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, err := openResolved(store)
+	f, err := open(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +52,9 @@ func TestOpenPath(t *testing.T) {
 	if err != nil || !os.SameFile(want, got) {
 		t.Errorf("the descriptor refers to another file: %v", err)
 	}
-	if g, err := openResolved(store); err == nil {
+	if g, err := open(store); err == nil {
 		_ = g.Close()
-		t.Error("openResolved followed a new link in the path")
+		t.Error("a new link in the path was followed")
 	}
 	g, err := openPath(store)
 	if err != nil {

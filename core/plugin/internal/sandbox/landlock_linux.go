@@ -5,6 +5,7 @@ package sandbox
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -79,12 +80,30 @@ func openPath(path string) (*os.File, error) {
 func openResolved(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an enclosing seccomp filter refuses the call
-		return openPath(path)
+		return openCompared(path)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), path), nil
+}
+
+// openCompared is like openResolved without the system call openat2. It compares the path
+// that the kernel reports for the descriptor with path.
+func openCompared(path string) (*os.File, error) {
+	f, err := openPath(path)
+	if err != nil {
+		return nil, err
+	}
+	at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
+	if err == nil && at != filepath.Clean(path) {
+		err = &os.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // handled returns the rights that this kernel can restrict, except those that p grants
