@@ -14,7 +14,8 @@ FORMATS := ./core/nczarr ./core/cdl
 NOSTORE := ^Test(HostileHeader|Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory)$$
 # RACES are the packages that every run checks with the race detector: those that start goroutines, and those that share state between them.
 RACES   := ./core/nczarr ./core/array ./core/manifest ./core/codec ./core/zmap/... ./core/plugin/internal/... ./drivers/file ./drivers/internal/...
-HOSTRACES := ^Test(Arena|Spill|Pipeline|OneStart|ManyReads|Closed|OthersOpening|OpenCanceled|LatePut|Flood|FloodedStream|SameCodecs|SameStores|PlaneInput|Quarantine|Crash|RetireStarting|ManyLenders|SinkCalls)$$
+# HOSTRACES are the tests of core/plugin/host that every run checks with the race detector; the others take too long.
+HOSTRACES := Arena Spill Pipeline OneStart ManyReads Closed OthersOpening OpenCanceled LatePut Flood FloodedStream SameCodecs SameStores PlaneInput Quarantine Crash RetireStarting ManyLenders SinkCalls
 
 .PHONY: help build demo demo-s3 test test-s3 race nightly lint gen bench bench-open bench-plane bench-remote docs clean
 
@@ -40,13 +41,14 @@ test-s3: ## run the format tests with their datasets in a bucket of a local S3 s
 
 race: ## run the tests of concurrent code under the race detector; make nightly runs all tests
 	$(GO) test -race -short -timeout=2h $(RACES)
-	$(GO) test -race -short -timeout=2h -run '$(HOSTRACES)' ./core/plugin/host
+	$(GO) test -race -short -timeout=2h -run "^Test($$(echo $(HOSTRACES) | tr ' ' '|'))$$" ./core/plugin/host
 
 nightly: ## run the long test campaigns, two hours in total, and report (NIGHT='-minutes 30 -only fuzz,kills -seed 7', NIGHT=-help)
 	@$(PEERED) NCZARR_REQUIRE_PEERS=1 $(GO) run ./conformance/nightly $(NIGHT)
 
 lint: ## check with vet and the linter (formatting, allowed imports), and check the rows of .ci/defences
 	.ci/defences --check
+	@for t in $(HOSTRACES); do grep -q "^func Test$$t(" core/plugin/host/*_test.go || { echo "HOSTRACES: there is no test Test$$t"; exit 1; }; done
 	$(GO) vet ./...
 	$(GO) tool -modfile=lint.mod golangci-lint run --allow-parallel-runners ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./... && GOOS=windows $(GO) vet . ./cmd/... ./core/... ./drivers/... ./filters/...
