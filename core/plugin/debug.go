@@ -15,9 +15,9 @@ import (
 )
 
 // serveDebug serves a plugin that was started without a host, until the process is
-// interrupted. It prints the setting with which a host attaches to the process, so that
-// authors can run their plugin under a debugger. The plugin runs without sandbox, shared
-// memory and encryption.
+// interrupted. It prints the environment variable that makes a host attach to the
+// process, so that authors can run their plugin under a debugger. The plugin runs without
+// a sandbox, shared memory or encryption.
 func serveDebug(cfg server.Config) {
 	cfg.Reconfigurable = true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Smallest and largest region, in bytes.
+// Sizes of the smallest and the largest region, in bytes.
 const (
 	minRegion = 64 << 10
 	maxRegion = 64 << 20
@@ -20,13 +20,13 @@ type arena struct {
 	top  int     // order of the root
 	used int     // number of allocated regions
 	high int64   // end of the highest region allocated since the last trim
-	last uint32  // generation of the last region
+	last uint32  // generation of the most recently allocated region
 }
 
 // region is an allocated part of a segment.
 type region struct {
 	off, size  int64  // in bytes
-	generation uint32 // distinguishes it from other regions at the same offset
+	generation uint32 // distinguishes the region from earlier ones at the same offset
 	node       int    // index in arena.tree
 }
 

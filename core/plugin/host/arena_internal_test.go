@@ -56,7 +56,8 @@ func TestArena(t *testing.T) {
 	})
 }
 
-// TestArenaLimits checks that no region is larger than the limit.
+// TestArenaLimits checks that no region is larger than maxRegion, and that trim calls its
+// function only if no region is in use and one was in use since the last trim.
 func TestArenaLimits(t *testing.T) {
 	t.Parallel()
 	a := newArena(segmentSize)

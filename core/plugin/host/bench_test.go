@@ -10,7 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestSpill puts an object that is too large for the plugin to keep in memory.
+// TestSpill checks that ranges of an object can be read back after a put if the object is
+// too large for the plugin to keep in memory.
 func TestSpill(t *testing.T) {
 	t.Parallel()
 	const size = 66<<20 + 5

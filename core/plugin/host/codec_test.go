@@ -47,7 +47,8 @@ func encodeOne(ctx context.Context, t *testing.T, pl codecdriver.Pipeline, src [
 	return got
 }
 
-// TestPipeline encodes and decodes chunks of many sizes with two steps.
+// TestPipeline checks that a pipeline of two steps encodes and decodes chunks of many
+// sizes.
 func TestPipeline(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, host.Loopback, inlineProcess} {
@@ -96,7 +97,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestCodecErrors checks the errors of single chunks.
+// TestCodecErrors checks the errors of opening codecs and of decoding single chunks.
 func TestCodecErrors(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})

@@ -65,7 +65,7 @@ type SandboxInfo struct {
 // sandbox. Programs show such records even in quiet mode.
 const LevelAlert = slog.LevelError + 4
 
-// kernel returns what the running kernel supports. It is probed once.
+// kernel returns the sandbox features of the running kernel, which it probes only once.
 var kernel = sync.OnceValue(sandbox.Probe)
 
 // confinement is the sandbox of one process.

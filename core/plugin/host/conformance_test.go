@@ -19,8 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// TestConformance runs the suite of storage drivers through the protocol: in memory,
-// and with real processes.
+// TestConformance runs the conformance suite of storage drivers through the protocol,
+// both in memory and with real processes.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -99,9 +99,9 @@ func typeOf(id string) dtype.Type {
 }
 
 // TestCodecConformance runs the filter suite through the protocol for every built-in
-// codec. It uses all types for common codecs and one type for other codecs. It is brief,
-// because other tests run the whole suite without the protocol. With -short it tests
-// only the common codecs.
+// codec. It uses all types for common codecs and one type for other codecs. It runs the
+// suite briefly, because other tests run the whole suite without the protocol. With
+// -short it tests only the common codecs.
 func TestCodecConformance(t *testing.T) {
 	t.Parallel()
 	common := []string{"zlib", "zstd", "blosc", "shuffle"}

@@ -15,7 +15,7 @@
 //
 // # Failures
 //
-// If a process dies, hangs or breaks the protocol, its calls fail with ncerr.ErrPlugin.
+// If a process dies, hangs or violates the protocol, its calls fail with ncerr.ErrPlugin.
 // The error contains the plugin's name, its exit status and the last lines of its
 // standard error. The host repeats a call once in a new process if the call is safe to
 // repeat. A write whose outcome is unknown fails with ncerr.ErrAmbiguous. A store that
@@ -27,8 +27,8 @@
 //
 // Once Put or Delete has sent its request, it returns only when the plugin has answered
 // or is dead, even if its context is done. A late write therefore cannot overwrite the
-// result of a later call. When the context is done, the host cancels a Put at level 1;
-// level 0 has no message for that. The error is then the context's, or
+// result of a later call. When the context is done, the host cancels a Put at protocol
+// level 1; level 0 has no message to cancel a Put. The error is then the context's, or
 // ncerr.ErrAmbiguous if the process did not answer.
 //
 // The host checks everything that a plugin sends against the request. It never stores

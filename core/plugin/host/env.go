@@ -8,7 +8,7 @@ import (
 
 const envPath = handshake.EnvPath
 
-// Values of the kind of a plugin.
+// Kinds of plugins.
 const (
 	kindDriver = "driver"
 	kindFilter = "filter"

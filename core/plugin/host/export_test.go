@@ -19,7 +19,8 @@ func SetCheckEvery(o *Options, d time.Duration) { o.checkEvery = d }
 // SetCallTimeout sets the CallTimeout of later calls. No call may be in progress.
 func SetCallTimeout(h *Host, d time.Duration) { h.opts.CallTimeout = d }
 
-// BreakAll makes a host kill all its processes as if they had broken the protocol.
+// BreakAll makes a host kill all its processes as if they had violated the
+// protocol.
 func BreakAll(h *Host) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,7 +18,7 @@ func FaultRequests(h *Host) (n int, err error) {
 	return n, err
 }
 
-// LimitLending limits the number of lent files in transit from the processes of a host
+// LimitLending limits the number of lent files in transit from each process of a host
 // to n.
 func LimitLending(h *Host, n int64) {
 	h.mu.Lock()

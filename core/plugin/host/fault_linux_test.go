@@ -67,7 +67,7 @@ type fileBody struct {
 
 func (b fileBody) Size() int64 { return b.size }
 
-// TestFewDescriptors runs TestNoDescriptor in a new process.
+// TestFewDescriptors runs TestNoDescriptor in a new process and checks that it passes.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -82,7 +82,8 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// isolatedVar is set in a process that runs only TestNoDescriptor.
+// isolatedVar is an environment variable that is set in a process that runs only
+// TestNoDescriptor.
 const isolatedVar = "NCZARR_TEST_ISOLATED"
 
 // largeFiles creates a store with files that the driver lends, and returns a function
@@ -114,7 +115,7 @@ func largeFiles(t *testing.T, h *host.Host) func() error {
 	}
 }
 
-// TestLendingLimit reads more files than may be in transit.
+// TestLendingLimit checks that GetMany can read more files than may be in transit at once.
 func TestLendingLimit(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})

@@ -18,9 +18,9 @@ import (
 // Stores whose sets have the same key share a process. A set is immutable.
 type grantSet struct {
 	serves     string   // "filters", "driver:NAME", "driver:NAME/read" or "driver:NAME/write"
-	role       string   // role of a built-in; see handshake.EnvRole
+	role       string   // role of a process with built-in plugins; see handshake.EnvRole
 	texts      []string // sorted: "read:/data/x", "tcp:443", "env:HOME"
-	places     []string // texts with the identities of the files at the paths
+	places     []string // texts, each followed by the identity of the file at its path
 	env        []string // names of environment variables
 	policy     sandbox.Policy
 	local      bool // the set depends on a location: the process is stopped when idle
@@ -35,7 +35,7 @@ func (h *Host) filterSet(p *program) (*grantSet, error) {
 	g := &grantSet{serves: kindFilter + "s", role: kindFilter + "s"}
 	var texts []string
 	if !p.builtin && p.attachment == nil {
-		_, _ = p.open(h) // selects the pin; the start of the plugin reports the error
+		_, _ = p.open(h) // selects the pin; starting the plugin reports the error
 		p.mu.Lock()
 		names := p.names(kindFilter)
 		p.mu.Unlock()
@@ -48,8 +48,8 @@ func (h *Host) filterSet(p *program) (*grantSet, error) {
 	return g, err
 }
 
-// driverSet returns the grants of the process that opens the store of spec, or removes
-// it if remove is set.
+// driverSet returns the grants of the process that opens the store of spec, or of the
+// process that removes the store if remove is set.
 func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
 	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, thirdParty: !p.builtin && h.opts.Sandbox != SandboxOff}
 	texts := d.Grants
@@ -80,7 +80,7 @@ func placeGrant(text string) bool {
 	return strings.HasPrefix(text, string(driver.GrantPath)+":") || strings.HasPrefix(text, string(driver.GrantDir)+":")
 }
 
-// resolve resolves texts for a store and adds them to g.
+// resolve parses the grants in texts, resolves them for a store and adds them to g.
 func (h *Host) resolve(g *grantSet, texts []string, spec driver.OpenSpec, remove bool) error {
 	for _, text := range texts {
 		grant, err := driver.ParseGrant(text)
@@ -235,8 +235,8 @@ func (h *Host) lookUp(text string) string {
 	return ""
 }
 
-// port grants connections to a TCP port: a number, the port of the endpoint, or the
-// port of the URL in a variable.
+// port grants connections to a TCP port. arg is a port number, "endpoint" for the port of
+// the store's endpoint, or "$" and the name of an environment variable that contains a URL.
 func (h *Host) port(g *grantSet, arg string, spec driver.OpenSpec) error {
 	g.policy.Network = true
 	text := arg

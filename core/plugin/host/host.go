@@ -110,7 +110,7 @@ func (h *Host) dir() (string, error) {
 		if runtime.GOOS != "windows" && len(parent) > maxParent {
 			parent = "/tmp"
 		}
-		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // the next host removes the directories that are left
+		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // the next host removes the remaining directories
 		var err error
 		if h.private, err = place.NewTemp(parent, dirPrefix, ""); err != nil {
 			return "", pluginErrorf("cannot create a private directory: %w", err)

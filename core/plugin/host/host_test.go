@@ -386,7 +386,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestBig transfers objects with about the size of a part, singly and with GetMany.
+// TestBig checks transfers of objects from zero bytes to several parts, singly and with
+// GetMany.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -435,7 +436,7 @@ func TestBig(t *testing.T) {
 	}
 }
 
-// TestManyReads reads so many objects that the requests need several messages.
+// TestManyReads checks a GetMany with so many requests that they need several messages.
 func TestManyReads(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// hostile is a plugin like liar with further kinds of misbehavior.
+// hostile is a plugin that misbehaves in further ways than liar.
 type hostile struct{ *liar }
 
 func (l hostile) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
@@ -65,7 +65,7 @@ func (l hostile) List(_ *pb.ListRequest, s pb.Driver_ListServer) error {
 	return err
 }
 
-// Flush takes a second.
+// Flush succeeds after one second.
 func (l hostile) Flush(context.Context, *pb.FlushRequest) (*pb.FlushReply, error) {
 	time.Sleep(time.Second)
 	return &pb.FlushReply{}, nil

@@ -11,8 +11,8 @@ import (
 // imageMax is the largest executable that may be started, 512 MiB.
 const imageMax = 512 << 20
 
-// openExecutable opens the file at path. The file must be executable and must not be
-// writable by everybody.
+// openExecutable opens the file at path. It must be a regular file that is executable and
+// not writable by everybody.
 func openExecutable(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK, because opening a named pipe could block
 	if err != nil {

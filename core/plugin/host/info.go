@@ -139,7 +139,7 @@ func (s *supervisor) info() PluginInfo {
 // followed by the location grants that its drivers declare, unresolved.
 func (h *Host) configured(p *program) []string {
 	var texts []string
-	if set, err := h.describeGrants(p); err == nil { // the start of the plugin reports the error
+	if set, err := h.describeGrants(p); err == nil { // starting the plugin reports the error
 		texts = set.texts
 	}
 	ds, _ := p.describe()

@@ -89,8 +89,8 @@ func (p *plane) dropInput(in *lentInput) {
 	p.request.free(in.region)
 }
 
-// holdInput returns the lent region that starts with src, and adds a holder to it. The
-// caller must call dropInput. It returns nil if src is not in lent memory.
+// holdInput returns the lent region that starts with src and adds a holder to it, which
+// the caller must remove with dropInput. It returns nil if src is not in lent memory.
 func (p *plane) holdInput(src []byte) *lentInput {
 	off, inside := p.request.offset(src)
 	if !inside {

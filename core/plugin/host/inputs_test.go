@@ -24,8 +24,8 @@ func lend(t *testing.T, pl codecdriver.Pipeline, src []byte) (mem []byte, releas
 	return mem, release
 }
 
-// TestPlaneInput encodes lent memory and parts of it, also after the process that lent
-// the memory has died. It checks that memory is not lent twice.
+// TestPlaneInput checks that lent memory and parts of it can be encoded, even after the
+// process that lent the memory has died. It also checks that memory is not lent twice.
 func TestPlaneInput(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, levelOptions(host.Process))

@@ -30,7 +30,7 @@ type streamPool[B, R any] struct {
 	cancel func(ids []uint64) *B
 	// acceptLate handles an answer to abandoned jobs: it frees the regions of the
 	// answered jobs and deletes the jobs from late. An error means that the plugin
-	// broke the protocol.
+	// violated the protocol.
 	acceptLate func(r *R, late map[uint64]*pendingJob) error
 
 	mu   sync.Mutex
@@ -169,8 +169,8 @@ func sizeOf(m any) int {
 	return 0
 }
 
-// drained reports whether the stream has become idle because all abandoned jobs are
-// answered. The caller holds mu.
+// drained ends the wait for abandoned jobs if all of them are answered, and reports
+// whether it did. The caller then makes the stream idle. The caller holds mu.
 func (l *jobStream[B, R]) drained() bool {
 	if l.late == nil || len(l.late) > 0 || l.cancels || l.err != nil {
 		return false

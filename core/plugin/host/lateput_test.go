@@ -13,7 +13,8 @@ import (
 )
 
 // TestLatePut uses drivers that store data long after a Put was canceled. Put must not
-// return before the data is stored, so that it cannot overwrite the data of a later Put.
+// return before the data is stored, because late data could overwrite the data of a later
+// Put.
 func TestLatePut(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(*testing.T, string) host.Options{

@@ -84,7 +84,7 @@ type launch struct {
 	client      *goplugin.Client
 	plane       *plane // nil without shared memory
 	confinement confinement
-	watch       sync.WaitGroup // goroutine that supervises system calls until the process listens
+	watch       sync.WaitGroup // for the goroutine that supervises system calls until the process listens
 	childEnd    *os.File       // the child's end of sandbox.ListeningPair
 
 	mu      sync.Mutex
@@ -413,8 +413,8 @@ func (h *Host) initialize(ctx context.Context, p *proc) (*proc, error) {
 	return nil, err
 }
 
-// configuration returns the settings for the plugin. It chooses level 1 if both sides
-// support it.
+// configuration returns the settings for the plugin. It sets p.level to 1 if both sides
+// support level 1.
 func (p *proc) configuration() *pb.ConfigureRequest {
 	r := &pb.ConfigureRequest{MaxObject: p.supervisor.host.opts.MaxObject}
 	if p.plane != nil && slices.Contains(p.desc.GetLevels(), 1) {

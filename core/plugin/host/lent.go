@@ -64,7 +64,7 @@ func (p *plane) takeLent(tag uint64) (*os.File, error) {
 	}
 }
 
-// dropLent closes the lent file of an answer that the host does not use.
+// dropLent closes the lent file, if any, of an answer that the host discards.
 func (p *plane) dropLent(m *pb.StoreResult, t *pendingJob) {
 	if m.GetLent() == nil || t.lend == 0 {
 		return
@@ -119,7 +119,7 @@ func (l *objectRead) fill(ctx context.Context, f io.ReaderAt, off int64) error {
 	return nil
 }
 
-// readFull fills dst with data starting at off.
+// readFull fills dst with the bytes of f that start at off.
 func readFull(ctx context.Context, f io.ReaderAt, dst []byte, off int64) (int, error) {
 	got := 0
 	for got < len(dst) {

@@ -39,7 +39,7 @@ type outcome struct {
 
 func (o outcome) String() string { return fmt.Sprintf("%d bytes, %v", len(o.data), o.kind) }
 
-// codecParams returns parameters for a codec that requires some, and nil for others.
+// codecParams returns parameters for a codec that requires them, and nil for other codecs.
 func codecParams(id string) json.RawMessage {
 	switch id {
 	case "delta":
@@ -90,8 +90,8 @@ func TestSameCodecs(t *testing.T) {
 }
 
 // checkSame encodes plain with the same codec of several hosts, decodes the results, and
-// checks that all hosts return the same. If damage is set, it damages the encoded data
-// before decoding.
+// checks that the results of all hosts are equal. If damage is set, it damages the encoded
+// data before decoding.
 func checkSame(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, dstSize int, damage bool) {
 	t.Helper()
 	var coded, decoded []outcome

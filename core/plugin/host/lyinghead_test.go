@@ -55,8 +55,8 @@ func TestLyingHead(t *testing.T) { //nolint:paralleltest // the test measures th
 	}
 }
 
-// TestLargeObjects reads objects for which the host allocates memory only after a part
-// of the data has arrived.
+// TestLargeObjects checks reads of objects for which the host allocates memory only after
+// a part of the data has arrived.
 func TestLargeObjects(t *testing.T) { //nolint:paralleltest // other tests measure the allocations of the process
 	dir := t.TempDir()
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 70<<16)
