@@ -19,8 +19,8 @@ type opener struct {
 
 var _ driver.Opener = (*opener)(nil)
 
-// Describe implements driver.Opener. It starts the plugin if the plugin has not been
-// described yet. If the start fails, Describe sets only the name, and Open returns the error.
+// Describe implements driver.Opener. It starts the plugin if the plugin has not described
+// itself yet. If the start fails, Describe sets only the name, and Open returns the error.
 func (o *opener) Describe() driver.Description {
 	desc, _ := o.describe(o.h.ctx) // Open returns the error
 	return desc
@@ -62,8 +62,8 @@ func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bo
 	return o.h.hold(o.program, set), nil
 }
 
-// prepare rejects options that cannot be sent to a process, and merges the configured
-// defaults.
+// prepare rejects a spec that cannot be sent to a process, and merges the configured
+// default options into the other specs.
 func (o *opener) prepare(op string, spec driver.OpenSpec) (driver.OpenSpec, error) {
 	if spec.Env.Inner != nil {
 		return spec, ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "the driver %s runs in a separate process and cannot use a store of this process; use isolation inproc", o.desc.Name)

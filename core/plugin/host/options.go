@@ -59,9 +59,9 @@ type Options struct {
 	// not. The host then has no built-ins, searches for no other plugins, and accepts
 	// every name that the plugin claims to serve.
 	OnlyPlugin string
-	// PluginsOf, if not nil, is a host whose plugins the new host runs, in processes of
-	// its own. The new host then does not search for plugins, and it reuses the copies of
-	// executables, the pins and the descriptions that the other host already has, so
+	// PluginsOf, if not nil, is a host whose plugins the new host runs in separate
+	// processes. The new host then does not search for plugins, and it reuses the copies
+	// of executables, the pins and the descriptions that the other host already has, so
 	// Lock does not apply. The other host must be closed last.
 	PluginsOf *Host
 	// Lock pins plugins. A nil Lock pins none.
@@ -74,8 +74,9 @@ type Options struct {
 	// grants to the process in addition to the grants that a built-in declares.
 	// driver.Grant describes the syntax.
 	DriverGrants, FilterGrants map[string][]string
-	// Roots are directories that drivers may access as a whole. All stores in one root
-	// share a process. Each store outside the roots has its own process.
+	// Roots are directories that drivers may access as a whole. The stores of a driver
+	// in one root share one process for reading and one for writing. Outside the roots,
+	// only stores with the same grants share a process.
 	Roots []string
 	// MaxMemory limits the private memory of one plugin process, in bytes. The default
 	// is 4 GiB; negative means no limit. The limit requires the sandbox.
@@ -100,8 +101,8 @@ type Options struct {
 	// CallTimeout is how long the host waits for the next answer to a call before it
 	// kills the process. The default is 2 minutes; negative means no limit. For a
 	// message with several puts, the timeout is multiplied by their number. The time of
-	// Flush, Remove and Open in mode Create depends on the size of the store, so they
-	// continue as long as the process answers other calls.
+	// Flush, Remove and Open in mode Create depends on the size of the store, so these
+	// calls continue as long as the process answers other calls.
 	CallTimeout time.Duration
 	// StartTimeout limits the time for starting and configuring a process. The default
 	// is 10 s.

@@ -141,8 +141,9 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// TestThirdParty runs a plugin that serves drivers and filters over mutual TLS. Its
-// filters are in its pin, except for the name test.xor.
+// TestThirdParty checks that a third-party plugin serves drivers and filters over mutual
+// TLS, and that a plugin without TLS serves a driver. The pin of the first plugin contains
+// its filters, except for the name test.xor.
 func TestThirdParty(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")

@@ -33,7 +33,7 @@ type plane struct {
 	files             []*os.File    // inherited by the child, starting at descriptor 3
 
 	mu     sync.Mutex
-	users  int // calls that may access the memory
+	users  int // number of calls that may access the memory
 	closed bool
 	timer  *time.Timer // calls trim
 
@@ -46,7 +46,7 @@ type plane struct {
 	lent   map[uint64]*os.File // received files by tag; nil if no descriptor was free
 
 	tag     atomic.Uint64 // tag of the last read that may be answered with a file
-	lending atomic.Int64  // files that may be in transit
+	lending atomic.Int64  // number of lent files that may be in transit
 	lendMax int64         // maximum of lending: maxLent, but at most a quarter of the descriptor limit
 }
 
@@ -139,7 +139,8 @@ const (
 	responseSegment = 2
 )
 
-// enter keeps the memory mapped until leave. It returns false if the plane is closed.
+// enter keeps the memory mapped until leave is called. It returns false if the plane is
+// closed.
 func (p *plane) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +151,8 @@ func (p *plane) enter() bool {
 	return true
 }
 
-// leave undoes one enter.
+// leave undoes one call of enter. It unmaps the memory of a closed plane after the last
+// use.
 func (p *plane) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// planeLiar is a level 1 plugin that breaks the protocol. The kind selects how.
+// planeLiar is a level 1 plugin that violates the protocol in the way that its kind selects.
 type planeLiar struct {
 	*liar
 	request, response []byte
@@ -64,7 +64,7 @@ func (l *planeLiar) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenReply,
 	return o, err
 }
 
-// Exec answers each job with the input of the job, or breaks the protocol.
+// Exec answers each job with the input of the job, or violates the protocol.
 func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 	for {
 		b, err := s.Recv()
@@ -112,7 +112,7 @@ func (l *planeLiar) answerLate(s pb.Codec_ExecServer, ids []uint64) {
 	answerCanceled(s, ids)
 }
 
-// answerCanceled answers canceled jobs.
+// answerCanceled answers each canceled job with an error.
 func answerCanceled(s pb.Codec_ExecServer, ids []uint64) {
 	for _, id := range ids {
 		_ = s.Send(&pb.BatchReply{Results: []*pb.Result{{Id: id, Last: true, Error: &pb.ErrorDetail{Kind: 1}}}})
@@ -325,9 +325,9 @@ func zooCodec(t *testing.T, o host.Options) (*host.Host, codecdriver.Codec) {
 	return h, c
 }
 
-// TestPlaneLies checks that a call fails if the answer about shared memory is incorrect,
-// and that the error contains the plugin's name. The host must not write outside the
-// destination.
+// TestPlaneLies checks that a call fails if the plugin's answer describes the output in
+// shared memory incorrectly, and that the error contains the plugin's name. The host must
+// not write outside the destination.
 func TestPlaneLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
@@ -509,7 +509,7 @@ func TestPluginStopsReading(t *testing.T) {
 	reqs := make([]driver.GetRequest, 176)
 	for i := range reqs {
 		reqs[i].Key = strings.Repeat("k", 10)
-		if i >= 128 { // larger than the buffers of a connection
+		if i >= 128 { // these requests exceed the buffers of a connection
 			reqs[i].Key = strings.Repeat("k", 16<<10)
 		}
 	}

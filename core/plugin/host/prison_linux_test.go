@@ -108,8 +108,8 @@ func TestReplaced(t *testing.T) {
 }
 
 // TestPluginsOf removes the executable of a plugin that one host has checked. A second
-// host, whose PluginsOf is the first, must execute the checked copy in a process of its
-// own. Closing the second host must not close the copy.
+// host, whose PluginsOf is the first, must execute the checked copy in a new process.
+// Closing the second host must not close the copy.
 func TestPluginsOf(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")

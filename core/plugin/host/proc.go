@@ -61,7 +61,7 @@ type proc struct {
 	driver pb.DriverClient
 	codec  pb.CodecClient
 
-	broken   atomic.Bool            // the plugin hung or broke the protocol: no new calls
+	broken   atomic.Bool            // the plugin hung or violated the protocol: no new calls
 	why      atomic.Pointer[string] // reason for broken
 	stopping atomic.Bool            // the host is stopping the process
 	hard     chan struct{}          // closed to kill the process immediately
@@ -72,7 +72,7 @@ type proc struct {
 
 	tokens           atomic.Uint64 // token of the last Open or OpenPipeline
 	turns            chan struct{} // one element for each message with filter jobs in flight
-	execs, execsEver atomic.Int64  // active calls of filters, and all calls ever started
+	execs, execsEver atomic.Int64  // number of active calls of filters, and of all calls ever started
 
 	mu     sync.Mutex
 	unused *pb.ClosePipelineRequest // pipelines that are no longer used
@@ -384,7 +384,7 @@ func (p *proc) named(err error) error {
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), err)
 }
 
-// killBroken kills a plugin that broke the protocol and returns err with the plugin's
+// killBroken kills a plugin that violated the protocol and returns err with the plugin's
 // name.
 func (p *proc) killBroken(err error) error {
 	p.markBroken(err.Error())
