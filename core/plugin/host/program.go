@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// program is the program of plugin processes: a plugin executable, the running program
-// itself, or a plugin that its author started.
+// program describes the program that plugin processes run: a plugin executable, the
+// running program itself, or a plugin that its author started.
 type program struct {
 	name     string
 	path     string // empty for built-ins
@@ -30,7 +30,7 @@ type program struct {
 	img     *image // checked copy of the executable, read once
 	sum     string
 	pin     Pin
-	known   bool // the plugin has described itself, which set the fields below
+	known   bool // the plugin has described itself: version, drivers and codecs are set
 	version string
 	level   int // data plane level of the last process
 	drivers []driver.Description
@@ -230,8 +230,8 @@ func (p *program) serves(kind, name string) (yes, sure bool) {
 	return yes, yes || !p.all && p.attachment == nil
 }
 
-// promises reports whether the plugin's file name is that of the given driver or
-// filter.
+// promises reports whether the plugin's file name contains the kind and name of the given
+// driver or filter.
 func (p *program) promises(kind, name string) bool { return p.kind == kind && p.promised == name }
 
 // describe returns the drivers and codecs that the plugin is known to serve. Before the

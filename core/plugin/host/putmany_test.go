@@ -53,7 +53,7 @@ func numbered(n, size int) []driver.PutRequest {
 
 // TestPutManyCalls checks the number of calls that a PutMany makes: one with shared
 // memory, and one per MiB without it, even if the driver does not implement PutMany. It
-// checks that bodies of all sizes are stored.
+// also checks that bodies of all sizes are stored.
 func TestPutManyCalls(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

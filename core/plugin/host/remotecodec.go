@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// provider implements driver.Provider for the codecs of one plugin. They share a
+// provider implements driver.Provider for the codecs of one plugin. The codecs share a
 // process.
 type provider struct {
 	h       *Host
@@ -33,8 +33,8 @@ func (p *provider) supervisor() (*supervisor, error) {
 	return p.h.supervisor(p.program, set), nil
 }
 
-// Describe implements driver.Provider. It starts the plugin if the plugin has not been
-// described yet. If the start fails, the descriptions contain only names, and Open
+// Describe implements driver.Provider. It starts the plugin if the plugin has not
+// described itself yet. If the start fails, the descriptions contain only names, and Open
 // returns the error.
 func (p *provider) Describe() []codecdriver.Description {
 	if p.program.builtin {
@@ -283,7 +283,7 @@ type output struct {
 	sent  bool   // the job was sent at level 0 in this attempt
 	begun bool   // the first part was received
 	size  int64  // announced size
-	buf   []byte // has size bytes, or only the received bytes until size is trusted
+	buf   []byte // has size bytes once size is trusted; only the received bytes before
 	n     int    // bytes received
 }
 
@@ -311,8 +311,8 @@ func (x *execution) attempt(ctx context.Context, s *session, indexes []int) erro
 	return x.inline(ctx, s, indexes)
 }
 
-// undone resets those of the jobs with the given indexes that have no result, and
-// returns their indexes. If indexes is nil, undone considers all jobs.
+// undone resets the jobs that have no result, and returns their indexes. It considers
+// only the jobs with the given indexes, or all jobs if indexes is nil.
 func (x *execution) undone(indexes []int) []int {
 	var left []int
 	take := func(i int) {

@@ -67,8 +67,8 @@ type errCaller struct{ error }
 // Unwrap returns the marked error.
 func (e errCaller) Unwrap() error { return e.error }
 
-// take checks a part and stores it. An error means that the plugin broke the protocol,
-// except for an errCaller or ErrConflict.
+// take checks a part and stores it. An error means that the plugin violated the
+// protocol, except for an errCaller or ErrConflict.
 func (l *objectRead) take(head *pb.GetHead, payload *pb.Payload, last bool) error {
 	part, err := wire.Inline(payload, handshake.MaxPart)
 	if err != nil {
@@ -170,7 +170,7 @@ func (l *objectRead) finish() error {
 
 // fault converts an error of take or storeAnswer. It returns the error marked by an
 // errCaller, and returns a conflict unchanged. For any other error it kills the plugin,
-// which broke the protocol.
+// which violated the protocol.
 func fault(p *proc, err error) error {
 	var own errCaller
 	switch {

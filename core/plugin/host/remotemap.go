@@ -39,8 +39,8 @@ type remoteMap struct {
 type session struct {
 	p      *proc
 	handle uint64
-	// For stores: the plugin may lend open files, and the plugin accepts several puts
-	// in one message.
+	// For a store, lends reports whether the plugin may lend open files, and putsMany
+	// whether the plugin accepts several puts in one message.
 	lends, putsMany bool
 }
 

@@ -117,8 +117,8 @@ func (x *writing) finish(i int, s *session, info driver.Info, err error) {
 	x.sink(i, info, x.m.wrote("put", w.Key, s, err))
 }
 
-// answered handles the plugin's answer to a put. An error means that the plugin broke
-// the protocol.
+// answered handles the plugin's answer to a put. An error means that the plugin
+// violated the protocol.
 func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail) error {
 	if failed != nil {
 		x.finish(i, s, driver.Info{}, wire.FromDetail(failed))

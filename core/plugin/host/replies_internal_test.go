@@ -58,8 +58,8 @@ func newInertProc(t *testing.T) *proc {
 	return p
 }
 
-// falsify returns out with at most one field changed, or nil. how selects the field and
-// by the change.
+// falsify returns a copy of out in which at most one field is changed, or nil. how selects
+// the field, and by is a number from which the change is computed.
 func falsify(out *pb.Region, how, by byte) *pb.Region {
 	m := &pb.Region{Segment: out.GetSegment(), Offset: out.GetOffset(), Length: out.GetLength(), Generation: out.GetGeneration()}
 	switch how % 8 {
@@ -84,7 +84,9 @@ func falsify(out *pb.Region, how, by byte) *pb.Region {
 const canary = "________"
 
 // FuzzStoreReplies answers reads at level 1 with wrong ids, regions, lengths, heads and
-// requests for larger regions, and more than once. Four bytes encode one answer.
+// requests for larger regions, and more than once. It checks that the host accepts no
+// wrong data, reports at most one result per read and writes only to the destinations.
+// Four bytes of the input encode one answer.
 func FuzzStoreReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 1, 7, 0, 0, 2, 7, 0, 0})
 	f.Add([]byte{0, 2, 8, 0x10, 0, 2, 8, 0x10})

@@ -203,7 +203,7 @@ func (r *sharedReads) sendControl(b *pb.StoreBatch) error {
 }
 
 // storeAnswer checks an answer against its read and stores the data. An error means
-// that the plugin broke the protocol, except for an errCaller, ErrConflict or
+// that the plugin violated the protocol, except for an errCaller, ErrConflict or
 // errNoDescriptor.
 func (r *sharedReads) storeAnswer(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if m.GetHead() == nil {

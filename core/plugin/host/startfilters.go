@@ -74,7 +74,7 @@ func (h *Host) Kill(ctx context.Context) error {
 }
 
 // Deaths returns an error for each process that died on its own, or that the host
-// killed because it hung or broke the protocol.
+// killed because it hung or violated the protocol.
 func (h *Host) Deaths() []error {
 	h.deathMu.Lock()
 	defer h.deathMu.Unlock()
