@@ -117,9 +117,9 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// reap waits for the process to exit, and kills the rest of its group before the group
-// id can be reused if the platform permits. It then sets the deadline for reading its
-// pipes.
+// reap waits for the process to exit and kills the rest of its group. If the platform
+// permits, it kills the group before the group id can be reused. It then sets the deadline
+// for reading the output pipes.
 func (p *process) reap() {
 	pid := p.cmd.Process.Pid
 	var err error
@@ -259,8 +259,9 @@ func (p *process) pid() int {
 func (p *process) Diagnose(context.Context) string { return "" }
 
 // PluginToHost implements runner.Runner. It returns the address unchanged. It accepts
-// only sockets in the private directory of the process. Otherwise a plugin without
-// network access could make the host send all data to another server.
+// only sockets in the private directory of the process and, on Windows, loopback
+// addresses. Otherwise a plugin without network access could make the host send all data
+// to another server.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	if own := network == "unix" && inDir(p.dir, addr); own || network == "tcp" && runtime.GOOS == "windows" && local(addr) {
 		return network, addr, nil

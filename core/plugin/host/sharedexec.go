@@ -332,8 +332,8 @@ func (r *sharedRun) deliver(t *pendingJob, n int64) error {
 	})
 }
 
-// guardFault calls f and returns an error if it faults on an access to mem, which
-// happens if the system has no memory for a page of a segment. It does not recover from
+// guardFault calls f and returns an error if f faults on an access to mem, which happens
+// if the system has no memory for a page of a segment. It does not recover from
 // other panics.
 func guardFault(mem []byte, f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

@@ -128,7 +128,8 @@ func (m *remoteMap) expect(o *driver.GetOptions) int64 {
 	return max(minRegion, m.guess.Load())
 }
 
-// learn updates the size of the largest object so far, rounded up to a power of two.
+// learn updates the size of the largest object so far, rounded up to a power of two and
+// limited to maxGuess.
 func (m *remoteMap) learn(n int64) {
 	for n = min(n, maxGuess); ; {
 		old := m.guess.Load()

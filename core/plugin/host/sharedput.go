@@ -189,7 +189,8 @@ func (r *sharedWrites) copyBody(w *watch, i int, in *region) bool {
 }
 
 // take checks an answer against its put and delivers it. If the put failed and ctx is
-// done, take leaves the put undone. An error means that the plugin broke the protocol.
+// done, take leaves the put undone. An error means that the plugin violated the
+// protocol.
 func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil || m.GetNeed() != 0 {

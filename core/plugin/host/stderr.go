@@ -30,7 +30,7 @@ const (
 )
 
 // logSink receives the standard error of a process. It writes the lines to the host's
-// log and keeps the last ones for errors.
+// log and keeps the last lines for errors.
 type logSink struct {
 	log       *slog.Logger
 	mu        sync.Mutex

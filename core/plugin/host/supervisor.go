@@ -38,8 +38,8 @@ type supervisor struct {
 	cur     *proc       // the running process, or nil
 	attempt *attempt    // the start in progress, or nil
 	starts  int         // number of successful starts
-	deaths  []time.Time // within deathWindow
-	crashes int         // deaths since the host was created
+	deaths  []time.Time // times of deaths and failed starts within deathWindow
+	crashes int         // number of deaths and failed starts since s was created
 	last    error       // cause of the last failed start or death
 	users   int         // stores that are open or being opened
 	idle    *time.Timer
@@ -61,7 +61,8 @@ func (s *supervisor) title() string {
 // closed.
 const lingerTime = 10 * time.Second
 
-// enter keeps the process running until leave. It is called when a store is opened.
+// enter keeps the process running until leave is called. It is called when a store is
+// opened.
 func (s *supervisor) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +72,8 @@ func (s *supervisor) enter() {
 	}
 }
 
-// leave undoes one enter. The process for a single location is stopped if it stays
-// unused for lingerTime.
+// leave undoes one call of enter. The process for a single location is stopped if it
+// stays unused for lingerTime.
 func (s *supervisor) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

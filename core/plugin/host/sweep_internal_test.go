@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// TestSweep checks that a starting host removes the directories of dead hosts, but not
-// those of running hosts or other directories with the same prefix. On systems that
-// cannot lock directories a host removes none.
+// TestSweep checks that a starting host removes the directories of dead hosts, including
+// empty ones, but not those of running hosts or directories whose names only share the
+// prefix. A host removes no directories on systems that cannot lock directories.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()

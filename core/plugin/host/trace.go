@@ -85,7 +85,7 @@ type tracedJobs struct {
 
 	mu   sync.Mutex
 	what string    // operation of the last message sent
-	sent time.Time // when it was sent
+	sent time.Time // time when the last message was sent
 }
 
 // SendMsg implements grpc.ClientStream.
@@ -109,7 +109,7 @@ func (l *tracedJobs) RecvMsg(m any) error {
 }
 
 // jobs returns the operation of the first job in a message, for the log. It returns ""
-// if the message has no such job.
+// if the message is not a StoreBatch or has no jobs.
 func jobs(m any) string {
 	b, ok := m.(*pb.StoreBatch)
 	if !ok || len(b.GetJobs()) == 0 {

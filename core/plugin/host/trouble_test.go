@@ -17,7 +17,8 @@ import (
 )
 
 // trouble is the file driver with keys that make it misbehave. The key "X-once" has the
-// effect of the key X only once: it first creates the object "X-done".
+// effect of the key X only if the object "X-done" does not exist, and creates that object
+// first.
 type trouble struct{ name string }
 
 func (o trouble) Describe() driver.Description {
@@ -229,8 +230,9 @@ func (twice) Decode(_ context.Context, dst, src []byte) (int, error) {
 	return copy(dst, src[:n]), nil
 }
 
-// troubledCodec misbehaves on chunks whose first byte is 'X'. It returns other chunks
-// unchanged.
+// troubledCodec returns the result of an operation in the modes attack, child, allocate
+// and pid. In other modes it misbehaves on chunks whose first byte is 'X', and returns
+// other chunks unchanged.
 type troubledCodec struct {
 	Mode   string `json:"mode"`
 	Marker string `json:"marker"`

@@ -156,7 +156,7 @@ func badPlugin(kind string) goplugin.Plugin {
 	return &liar{kind: kind}
 }
 
-// liar is a plugin that breaks the protocol. The kind selects how.
+// liar is a plugin that violates the protocol in the way that its kind selects.
 type liar struct {
 	goplugin.NetRPCUnsupportedPlugin
 	pb.UnimplementedPluginServer
@@ -246,7 +246,7 @@ func (l *liar) Get(_ *pb.GetRequest, s pb.Driver_GetServer) error {
 		return errors.Join(s.Send(&pb.GetReply{Head: zooHead(8, 8), Payload: eight}), s.Send(&pb.GetReply{Payload: eight}))
 	case "get-short":
 		return s.Send(&pb.GetReply{Head: zooHead(9, 9), Payload: eight})
-	case "get-other": // not the length of the object
+	case "get-other": // the announced length is not the size of the object
 		return s.Send(&pb.GetReply{Head: zooHead(100, 8), Payload: eight})
 	case "get-negative":
 		return s.Send(&pb.GetReply{Head: zooHead(-8, -8), Payload: eight})
@@ -519,7 +519,7 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// TestZooStore checks the errors of drivers that break the protocol.
+// TestZooStore checks the errors of calls to drivers that violate the protocol.
 func TestZooStore(t *testing.T) {
 	t.Parallel()
 	read := func(ctx context.Context, m driver.Map) error {
@@ -592,7 +592,7 @@ func TestZooStore(t *testing.T) {
 	}
 }
 
-// TestZooCodec checks the errors of filters that break the protocol.
+// TestZooCodec checks the errors of calls to filters that violate the protocol.
 func TestZooCodec(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"job-id", "job-twice", "job-limit", "job-negative", "job-long", "job-short", "job-missing", "specs-count", "specs-negative", "specs-endless", "specs-large"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
 
-// printEnv is set in a process that prints its build id and exits.
+// printEnv is the environment variable that makes this program print its build id and exit.
 const printEnv = "HANDSHAKE_TEST_BUILD_ID"
 
 func TestMain(m *testing.M) {

@@ -202,8 +202,8 @@ func dropCapabilities(p *Policy) error {
 }
 
 // dieWithParent sets the parent-death signal of all threads. Each thread has its own
-// setting. The host makes it only for the first thread, but any thread may execute the
-// program.
+// parent-death signal. The host sets only that of the first thread, but any thread may
+// execute the program.
 func dieWithParent(p *Policy) error {
 	if !p.MayExec {
 		return nil

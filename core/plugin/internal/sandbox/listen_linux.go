@@ -17,7 +17,7 @@ import (
 // and of the program that it executes. A filter alone cannot decide, because it cannot
 // count calls, examine descriptors or identify the calling thread. handOverCalls sends
 // the notification descriptor through p.Listening. The kernel permits only one
-// supervisor. If another one exists, handOverCalls sends a message without a
+// supervisor. If another supervisor exists, handOverCalls sends a message without a
 // descriptor.
 func handOverCalls(p *Policy) error {
 	if p.Listening == 0 {

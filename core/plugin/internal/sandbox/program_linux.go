@@ -91,8 +91,8 @@ func fileRules(f *filter, p *Policy) {
 	f.when(unix.SYS_FCHMOD, func(b *block) { b.refuseAny(1, unix.S_ISUID|unix.S_ISGID|unix.S_ISVTX, unix.EPERM) })
 }
 
-// opening adds the rules for an open call. The argument with the number flags holds the
-// flags of the call, and the next argument holds the mode.
+// opening adds the rules for an open call. flags is the number of the argument that holds
+// the flags of the call. The next argument holds the mode.
 func (b *block) opening(flags int) {
 	b.refuseIf(flags, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM)
 	b.refuseAny(flags+1, special, unix.EPERM)

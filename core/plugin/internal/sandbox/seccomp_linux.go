@@ -36,8 +36,8 @@ func filterCalls(p *Policy) error {
 }
 
 // Seal makes listening and the creation of Unix sockets fail. A built-in plugin calls
-// it once it listens. Otherwise a process with network access could connect to Unix
-// sockets of the user.
+// Seal after it has started to listen. Otherwise a process with network access could
+// connect to Unix sockets of the user.
 func (p *Policy) Seal() error {
 	if !p.Kernel.Seccomp {
 		return nil
@@ -76,8 +76,9 @@ func (f *filter) ret(k uint32)   { f.op(unix.BPF_RET|unix.BPF_K, k, 0, 0) }
 // refusal returns the filter result that makes a call fail with errno.
 func refusal(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
 
-// prologue kills a process that makes a call of another architecture. It loads the
-// number of the call, and makes calls with a number above lastNumber fail with ENOSYS.
+// prologue adds the first instructions of a filter. They kill a process that makes a call
+// of another architecture, load the number of the call, and make calls with a number above
+// lastNumber fail with ENOSYS.
 func (f *filter) prologue() {
 	f.load(dataArch)
 	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, arch, 1, 0)
@@ -104,7 +105,7 @@ func (f *filter) refuse(errno unix.Errno, numbers ...uint32) {
 	}
 }
 
-// when applies the rules that addRules adds to the arguments of call nr. If no rule
+// when checks the arguments of call nr with the rules that addRules adds. If no rule
 // refuses the call, it is permitted.
 func (f *filter) when(nr uint32, addRules func(*block)) {
 	var b block
