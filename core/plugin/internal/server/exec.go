@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// firstAlloc limits the memory in bytes that is allocated for the announced size of a
-// job's input. Further memory is allocated as data arrives.
+// firstAlloc limits the memory, in bytes, that is allocated for a job's input before the
+// data arrives. Further memory is allocated as data arrives.
 const firstAlloc = 64 << 20
 
 // job is one chunk whose input is being received.

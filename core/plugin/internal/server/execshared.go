@@ -49,7 +49,7 @@ func (e *executor) startGroup(jobs []*pb.Job) {
 	})
 }
 
-// drop cancels waiting and running jobs.
+// drop cancels the waiting and running jobs with the given ids in all active groups.
 func (e *executor) drop(ids []uint64) {
 	if len(ids) == 0 {
 		return

@@ -234,7 +234,7 @@ func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int
 	return run(ctx, dst, src)
 }
 
-// within reports whether the address at is in b.
+// within reports whether at is the address of a byte of b.
 func within(at uintptr, b []byte) bool {
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return at >= base && at-base < uintptr(len(b))

@@ -87,7 +87,9 @@ func (f *fuzzed) check(ctx context.Context) {
 }
 
 // FuzzStoreRequests sends a plugin reads, writes, grants and cancellations with unusual
-// ids, handles, regions and sizes. Six bytes encode one request.
+// ids, handles, regions and sizes. It checks that the plugin writes only to the requested
+// regions and does not answer a job more often than it was sent. Six bytes of the input
+// encode one request.
 func FuzzStoreRequests(f *testing.F) {
 	f.Add([]byte("\x01\x00\x07\x00\x10\x00\x02\x01\x07\x01\x10\x00"))
 	f.Add([]byte("\x01\x00\x07\x00\x10\x00\x02\x01\x04\x01\x02\x00\x02\x02\x07\x02\x10\x00\x02\x03\x00\x00\x00\x00"))

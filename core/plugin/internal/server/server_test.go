@@ -29,8 +29,8 @@ import (
 // store is an in-memory driver whose calls can be blocked.
 type store struct {
 	driver.Opener
-	opening chan struct{} // if not nil, Open waits for the channel
-	getting chan struct{} // if not nil, Get sends to the channel when it begins, and then waits
+	opening chan struct{} // if not nil, Open sends to the channel, and then waits until its context is done
+	getting chan struct{} // if not nil, Get sends to the channel when it begins, and then receives from it
 	closed  atomic.Int64
 }
 
@@ -187,7 +187,7 @@ func TestConfigure(t *testing.T) {
 }
 
 // TestBrokenPut checks that a put stores nothing if its body does not have the
-// announced size, or if the put breaks the protocol.
+// announced size, or if the put violates the protocol.
 func TestBrokenPut(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})
@@ -399,7 +399,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestBrokenExec checks that a stream that breaks the protocol ends with an error.
+// TestBrokenExec checks that a stream that violates the protocol ends with an error.
 func TestBrokenExec(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})

@@ -118,7 +118,8 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// TestTransfer checks puts, reads, requests for larger regions, and cancellation.
+// TestTransfer checks puts, reads, requests for larger regions, and cancellation at level
+// 1.
 func TestTransfer(t *testing.T) {
 	t.Parallel()
 	s := &store{}
