@@ -26,7 +26,7 @@ const closeTime = 2 * time.Second
 // and exits when the host no longer needs them or has exited. It does not return. If no
 // host started the process, Serve prints a message and exits with status 64. If
 // $NCZARR_PLUGIN_DEBUG is set in such a process, Serve instead runs until it is
-// interrupted, and prints the setting with which a host attaches to it.
+// interrupted, and prints the environment variable that makes a host attach to it.
 func Serve(opts ...Option) {
 	if !startedByHost() && os.Getenv(handshake.EnvDebug) != "" {
 		serveDebug(config(opts))
@@ -61,7 +61,8 @@ func serve(cfg server.Config) {
 			onDescribe()
 		}
 		// go-plugin replaced these files with pipes whose output it sends over the
-		// connection. Restore standard error, or the output of a crash would be lost.
+		// connection. Restore standard error, because the output of a crash would
+		// otherwise be lost.
 		os.Stderr, os.Stdout = stderr, stderr
 	}
 	channel, err := openChannel()

@@ -13,9 +13,9 @@ import (
 // logFileVar is the environment variable overridden by Options.LogFile.
 const logFileVar = "NCZARR_LOG_FILE"
 
-// startLog starts the log if Options.Trace, Options.LogFile, the fragment key log or an
-// environment variable turns it on. A URL cannot name the log file, because a URL may
-// come from an untrusted party.
+// startLog starts the log if Options.Trace, Options.LogFile, the key "log" in the fragment
+// of Options.URL or an environment variable turns it on. A URL cannot name the log file,
+// because a URL may come from an untrusted party.
 //
 // Source: netcdf-c nclog.c, for NCLOGGING and NCTRACING.
 func (s *Session) startLog(o *Options) error {

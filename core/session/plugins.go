@@ -72,7 +72,8 @@ func zeroToNone(n int64) int64 {
 	return n
 }
 
-// grants sets the options and grants of h from the tables of drivers and filters.
+// grants sets the options and grants of h from the configuration tables of drivers and
+// filters.
 func (s *Session) grants(h *host.Options) error {
 	h.Defaults = make(map[string]json.RawMessage)
 	h.DriverGrants, h.FilterGrants = make(map[string][]string), make(map[string][]string)

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
-// TestPublicPackage opens a dataset with the public package and the options of a
-// session.
+// TestPublicPackage checks that the public package can create a dataset with the options
+// of a session.
 func TestPublicPackage(t *testing.T) {
 	t.Parallel()
 	s, err := session.New(&session.Options{Isolation: "inproc"})

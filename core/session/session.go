@@ -128,8 +128,8 @@ func (s *Session) start(o *Options) error {
 	return err
 }
 
-// Close stops all plugin processes, within ten seconds, and closes the log file. Close
-// may be called again.
+// Close stops all plugin processes and closes the log file. It kills the processes that
+// still run after ten seconds. Close may be called again.
 func (s *Session) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -173,8 +173,8 @@ func (s *Session) Options() *nczarr.Options {
 		},
 		Remote: s.remote(), MergeGap: int64(s.cfg.Remote.MergeGap),
 	}
-	// The configured options are set explicitly, because nczarr.Open adds options that
-	// the format needs to them.
+	// The configured options are set explicitly, because nczarr.Open adds to them the
+	// options that the format needs.
 	o.DriverOptions = make(map[string][]byte)
 	for name, options := range s.opts.Defaults {
 		o.DriverOptions[name] = options

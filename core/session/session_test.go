@@ -81,7 +81,7 @@ func put(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestPrecedence sets an option in several places and checks which one is used.
+// TestPrecedence sets an option in several places and checks which value is used.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	isolation := func(s *session.Session) any { return s.HostOptions().Isolation }
@@ -152,7 +152,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestErrors checks the kind of each error, and that it contains the file and the key.
+// TestErrors checks the kind of each error, and that the error contains the file and the
+// key.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -252,8 +253,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogFileError checks that the error is an fs.PathError with operation "open
-// log".
+// TestLogFileError checks that the error for a log file that cannot be opened is an
+// fs.PathError with operation "open log".
 func TestLogFileError(t *testing.T) {
 	t.Parallel()
 	m := machine{dir: t.TempDir()}

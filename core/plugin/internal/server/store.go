@@ -112,11 +112,12 @@ func (x *storeExec) grantRegions(grants []*pb.Grant) error {
 	return nil
 }
 
-// start registers the jobs of one message and starts them. It runs reads of a local
-// store in sequence and sends their results in one message, because waking the host
-// takes longer than a read. It runs reads of a remote store concurrently. It also runs
-// writes concurrently, because some wait for a disk, and combines the results of writes
-// that end within answerDelay.
+// start registers the jobs of one message and starts them. Several reads into regions use
+// the driver's GetMany if the driver implements it. Other reads of a local store run in
+// sequence and their results are sent in one message, because waking the host takes longer
+// than a read. Other reads of a remote store run concurrently. Several writes also run
+// concurrently, because some wait for a disk, and the results of writes that end within
+// answerDelay are combined.
 func (x *storeExec) start(ms []*pb.StoreJob) error {
 	if len(ms) == 0 {
 		return nil
@@ -268,8 +269,8 @@ func (dst *destination) result(r *pb.StoreResult, key string, data []byte, info 
 	return err
 }
 
-// alloc returns the region of the job. If it is too small, alloc requests a larger one
-// from the host and waits for it.
+// alloc returns the first n bytes of the region of the job. If the region is too small,
+// alloc requests a larger one from the host and waits for it.
 func (dst *destination) alloc(n int64) ([]byte, error) {
 	x, j := dst.x, dst.j
 	if limit := x.d.s.maxObject.Load(); n < 0 || n > limit {

@@ -26,7 +26,7 @@ func (t *tokens) forget(handle uint64) {
 	}
 }
 
-// take returns the handle of a token and removes it.
+// take returns the handle of a token, and removes both from t.
 func (t *tokens) take(token uint64) (handle uint64, ok bool) {
 	handle, ok = t.byToken[token]
 	t.forget(handle)

@@ -138,7 +138,7 @@ func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
 }
 
 // SpecsFromReply returns the specs after each of n steps. It fails with ncerr.ErrPlugin
-// if a spec is invalid or their number is wrong.
+// if a spec is invalid or the number of specs is not n.
 func SpecsFromReply(ms []*pb.Spec, n int) ([]codecdriver.Spec, error) {
 	if len(ms) != n {
 		return nil, protocolErrorf("received %d specs for %d steps", len(ms), n)
