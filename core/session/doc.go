@@ -39,8 +39,8 @@
 // program calls [Main] first and passes the result as Options.Self. On Linux, separate
 // processes are then the default. Otherwise the default is to run the drivers and
 // filters of drivers/builtin and filters/builtin in the process of the program, without
-// external plugins. In a program that does not call Main, isolation "process"
-// makes the built-in drivers and filters fail.
+// external plugins. In a program that does not call Main, isolation "process" makes the
+// built-in drivers and filters fail.
 //
 // # Errors
 //
