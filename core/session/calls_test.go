@@ -33,8 +33,8 @@ func TestCallsOfACopy(t *testing.T) {
 	}
 }
 
-// callsOfACopy returns the number of calls for copying n chunks, and for writing a part
-// of each chunk.
+// callsOfACopy returns the numbers of calls, by process, for copying n chunks and for
+// writing a part of each chunk.
 func callsOfACopy(t *testing.T, dir string, n int64) map[string]int64 {
 	t.Helper()
 	const size = 16

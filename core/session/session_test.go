@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// machine is the environment of one test. An empty string means that the file does not
+// machine is the environment of one test. A configuration file with no text does not
 // exist.
 type machine struct {
 	dir  string

@@ -78,7 +78,7 @@ func (a *arena) alloc(n int64) (region, bool) {
 	return r, true
 }
 
-// free releases a region. It reports whether no region is in use now.
+// free releases a region and reports whether no region remains in use.
 func (a *arena) free(r region) (idle bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -49,8 +49,8 @@ func local(address string) bool {
 	return err == nil && at.Addr().IsLoopback()
 }
 
-// attach connects to a plugin that its author started. The host never kills its
-// process.
+// attach connects to a plugin that its author started. The host never kills the process
+// of the plugin.
 func (h *Host) attach(s *supervisor) (*proc, error) {
 	a := s.program.attachment
 	h.opts.alert.Log(h.ctx, LevelAlert, "attaching to a running plugin because of "+handshake.EnvReattach+"; the plugin is neither pinned nor confined", "plugin", a.Name, "pid", a.PID, "address", a.Address)

@@ -44,7 +44,7 @@ func ParseSandbox(s string) (Sandbox, error) {
 
 // SandboxInfo describes the sandbox of a process.
 type SandboxInfo struct {
-	// Landlock is the version of the kernel's Landlock, or 0 without Landlock.
+	// Landlock is the ABI version of Landlock, or 0 without Landlock.
 	Landlock int `json:"landlock"`
 	// Seccomp reports whether system calls are filtered.
 	Seccomp bool `json:"seccomp"`

@@ -1,5 +1,5 @@
-// Package host finds, starts and supervises plugin processes. It returns their drivers
-// and filters in the form of the in-process interfaces.
+// Package host finds, starts and supervises plugin processes. The drivers and filters
+// that it returns implement the same interfaces as drivers and filters in process.
 //
 //	self := plugin.Main(builtin)           // first in main
 //	h, err := host.New(&host.Options{Self: self})

@@ -329,8 +329,8 @@ func TestDriverGrants(t *testing.T) {
 }
 
 // TestThirdPartyPlaces checks where a third-party driver may write. A driver that creates
-// a store may write to the directory that contains the store, unless this is the home
-// directory.
+// a store may write to the directory that contains the store, unless that directory is
+// the home directory.
 func TestThirdPartyPlaces(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

@@ -154,7 +154,8 @@ func (h *Host) goOwned(f func()) error {
 	return nil
 }
 
-// supervisor returns the supervisor of a process, and creates it on first use.
+// supervisor returns the supervisor of the process that runs p with the grants in set. It
+// creates the supervisor on first use.
 func (h *Host) supervisor(p *program, set *grantSet) *supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()

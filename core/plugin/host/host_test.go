@@ -436,7 +436,8 @@ func TestBig(t *testing.T) {
 	}
 }
 
-// TestManyReads checks a GetMany with so many requests that they need several messages.
+// TestManyReads checks a call of GetMany with so many reads that the host sends several
+// messages.
 func TestManyReads(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})

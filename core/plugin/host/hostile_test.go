@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// hostile is a plugin that misbehaves in further ways than liar.
+// hostile is a plugin that misbehaves in more ways than liar.
 type hostile struct{ *liar }
 
 func (l hostile) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {

@@ -32,7 +32,7 @@ func readImage(path string) (img image, sum string, err error) {
 	return image{path: path, argv0: path}, hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// The constants are unused, because this platform has no sandbox and no launcher.
+// These constants are unused, because this platform has no sandbox and no launcher.
 const (
 	imageFD              = 0
 	imagePath, selfImage = "", ""

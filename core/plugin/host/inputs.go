@@ -77,7 +77,7 @@ func (p *plane) populate(r region) bool {
 	}) == nil
 }
 
-// dropInput removes a holder of a region. It frees the region if none is left.
+// dropInput removes a holder of a region. It frees the region if no holder is left.
 func (p *plane) dropInput(in *lentInput) {
 	p.inputMu.Lock()
 	defer p.inputMu.Unlock()

@@ -170,7 +170,7 @@ func sizeOf(m any) int {
 }
 
 // drained ends the wait for abandoned jobs if all of them are answered, and reports
-// whether it did. The caller then makes the stream idle. The caller holds mu.
+// whether it did. If it did, the caller must pass the stream to put. The caller holds mu.
 func (l *jobStream[B, R]) drained() bool {
 	if l.late == nil || len(l.late) > 0 || l.cancels || l.err != nil {
 		return false
@@ -255,9 +255,9 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	p.goOwned(func() { l.sendCancel(ids) })
 }
 
-// killAbandoned kills a process that ended a stream with unanswered jobs, because it
-// may still write to their regions. It waits a second first, because a stream usually
-// ends when its process dies.
+// killAbandoned kills a process that ended a stream with unanswered jobs, because the
+// process may still write to their regions. It first waits a second for the process to
+// end, because a stream usually ends when its process dies.
 func (p *proc) killAbandoned() {
 	p.goOwned(func() {
 		timer := time.NewTimer(time.Second)

@@ -114,8 +114,8 @@ func (l *launch) giveUp(ctx context.Context) {
 	}
 }
 
-// config returns the configuration for go-plugin. The host starts the process and
-// collects its log itself, and the process inherits no environment.
+// config returns the configuration for go-plugin. The host itself starts the process, sets
+// its environment and collects its log.
 func (l *launch) config(img image) *goplugin.ClientConfig {
 	return &goplugin.ClientConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
@@ -192,7 +192,7 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 			_ = l.childEnd.Close() // the child has inherited it
 		}
 		if err == nil && !l.child.out.certified() {
-			config.TLSConfig = nil // go-plugin set it before the handshake
+			config.TLSConfig = nil // the plugin serves without TLS; go-plugin set the field before the handshake
 		}
 		var rpc goplugin.ClientProtocol
 		if err == nil {
@@ -219,8 +219,9 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	return p, nil
 }
 
-// superviseListening starts a supervisor of system calls that permits the process to
-// listen only once.
+// superviseListening starts a supervisor of system calls that permits a third-party plugin
+// to listen only once. It does nothing if the sandbox is off or the kernel does not permit
+// supervision.
 func (l *launch) superviseListening(ctx context.Context) error {
 	if l.confinement.policy == nil || !l.confinement.policy.MayExec || !l.confinement.policy.Kernel.Notify {
 		return nil

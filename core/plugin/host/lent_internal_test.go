@@ -143,7 +143,7 @@ func TestLentUnrequested(t *testing.T) {
 	}
 }
 
-// endRecorder is an io.ReaderAt that records the largest end of the ranges read.
+// endRecorder is an io.ReaderAt that records the offset up to which it was read.
 type endRecorder struct{ end int64 }
 
 func (r *endRecorder) ReadAt(p []byte, off int64) (int, error) {

@@ -27,7 +27,7 @@ type memoryChild struct {
 	wg   sync.WaitGroup
 }
 
-// loopback starts an in-process server for the built-ins of s's role.
+// loopback starts an in-process server for the built-in drivers or filters that s serves.
 func (h *Host) loopback(s *supervisor) *proc {
 	cfg := server.Config{Name: s.title(), Version: "loopback", Filters: h.opts.Builtin.Providers}
 	if s.set.role != "filters" {

@@ -127,7 +127,7 @@ func running(pid int) bool {
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// open opens a store of a driver.
+// open opens a store of the named driver and closes the store at the end of the test.
 func open(t *testing.T, h *host.Host, name string, spec driver.OpenSpec) driver.Map {
 	t.Helper()
 	o, err := h.Driver(name)

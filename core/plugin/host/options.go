@@ -64,7 +64,7 @@ type Options struct {
 	// of executables, the pins and the descriptions that the other host already has, so
 	// Lock does not apply. The other host must be closed last.
 	PluginsOf *Host
-	// Lock pins plugins. A nil Lock pins none.
+	// Lock pins plugins. A nil Lock pins no plugins.
 	Lock *Lock
 	// AllowUnpinned permits plugins that Lock does not pin.
 	AllowUnpinned bool

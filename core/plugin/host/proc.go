@@ -330,7 +330,7 @@ func (w *watch) end() {
 	w.cancel(nil)
 }
 
-// errLost is in the chain of errors that mean that the process has died or hung.
+// errLost matches errors that mean that the process has died or hung.
 var errLost = errors.New("plugin process lost")
 
 // lostError is the cause of an ErrPlugin if the process died or hung.

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// killGroup kills the process group led by pid. The process pid must not have been
-// reaped before, because its id could be reused.
+// killGroup kills the process group with the id pid. The process with that id must not
+// have been reaped before, because the id could have been reused.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 // terminate sends SIGTERM to a process.

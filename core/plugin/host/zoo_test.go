@@ -387,7 +387,7 @@ func (l *liar) Exec(s pb.Codec_ExecServer) error {
 	case "job-short":
 		return send(&pb.Result{Id: id, Size: 8, Payload: inline([]byte("abcd")), Last: true})
 	}
-	return nil // job-missing
+	return nil // job-missing: the job is never answered
 }
 
 // plugins returns a new directory with links to this test binary under the given names.

@@ -67,9 +67,9 @@ type Attachment struct {
 // PluginSetName is the name of the services in go-plugin's plugin set.
 const PluginSetName = "nczarr"
 
-// Exit statuses of an SDK process that does not serve.
+// Exit statuses of a process that uses core/plugin but cannot serve.
 const (
-	ExitNoCookie = 64 // no host started the process, or a host with another cookie
+	ExitNoCookie = 64 // no host, or a host with another cookie, started the process
 	ExitBadRole  = 65 // the value of EnvRole is unknown
 	ExitServe    = 66 // the server could not start
 	ExitSandbox  = 67 // the sandbox could not be applied
@@ -77,9 +77,9 @@ const (
 
 // Limits of the data plane.
 const (
-	// MaxPart is the largest inline payload of one message, in bytes. gRPC copies
-	// larger messages more slowly, because they do not fit in the CPU caches, and the
-	// first byte would arrive later.
+	// MaxPart is the largest inline payload of one message, in bytes. Larger messages
+	// are copied more slowly, because they do not fit in the CPU caches, and their first
+	// byte arrives later.
 	MaxPart = 1 << 20
 	// MaxMessage is the largest message that either side accepts, in bytes. It is the
 	// default of every gRPC implementation, so plugins in other languages need no

@@ -169,8 +169,8 @@ func setLimits(p *Policy) error {
 }
 
 // Capabilities that a driver of the superuser keeps: to read files of other users if
-// the driver may read a path, and to change them if it may write to a path. A driver in
-// process has the same access.
+// the driver may read a path, and to change them if it may write to a path. A driver
+// that runs in process has the same access.
 const (
 	readingCapabilities = 1 << unix.CAP_DAC_READ_SEARCH
 	writingCapabilities = readingCapabilities | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER

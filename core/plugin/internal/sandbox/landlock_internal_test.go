@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestOpenPath checks that a granted path is opened once, and that a link created after
-// the host resolved the path is not followed.
+// TestOpenPath checks that an open descriptor still refers to the granted path after a
+// directory of the path was replaced with a link, and that openResolved does not follow
+// the link.
 func TestOpenPath(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(string) (*os.File, error){"openResolved": openResolved, "openCompared": openCompared} {

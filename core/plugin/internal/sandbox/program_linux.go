@@ -146,9 +146,9 @@ func processRules(f *filter, p *Policy, pid uint32) {
 	})
 }
 
-// memoryRules refuses memory that RLIMIT_DATA does not count. The limit does not count
-// memory that was written and then made read-only either. If thirdParty is set, such
-// memory is permitted for the loaders of programs. Built-in plugins are already loaded.
+// memoryRules refuses memory that RLIMIT_DATA does not count. This includes memory that
+// was written and then made read-only. If thirdParty is set, read-only memory is permitted,
+// because the loaders of programs need it. Built-in plugins are already loaded.
 func memoryRules(f *filter, thirdParty bool) {
 	if !thirdParty {
 		f.refuse(unix.EPERM, unix.SYS_PKEY_MPROTECT)

@@ -97,7 +97,7 @@ func (f *filter) only(numbers []uint32) {
 	f.ret(refusal(unix.ENOSYS))
 }
 
-// refuse makes calls fail with errno.
+// refuse makes the calls in numbers fail with errno.
 func (f *filter) refuse(errno unix.Errno, numbers ...uint32) {
 	for _, nr := range numbers {
 		f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, 1)

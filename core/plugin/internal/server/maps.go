@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// closeWait is how long Close waits for canceled calls to return.
+// closeWait is how long Close waits for active calls to return.
 const closeWait = 5 * time.Second
 
 // maxMaps limits the number of open stores.

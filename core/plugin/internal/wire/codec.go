@@ -50,7 +50,7 @@ func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
 	return d
 }
 
-// first returns at most limit+1 elements of list.
+// first returns the first limit+1 elements of list, or list itself if it is shorter.
 func first[T any](list []T, limit int) []T { return list[:min(len(list), limit+1)] }
 
 func texts(list []string) []string {
