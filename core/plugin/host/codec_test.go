@@ -153,8 +153,8 @@ func TestCodecErrors(t *testing.T) {
 }
 
 // TestPoison decodes a chunk that kills the plugin. If the chunk kills the plugin only
-// once, all jobs must succeed. If it kills the plugin each time, only the job of the chunk may
-// fail.
+// once, all jobs must succeed. If it kills the plugin each time, only the job of the chunk
+// may fail.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for n := range 4 {

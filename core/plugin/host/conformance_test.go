@@ -20,7 +20,7 @@ import (
 )
 
 // TestConformance runs the conformance suite of storage drivers through the protocol,
-// both in memory and with real processes.
+// both over an in-memory connection and with real processes.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

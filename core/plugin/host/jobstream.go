@@ -170,7 +170,8 @@ func sizeOf(m any) int {
 }
 
 // drained ends the wait for abandoned jobs if all of them are answered, and reports
-// whether it did. If it did, the caller must pass the stream to put. The caller holds mu.
+// whether it did. The caller holds mu. If drained returns true, the caller must unlock mu
+// and pass the stream to put.
 func (l *jobStream[B, R]) drained() bool {
 	if l.late == nil || len(l.late) > 0 || l.cancels || l.err != nil {
 		return false

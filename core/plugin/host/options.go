@@ -99,10 +99,11 @@ type Options struct {
 	// records of LevelAlert are logged, to slog's default logger.
 	Logger *slog.Logger
 	// CallTimeout is how long the host waits for the next answer to a call before it
-	// kills the process. The default is 2 minutes; negative means no limit. For a
-	// message with several puts, the timeout is multiplied by their number. The time of
-	// Flush, Remove and Open in mode Create depends on the size of the store, so these
-	// calls continue as long as the process answers other calls.
+	// kills the process. The default is 2 minutes; negative means no limit. For puts, the
+	// timeout is multiplied by the number of puts in the message, and
+	// driver.TransferTime of their total size is added. The time of Flush, Remove and
+	// Open in mode Create depends on the size of the store, so these calls continue as
+	// long as the process answers other calls.
 	CallTimeout time.Duration
 	// StartTimeout limits the time for starting and configuring a process. The default
 	// is 10 s.
