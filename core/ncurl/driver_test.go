@@ -8,7 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// TestDriverKey checks that the fragment key driver selects the driver.
+// TestDriverKey checks that the fragment key "driver" selects the driver, and that Parse
+// rejects a driver that conflicts with the scheme or the mode.
 func TestDriverKey(t *testing.T) {
 	t.Parallel()
 	env := &ncurl.Env{Cwd: "/w", Probe: func(string) ncurl.PathKind { return ncurl.OtherFile }}

@@ -97,8 +97,8 @@ func (p PathKind) String() string {
 	return names[OtherFile]
 }
 
-// SniffLen is the number of leading bytes of a file that [Sniff] needs. A shorter file is
-// passed as a whole.
+// SniffLen is the number of leading bytes of a file that [Sniff] needs. For a shorter
+// file, the caller passes all bytes.
 const SniffLen = 8
 
 // Sniff classifies a regular file by its first bytes as [ZipArchive], [NetCDF3],

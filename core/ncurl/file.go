@@ -103,8 +103,8 @@ func (p *parser) checkNew(name string) error {
 		"or add #mode=nczarr,s3 for a tree with this name", ext)
 }
 
-// named sets the driver to the value of the fragment key driver. It must be the driver
-// of a plugin or a built-in driver for local paths.
+// named sets the driver to the value of the fragment key "driver". The value must be the
+// name of a plugin's driver or of a built-in driver for local paths.
 func (p *parser) named(driver, storage string) error {
 	switch {
 	case !driverName(driver):
@@ -203,7 +203,7 @@ func fileURL(name string, windows bool) string {
 	return "file:" + escape(name, keepFile)
 }
 
-// probe chooses between the file and zip drivers if no mode does.
+// probe chooses the file or the zip driver for a path if no mode selects a storage.
 func (p *parser) probe(name string) error {
 	zipName := strings.HasSuffix(strings.ToLower(name), ".zip")
 	switch {

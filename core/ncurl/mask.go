@@ -38,7 +38,7 @@ func maskQuery(raw string) string {
 	return maskMark
 }
 
-// maskParams masks values in a raw fragment or group.
+// maskParams masks values in a raw fragment or prefix group.
 func maskParams(raw string) string {
 	items := strings.Split(raw, "&")
 	for i, item := range items {
@@ -79,8 +79,8 @@ func maskTail(text string) string {
 	return out
 }
 
-// authorityAt returns the offset of the authority of a URL, even if slashes are
-// missing, doubled or backslashes. It returns 0 if text is not a URL.
+// authorityAt returns the offset of the authority of a URL, even if the slashes before it
+// are missing, repeated or replaced by backslashes. It returns 0 if text is not a URL.
 func authorityAt(text string) int {
 	begin := strings.Index(text, "//")
 	if i := strings.IndexByte(text, ':'); i > 1 && (begin < 0 || i < begin) && !strings.ContainsAny(text[:i], `/\?#@`) {

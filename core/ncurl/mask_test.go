@@ -53,7 +53,8 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 }
 
-// TestMaskedKeepsTheRest checks that Masked keeps the parts that are not secret.
+// TestMaskedKeepsTheRest checks that Masked keeps the parts that are not secret, and that
+// Parse does not mistake part of a path before "@" for a user name.
 func TestMaskedKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -20,7 +20,7 @@ const (
 	modeZip          = "zip"
 	modeS3           = "s3"
 	modeGS3          = "gs3"
-	modeV2           = "v2" // the Zarr v2 documents of a store that also has v3; unknown to netcdf-c
+	modeV2           = "v2" // the v2 documents of a store that also has v3 documents; unknown to netcdf-c
 	modeV3           = "v3" // Zarr v3, pure unless nczarr is given too; unknown to netcdf-c
 )
 
@@ -85,9 +85,8 @@ func macro(key string) []string {
 	return nil
 }
 
-// infer appends the modes that modes imply, breadth first, until no new mode
-// appears. The given modes come first, without duplicates, followed by each level of
-// inference.
+// infer returns modes and the modes that they imply, without duplicates. The given modes
+// come first, followed by each level of inference, until no new mode appears.
 func infer(modes []string) []string {
 	implied := func(mode string) []string {
 		switch mode {
@@ -134,9 +133,9 @@ func negate(modes []string) []string {
 	})
 }
 
-// storageOf returns the mode in modes that selects a storage, or "". A location may have
-// only one of them, but s3 and gs3 may occur together, because the S3 driver also serves
-// Google. storageOf then returns gs3.
+// storageOf returns the mode in modes that selects a storage, or "". It fails if modes
+// contains several storage modes, with one exception: s3 and gs3 may occur together,
+// because the S3 driver also serves Google. storageOf then returns gs3.
 func storageOf(modes []string) (string, error) {
 	var found []string
 	for _, m := range []string{modeFile, modeZip, modeS3, modeGS3} {

@@ -139,8 +139,8 @@ func TestMacros(t *testing.T) {
 	}
 }
 
-// TestLegacy checks the spellings of older documents. Differs: the reference no
-// longer accepts them.
+// TestLegacy checks that Parse accepts the spellings of older documents. Differs: the
+// reference no longer accepts them.
 func TestLegacy(t *testing.T) {
 	t.Parallel()
 	const aws = "https://s3.us-east-1.amazonaws.com"

@@ -37,8 +37,8 @@ func closure(modes []string) map[string]bool {
 }
 
 // TestModeOrder checks that the meaning of modes does not depend on their order,
-// their case, repetition, or their distribution over mode= keys, prefix parameters
-// and the long forms of macros.
+// their case, their repetition, or their distribution over mode= keys and prefix
+// parameters.
 func TestModeOrder(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// TestObjectStoreHosts checks the rewriting table of the reference, netcdf-c. Comments mark
-// the differences.
+// TestObjectStoreHosts checks that Parse rewrites hosts like the table of the reference,
+// netcdf-c. Comments mark the differences.
 func TestObjectStoreHosts(t *testing.T) {
 	t.Parallel()
 	const east, west = "https://s3.us-east-1.amazonaws.com", "https://s3.us-west-2.amazonaws.com"

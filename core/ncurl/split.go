@@ -99,9 +99,9 @@ func split(text string) (parts, error) {
 	return p, checkAuthority(&p)
 }
 
-// hasLogin reports whether after, the part after "file:", contains user information. That
-// is a part before an "@" after exactly two slashes, or "user:password@" in the first
-// segment.
+// hasLogin reports whether after, the part after "file:" or "mem:", contains user
+// information. This is a part before an "@" after exactly two slashes, or
+// "user:password@" in the first segment.
 func hasLogin(after string) bool {
 	rest := strings.TrimLeft(after, `/\`)
 	if len(after)-len(rest) == 2 && !hasDrive(rest) {

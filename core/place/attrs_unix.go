@@ -15,8 +15,8 @@ import (
 
 // keepAttributes copies the owner, the mode and the extended attributes of the old store
 // to the new one. It sets the owner of all files and directories in the new store. The
-// mode of an entry is that of the entry with the same name in the old store. If no such
-// entry exists, a directory has the mode of its parent, and a file has the mode bits
+// mode of an entry is copied from the entry with the same name in the old store. If no
+// such entry exists, a directory has the mode of its parent, and a file has the mode bits
 // that all files of the corresponding old directory share. keepAttributes adds the bits
 // of also to the mode of the store itself. It does not change modes if one store is a
 // file and the other a directory.
@@ -39,7 +39,7 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 		return err
 	}
 	if s.opts.Directory {
-		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // if old is nil, modes are derived from the new store
+		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // if old is nil, modes are derived from the old store's own mode
 		mode := uint32(want.Mode) & 0o7777                       //nolint:unconvert // Mode has 16 bits on other systems
 		err := k.tree(top, old, modes{dir: mode & 0o2777, file: mode & 0o666})
 		_ = old.Close()
@@ -77,7 +77,7 @@ type keeper struct {
 type modes struct{ dir, file uint32 }
 
 // own sets the owner of an open file. It fails for special files and for files with
-// several hard links, because these can be outside the new store.
+// several hard links, because such a file may also exist outside the new store.
 func (k *keeper) own(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -150,7 +150,7 @@ func (k *keeper) entry(dir, old *os.File, name string, was map[string]uint32, m 
 		}
 		var below *os.File
 		if known {
-			below, _ = openIn(old, name) // if below is nil, modes are derived from the directory
+			below, _ = openIn(old, name) // if below is nil, modes are derived from the directory's mode
 			defer below.Close()
 		}
 		if err := k.tree(f, below, modes{mode, m.file & mode}); err != nil {
@@ -182,13 +182,13 @@ func statIn(dir *os.File, name string) (isDir bool, mode uint32, err error) {
 	return isDir, uint32(st.Mode), err //nolint:unconvert // Mode has 16 bits on other systems
 }
 
-// counterparts returns the modes of the entries of a directory of the old store, and
-// the modes for other entries.
+// counterparts returns the modes of the entries in a directory of the old store by name,
+// and the modes for entries that the directory does not contain.
 func counterparts(old *os.File, m modes) (map[string]uint32, modes) {
 	if old == nil {
 		return nil, m
 	}
-	names, _ := old.Readdirnames(-1) // without names, modes are derived from the directory
+	names, _ := old.Readdirnames(-1) // without names, modes are derived from the directory's mode
 	was := make(map[string]uint32, len(names))
 	all, files := uint32(0o666), false
 	for _, name := range names {

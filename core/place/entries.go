@@ -81,7 +81,7 @@ func typeName(t fs.FileMode) string {
 	return "a special file"
 }
 
-// driverTemporary reports whether name is that of a temporary file of the file driver.
+// driverTemporary reports whether name is the name of a temporary file of the file driver.
 func driverTemporary(name string) bool {
 	digits, ok := strings.CutPrefix(name, ".nczarr.tmp.")
 	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""

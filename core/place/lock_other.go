@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// directory is zero, because this system does not have the flags.
+// directory is zero, because this system has no flags for opening only directories.
 const directory = 0
 
 // lock always fails on this system, so that Sweep removes nothing.

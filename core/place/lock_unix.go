@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory contains the flags with which an open fails for anything but a directory,
-// including a link to one.
+// directory contains the flags for opening a directory. With these flags, opening
+// anything else fails, including a link to a directory.
 const directory = unix.O_DIRECTORY | unix.O_NOFOLLOW
 
 // lock locks an open file without waiting. The lock ends with the process. lock fails

@@ -36,8 +36,8 @@ func mountsBelow(dir string) ([]string, error) {
 	return out, nil
 }
 
-// unescape decodes octal escapes, which replace characters such as spaces and
-// backslashes.
+// unescape decodes the octal escapes of mountinfo, which replace characters such as spaces
+// and backslashes.
 func unescape(s string) string {
 	head, rest, found := strings.Cut(s, `\`)
 	var b strings.Builder

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// TestList checks that List returns the names of entries unchanged.
+// TestList checks that List returns names unchanged, omits temporary files of the file
+// driver, describes special files, and fails for more entries than the limit.
 func TestList(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -170,8 +171,9 @@ func TestCommitFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// TestMounts checks that List, Remove and Commit do not change file systems mounted in a tree.
-// The test runs itself again in a new mount namespace.
+// TestMounts checks that List reports a mount point in a tree without listing the mounted file
+// system, and that Commit does not replace the tree. The test runs itself again in a new mount
+// namespace.
 func TestMounts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("PLACE_TEST_MOUNTS") == "" {

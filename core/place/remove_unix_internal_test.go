@@ -102,14 +102,14 @@ func TestMarkIsRemovedLast(t *testing.T) { //nolint:paralleltest // the test cha
 	}
 }
 
-// TestLinkInPlaceOfAStage replaces the stage, as another user could, with a link to a directory
-// in which a third user has a directory with the name of the store. Commit must not change
-// that directory or the store.
+// TestLinkInPlaceOfAStage replaces the stage with a link, as another user could. The link
+// points to a directory that contains a third user's directory with the name of the store.
+// Commit must not change that directory or the store.
 func TestLinkInPlaceOfAStage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name          string
-		made, putBack bool // new store made before the link; link removed before Commit
+		made, putBack bool // the new store is made before the link; the link is removed before Commit
 	}{
 		{name: "after the store was made", made: true},
 		{name: "while the store was made", putBack: true},

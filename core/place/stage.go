@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// StagePrefix is the prefix of the names of the directories in which new stores are made
-// next to the stores that they replace.
+// StagePrefix is the prefix of the directory name of a [Stage].
 const StagePrefix = ".nczarr-stage-"
 
 // oldName is the name of the old store in a stage on systems that cannot exchange two
@@ -139,7 +138,7 @@ func (f *Found) Target() string {
 }
 
 // OnlyCopy reports whether a stage contains the old store and no store exists at
-// [Found.Target]. If Target returns "", no store exists there.
+// [Found.Target]. If Target returns "", OnlyCopy assumes that no such store exists.
 func (f *Found) OnlyCopy() bool {
 	if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err != nil {
 		return false
@@ -199,7 +198,8 @@ func (s *Stage) Commit() error {
 	return nil
 }
 
-// Discard removes the stage and the new store.
+// Discard removes the stage and the new store. It does not remove a stage that contains
+// the old store.
 func (s *Stage) Discard() error {
 	if s.temp == nil {
 		return nil

@@ -105,8 +105,9 @@ func TestSyncedInOrder(t *testing.T) {
 	}
 }
 
-// TestForeignMark checks that Clean moves the old store only to the directory of the stage, or
-// leaves it in the stage, if the mark is forged or the file system was mounted elsewhere.
+// TestForeignMark checks Clean if the mark is forged or the file system was mounted elsewhere.
+// Clean must move the old store only into the directory that contains the stage, or leave the
+// old store in the stage.
 func TestForeignMark(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ target, back string }{

@@ -23,7 +23,7 @@ const (
 
 // Mark describes a temporary directory. It is stored in the directory.
 type Mark struct {
-	// Target is the path to which the content is to be moved, if any.
+	// Target is the path to which the content will be moved. It may be empty.
 	Target string `json:"target,omitempty"`
 	// Host and PID identify the process that created the directory, for messages. They
 	// do not indicate whether the process is alive.

@@ -10,8 +10,8 @@ import (
 )
 
 // copyXattrs copies the extended attributes of from, including access control lists, to
-// an open file. It skips the namespace security, which is controlled by the policy of
-// the system.
+// an open file. It skips the namespace "security", which the policy of the system
+// controls.
 func copyXattrs(from string, to *os.File) error {
 	list, err := xattr(func(p []byte) (int, error) { return unix.Llistxattr(from, p) })
 	if errors.Is(err, unix.ENOTSUP) {
@@ -35,7 +35,7 @@ func copyXattrs(from string, to *os.File) error {
 	return nil
 }
 
-// xattr calls get with a buffer that is large enough for its result.
+// xattr calls get with a buffer that is large enough and returns the bytes that get wrote.
 func xattr(get func([]byte) (int, error)) ([]byte, error) {
 	for {
 		n, err := get(nil)

@@ -10,10 +10,10 @@
 // # Keys
 //
 // A key is UTF-8 without a leading or trailing slash, without empty, "." or ".."
-// segments and without control characters ("temp/0.0"). Messages show the zmap form with
-// a leading slash, which [Path] and [Key] convert. A prefix is empty (the root) or a key
-// followed by a slash. A prefix consists of whole segments: "a/b" is below "a", but "ab"
-// is not.
+// segments and without control characters ("temp/0.0"). Messages show a key with a leading
+// slash. [Path] and [Key] convert between the two forms. A prefix is empty (the root) or a
+// key followed by a slash. A prefix consists of whole segments: "a/b" is below "a", but
+// "ab" is not.
 //
 // # Existence
 //

@@ -98,7 +98,8 @@ func segmentFlaw(s string) string {
 	return ""
 }
 
-// normPrefix returns prefix with a trailing slash, which is optional in prefix.
+// normPrefix checks prefix and returns it with a trailing slash. The slash is optional in
+// the argument. An empty prefix stays empty.
 func normPrefix(op, prefix string) (string, error) {
 	if prefix == "" {
 		return "", nil

@@ -21,7 +21,7 @@ func unsupported(op, key string) error {
 	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "this store cannot %s", op)
 }
 
-// Capabilities returns the zero value, which declares nothing.
+// Capabilities returns the zero value, which declares no capability.
 func (Base) Capabilities() Capabilities { return Capabilities{} }
 
 // Get returns ncerr.ErrUnsupported.

@@ -96,7 +96,7 @@ type Option struct {
 	Name string `json:"name"`
 	Type string `json:"type"` // "string", "int", "bool", "size" (see [Size]), "duration" (a string such as "30s")
 	// Default is the value of an absent option, as text that Open accepts. If it is empty,
-	// Doc describes the effect of omitting the option, which an empty string also has.
+	// Doc describes the effect of omitting the option. An empty value has the same effect.
 	Default string `json:"default,omitempty"`
 	Doc     string `json:"doc"`
 	Secret  bool   `json:"secret,omitempty"`
@@ -219,9 +219,9 @@ type Map interface {
 // GetManyer is an optional interface of a Map that reads many objects in one call.
 type GetManyer interface {
 	// GetMany performs all requests, in any order and possibly concurrently. It calls
-	// sink once per request, never concurrently. data is valid until sink returns. The
-	// returned error is about the call as a whole: requests for which sink was not called
-	// were not performed.
+	// sink once per request, never concurrently. The data passed to sink is valid until
+	// sink returns. The returned error is about the call as a whole: requests for which
+	// sink was not called were not performed.
 	GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) error
 }
 

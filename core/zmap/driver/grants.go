@@ -14,7 +14,8 @@ type GrantKind string
 const (
 	// GrantPath allows access to the location of the store, OpenSpec.Path: "path:read"
 	// in mode Read and "path:write", which includes reading, in other modes. If the
-	// store does not exist yet, "path:write" is for the directory in which it is created.
+	// store does not exist yet, "path:write" applies to the directory in which it is
+	// created.
 	GrantPath GrantKind = "path"
 	// GrantDir allows reading and writing of the directory that contains the store, in
 	// every mode except Read: "dir:write". Drivers need it if they create a temporary

@@ -119,7 +119,7 @@ func readerCmd(store, cache string, count int, seed uint64) *exec.Cmd {
 	return cmd
 }
 
-// startProcess starts a process and returns its output.
+// startProcess starts a process and returns the buffer that receives its output.
 func startProcess(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
 	t.Helper()
 	out := new(bytes.Buffer)
@@ -151,8 +151,8 @@ func startAndKill(t *testing.T, cmd *exec.Cmd, lines int) {
 }
 
 // TestCacheOfProcesses checks that processes that share a cache return correct content
-// after other processes were killed while they used it, and that the cache stays within
-// its maximum size.
+// after other processes were killed while they used it, and that the cache does not grow
+// beyond twice its maximum size.
 func TestCacheOfProcesses(t *testing.T) {
 	t.Parallel()
 	store, dir, seed := sharedStore(t), t.TempDir(), testseed.New(t)
@@ -235,7 +235,8 @@ func TestCacheConformance(t *testing.T) {
 	}, &conformance.Options{Effort: conformance.Brief})
 }
 
-// cached returns a cache on top of a counted Map in memory.
+// cached returns a cache on top of a Map in memory, that Map, the counts of the calls to it
+// and the counters of the cache.
 func cached(t *testing.T, o layer.CacheOptions) (driver.Map, *memmap.Map, *layer.Counts, *layer.CacheStats) {
 	t.Helper()
 	base := memmap.New()
