@@ -65,9 +65,9 @@ func (z *Map) ListAll(ctx context.Context, prefix string, opts *ListOptions) ite
 	}
 }
 
-// Search returns the names of the next whole segments below prefix that lead to objects,
-// in byte order and without duplicates. The trailing slash of prefix is optional, and ""
-// is the root. The result is empty if nothing is below prefix. Search fails with
+// Search returns the segment after prefix of each key below prefix, in byte order and
+// without duplicates. The trailing slash of prefix is optional, and "" is the root. The
+// result is empty if nothing is below prefix. Search fails with
 // ncerr.ErrLimit if there are more than Options.MaxList names or Options.MaxListBytes
 // bytes of keys.
 //

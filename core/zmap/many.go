@@ -13,9 +13,9 @@ import (
 
 // GetMany performs all requests, in any order and concurrently. It calls sink once per
 // request, never concurrently. A request without Alloc is read into memory of the Map.
-// data is valid only until sink returns. The errors passed to sink are the same as for
-// [Map.Get]. The returned error is about the call as a whole: requests for which sink
-// was not called were not performed.
+// The data passed to sink is valid only until sink returns. The errors passed to sink are
+// the same as for [Map.Get]. The returned error is about the call as a whole: requests
+// for which sink was not called were not performed.
 func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) error {
 	if err := z.enter(ctx, "get", ""); err != nil {
 		return err
@@ -100,7 +100,8 @@ func (z *Map) getManyDriver(ctx context.Context, reqs []GetRequest, sink GetSink
 	return b.end(err)
 }
 
-// end checks the result err of the driver's GetMany.
+// end returns the result of a GetMany for which the driver returned err. It returns the
+// batch to the pool if everything succeeded.
 func (b *batch) end(err error) error {
 	b.mu.Lock()
 	b.over = true

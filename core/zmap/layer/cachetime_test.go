@@ -10,7 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// etags is a store whose versions depend only on the content, as in S3.
+// etags is a store that reports the same version for every object, as S3 does for objects
+// with the same content.
 type etags struct {
 	driver.Map
 	modTime time.Time

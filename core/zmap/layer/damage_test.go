@@ -15,7 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// TestCacheDamage checks that damage to any byte of a cache file never reaches a reader.
+// TestCacheDamage checks that reads return the correct content if any byte of a cache file
+// is changed, or the file is truncated or extended.
 func TestCacheDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,8 +100,8 @@ func TestCacheEntryBelongsToOneName(t *testing.T) {
 	}
 }
 
-// TestDeletedCache checks that the cache starts again after another process has deleted
-// the whole directory.
+// TestDeletedCache checks that the cache stores content again after another process has
+// deleted the whole directory.
 func TestDeletedCache(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
@@ -138,7 +139,8 @@ func (discardingMap) Put(context.Context, string, driver.Body, *driver.PutOption
 	return driver.Info{}, nil
 }
 
-// TestCacheForgetsWrites checks that the cache does not use memory for old writes.
+// TestCacheForgetsWrites checks that the cache does not keep a record of every write in
+// memory.
 func TestCacheForgetsWrites(t *testing.T) { //nolint:paralleltest // the test measures memory and must run alone
 	c, err := layer.Cache(discardingMap{}, layer.CacheOptions{Dir: t.TempDir(), MaxAge: time.Microsecond})
 	if err != nil {

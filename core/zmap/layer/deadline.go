@@ -19,9 +19,9 @@ type deadline struct {
 // Deadline returns a Map that abandons each Get, Stat, Put, Delete and Flush that takes
 // longer than d, and each listing that takes longer than d to return its next entry. A
 // call with content has additional time to transfer it (see driver.TransferTime): for a
-// Put this time is added at the start; for a Get the call to alloc restarts d and adds
-// it. The error is a Retryable ncerr.ErrIO, or ncerr.ErrAmbiguous for a conditional
-// Put, whose outcome is unknown. Calls therefore return even if the driver never
+// Put this time is added at the start; for a Get the call to alloc restarts the timer with
+// d plus this time. The error is a Retryable ncerr.ErrIO, or ncerr.ErrAmbiguous for a
+// conditional Put, whose outcome is unknown. Calls therefore return even if the driver never
 // responds, provided that it observes its context or runs in its own process.
 func Deadline(m driver.Map, d time.Duration) driver.Map {
 	l := &deadline{Map: m, d: d}

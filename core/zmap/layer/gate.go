@@ -75,8 +75,8 @@ func (g *gate) leave(s sample) {
 }
 
 // adjust adapts the limit to a sample. It reduces the limit by a third on overload, at
-// most once for all calls in flight at that time. It raises the limit if as many calls
-// as allowed are in flight and the response was almost as fast as the fastest one.
+// most once for all calls in flight at that time. It raises the limit if as many calls as
+// allowed are in flight and the latency is at most twice the minimum latency plus 10 ms.
 func (g *gate) adjust(s sample) {
 	switch {
 	case g.o.Min == g.o.Max:
@@ -91,7 +91,7 @@ func (g *gate) adjust(s sample) {
 	}
 }
 
-// window is the number of samples after which the minimum latency is forgotten.
+// window is the number of samples after which the minimum latency is reset.
 const window = 500
 
 func (g *gate) grow(latency time.Duration) {

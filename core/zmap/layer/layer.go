@@ -49,7 +49,7 @@ func (m putsMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink dri
 	return m.putMany(ctx, reqs, sink)
 }
 
-// bothMap adds GetMany and PutMany.
+// bothMap adds GetMany and PutMany to a layer.
 type bothMap struct {
 	manyMap
 	putMany putMany

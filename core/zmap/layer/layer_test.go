@@ -38,7 +38,7 @@ func (l layered) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return l.wrap(m), nil
 }
 
-// noMany is a Map without GetMany.
+// noMany is a Map without GetMany and PutMany.
 type noMany struct{ driver.Map }
 
 func TestConformance(t *testing.T) {

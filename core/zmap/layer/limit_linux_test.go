@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// limitVar is the environment variable that enables limitFiles.
+// limitVar is the environment variable that enables limitFiles. limited is true if
+// limitFiles has an effect on this system.
 const (
 	limitVar = "NCZARR_TEST_LIMIT"
 	limited  = true

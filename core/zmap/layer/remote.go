@@ -10,8 +10,8 @@ import (
 type RemoteOptions struct {
 	// Retry configures the retries of failed calls.
 	Retry RetryOptions
-	// InFlight is the maximum number of concurrent calls. The limit starts at half of it
-	// and then adapts to the store. 0 means 64.
+	// InFlight is the maximum number of concurrent calls. The limit starts at half of
+	// InFlight and then adapts to the store. 0 means 64.
 	InFlight int
 	// CallTimeout is the maximum time of one attempt, excluding the time allowed for
 	// content; see [Deadline]. 0 means 5 minutes. Drivers close stalled connections

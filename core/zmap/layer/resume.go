@@ -91,9 +91,9 @@ func (r *retry) get(ctx context.Context, p callState, key string, opts *driver.G
 	}
 }
 
-// try resumes the previous attempt. It reads the object from its beginning if the
-// attempt cannot be resumed or the object has changed. It returns the result of this
-// attempt.
+// try makes one attempt and returns its result. It resumes the previous attempt, or reads
+// the object from its beginning if the previous attempt cannot be resumed or the object
+// has changed.
 func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
 	if rest, ok := l.rest(opts); ok && r.resumes {
 		data, info, err := r.Map.Get(ctx, key, &rest, driver.Into(l.mem[l.n:]))
@@ -133,8 +133,8 @@ func (l *partialRead) verifyWhole(opts *driver.GetOptions, info driver.Info) ([]
 	return nil, info, e
 }
 
-// getMany passes results to sink, except retryable failures. It retries those requests
-// one by one.
+// getMany returns a GetMany function that passes the results of many to sink, except
+// retryable failures. It retries the failed requests one by one.
 func (r *retry) getMany(many driver.GetManyer) getMany {
 	return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		mine := make([]driver.GetRequest, len(reqs))
@@ -166,7 +166,7 @@ func (r *retry) getMany(many driver.GetManyer) getMany {
 }
 
 // retryOne retries a request that failed with err, or that was not performed because the
-// whole batch failed. It returns the error for the whole call.
+// whole batch failed with failed. It returns an error if the whole call must fail.
 func (r *retry) retryOne(ctx context.Context, i int, req driver.GetRequest, err, failed error, sink driver.GetSink) error {
 	cause := err
 	if cause == nil {

@@ -48,8 +48,7 @@ type retry struct {
 	tokens  atomic.Int64
 }
 
-// retryCost is the number of tokens that a retry uses. A successful call returns one
-// token.
+// retryCost is the number of tokens that a retry uses. A successful call adds one token.
 const retryCost = 5
 
 // Retry returns a Map that retries calls that failed with a Retryable error, if a retry
@@ -124,7 +123,7 @@ type callState struct {
 	spent   time.Duration
 }
 
-// succeeded returns one token for a successful call.
+// succeeded adds one token for a successful call, up to the size of the reserve.
 func (p *callState) succeeded() {
 	if n := p.r.tokens.Load(); n < int64(p.r.o.Reserve)*retryCost {
 		p.r.tokens.Add(1)
