@@ -149,7 +149,7 @@ func (o *output) array(a *Array) error {
 	return nil
 }
 
-// dtypeText returns the dtype that parses as t.
+// dtypeText returns the text of the dtype that is parsed as t.
 func (o *output) dtypeText(t dtype.Type) (string, error) {
 	switch {
 	case t.Kind == dtype.Char:
@@ -181,7 +181,8 @@ func (a *Array) xarrayNames(s *spelling) (names []string, ok bool) {
 }
 
 // arrayBlock writes NCZarr's block of an array: the dimension references and, in Zarr v2,
-// scalar and storage. For a new array of Zarr v3 it writes type_alias instead of these two.
+// scalar and storage. In a new array of Zarr v3 it writes type_alias if the type needs an
+// alias.
 func (o *output) arrayBlock(a *Array) {
 	s := o.s
 	w := o.open(s.arrayDoc, s.arrayName)

@@ -164,9 +164,9 @@ func (r *attrReader) all() []Attr {
 	return list
 }
 
-// ignored reports whether to omit the attribute key because it is textFillAttr, the
-// _FillValue of text, and the elements are not text. Pure Zarr reads a char array of NCZarr 3
-// as numbers.
+// ignored reports whether to omit the attribute named key. This is the case for
+// textFillAttr, the _FillValue of text, if the elements are not text: in pure Zarr a char
+// array of NCZarr 3 is read as numbers.
 func (r *attrReader) ignored(key string) bool { return r.n.v3 && key == textFillAttr && !r.text }
 
 // attr parses v as the value of the attribute called name. key is the name of the attribute

@@ -46,8 +46,9 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) (err error)
 	return err
 }
 
-// fieldList parses the member list of a data type, which holds fields. They follow each
-// other without gaps. parse parses one field and returns its size in bytes.
+// fieldList parses list, the fields of a structured data type, which follow each other
+// without gaps. member names the list in errors. parse parses one field and returns its
+// size in bytes.
 func (n *node) fieldList(member string, list jsontext.Value, parse func(i int, e jsontext.Value) (Field, int, error)) (fields []Field, size int, err error) {
 	seen := map[string]bool{}
 	err = list.Elems(func(i int, e jsontext.Value) error {
@@ -267,7 +268,7 @@ func (n *node) objectFill(fields []Field, v jsontext.Value, layout Layout) (b []
 	return b, true
 }
 
-// swapBig swaps the bytes of the big-endian numbers in b, one element.
+// swapBig swaps the bytes of the big-endian numbers in b, which holds one element.
 func swapBig(b []byte, fields []Field) {
 	for _, f := range fields {
 		switch {

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// fill parses fill_value. A missing value or null means no fill value, and an array of
-// one value means that value. A byte string is base64 in pure Zarr, as specified by
-// Zarr v2. It is plain in NCZarr, and in pure Zarr if the attribute _FillValue is the
-// same string, as netCDF-C writes it. If the string does not parse in one form, the
-// other is tried.
+// fill parses fill_value. A missing value or null means no fill value, or in pure Zarr the
+// value that nullFill returns. An array of one value means that value. A byte string is
+// base64 in pure Zarr, as specified by Zarr v2. It is plain in NCZarr, and in pure Zarr if
+// the attribute _FillValue is the same string, as netcdf-c writes it. If the string does
+// not parse in one form, the other is tried.
 //
 // Source: Zarr v2, "Fill value encoding"; netcdf-c libnczarr/zsync.c.
 func (n *node) fill(a *Array, v jsontext.Value) error {

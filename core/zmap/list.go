@@ -67,9 +67,8 @@ func (z *Map) ListAll(ctx context.Context, prefix string, opts *ListOptions) ite
 
 // Search returns the segment after prefix of each key below prefix, in byte order and
 // without duplicates. The trailing slash of prefix is optional, and "" is the root. The
-// result is empty if nothing is below prefix. Search fails with
-// ncerr.ErrLimit if there are more than Options.MaxList names or Options.MaxListBytes
-// bytes of keys.
+// result is empty if nothing is below prefix. Search fails with ncerr.ErrLimit if there
+// are more than Options.MaxList segments or Options.MaxListBytes bytes of keys.
 //
 // Source: netcdf-c libnczarr/zmap.h, nczmap_search.
 func (z *Map) Search(ctx context.Context, prefix string) ([]string, error) {

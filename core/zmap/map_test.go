@@ -22,7 +22,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// double is a driver.Map whose methods a test can replace. It has no GetMany.
+// double is a driver.Map whose methods a test can replace. It has no GetMany and no
+// PutMany.
 type double struct {
 	driver.Map
 	caps func(c *driver.Capabilities)
@@ -497,8 +498,8 @@ func TestGetManyEndsWithItsContext(t *testing.T) {
 }
 
 // TestGetManyPanics panics in the caller's goroutine while another goroutine performs a
-// request. GetMany must not end before that request has, because it may write to memory of
-// the caller.
+// request. GetMany must not end before that request, because the request may write to the
+// caller's memory.
 func TestGetManyPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -103,7 +103,7 @@ func (b *putBatch) take(i int, info Info, err error) {
 	}
 }
 
-// end checks the result err of the driver's PutMany.
+// end returns the result of a PutMany for which the driver returned err.
 func (b *putBatch) end(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

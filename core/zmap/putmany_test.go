@@ -49,7 +49,8 @@ func putMany(t *testing.T, z *zmap.Map, reqs []zmap.PutRequest) map[int]string {
 	return got
 }
 
-// TestPutMany mixes requests that succeed with requests that fail for each reason.
+// TestPutMany checks the result of each request of a batch in which some requests succeed
+// and others fail, each for a different reason.
 func TestPutMany(t *testing.T) {
 	t.Parallel()
 	stores := map[string]func(*memmap.Map) driver.Map{
