@@ -115,8 +115,8 @@ func parseRuns(d int, v jsontext.Value) (runs []chunk.Run, err error) {
 	return runs, err
 }
 
-// ShownGrid returns the chunk shape of a regular grid, and the member chunk_shapes of any
-// other, for messages.
+// ShownGrid formats g for messages: as the chunk shape of a regular grid, or as the member
+// chunk_shapes of a rectilinear grid.
 func ShownGrid(g chunk.Grid) string {
 	if g.Regular() {
 		return fmt.Sprint(g.Largest())

@@ -105,7 +105,7 @@ func (d Docs) IsDataset() bool {
 	return false
 }
 
-// HasNCZarrMembers reports whether a document has NCZarr members.
+// HasNCZarrMembers reports whether any document in d has NCZarr members.
 func (d Docs) HasNCZarrMembers() bool {
 	for name, doc := range d {
 		for _, list := range places {
@@ -141,8 +141,8 @@ func (d Docs) RemoveV3() bool {
 	return there
 }
 
-// RootDocs returns the names of the documents that identify a dataset by its root. They
-// suffice for [DetectLayout]. [ParseGroup] also needs the documents named by
+// RootDocs returns the names of the root documents that identify a dataset. They suffice
+// for [DetectLayout]. [ParseGroup] also needs the documents named by
 // [Layout.MoreRootDocs].
 func RootDocs() []string { return append(DatasetDocs(), OldGroupDoc) }
 
@@ -317,9 +317,9 @@ func (l Layout) AllowsUnnamedDims() bool { return l.row().v3 }
 // NeedsFill reports whether every array must have a fill value.
 func (l Layout) NeedsFill() bool { return l.row().v3 }
 
-// StoredFill returns what readers of the layout get for fill, an element of type t. Zarr v2
-// has only one NaN, so the sign and the payload of a NaN are lost. For all other
-// values, and in Zarr v3, the result is fill.
+// StoredFill returns the fill value that readers of the layout see after fill, an element
+// of type t, was written. Zarr v2 has only one NaN, so the sign and the payload of a NaN
+// are lost. For all other values, and in Zarr v3, the result is fill.
 func (l Layout) StoredFill(t dtype.Type, fill []byte) []byte {
 	if l.row().v3 || !isNaN(t, fill) {
 		return fill

@@ -220,8 +220,8 @@ func TestDetectLayout(t *testing.T) {
 	}
 }
 
-// TestFloatsSurvive checks that full precision and special values survive in every
-// layout.
+// TestFloatsSurvive checks that every layout preserves attribute values with full
+// precision, including NaN and infinities.
 func TestFloatsSurvive(t *testing.T) {
 	t.Parallel()
 	attrs := []zarr.Attr{
@@ -365,7 +365,8 @@ func values(text string) (spans [][2]int) {
 	return spans
 }
 
-// parseAny parses documents as an array or a group, and writes the result.
+// parseAny parses documents as an array and as a group. It checks that each valid result
+// can be written and parsed again.
 func parseAny(t testing.TB, docs zarr.Docs, l zarr.Layout) {
 	t.Helper()
 	opts := zarr.WriteOptions{Layout: l, IsRoot: true}

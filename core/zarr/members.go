@@ -32,7 +32,8 @@ const probePrefix = ".nczprobe-"
 func NewProbe() string { return probePrefix + rand.Text() }
 
 // IsProbe reports whether base is a name that [NewProbe] returns. A killed process may
-// leave such an object behind. It is treated as part of the dataset that contains it.
+// leave a probe object behind. Such an object is treated as part of the dataset that
+// contains it.
 func IsProbe(base string) bool {
 	text, ok := strings.CutPrefix(base, probePrefix)
 	return ok && len(text) == 26 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
@@ -113,8 +114,8 @@ func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 
 // WithGroups returns keys, and the keys of the documents of all groups that contain
 // nodes in keys. keys belong to a dataset that is being removed. Some of the documents
-// may have been removed already. It adds zarr.json documents only if v3 is set, which
-// means that all Zarr v3 nodes in the store belong to the dataset.
+// may have been removed already. WithGroups adds zarr.json documents only if v3 is set,
+// which means that all Zarr v3 nodes in the store belong to the dataset.
 func WithGroups(keys []string, v3 bool) []string {
 	out := append(slices.Clone(keys), GroupDoc)
 	seen := map[string]bool{"": true}
@@ -437,8 +438,8 @@ func (k keyFormat) has(name string) bool {
 	return ok
 }
 
-// numbers returns the count of decimal numbers in name, which sep separates. ok is false
-// if name contains anything else.
+// numbers counts the decimal numbers in name, which are separated by sep. ok is false if
+// name contains anything else.
 func numbers(name, sep string) (n int, ok bool) {
 	for seg := range strings.SplitSeq(name, sep) {
 		if seg == "" || strings.Trim(seg, "0123456789") != "" || len(seg) > 1 && seg[0] == '0' {

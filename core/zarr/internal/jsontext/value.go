@@ -251,8 +251,8 @@ func (v Value) First() (first Value) {
 	return first
 }
 
-// Get returns the last member of that name of a validated object. It returns "" if the
-// member is missing or v is not an object.
+// Get returns the value of the last member called key in a validated object. It returns ""
+// if the member is missing or v is not an object.
 func (v Value) Get(key string) (val Value) {
 	if v.Kind() != Object {
 		return ""
