@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// The names of the tests in this file are rows of docs/explanation/correctness.md. Each
-// test covers an error of libnetcdf 4.10.1 that was observed with the same metadata.
+// docs/explanation/correctness.md lists the tests in this file. Each test covers an error
+// of libnetcdf 4.10.1 that was observed with the same metadata.
 
 var allLayouts = []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1}
 

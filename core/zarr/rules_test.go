@@ -125,7 +125,7 @@ func TestFillValues(t *testing.T) {
 	b64 := base64.StdEncoding.EncodeToString
 	for _, c := range []struct {
 		dtype, json string
-		want        string // bytes; "none" for no fill value, "error"
+		want        string // expected bytes, "none" for no fill value, or "error"
 		layout      zarr.Layout
 	}{
 		{"<i4", "null", "none", 0},

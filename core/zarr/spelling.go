@@ -27,8 +27,8 @@ type spelling struct {
 //   - emptyAttrs: an attribute block without types is {}.
 //   - sizeDims: unlimited dimensions are marked as such.
 //
-// Source: documents written by netCDF-C 4.8.0 to 4.10; for LayoutNCZarr3 the draft cited at
-// places.
+// Source: documents written by netCDF-C 4.8.0 to 4.10; for LayoutNCZarr3 the draft cited in
+// the comment on places.
 var spellings = [...]spelling{
 	LayoutPure: {
 		style: jsontext.Spaced, pure: true, char: "|S1", embedArrays: true, alwaysAttrs: true,

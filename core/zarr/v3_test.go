@@ -190,8 +190,8 @@ func TestV3Arrays(t *testing.T) {
 	}
 }
 
-// structV3 returns the members of an array of structures with the given fields. The codec
-// bytes of the array specifies no byte order.
+// structV3 returns the members of an array of structures with the given fields. The
+// array's codec "bytes" does not specify a byte order.
 func structV3(fields, fill string) string {
 	return `"data_type": {"name": "struct", "configuration": {"fields": [` + fields + `]}}, "fill_value": ` + fill + `, "codecs": [{"name": "bytes"}]`
 }

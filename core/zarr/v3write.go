@@ -142,7 +142,8 @@ func (a *Array) attrReader(n *node) attrReader {
 
 // fillNameV3 returns the name under which the attribute _FillValue is stored. It is
 // _FillValue only for numbers: xarray refuses a dataset with a _FillValue of any other
-// type, and reads that of a char array, which is stored as numbers, as a float.
+// type. xarray would read the _FillValue of a char array as a float, because NCZarr 3
+// stores chars as numbers.
 //
 // Source: xarray 2026.9.0, FillValueCoder.decode.
 func (r *attrReader) fillNameV3() string {
@@ -508,7 +509,7 @@ func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard, axes []int) (er
 }
 
 // writeTransposeV3 writes the codec that changes the order of dimensions from the first
-// order to the second, or nothing if the orders are equal. A nil order is that of the array.
+// order to the second, or nothing if the orders are equal. A nil order is the array's order.
 func writeTransposeV3(w *jsontext.Writer, from, to []int) {
 	if slices.Equal(from, to) {
 		return
