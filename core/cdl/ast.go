@@ -16,7 +16,7 @@ type Pos struct{ Line, Col int32 }
 type File struct {
 	// Name is the name of the input passed to Parse. Errors begin with this name.
 	Name string
-	// Dataset is the name after the word netcdf.
+	// Dataset is the name after the keyword "netcdf".
 	Dataset string
 	// TruncateStrings makes Build silently truncate strings that exceed the fixed size of
 	// their variable, as netcdf-c does. Parse leaves it unset, which makes such strings
@@ -27,7 +27,7 @@ type File struct {
 	src io.ReaderAt
 }
 
-// Group is a group; the root has an empty name.
+// Group is a parsed group. The root group has an empty name.
 type Group struct {
 	Pos    Pos
 	Name   string
@@ -37,7 +37,7 @@ type Group struct {
 	Groups []*Group
 }
 
-// Dim is a declared dimension. Len is 0 if it is unlimited.
+// Dim is a declared dimension. Len is 0 for an unlimited dimension.
 type Dim struct {
 	Pos       Pos
 	Name      string

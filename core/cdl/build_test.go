@@ -149,7 +149,7 @@ func (m chunkPuts) Put(ctx context.Context, key string, body driver.Body, o *dri
 }
 
 // TestShardsAreStoredOnce checks how often Build stores each shard: once if a row of
-// shards fits the memory, and otherwise once for each slab.
+// shards fits in memory, and otherwise once for each slab.
 func TestShardsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -218,7 +218,7 @@ func TestOracle(t *testing.T) {
 }
 
 // TestQuantize compares quantized values with values from netcdf-c 4.9.0 for the same
-// CDL. BitRound has the attribute name that netcdf-c accepts.
+// CDL. It also checks that the dump uses the BitRound attribute name that netcdf-c accepts.
 func TestQuantize(t *testing.T) {
 	t.Parallel()
 	got := dump(t, generate(t, `netcdf x { dimensions: n = 4 ; variables:

@@ -27,8 +27,8 @@ func (p *printer) data(g *nczarr.Group, vars []*nczarr.Var, indent int) error {
 	return nil
 }
 
-// values prints all values of v, slab by slab. It reports a variable that cannot be
-// read as a problem, and returns only errors that end the whole output.
+// values prints all values of v, slab by slab. If v cannot be read, values reports a
+// problem. It returns only errors that end the whole output.
 func (p *printer) values(v *nczarr.Var, indent int) error {
 	shape := v.Shape()
 	if slices.Contains(shape, 0) {

@@ -3,7 +3,7 @@
 //
 //	err := cdl.Write(ctx, os.Stdout, ds, &cdl.WriteOptions{HeaderOnly: true})
 //
-//	file, err := cdl.Parse(r, "ocean.cdl")
+//	file, err := cdl.Parse(r, "ocean.cdl", nil)
 //	err = cdl.Generate(ctx, file, "ocean.zarr", &nczarr.CreateOptions{...})
 //
 // [Write] streams: it holds at most a few MiB of values at a time. [Parse] keeps the

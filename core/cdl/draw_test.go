@@ -75,7 +75,8 @@ func (d *generator) dataset() string {
 	return d.b.String()
 }
 
-// group writes the content of a group. above are the dimensions visible in it.
+// group writes the content of a group. above holds the visible dimensions of the groups that
+// contain it.
 func (d *generator) group(path string, above []randomDim, depth int) {
 	taken := map[string]bool{}
 	own := d.dims(path, taken)

@@ -64,8 +64,8 @@ func rewriteV3(t *testing.T, docs zarr.Docs, a *zarr.Array) {
 	}
 }
 
-// TestV3AsZarrPython compares the documents of arrays with those that zarr-python has
-// written, for all types and codecs. See testdata/README.
+// TestV3AsZarrPython compares the documents of arrays with documents written by
+// zarr-python, for all types and codecs. See testdata/README.
 func TestV3AsZarrPython(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/zarr-python-3.4.2.jsonl")

@@ -50,8 +50,8 @@ func (d Date) Calendar() string {
 	return [...]string{mixed: "standard", gregorian: "proleptic_gregorian", julian: "julian", noLeap: "noleap", allLeap: "all_leap", days360: "360_day"}[d.cal]
 }
 
-// Time returns the date as a time.Time in UTC. It returns false for the zero Date, and
-// for dates whose calendar differs from that of package time: dates before 1582-10-15
+// Time returns the date as a time.Time in UTC. It returns false for the zero Date, and for
+// dates whose calendar differs from the calendar of package time: dates before 1582-10-15
 // in the standard calendar, and all dates in other calendars except the proleptic
 // Gregorian.
 func (d Date) Time() (time.Time, bool) {

@@ -15,8 +15,8 @@ const (
 	day    = 24 * hour
 )
 
-// Units is a unit of time, the reference time, which the number 0 represents, and a
-// calendar. It is immutable and safe for concurrent use.
+// Units holds a unit of time, a reference time and a calendar. The number 0 represents the
+// reference time. A Units is immutable and safe for concurrent use.
 type Units struct {
 	cal    calendar
 	span   int64 // nanoseconds in the unit; 0 for months, seasons and years
@@ -285,7 +285,7 @@ func (u *Units) floatMoment(v float64) (d date, clock int64, ok bool) {
 	return u.moment(days, n*span+int64(math.Round(frac*float64(u.span)/grain)*grain))
 }
 
-// moment returns the moment that is the given days and rest nanoseconds after the base.
+// moment returns the moment that is days and rest nanoseconds after the reference time.
 func (u *Units) moment(days, rest int64) (d date, clock int64, ok bool) {
 	rest += u.clock
 	n := u.first + days + div(rest, day)
@@ -296,8 +296,8 @@ func (u *Units) moment(days, rest int64) (d date, clock int64, ok bool) {
 	return d, mod(rest, day), d.year <= MaxYear && d.year >= -MaxYear
 }
 
-// addMonths returns the moment v*u.months months after the base. It returns false if
-// v*u.months is not an integer or the moment does not exist.
+// addMonths returns the moment v*u.months months after the reference time. It returns
+// false if v*u.months is not an integer or the moment does not exist.
 func (u *Units) addMonths(v float64) (d date, clock int64, ok bool) {
 	total := v * float64(u.months)
 	if whole := math.Round(total); math.Abs(total-whole) < 1e-9 {
