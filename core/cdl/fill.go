@@ -88,8 +88,8 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 	return nil
 }
 
-// newSlabs divides the list into slabs. If a row of shards fits maxRow, the slabs consist
-// of whole rows, so that each shard is stored once.
+// newSlabs divides the list into slabs. If a row of shards has at most maxRow bytes, the
+// slabs consist of whole rows, so that each shard is stored once.
 func (w *filler) newSlabs() *chunk.Slabs {
 	size := ElementSize(w.to)
 	edges, most := w.to.Chunks(), MaxSlab/size

@@ -73,8 +73,8 @@ func TestHugePadding(t *testing.T) {
 	}
 }
 
-// TestTooMuchPadding checks that strings whose padded size overflows are an error,
-// whether the array is unlimited or fixed.
+// TestTooMuchPadding checks that Generate rejects strings whose padded size overflows,
+// whether the first dimension is unlimited or fixed.
 func TestTooMuchPadding(t *testing.T) {
 	t.Parallel()
 	for _, dim := range []string{"UNLIMITED", "127"} {

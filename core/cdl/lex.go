@@ -163,7 +163,7 @@ func (l *lexer) next() (token, error) {
 	return token{kind: tokPunct, pos: pos, text: string([]byte{l.take()})}, nil
 }
 
-// skipMark skips a UTF-8 byte order mark at the beginning.
+// skipMark skips a UTF-8 byte order mark at the beginning of the input.
 func (l *lexer) skipMark() {
 	for i, want := range []byte("\xef\xbb\xbf") {
 		if c, ok := l.peek(i); !ok || c != want {

@@ -137,7 +137,7 @@ func plainExponent(win []byte, i int) (exp, next int) {
 	return exp, i
 }
 
-// endsNumber reports whether c cannot be part of a number.
+// endsNumber reports whether c is white space or a delimiter that can follow a number.
 func endsNumber(c byte) bool {
 	return c <= ' ' || c == ',' || c == ';' || c == '}'
 }

@@ -106,8 +106,8 @@ func (l *lexer) escape(pos Pos) (byte, error) {
 	return c, nil
 }
 
-// datasetName parses the name between the word netcdf and the brace. It removes white
-// space and control characters and decodes escapes.
+// datasetName parses the name between the keyword "netcdf" and the brace. It removes
+// white space and control characters and decodes escapes.
 func (l *lexer) datasetName() (string, error) {
 	l.buf = l.buf[:0]
 	for {

@@ -26,8 +26,8 @@ type moments struct {
 	sep   byte
 }
 
-// moments returns the printer for the values of v and its attributes as dates. It
-// returns nil if v has no unit of time or the options do not request dates.
+// moments returns a printer of dates for the values and attributes of v. It returns nil if
+// v has no unit of time or the options do not request dates.
 func (p *printer) moments(v *nczarr.Var) *moments {
 	if p.opts.Times == TimesNumbers || v.Type() == dtype.NCChar || v.Type() == dtype.NCString {
 		return nil
@@ -48,8 +48,8 @@ func (p *printer) moments(v *nczarr.Var) *moments {
 	return m
 }
 
-// valueMoments is like moments for the values of v. The bounds of a time variable use
-// the units of that variable and need no attribute units.
+// valueMoments is like moments, but only for the values of v. If v holds the bounds of a
+// time variable, valueMoments uses the units of that variable.
 //
 // Source: CF conventions 1.11, section 7.1, "Cell Boundaries".
 func (p *printer) valueMoments(v *nczarr.Var) *moments {

@@ -134,7 +134,7 @@ func (x *ncml) attrs(path string, attrs []nczarr.Attr, pad string) {
 }
 
 // attrText returns the type and separator of an attribute as XML attributes, and the
-// value. ok is false if XML cannot represent it.
+// value. ok is false if XML cannot represent the value.
 func (x *ncml) attrText(a nczarr.Attr) (typ, value string, ok bool) {
 	switch v := a.Value.(type) {
 	case string:

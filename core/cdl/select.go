@@ -106,8 +106,8 @@ func isUnopened(ds *nczarr.Dataset, name string) bool {
 // matchesVar reports whether a name of Vars refers to v. The name is a simple name, an
 // absolute path, or the end of a path.
 //
-// Source: netcdf-c ncdump, option -v. With an absolute path, ncdump finds no variable
-// of the root.
+// Source: netcdf-c ncdump, option -v. Unlike ncdump, matchesVar also accepts the absolute
+// path of a variable in the root group.
 func matchesVar(name string, v *nczarr.Var) bool {
 	switch {
 	case !strings.Contains(name, "/"):

@@ -33,8 +33,8 @@ func (f *File) walk(v *Var, sink dataSink) error {
 	return w.lists(0, nil)
 }
 
-// lists parses the list of a block. The items are values in the last block, and lists for
-// the next block in the other blocks.
+// lists parses the list of a block. In the last block the items are values. In any other
+// block they are lists of the next block.
 func (w *walker) lists(level int, outer []int64) error {
 	if level == len(w.starts)-1 {
 		if err := w.sink.begin(outer, w.tok.pos); err != nil {

@@ -209,8 +209,8 @@ func (p *printer) declare(v *nczarr.Var, indent int) {
 	}
 }
 
-// dimName returns the name of d as written in g. It is the path if a group in between
-// has a dimension of the same name, or if d is not in a group above g.
+// dimName returns the name of d as written in g. It returns the path of d if g.Dim finds
+// another dimension under that name, or none.
 func dimName(g *nczarr.Group, d *nczarr.Dim) string {
 	if found, err := g.Dim(d.Name()); err == nil && found == d {
 		return escapeName(d.Name())
