@@ -49,7 +49,7 @@ type filler struct {
 	starts []int
 	fill   any
 	absent bool // absent chunks are read as the padding of strings
-	whole  bool // write missing elements, because this package or netCDF-C does not read absent chunks as the fill value
+	whole  bool // write missing elements, because this package or netcdf-c does not read absent chunks as the fill value
 
 	prefix []int64 // index in the dimensions before the last block
 	tail   []int64 // shape of the last block

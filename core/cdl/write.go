@@ -209,8 +209,8 @@ func (p *printer) declare(v *nczarr.Var, indent int) {
 	}
 }
 
-// dimName returns the name of d as written in g. It returns the path of d if g.Dim finds
-// another dimension under that name, or none.
+// dimName returns the name of d as written in g: the simple name if g.Dim finds d by that
+// name, and the path of d otherwise.
 func dimName(g *nczarr.Group, d *nczarr.Dim) string {
 	if found, err := g.Dim(d.Name()); err == nil && found == d {
 		return escapeName(d.Name())

@@ -52,8 +52,8 @@ func TestLongStringAttribute(t *testing.T) {
 }
 
 // TestPlainFillOfPureText checks the fill value of byte strings in pure Zarr. The
-// specification requires base64, but netCDF-C writes the plain string. The attribute
-// _FillValue, which netCDF-C also writes, shows which form applies.
+// specification requires base64, but netcdf-c writes the plain string. The attribute
+// _FillValue, which netcdf-c also writes, shows which form applies.
 func TestPlainFillOfPureText(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fill, attrs, want string }{

@@ -63,7 +63,7 @@ func (l Layout) ScalarShape() []int64 {
 	return []int64{}
 }
 
-// AbsentMisreadByNetCDF reports whether netCDF-C, the main reader of NCZarr on Zarr v2,
+// AbsentMisreadByNetCDF reports whether netcdf-c, the main reader of NCZarr on Zarr v2,
 // reads absent chunks of type t as the fill value with its bytes swapped.
 //
 // Source: libnetcdf 4.10.1 (libnczarr) on a big-endian variable.

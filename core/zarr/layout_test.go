@@ -14,7 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// The golden documents, as written by releases of netCDF-C. Each is parsed, checked and
+// The golden documents, as written by releases of netcdf-c. Each is parsed, checked and
 // rewritten byte for byte.
 var golden = []struct {
 	name   string

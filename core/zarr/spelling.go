@@ -27,7 +27,7 @@ type spelling struct {
 //   - emptyAttrs: an attribute block without types is {}.
 //   - sizeDims: unlimited dimensions are marked as such.
 //
-// Source: documents written by netCDF-C 4.8.0 to 4.10; for LayoutNCZarr3 the draft cited in
+// Source: documents written by netcdf-c 4.8.0 to 4.10; for LayoutNCZarr3 the draft cited in
 // the comment on places.
 var spellings = [...]spelling{
 	LayoutPure: {

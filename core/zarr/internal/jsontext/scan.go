@@ -1,5 +1,5 @@
 // Package jsontext parses JSON more tolerantly than the standard requires, and writes
-// strict JSON in the style of netCDF-C.
+// strict JSON in the style of netcdf-c.
 //
 // A [Value] is the text of one JSON value, as a substring of its document. The package
 // builds no tree in memory. [Document.Parse] finds the members of a document while it
