@@ -25,13 +25,13 @@ func (p *parser) setting(from string, cause error) error {
 }
 
 // rc returns the value of the rc entry whose key is in keys and whose section best
-// matches this location, and a description of the entry. The longest section has
-// precedence, and among sections of equal length the last one.
+// matches this location, and a description of the entry. The longest matching section has
+// precedence. If several have the same length, the last one has precedence.
 func (p *parser) rc(keys ...string) (value, from string) {
 	return p.rcOf(func(string) bool { return true }, keys...)
 }
 
-// rcOf is like rc but skips entries with a section for which may returns false.
+// rcOf is like rc, but uses only entries with a section for which may returns true.
 func (p *parser) rcOf(may func(section string) bool, keys ...string) (value, from string) {
 	best := -1
 	for _, e := range p.env.RC {
@@ -73,8 +73,9 @@ func (p *parser) matchSection(section string) int {
 	return len(section)
 }
 
-// readProfile chooses the AWS profile. The order is aws.profile, the rc key AWS.PROFILE,
-// the variable AWS_PROFILE if that profile exists, and "default" if it exists.
+// readProfile chooses the AWS profile. The order of precedence is the fragment key
+// aws.profile, the rc key AWS.PROFILE, the variable AWS_PROFILE if that profile exists,
+// and the profile "default" if it exists.
 func (p *parser) readProfile() error {
 	name, from := "", ""
 	if value, ok := p.take(keyProfile); ok {
@@ -146,8 +147,9 @@ func (p *parser) endpointSetting() (value, from string) {
 	return value, from
 }
 
-// awsEndpoint returns the endpoint of the AWS settings in the order of the SDK: the
-// variables, the services section of the profile, the profile.
+// awsEndpoint returns the endpoint from the AWS settings and a description of the setting.
+// The order of precedence is the same as in the AWS SDK: the variables, the services
+// section of the profile, the profile itself.
 //
 // Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
 func (p *parser) awsEndpoint() (value, from string) {
@@ -166,9 +168,10 @@ func (p *parser) awsEndpoint() (value, from string) {
 	return "", ""
 }
 
-// region chooses the region. The order is the host, aws.region, the profile, the rc key
-// AWS.REGION, the variables AWS_REGION and AWS_DEFAULT_REGION, and us-east-1 on Amazon
-// hosts. On other hosts aws.region precedes the host.
+// region chooses the region. The order of precedence is the host, the fragment key
+// aws.region, the profile, the rc key AWS.REGION, the variables AWS_REGION and
+// AWS_DEFAULT_REGION, and us-east-1 on Amazon hosts. On hosts other than Amazon's and
+// Google's, aws.region precedes the host.
 func (p *parser) region(s site) (string, error) {
 	given, inURL := p.take(keyRegion)
 	if inURL && given == "" {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Env is the input of the inference other than the location. With the zero value or a
-// nil *Env, Parse assumes an existing dataset and uses no settings and no probe. Parse
-// does not modify an Env, so concurrent calls may share one if its Probe allows that.
+// Env holds the input of [Parse] other than the location. With the zero value or a nil
+// *Env, Parse assumes an existing dataset and uses no settings and no probe. Parse does
+// not modify an Env, so concurrent calls may share one if its Probe allows that.
 type Env struct {
 	// Create is set for a new dataset.
 	Create bool
@@ -41,7 +41,7 @@ type RCEntry struct {
 	// Host is the section: host[:port][/path] with or without a scheme. An empty Host
 	// matches every location.
 	Host string
-	// Key is compared without regard to case.
+	// Key is the name of the setting. Its case does not matter.
 	Key string
 	// Value is the text after the equals sign.
 	Value string

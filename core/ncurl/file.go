@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// file sets driver and path for a plain path or a file: URL.
+// file sets the driver and the path for a plain path or a file: URL.
 func (p *parser) file(storage string) error {
 	if storage == modeS3 || storage == modeGS3 {
 		return p.bad(errors.New("mode=" + storage + " needs an s3: or https: URL, not a file"))
@@ -251,7 +251,7 @@ func (p *parser) notZarr(found PathKind) error {
 	return ncerr.New(ncerr.ErrNotZarr, "parse location", maskText(p.text), errors.New(text))
 }
 
-// mem sets driver and path for a mem: URL.
+// mem sets the driver and the path for a mem: URL.
 func (p *parser) mem(storage string) error {
 	if storage != "" {
 		return p.bad(errors.New("mode=" + storage + " contradicts the scheme mem:"))

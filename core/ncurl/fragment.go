@@ -101,7 +101,7 @@ func (p *parser) modernize(params []Param) []Param {
 	return out
 }
 
-// expand replaces keys without a value with their modes.
+// expand replaces each key that abbreviates modes, such as "zarr", with those modes.
 func (p *parser) expand(params []Param) []Param {
 	var out []Param
 	changed := false
@@ -119,9 +119,9 @@ func (p *parser) expand(params []Param) []Param {
 	return out
 }
 
-// merge joins the values of repeated keys into one comma-separated list at the
-// position of the first. Keys are compared without regard to case. merge fails if a
-// key that accepts only one value is repeated with another value.
+// merge joins the values of a repeated key into one comma-separated list at the position
+// of its first occurrence. Keys are compared without regard to case. merge fails if a key
+// that accepts only one value is repeated with another value.
 func (p *parser) merge(params []Param) ([]Param, error) {
 	var out []Param
 	repeated := false
@@ -162,7 +162,7 @@ func joinValues(a, b string) string {
 	return strings.Join(out, ",")
 }
 
-// readMode checks p.mode and applies inference and negation to it.
+// readMode checks p.mode, adds implied modes and removes excluded modes.
 func (p *parser) readMode() error {
 	for _, m := range p.mode {
 		if why := refusedMode(m); why != "" {
@@ -194,8 +194,8 @@ func (p *parser) readMode() error {
 	return nil
 }
 
-// truthy reports whether the value of a switch is a positive number, true or yes. It
-// follows netcdf-c.
+// truthy reports whether the value of an environment variable is a positive number,
+// "true" or "yes", as in netcdf-c.
 func truthy(value string) bool {
 	value = strings.ToLower(strings.TrimSpace(value))
 	if value == "true" || value == "yes" {

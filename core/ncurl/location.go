@@ -68,9 +68,9 @@ type Location struct {
 	// Xarray is false if noxarray is a mode. In that case _ARRAY_DIMENSIONS is neither
 	// read nor written.
 	Xarray bool `json:"xarray"`
-	// Version is the version of Zarr that the URL requests. 2 selects the v2 documents
-	// of a store that has documents of both versions, 3 requires Zarr v3, and 0 means
-	// none.
+	// Version is the version of Zarr that the URL requests, or 0 if it requests no
+	// version. 2 selects the v2 documents of a store that has documents of both versions,
+	// and 3 requires Zarr v3.
 	Version int `json:"zarr_format,omitempty"`
 	// Consolidated requests consolidated metadata, which is used for reading and written
 	// on creation.

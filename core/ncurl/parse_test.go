@@ -53,9 +53,9 @@ func checkError(t *testing.T, text string, env *ncurl.Env, kind ncerr.Kind, phra
 	}
 }
 
-// TestModes checks the mode table of netcdf-c 4.10, called the reference here. The
-// mode list of Parse ends in the chosen storage mode, while the reference lists only
-// given storage modes. A comment marks every other difference.
+// TestModes checks that Parse infers the modes in the table of netcdf-c 4.10, called the
+// reference here. The mode list of Parse ends in the chosen storage mode, while the
+// reference lists only given storage modes. A comment marks every other difference.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	const aws = "https://s3.us-east-1.amazonaws.com"
@@ -113,9 +113,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestMacros checks keys without a value. Differs: the reference drops all values of
-// a macro except the first, so #zarr means NCZarr and #noxarray writes dimension
-// names. Parse follows the manual instead.
+// TestMacros checks keys without a value, which abbreviate modes. Differs: the reference
+// drops all modes of such a key except the first, so #zarr means NCZarr and #noxarray
+// writes dimension names. Parse follows the manual instead.
 func TestMacros(t *testing.T) {
 	t.Parallel()
 	const aws = "https://s3.us-east-1.amazonaws.com"

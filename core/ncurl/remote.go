@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// remote sets driver, server and path for an s3:, gs3:, http: or https: URL.
+// remote sets the driver, the server and the path for an s3:, gs3:, http: or https: URL.
 func (p *parser) remote(storage string) error {
 	scheme := p.in.scheme
 	if scheme == schemeS3 || scheme == schemeGS3 {
@@ -51,7 +51,7 @@ func (p *parser) remote(storage string) error {
 	return p.bucketOnHost(site)
 }
 
-// http sets driver, server and path for a URL of a web server.
+// http sets the driver, the server and the path for a URL of a web server.
 func (p *parser) http(srv server, kind siteKind) error {
 	name, err := cleanURLPath(p.in.path)
 	if err != nil {
@@ -204,7 +204,7 @@ func (p *parser) bucketOnHost(site site) error {
 	return p.setServer(site)
 }
 
-// setBucket checks and sets bucket and key. rawKey is percent-encoded.
+// setBucket checks the bucket and the key and sets them. rawKey is percent-encoded.
 func (p *parser) setBucket(bucket, rawKey string) error {
 	if bucket == "" {
 		return errors.New("the URL has no bucket")

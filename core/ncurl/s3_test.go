@@ -146,7 +146,8 @@ func TestObjectStoreErrors(t *testing.T) {
 	checkError(t, "s3://b/k", &ncurl.Env{S3Endpoint: "nonsense"}, ncerr.ErrInvalid, "the configured endpoint")
 }
 
-// settings returns an Env in which every source sets every setting.
+// settings returns an Env in which the profile, the region and the endpoint each have a
+// value from every source.
 func settings() *ncurl.Env {
 	return &ncurl.Env{
 		RC: []ncurl.RCEntry{

@@ -8,11 +8,11 @@
 //
 // # Temporary directories
 //
-// A [Temp] is a directory that contains a mark, which is a file with a fixed first line,
-// and that is locked until its process ends. [Sweep] visits only directories that
-// contain the mark and that it can lock. It does not rely on names, process ids and boot
-// ids, because these are not unique across containers. On a file system without locks,
-// Sweep removes nothing.
+// A [Temp] is a directory that contains a mark, which is a file with a fixed first line.
+// The process that created the Temp locks it until the process ends. [Sweep] visits only
+// directories that contain the mark and that it can lock. It does not rely on names,
+// process ids or boot ids, because these are not unique across containers. On a file
+// system without locks, Sweep removes nothing.
 //
 // The package does not depend on the format of datasets.
 package place

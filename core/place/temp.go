@@ -151,9 +151,9 @@ func Find(parent, prefix string) ([]Found, error) {
 }
 
 // Sweep calls remove for each temporary directory in parent whose name begins with
-// prefix, that contains the mark and that no process has locked. It holds the lock
-// during the call. It also removes empty directories with such names. Processes that
-// ended before they wrote the mark left them behind.
+// prefix, that contains the mark and that no process has locked. Sweep holds the lock
+// during the call. It also removes empty directories with such names, which are left by
+// processes that ended before they wrote the mark.
 func Sweep(parent, prefix string, remove func(Found)) {
 	_ = visit(parent, prefix, func(found Found) { // do nothing if parent is unreadable
 		if !found.InUse {

@@ -35,7 +35,7 @@ func copyXattrs(from string, to *os.File) error {
 	return nil
 }
 
-// xattr calls get with a buffer that is large enough and returns the bytes that get wrote.
+// xattr returns the data that get stores in a buffer of sufficient size.
 func xattr(get func([]byte) (int, error)) ([]byte, error) {
 	for {
 		n, err := get(nil)

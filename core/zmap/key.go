@@ -34,8 +34,8 @@ func ValidPrefix(prefix string) error {
 	return nil
 }
 
-// Path returns a key or prefix in the form for display, with a leading slash. The root is
-// "/".
+// Path returns the form of a key or prefix for messages, which has a leading slash. The
+// root is "/".
 func Path(key string) string { return "/" + key }
 
 // Key returns the key for a path such as "/a/b". For "/" it returns "", the prefix of

@@ -79,9 +79,9 @@ type Description struct {
 	// Grants lists the permissions that the driver needs from its sandbox, each in the
 	// form described at [Grant]. A built-in driver receives the grants it lists, or, if
 	// it implements [Granter], those returned for the store. A third-party plugin
-	// receives the grants of the kinds path and dir that it lists, because the user
-	// specifies those paths. It receives other grants only if the configuration allows
-	// them.
+	// receives the grants of the kinds [GrantPath] and [GrantDir] that it lists, because
+	// the user specifies those paths. It receives other grants only if the configuration
+	// allows them.
 	Grants []string `json:"grants,omitempty"`
 	// Siblings reports whether a Path that contains a slash becomes the Path of another,
 	// disjoint store if letters are appended. If so, the replacement of a dataset is
@@ -102,8 +102,8 @@ type Option struct {
 	Secret  bool   `json:"secret,omitempty"`
 }
 
-// Mode is the purpose for which a store is opened. The values are wire values: append
-// only.
+// Mode is the purpose for which a store is opened. The values are part of the wire
+// protocol, so new values must be appended.
 type Mode uint8
 
 // The modes.
@@ -375,7 +375,8 @@ type Entry struct {
 // Durability describes when a Put becomes durable and visible.
 type Durability uint8
 
-// The durabilities. They are wire values: append only.
+// The durabilities. The values are part of the wire protocol, so new values must be
+// appended.
 const (
 	OnPut   Durability = iota // a write is durable when Put returns
 	OnFlush                   // a write is durable when Flush returns
@@ -384,7 +385,8 @@ const (
 // Latency is the latency class of a store.
 type Latency uint8
 
-// The latency classes. They are wire values: append only.
+// The latency classes. The values are part of the wire protocol, so new values must be
+// appended.
 const (
 	Local  Latency = iota // less than a millisecond: memory or a local disk
 	Remote                // tens of milliseconds: an object store

@@ -98,9 +98,9 @@ type Granter interface {
 	// Grants returns the grants that the store of spec needs, a subset of those in
 	// Description.Grants. For example, a store with its own endpoint needs no other port.
 	//
-	// Grants must depend on spec only and perform no I/O, because the host calls it in
-	// its own process before it starts the process of the driver. It must return the
-	// same grants for the same spec. Stores with the same grants, after variables and
+	// Grants must depend on spec only and perform no I/O, because the host calls Grants
+	// in the host's process, before it starts the driver's process. Grants must return
+	// the same grants for the same spec. Stores with the same grants, after variables and
 	// paths are resolved, share a process.
 	Grants(spec OpenSpec) []string
 }

@@ -45,8 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// numStored is the number of objects in the shared store. The content of each is its
-// name, repeated to some KiB.
+// numStored is the number of objects in the shared store.
 const numStored = 40
 
 func storedContent(i int) []byte {
@@ -92,7 +91,7 @@ func readerMain(dir string) error {
 	return nil
 }
 
-// sharedStore creates the objects that the processes read.
+// sharedStore creates the store that the processes read, and returns its directory.
 func sharedStore(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -271,7 +270,7 @@ func getOne(t *testing.T, m driver.Map, opts driver.GetOptions) string {
 }
 
 // TestCacheIsNeverStale checks that a Stat precedes each use of content from the disk,
-// and that a replaced or deleted object is noticed.
+// and that the cache detects a replaced or deleted object.
 func TestCacheIsNeverStale(t *testing.T) {
 	t.Parallel()
 	c, base, n, stats := cached(t, layer.CacheOptions{})

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// busyOpener always fails with a retryable error.
+// busyOpener is an Opener that always fails with a retryable error.
 type busyOpener struct{}
 
 func (busyOpener) Describe() driver.Description { return driver.Description{Name: "busy"} }

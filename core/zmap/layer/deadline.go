@@ -31,7 +31,7 @@ func Deadline(m driver.Map, d time.Duration) driver.Map {
 // errDeadline is the cause of a context that was canceled at a deadline.
 var errDeadline = errors.New("no response in time")
 
-// timed is the state of one call.
+// timed is the state of one call with a deadline.
 type timed struct {
 	ctx   context.Context //nolint:containedctx // the context has the lifetime of the call
 	outer context.Context //nolint:containedctx // the caller's context has the lifetime of the call
