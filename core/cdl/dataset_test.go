@@ -99,7 +99,7 @@ func dump(t *testing.T, ds *nczarr.Dataset, opts *cdl.WriteOptions) string {
 	return b.String()
 }
 
-// diff describes the first line that differs.
+// diff returns a description of the first line that differs, or "" if no line does.
 func diff(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range max(len(g), len(w)) {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Limits on the nesting of a CDL file and on the parts that Parse keeps in memory, which
-// exclude the values of variables. maxRank is the maximum rank of arrays in nczarr.
+// Limits on the nesting of a CDL file and on the parts that Parse keeps in memory. Parse
+// does not keep the values of variables. maxRank is the maximum rank of arrays in nczarr.
 const (
 	maxGroupDepth = 256
 	maxListDepth  = 64

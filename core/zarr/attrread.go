@@ -67,7 +67,7 @@ func (r *attrReader) load(nczarr bool) error {
 }
 
 // loadListV3 parses the attribute types of NCZarr 3: a list of objects with the members
-// name and configuration, which has the member type.
+// "name" and "configuration". The configuration has the member "type".
 func (r *attrReader) loadListV3(blk jsontext.Value, p place) error {
 	n, types := r.n, blk.Get("attribute_types")
 	switch types.Kind() {

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// seeds adds every golden document of the given name.
+// seeds adds every golden document of the given name to the seed corpus.
 func seeds(f *testing.F, doc string) {
 	for _, c := range golden {
 		if text, ok := c.docs[doc]; ok {

@@ -132,7 +132,7 @@ func TestForeignByDocuments(t *testing.T) {
 	}
 }
 
-// arrayDoc returns the document of an array.
+// arrayDoc returns a .zarray that consists of head, the shape and the separator.
 func arrayDoc(head, shape, sep string) []byte {
 	return []byte(head + shape + `, "dimension_separator": "` + sep + `"}`)
 }

@@ -60,7 +60,7 @@ func (o *output) docV3(members []memberV3) (Docs, error) {
 	return Docs{V3Doc: w.Bytes()}, nil
 }
 
-// nodeV3 returns the first members of groups and arrays.
+// nodeV3 returns the members at the start of every zarr.json. kind is the node_type.
 func nodeV3(kind string) []memberV3 {
 	return []memberV3{
 		{"zarr_format", false, func(w *jsontext.Writer) error { w.Int(3); return nil }},
@@ -286,10 +286,10 @@ func aliasOf(t dtype.Type) string {
 	return ""
 }
 
-// writeFloatAttrV3 writes floats. It writes NaN and infinities as bare words, as
-// zarr-python does, because readers treat quoted words as strings. A single value is
-// written as a list only if it was read from a list without quotes. A list of one quoted
-// word, the form that pure Zarr v2 requires, is written as a single value.
+// writeFloatAttrV3 writes the value of an attribute of floats. It writes NaN and infinities
+// as bare words, as zarr-python does, because readers treat quoted words as strings. A
+// single value is written as a list only if it was read from a list without quotes. A list
+// of one quoted word, the form that pure Zarr v2 requires, is written as a single value.
 func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 	list := &jsontext.Writer{}
 	list.Open('[')

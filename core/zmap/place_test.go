@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// refusing fails every Stat with err.
+// refusing is a Map that fails every Stat with err.
 type refusing struct {
 	driver.Map
 	err error

@@ -62,7 +62,7 @@ func Parse(units, calendarName string) (*Units, error) {
 
 // findUnit returns the unit with the given name in lower case.
 //
-// Source: netcdf-c ncdump, which accepts anything that starts with the first letters;
+// Source: netcdf-c ncdump, which also accepts other names with the same first letters;
 // UDUNITS for h, d and the fractions of a second.
 func findUnit(name string) (span, months int64, ok bool) {
 	switch strings.TrimSuffix(name, "s") {
@@ -285,7 +285,7 @@ func (u *Units) floatMoment(v float64) (d date, clock int64, ok bool) {
 	return u.moment(days, n*span+int64(math.Round(frac*float64(u.span)/grain)*grain))
 }
 
-// moment returns the moment that is days and rest nanoseconds after the reference time.
+// moment returns the reference time plus the given number of days and rest nanoseconds.
 func (u *Units) moment(days, rest int64) (d date, clock int64, ok bool) {
 	rest += u.clock
 	n := u.first + days + div(rest, day)

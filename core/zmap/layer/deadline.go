@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// deadline limits the time of each call.
+// deadline is a Map that limits the time of each call.
 type deadline struct {
 	driver.Map
 	d time.Duration

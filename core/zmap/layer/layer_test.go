@@ -417,7 +417,7 @@ func TestRetryGetMany(t *testing.T) {
 	}
 }
 
-// gauge measures the maximum number of concurrent calls.
+// gauge is a Map that measures the maximum number of concurrent calls.
 type gauge struct {
 	driver.Map
 	now, most atomic.Int64

@@ -22,7 +22,7 @@ type call struct {
 	err   error
 }
 
-// observed reports every call when it ends.
+// observed is a Map that reports every call when it ends.
 type observed struct {
 	driver.Map
 	report func(ctx context.Context, c call)

@@ -165,8 +165,9 @@ func (r *retry) getMany(many driver.GetManyer) getMany {
 	}
 }
 
-// retryOne retries a request that failed with err, or that was not performed because the
-// whole batch failed with failed. It returns an error if the whole call must fail.
+// retryOne retries a request that failed with err. If err is nil, the request was not
+// performed, because the whole batch failed with the error failed. retryOne returns an
+// error if the whole call must fail.
 func (r *retry) retryOne(ctx context.Context, i int, req driver.GetRequest, err, failed error, sink driver.GetSink) error {
 	cause := err
 	if cause == nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// interrupted delivers part of each object and then fails, once per element of cuts. It
-// calls between before each Get except the first.
+// interrupted is a Map that delivers part of an object and then fails, once per element of
+// cuts. It calls between before each Get except the first.
 type interrupted struct {
 	driver.Map
 	cuts     []float64
@@ -189,8 +189,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// hanging blocks each Get and Put, and each listing after its first entry, until the
-// context is done.
+// hanging is a Map that blocks each Get and Put, and each listing after its first entry,
+// until the context is done.
 type hanging struct{ driver.Map }
 
 func (hanging) Get(ctx context.Context, _ string, _ *driver.GetOptions, _ driver.Alloc) ([]byte, driver.Info, error) {
@@ -245,8 +245,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// slow responds after two milliseconds, and measures the maximum number of concurrent
-// calls.
+// slow is a Map that responds after two milliseconds and measures the maximum number of
+// concurrent calls.
 type slow struct {
 	driver.Map
 	now, most chan int
@@ -303,8 +303,8 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
-// damaging fails its first Get after delivering wrong bytes, and returns the checksum of
-// the whole object.
+// damaging is a Map that fails its first Get after delivering wrong bytes. It returns the
+// checksum of the whole object.
 type damaging struct {
 	driver.Map
 	sum  string

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// zipped declares that writes are durable after Flush.
+// zipped is a Map that declares writes durable after Flush.
 type zipped struct{ driver.Map }
 
 func (z zipped) Capabilities() driver.Capabilities {
@@ -59,8 +59,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// queued begins each put of a batch one second after the end of the previous one. A put
-// takes two seconds.
+// queued is a Map that begins each put of a batch one second after the end of the previous
+// one. A put takes two seconds.
 type queued struct{ driver.Map }
 
 func (m queued) PutMany(_ context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
