@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// DecodeMany decodes all jobs in any order, with up to GOMAXPROCS workers. It calls
-// sink once for each job, from one goroutine at a time. Concurrent calls to
-// DecodeMany are possible, each with its own sink.
+// DecodeMany decodes all jobs in any order, with up to GOMAXPROCS workers. It calls sink
+// once for each job, from one goroutine at a time. DecodeMany is safe for concurrent use;
+// each call has its own sink.
 //
 // If Job.Dst has room for the largest output, which is Limit, or DecodedSize if Limit is
 // 0, the last step writes to it directly. Otherwise the output is valid only until sink
@@ -29,9 +29,10 @@ func (p *Pipeline) DecodeMany(ctx context.Context, jobs []driver.Job, sink drive
 	return p.runMany(ctx, decode, jobs, sink)
 }
 
-// EncodeMany encodes all jobs in the same way. The error is ncerr.ErrInvalid if Src
-// exceeds DecodedSize, or has another size for an array of fixed-size elements. It is
-// ErrShortBuffer if the output exceeds Limit. A Limit of 0 means MaxEncoded.
+// EncodeMany encodes all jobs, with the same rules as DecodeMany. The error of a job is
+// ncerr.ErrInvalid if Src is larger than DecodedSize, or smaller in an array of
+// fixed-size elements. It is ErrShortBuffer if the output exceeds Limit. A Limit of 0
+// means MaxEncoded.
 func (p *Pipeline) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
 	return p.runMany(ctx, encode, jobs, sink)
 }
@@ -88,8 +89,9 @@ func (p *Pipeline) worker() *worker {
 	return new(worker)
 }
 
-// release returns w to the pool. If sizes vary, it drops large buffers, so that the
-// pooled buffers of all cores together do not exceed the maximum size of one chunk.
+// release returns w to the pool. If the sizes of chunks vary, it drops buffers larger
+// than the maximum size of a chunk divided by the number of cores, to limit the memory of
+// the pool.
 func (p *Pipeline) release(w *worker) {
 	if !p.exact() {
 		most := p.DecodedSize() / int64(runtime.GOMAXPROCS(0))
@@ -184,8 +186,8 @@ func (b *batch) report(ctx context.Context, i int, out []byte, err error) bool {
 	return true
 }
 
-// ceiling returns the maximum output size of a job. It also returns the job's Dst if
-// that is large enough.
+// ceiling returns the maximum output size of a job. It also returns the job's Dst, cut to
+// that size, if Dst is large enough, and otherwise nil.
 func (p *Pipeline) ceiling(d direction, job *driver.Job) (top int64, dst []byte) {
 	end := 0
 	if d == encode {
@@ -258,8 +260,8 @@ func (w *worker) do(ctx context.Context, p *Pipeline, d direction, job *driver.J
 	return moveTo(dst, out), nil
 }
 
-// moveTo returns out in dst, and copies it there if necessary. It returns out itself if
-// dst is nil.
+// moveTo copies out to dst, unless it is already there, and returns the copy. It returns
+// out itself if dst is nil.
 func moveTo(dst, out []byte) []byte {
 	if dst == nil || len(out) == 0 {
 		return out

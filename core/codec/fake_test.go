@@ -157,7 +157,7 @@ func (r *fakeRun) each(ctx context.Context, jobs []driver.Job, sink driver.Sink,
 		}
 		out = bytes.Clone(out)
 		sink(i, out, err)
-		for k := range out { // the caller must no longer use the memory
+		for k := range out { // the caller must no longer use out
 			out[k] = 0xEE
 		}
 	})

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// blosc is the number of the HDF5 filter blosc. If the first parameter is not 0, the
-// HDF5 library has set the fourth parameter to the size of the chunk. NCZarr uses it for
-// the size of a block.
+// blosc is the number of the HDF5 filter blosc. If the first parameter is not 0, the HDF5
+// library has set the fourth parameter to the size of the chunk. NCZarr uses the fourth
+// parameter for the size of a block.
 const blosc = 32001
 
 // FromHDF5 returns the step for an HDF5 filter with the given parameters. The parameters
@@ -134,7 +134,8 @@ func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params [
 	return uint32(d.HDF5), params, nil
 }
 
-// toHDF5 returns the number for the value of p.
+// toHDF5 converts raw, the JSON value of p, to an HDF5 parameter. It returns false if the
+// value has no such representation.
 func toHDF5(p *driver.Param, raw json.RawMessage) (uint32, bool) {
 	text := strings.Trim(string(bytes.TrimSpace(raw)), `" `)
 	switch absent := text == "" || text == "null"; {

@@ -138,7 +138,7 @@ func openCodec(pr driver.Provider, s driver.Step, in driver.Spec) (c driver.Code
 	return c, out, err
 }
 
-// push appends the output spec of step i.
+// push checks the output spec s of step i of n and appends it.
 func (p *Pipeline) push(s driver.Spec, id string, i, n int) error {
 	if s.MaxBytes < 0 {
 		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "the output spec has a negative size"), id, i, n)

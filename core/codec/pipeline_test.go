@@ -45,8 +45,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// chains returns lookups that run the same chain in all possible combinations of
-// local codecs and runs.
+// chains returns lookups that run the same chain in different combinations of local
+// codecs and runs.
 func chains(calls *atomic.Int64) map[string]codec.Lookup {
 	runs := &runFakes{name: "a", calls: calls}
 	other := &runFakes{name: "b", calls: calls}

@@ -56,8 +56,9 @@ func (f runSizeRecorder) EncodeMany(ctx context.Context, jobs []driver.Job, sink
 
 func (runSizeRecorder) Close() error { return nil }
 
-// TestRoomBetweenSteps checks that, if sizes vary, a limit bounds the data between steps
-// in proportion, and that only small buffers are kept after a large chunk.
+// TestRoomBetweenSteps checks that, for elements of variable length, Job.Limit also
+// limits the buffers between steps in proportion, and that the pipeline keeps only small
+// buffers after a large chunk.
 func TestRoomBetweenSteps(t *testing.T) {
 	t.Parallel()
 	const size, limit = 1 << 20, 1 << 10

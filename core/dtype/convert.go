@@ -11,15 +11,15 @@ import (
 const block = 256
 
 // Decode converts stored elements of type t to the typed slice dst. dst has one value per
-// element: len(src) must be t.Size times len(dst).
+// element, so len(src) must be t.Size times len(dst). For Raw, dst has t.Size values per
+// element.
 //
-// Numbers, bools (0 and 1), and datetimes and timedeltas (their counts) convert to any
-// of the ten numeric slices. Integers convert exactly; floats are truncated toward zero
-// when converted to integers; integers are rounded when converted to floats. Char and
-// Raw elements are copied to []uint8 (Raw uses t.Size bytes per element of dst). Bytes
-// and Unicode convert to []string without trailing NULs; UCS-4 becomes UTF-8, and Bytes
-// are not reencoded. If type, size and byte order are equal, the values are copied as
-// one block.
+// Numbers, bools (0 and 1), and datetimes and timedeltas (their counts) convert to any of
+// the ten numeric slices. Integers convert exactly; floats are truncated toward zero when
+// converted to integers; integers are rounded when converted to floats. Char and Raw
+// elements are copied to []uint8. Bytes and Unicode convert to []string without trailing
+// NULs; UCS-4 becomes UTF-8, and Bytes are not reencoded. If type, size and byte order
+// are equal, the values are copied as one block.
 //
 // Errors: ErrInvalid for mismatched lengths; ErrBadType for strings to numbers, numbers
 // to strings, and complex and variable-length types; ErrConvert for a value that dst
@@ -72,8 +72,8 @@ func Decode(dst any, src []byte, t Type) error {
 
 // Encode is the reverse of [Decode]: it converts the typed slice src to stored elements
 // of type t in dst. Bool elements accept only 0 and 1. The error is ErrConvert for a
-// string that is longer than t.Size or ends in NUL, which Decode would remove. The other
-// errors are the same as for Decode.
+// string that does not fit in t.Size bytes or that ends in NUL, which Decode would
+// remove. The other errors are the same as for Decode.
 func Encode(dst []byte, t Type, src any) error {
 	if b, vt, ok := View(src); ok && vt == t.WithOrder(Native) && len(b) == len(dst) {
 		copy(dst, b)
@@ -141,7 +141,7 @@ func checkLen(slice any, n int, t Type) error {
 	return nil
 }
 
-// badValue returns the error for element i, whose value is v.
+// badValue returns the error for element i, whose value v does not fit in type to.
 func badValue(i int, v any, to string) error {
 	return ncerr.Errorf(ncerr.ErrConvert, "convert", "", "element %d: %v does not fit in %s", i, v, to)
 }
@@ -203,8 +203,8 @@ func decodeNumbers[D number](dst []D, src []byte, t Type) int {
 	return decodeAs[D, int64](dst, src, t)
 }
 
-// decodeAs converts elements of Go type S. It converts directly from src if its
-// alignment and byte order allow, and otherwise through a small buffer.
+// decodeAs converts elements of Go type S. It converts directly from src if the alignment
+// and byte order of src allow, and otherwise through a small buffer.
 func decodeAs[D, S number](dst []D, src []byte, t Type) int {
 	if sameType[S, D]() {
 		b := bytesOf(dst)
@@ -285,8 +285,8 @@ func encodeNumbers[S number](dst []byte, t Type, src []S) int {
 	return encodeAs[int64](dst, t, src)
 }
 
-// encodeAs stores elements of Go type D. It converts directly into dst if its alignment
-// and byte order allow, and otherwise through a small buffer.
+// encodeAs stores elements of Go type D. It converts directly into dst if the alignment
+// and byte order of dst allow, and otherwise through a small buffer.
 func encodeAs[D, S number](dst []byte, t Type, src []S) int {
 	if sameType[S, D]() {
 		n := copy(dst, bytesOf(src))

@@ -112,7 +112,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// sameValues compares bits, so that -0 and NaN are compared exactly.
+// sameValues reports whether a and b have the same type and values. It compares the bits
+// of numbers, so that -0 and NaN are compared exactly.
 func sameValues(a, b any) bool {
 	x, _, ok1 := dtype.View(a)
 	y, _, ok2 := dtype.View(b)

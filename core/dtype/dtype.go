@@ -40,7 +40,7 @@ type Order uint8
 
 // The byte orders. The values are sent to plugins: append new ones at the end.
 const (
-	OrderNone Order = iota // no byte order: one-byte types, strings of bytes and raw bytes
+	OrderNone Order = iota // no byte order: one-byte types, byte strings and raw bytes
 	Little
 	Big
 )
@@ -85,7 +85,7 @@ func (t Type) Width() int {
 	return 1
 }
 
-// NC is a netCDF external type. Its values are those of nc_type.
+// NC is a netCDF external type. The values equal those of nc_type in netcdf.h.
 type NC uint8
 
 // The netCDF atomic types.
@@ -175,8 +175,8 @@ func (t Type) NC() NC {
 	return NCNone
 }
 
-// NCZarrNative reports whether NCZarr can store t: the numbers and char of netCDF, and
-// fixed-length byte strings.
+// NCZarrNative reports whether NCZarr can store t. NCZarr can store the numbers and char
+// of netCDF, and fixed-length byte strings.
 func (t Type) NCZarrNative() bool {
 	switch t.Kind {
 	case Int, Uint, Char, Bytes:
@@ -228,9 +228,10 @@ func (t Type) String() string {
 }
 
 // Parse parses the v2 (NumPy) spelling of an unstructured dtype. A missing order or "="
-// means little-endian, and so does "|" with a number wider than one byte. ">S1" returns
-// Bytes of size 1: core/zarr decides whether it is a netCDF char. "|O" returns String:
-// the object codec determines the content. For any other string the error is ErrBadType.
+// means little-endian, and so does "|" with a number wider than one byte. Parse returns
+// Bytes of size 1 for ">S1", because core/zarr decides whether the type is a netCDF char.
+// It returns String for "|O", because the object codec determines the content. For any
+// other string the error is ErrBadType.
 //
 // Source: Zarr v2, "Data type encoding".
 func Parse(s string) (Type, error) {

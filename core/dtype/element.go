@@ -15,11 +15,11 @@ func (t Type) Numeric() bool {
 	return false
 }
 
-// Convert converts src, whose elements have type from, to type to, and stores the result in
-// dst. It follows NumPy's astype: floats are truncated when converted to integers and rounded
-// when converted to smaller floats; any value except zero becomes true as bool. Convert
-// returns the index of the first value that does not fit, or -1. Both types must be
-// numeric, and dst must have room for all elements of src.
+// Convert converts src, whose elements have type from, to type to, and stores the result
+// in dst. It follows NumPy's astype: floats are truncated when converted to integers and
+// rounded when converted to smaller floats; any value except zero becomes true when
+// converted to bool. Convert returns the index of the first value that does not fit, or
+// -1. Both types must be numeric, and dst must have room for all elements of src.
 func Convert(dst []byte, to Type, src []byte, from Type) int {
 	n := len(src) / from.Size
 	dst = dst[:n*to.Size]
@@ -40,7 +40,8 @@ func Convert(dst []byte, to Type, src []byte, from Type) int {
 	return recode[int64](dst, to, src, from)
 }
 
-// recode converts through W, which can represent all values of from.
+// recode implements Convert with the intermediate type W, which can represent all values
+// of from.
 func recode[W number](dst []byte, to Type, src []byte, from Type) int {
 	var buf [block]W
 	for at, n := 0, len(src)/from.Size; at < n; at += block {
@@ -180,8 +181,8 @@ func (t Type) Float(b []byte) float64 {
 	return math.Float64frombits(v)
 }
 
-// Widen converts the bits of a float32 to a float64. Unlike the processor, which makes
-// every NaN a quiet one, Widen keeps all bits of a NaN. [Narrow] restores them.
+// Widen converts the bits of a float32 to a float64. It keeps all bits of a NaN, whereas
+// a Go conversion may change a signaling NaN to a quiet one. [Narrow] restores them.
 func Widen(bits uint32) float64 {
 	if f := float64(math.Float32frombits(bits)); !math.IsNaN(f) {
 		return f
@@ -190,7 +191,7 @@ func Widen(bits uint32) float64 {
 }
 
 // Narrow returns the bits of f rounded to a float32. A NaN keeps the upper bits of its
-// payload, or becomes the quiet NaN if these are all zero.
+// payload, or becomes a quiet NaN if those bits are all zero.
 func Narrow(f float64) uint32 {
 	if !math.IsNaN(f) {
 		return math.Float32bits(float32(f))
@@ -253,8 +254,8 @@ func fromHalf(h uint16) float64 {
 	return math.Float64frombits(sign | (exp+1008)<<52 | frac<<42)
 }
 
-// toHalf rounds to the nearest binary16, ties to even. A NaN keeps its sign and the
-// upper bits of its payload, as in numpy.
+// toHalf rounds f to the nearest binary16, with ties to even. A NaN keeps its sign and
+// the upper bits of its payload, as in NumPy.
 func toHalf(f float64) uint16 {
 	sign := uint16(math.Float64bits(f) >> 48 & 0x8000)
 	f = math.Abs(f)
@@ -263,7 +264,7 @@ func toHalf(f float64) uint16 {
 		return sign | 0x7C00 | max(uint16(math.Float64bits(f)>>42&1023), 1)
 	case f >= 65520: // halfway between the largest value and the next power of two
 		return sign | 0x7C00
-	case f < math.Ldexp(1, -14): // subnormal; 1024 carries into the exponent
+	case f < math.Ldexp(1, -14): // subnormal; a result of 1024 carries into the exponent
 		return sign | uint16(math.RoundToEven(math.Ldexp(f, 24)))
 	}
 	m, e := math.Frexp(f) // m in [0.5, 1)

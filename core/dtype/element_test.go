@@ -166,8 +166,8 @@ func TestConvertEdges(t *testing.T) {
 	}
 }
 
-// TestGenericTimes checks that a time without a unit has no brackets: NumPy rejects
-// empty brackets.
+// TestGenericTimes checks that String writes no brackets for a time without a unit,
+// because NumPy rejects empty brackets.
 func TestGenericTimes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"<m8": "<m8", ">M8": ">M8", "<m8[]": "<m8", "<M8[25s]": "<M8[25s]"} {

@@ -41,10 +41,11 @@ func DefaultFill(nc NC) any {
 	return nil
 }
 
-// FillBytes encodes value as one element of type t. value is a slice of length 1 of one
-// of the types of [MakeSlice], or a string for string types. For Char, the string has
-// one byte; the empty string means NUL. For elements of variable length, the result is
-// the string itself. The errors are the same as for [Encode].
+// FillBytes encodes value as one element of type t. value is a slice of length 1 of a
+// type that [MakeSlice] returns, a []uint8 of length t.Size for Raw, or a string for Char
+// and the string types. For Char, the string has one byte; the empty string means NUL.
+// For elements of variable length, the result is the bytes of the string. The errors are
+// the same as for [Encode].
 func FillBytes(t Type, value any) ([]byte, error) {
 	if s, ok := value.(string); ok {
 		value = []string{s}

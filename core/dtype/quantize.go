@@ -6,8 +6,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// QuantizeMode is a method of rounding floating-point values for better compression. It
-// has the same numbers as in netCDF-C.
+// QuantizeMode is a method of rounding floating-point values for better compression. The
+// values are the same as in netCDF-C.
 type QuantizeMode uint8
 
 // The modes.
@@ -16,7 +16,7 @@ type QuantizeMode uint8
 // constants.
 const (
 	QuantizeNone     QuantizeMode = iota
-	BitGroom                      // clear or set the last bits of alternate values; precision in decimal digits
+	BitGroom                      // alternately clear and set the last bits of values; precision in decimal digits
 	GranularBitRound              // round each value to the bits that its decimal digits require
 	BitRound                      // round to a number of explicit mantissa bits
 )
@@ -40,9 +40,9 @@ func (m QuantizeMode) Attr() string {
 // Quantization does not change values.
 type Quantization struct {
 	Mode QuantizeMode
-	// Digits is the number of significant decimal digits to keep, 1 to 6 for float and
-	// 1 to 15 for double. For BitRound it is the number of explicit mantissa bits, 1 to
-	// 23 and 1 to 52.
+	// Digits is the number of significant decimal digits to keep, 1 to 6 for float and 1
+	// to 15 for double. For BitRound it is the number of explicit mantissa bits to keep,
+	// 1 to 23 for float and 1 to 52 for double.
 	Digits int
 }
 
@@ -72,7 +72,7 @@ func (q Quantization) Check(nc NC) error {
 	return nil
 }
 
-// The number of explicit mantissa bits.
+// The numbers of explicit mantissa bits.
 const (
 	floatBits  = 23
 	doubleBits = 52
@@ -141,9 +141,10 @@ func (q Quantization) doubles(s []float64, fill float64) {
 	}
 }
 
-// quantizeBits returns the bits b of value i without the information in the bits of low:
-// BitGroom clears them in values with an even index and sets them in the others, and other
-// modes round. A finite value does not become infinite.
+// quantizeBits returns the quantized bits of value i, whose bits are b. low is the mask
+// of the bits to discard. BitGroom clears these bits in values with an even index and
+// sets them in the others. The other modes round, but truncate a value that would become
+// infinite.
 func quantizeBits[U uint32 | uint64](mode QuantizeMode, i int, b, low, infinity U) U {
 	switch {
 	case mode == BitGroom && i%2 == 1:
@@ -156,8 +157,8 @@ func quantizeBits[U uint32 | uint64](mode QuantizeMode, i int, b, low, infinity 
 	return b &^ low
 }
 
-// bits returns the number of explicit bits to keep, for the modes where it is the same
-// for all values.
+// bits returns the number of explicit bits that BitGroom and BitRound keep.
+// GranularBitRound keeps a different number for each value.
 func (q Quantization) bits() int {
 	if q.Mode == BitGroom {
 		return int(math.Ceil(float64(q.Digits)*bitsPerDigit)) + 1
@@ -174,9 +175,9 @@ var (
 )
 
 // granularBits returns the number of explicit bits that v needs for nsd significant
-// digits. The result depends only on which integers the logarithms lie between. A
-// logarithm close to an integer is computed with more precision and rounded as C
-// libraries round it.
+// digits. The result depends on two logarithms that are rounded down to integers. If one
+// of them is close to an integer, granularBits computes the logarithm of the mantissa
+// with more precision and rounds it as C libraries do.
 //
 // Source: Delaunay, Gressier and others (2019), doi 10.5194/gmd-12-4099-2019, equations 7
 // and 8, as implemented by netcdf-c.
@@ -196,12 +197,12 @@ func granularBits(v float64, nsd int) int {
 }
 
 // closeToInteger reports whether x is so close to an integer that the error of math.Log
-// could put it on the wrong side.
+// could change the result of rounding x down.
 func closeToInteger(x float64) bool { return math.Abs(x-math.RoundToEven(x)) < 1e-9 }
 
-// logRounded returns the natural logarithm of x, 0.5 to 1, rounded to the nearest
-// double. It evaluates the series of the inverse hyperbolic tangent in pairs of
-// doubles.
+// logRounded returns the natural logarithm of x, which is between 0.5 and 1, rounded to
+// the nearest double. It evaluates the series of the inverse hyperbolic tangent in
+// double-double arithmetic.
 func logRounded(x float64) float64 {
 	s := pair{x - 1, 0}.div(sum(x, 1))
 	square := s.mul(s)

@@ -36,7 +36,7 @@ func TestQuantizeBits(t *testing.T) {
 	}
 }
 
-// TestQuantizeKeeps checks that fill values, zeros, infinities and the payloads of NaN
+// TestQuantizeKeeps checks that fill values, zeros, infinities and the payloads of NaNs
 // never change, and that finite values remain finite.
 func TestQuantizeKeeps(t *testing.T) {
 	t.Parallel()
@@ -60,9 +60,9 @@ func TestQuantizeKeeps(t *testing.T) {
 	}
 }
 
-// TestQuantizeError checks that the error is within the precision of the digits, and that
-// BitGroom does not change its own results. It does not check the error of subnormal
-// numbers, which have fewer bits.
+// TestQuantizeError checks that the rounding error is within the precision of the
+// requested digits, and that a second BitGroom does not change the values. It does not
+// check the error of subnormal numbers, which have fewer bits.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

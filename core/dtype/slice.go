@@ -69,8 +69,9 @@ func View(slice any) (b []byte, t Type, ok bool) {
 	return nil, Type{}, false
 }
 
-// TypeOf returns the netCDF type whose values a slice of this Go type holds. It returns
-// NCChar for a string, and NCUByte for []uint8, although char arrays are []uint8 too.
+// TypeOf returns the netCDF type that corresponds to the Go type of slice, and reports
+// whether such a type exists. It returns NCChar for a string, and NCUByte for []uint8,
+// although char arrays are []uint8 too.
 func TypeOf(slice any) (NC, bool) {
 	switch slice.(type) {
 	case []int8:
@@ -131,7 +132,7 @@ func MakeSlice(nc NC, n int) any {
 	return nil
 }
 
-// Len returns the number of values in a slice of one of the types of [MakeSlice], the
+// Len returns the number of values in a slice of a type that [MakeSlice] returns, the
 // length of a string in bytes, and 0 for other types.
 func Len(slice any) int {
 	switch s := slice.(type) {
@@ -162,7 +163,7 @@ func SwapBytes(b []byte, width int) {
 	}
 }
 
-// swap16 swaps four 16-bit values at a time.
+// swap16 implements SwapBytes for width 2. It swaps the bytes of four values at a time.
 func swap16(b []byte) {
 	const mask = 0x00ff00ff00ff00ff
 	for ; len(b) >= 8; b = b[8:] {
@@ -174,7 +175,7 @@ func swap16(b []byte) {
 	}
 }
 
-// swap32 swaps two 32-bit values at a time.
+// swap32 implements SwapBytes for width 4. It swaps the bytes of two values at a time.
 func swap32(b []byte) {
 	for ; len(b) >= 8; b = b[8:] {
 		v := bits.ReverseBytes64(binary.NativeEndian.Uint64(b))

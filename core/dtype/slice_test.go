@@ -154,8 +154,8 @@ func TestAppendFloat(t *testing.T) {
 	})
 }
 
-// TestRoundTrip checks that decoding and encoding restores the bytes of any numeric
-// type, and that every binary16 except NaNs survives conversion to float32.
+// TestRoundTrip checks that decoding and then encoding restores the bytes of every
+// integer type, and that every binary16 except NaNs survives conversion to float32.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

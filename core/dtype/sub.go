@@ -1,8 +1,8 @@
 package dtype
 
-// Slice returns s[i:j] for a slice of one of the netCDF Go types. The result has the
-// same type and shares memory with s. Slice panics where s[i:j] would, and for other
-// types.
+// Slice returns s[i:j]. s must be a slice of a type that [MakeSlice] returns. The result
+// has the same type and shares memory with s. Slice panics if i or j is out of range or
+// if s has another type.
 func Slice(s any, i, j int) any {
 	switch s := s.(type) {
 	case []int8:

@@ -15,10 +15,10 @@ var timeUnits = map[string]string{
 }
 
 // TimeUnit returns the unit of a Datetime or Timedelta as a count and a name, such as 10
-// and "milliseconds" for "M8[10ms]". A week is 7 "days", which more readers accept.
-// Months and years, whose length varies, are "calendar months" and "calendar years",
-// which readers do not treat as units of time. ok is false for other types and for the
-// generic unit.
+// and "milliseconds" for "M8[10ms]". A week is 7 "days", because more programs accept
+// days. Months and years vary in length, so their units are "calendar months" and
+// "calendar years", which other programs do not interpret as units of time. ok is false
+// for other types and for the generic unit.
 func (t Type) TimeUnit() (count int64, unit string, ok bool) {
 	if t.Kind != Datetime && t.Kind != Timedelta {
 		return 0, "", false

@@ -92,9 +92,10 @@ func Wrap(op, key string, err error) error {
 	return w
 }
 
-// Error returns `op "key": meaning: cause`, without the parts that are empty. In a
-// chain of errors of one kind the meaning appears once, at the innermost of them.
-// If an error and its direct cause have the same operation, it appears once.
+// Error returns `op "key": meaning: cause`, without the parts that are empty. In a chain
+// of errors of the same kind, the meaning appears only once, with the innermost error. An
+// operation that an error shares with its direct cause also appears only once, unless
+// their keys differ.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -144,7 +145,7 @@ func (e *Error) Unwrap() error {
 	return cause{e.Err}
 }
 
-// cause wraps an error and hides its kinds from errors.Is and errors.As.
+// cause wraps an error so that errors.Is and errors.As ignore its kinds.
 type cause struct{ error }
 
 // Is reports whether target is in the chain of the cause. It returns false for kinds
@@ -171,9 +172,9 @@ func (c cause) As(target any) bool {
 	return errors.As(c.error, target)
 }
 
-// KindOf returns the outermost kind in err's chain, that is, the kind of the first
-// *Error or Kind found while unwrapping. It returns 0 for nil and for context
-// errors, and [ErrIO] for an error without a kind.
+// KindOf returns the outermost kind in err's chain, which is the kind of the first *Error
+// or Kind found while unwrapping. It returns 0 for nil and for context errors, and
+// [ErrIO] for an error without a kind.
 func KindOf(err error) Kind {
 	if err == nil || isContext(err) {
 		return 0
@@ -226,8 +227,8 @@ var stdlibNames = map[Kind]error{
 	ErrPermission: fs.ErrPermission,
 }
 
-// IsPerObject reports whether an error is a property of one object, so that a later call
-// would fail in the same way. Other errors affect the whole store or are temporary.
+// IsPerObject reports whether err concerns a single object and would occur again if the
+// call were repeated. Other errors affect the whole store or are temporary.
 func IsPerObject(err error) bool {
 	switch KindOf(err) {
 	case ErrLimit, ErrPermission, ErrBadName, ErrCorrupt, ErrUnsupported:

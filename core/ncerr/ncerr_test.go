@@ -93,8 +93,8 @@ func TestIs(t *testing.T) {
 	}
 }
 
-// TestKindOfIsTheOutermost checks that a cause deeper in the chain never determines the
-// kind. A missing store, for example, is not a missing chunk.
+// TestKindOfIsTheOutermost checks that KindOf returns the outermost kind and ignores the
+// kinds of causes deeper in the chain.
 func TestKindOfIsTheOutermost(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -170,8 +170,8 @@ func TestUnknownKindFromTheWire(t *testing.T) {
 	}
 }
 
-// TestOperationIsPrintedOnce checks that an error wrapped with its own operation prints
-// the operation once.
+// TestOperationIsPrintedOnce checks that an error with the same operation as its cause
+// prints the operation once, unless their keys differ.
 func TestOperationIsPrintedOnce(t *testing.T) {
 	t.Parallel()
 	bare := ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "cut")

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// nearest returns the candidate with the smallest edit distance to word, or "" if
-// no candidate is close enough for a likely misspelling.
+// nearest returns the candidate with the smallest edit distance to word, or "" if word is
+// not a likely misspelling of any candidate.
 func nearest(word string, candidates []string) string {
 	best, limit := "", 1+len(word)/4
 	for _, c := range candidates[:min(len(candidates), maxCandidates)] {
@@ -20,8 +20,8 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance in bytes. It returns 64 if a word is longer
-// than 64 bytes, because such words are not considered misspellings.
+// distance returns the Levenshtein distance in bytes. It returns 64 if either word is
+// longer than 64 bytes.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64

@@ -81,7 +81,7 @@ const (
 	gUnauthenticated    = 16
 )
 
-// Exit codes without a kind.
+// Exit codes for outcomes without a kind.
 const (
 	ExitOK       = 0
 	ExitOther    = 1

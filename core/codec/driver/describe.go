@@ -23,11 +23,12 @@ type Description struct {
 	HDF5 int `json:"hdf5,omitempty"`
 	// Summary is a description in one line.
 	Summary string `json:"summary"`
-	// Encode and Decode are set if the codec supports the direction.
+	// Encode and Decode report which directions the codec supports.
 	Encode bool `json:"encode"`
 	Decode bool `json:"decode"`
-	// Lossy is set if decoding does not restore the encoded data exactly. LossNote
-	// describes what is lost if the values themselves are restored.
+	// Lossy is set if decoding does not restore the encoded data exactly. LossNote, if
+	// not empty, describes the loss if it affects only details of the values, such as the
+	// payloads of NaNs.
 	Lossy    bool   `json:"lossy,omitempty"`
 	LossNote string `json:"loses,omitempty"`
 	// Transform is the codec kind of Zarr v3.

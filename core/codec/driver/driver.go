@@ -104,16 +104,15 @@ type Codec interface {
 	// when ctx is done.
 	Encode(ctx context.Context, dst, src []byte) (int, error)
 	// Decode decodes src to dst and returns the length, with the same rules. src is
-	// untrusted. Decode must return ncerr.ErrCorrupt for bad input, which includes input
-	// that ends early unless the format cannot tell, and ncerr.ErrShortBuffer if the
-	// output does not fit in dst. It must not crash, hang, read outside src or allocate
-	// more than a small multiple of len(dst).
+	// untrusted. Decode must return ncerr.ErrCorrupt for bad input, including input that
+	// ends early if the format can detect that, and ncerr.ErrShortBuffer if the output
+	// does not fit in dst. It must not crash, hang, read outside src or allocate more
+	// than a small multiple of len(dst).
 	Decode(ctx context.Context, dst, src []byte) (int, error)
 }
 
-// DecodedSizer is an optional interface of a Codec. DecodedSize returns the decoded
-// size from the beginning of the encoded bytes, without decoding. The size is
-// untrusted.
+// DecodedSizer is an optional interface of a Codec. DecodedSize reads the decoded size
+// from the beginning of src without decoding src. The size is untrusted.
 type DecodedSizer interface {
 	DecodedSize(src []byte) (int64, error)
 }

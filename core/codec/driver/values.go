@@ -17,11 +17,11 @@ import (
 //	offset[0] ... offset[n]   n+1 unsigned integers of 4 bytes, little-endian
 //	data                      offset[n] bytes
 //
-// Element i is data[offset[i]:offset[i+1]]. Offsets start at 0 and never decrease.
-// The data follows the last offset immediately and ends the chunk, so a chunk has
-// exactly [ValuesSize] bytes and its representation is unique. Elements of
-// dtype.String are valid UTF-8, may contain any character including NUL, and have no
-// terminator. An empty element is a value; null does not exist.
+// Element i is data[offset[i]:offset[i+1]]. Offsets start at 0 and never decrease. The
+// data follows the last offset immediately and ends the chunk, so a chunk has exactly
+// [ValuesSize] bytes and its representation is unique. Elements of dtype.String are valid
+// UTF-8, may contain any character including NUL, and have no terminator. Elements may be
+// empty, but the layout cannot represent null.
 //
 // In a Spec for this layout, DType.Size is 0, MaxBytes limits the offsets and the data
 // together, and Fill is the bytes of one element.
