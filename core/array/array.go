@@ -25,8 +25,8 @@ type Meta struct {
 	// stored form; nil means no fill value, which reads as zeros.
 	DType dtype.Type
 	Fill  []byte
-	// Stored is the type of the stored elements: DType, or a structure with a DType at
-	// Offset. A structure is read-only.
+	// Stored is the type of the stored elements: DType, or a structure with a field of
+	// type DType at byte Offset. A structure is read-only.
 	Stored dtype.Type
 	Offset int
 	// Grid divides the array into chunks. Elements are stored in C order of the
@@ -96,8 +96,9 @@ func (e *Env) check(ctx context.Context) error {
 const remoteScratch = 256 << 20
 
 // Concurrency returns the number of batches to process concurrently if a chunk has size
-// bytes. For high-latency stores it is InFlight, reduced to keep the scratch memory of
-// all workers within remoteScratch, but at least one per core.
+// bytes. It is Workers if that is set, and otherwise one per core. For high-latency
+// stores it is up to InFlight, limited to keep the scratch memory of all workers within
+// remoteScratch, but at least one per core.
 func (e *Env) Concurrency(size int64) int {
 	n := runtime.GOMAXPROCS(0)
 	switch {
@@ -178,8 +179,8 @@ func (a *Array) Close() {
 	a.pipes.close()
 }
 
-// Forget removes the chunks of the array from the cache and makes its Source forget
-// what it has read. Later reads send requests to the store again.
+// Forget removes the chunks of the array from the cache and discards what its Source has
+// read. Later reads send requests to the store again.
 func (a *Array) Forget() {
 	a.env.Cache.beginWrite(&a.cached)
 	a.env.Cache.endWrite(&a.cached)

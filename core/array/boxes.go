@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/manifest"
 )
 
-// storeBoxes stores boxes until the store fails. Boxes with few chunks are stored
-// concurrently.
+// storeBoxes stores boxes. It stops at the first error of the store. Boxes with few
+// chunks are stored concurrently.
 func storeBoxes(ctx context.Context, boxes []*box) error {
 	if len(boxes) == 1 {
 		return boxes[0].store(ctx, 0)
@@ -48,16 +48,16 @@ func storeBoxes(ctx context.Context, boxes []*box) error {
 	return nil
 }
 
-// box is a list of buffered chunks of one array, and the first and last positions in the
-// grid of the box that contains them.
+// box is a list of buffered chunks of one array. first and last are the smallest and
+// largest positions of these chunks in the grid.
 type box struct {
 	chunks      []*bufferedChunk
 	shape       []int64 // of the array
 	first, last []int64
 }
 
-// appendBoxes divides chunks of one array, in C order, into boxes that contain few other
-// chunks.
+// appendBoxes divides chunks of one array, which are in C order, into boxes that contain
+// few other chunks, and appends the boxes to boxes.
 func appendBoxes(boxes []*box, chunks []*bufferedChunk, shape []int64) []*box {
 	x := &box{chunks: chunks, shape: shape, first: slices.Clone(chunks[0].index), last: slices.Clone(chunks[0].index)}
 	for _, c := range chunks {
@@ -79,8 +79,8 @@ func appendBoxes(boxes []*box, chunks []*bufferedChunk, shape []int64) []*box {
 }
 
 // store stores the chunks of the box with at most workers workers, and sets stored or
-// refused of each chunk. workers is 0 if only Env limits the number. store returns the error
-// of the store, if any.
+// refused of each chunk. If workers is 0, only Env limits their number. store returns the
+// error of the store, if any.
 func (x *box) store(ctx context.Context, workers int) error {
 	a := x.chunks[0].array
 	sel := chunk.Selection{Start: make([]int64, len(x.first)), Count: make([]int64, len(x.first))}

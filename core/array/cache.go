@@ -23,7 +23,7 @@ type cacheItem struct {
 	chunks     *cachedChunks
 	key        string
 	data       []byte
-	readers    int // reads in progress; the memory is not reused if there are any
+	readers    int // reads in progress; the memory of data is not reused unless it is 0
 }
 
 // cachedChunks holds the chunks of one array in a Cache. Its fields are guarded by
@@ -34,8 +34,9 @@ type cachedChunks struct {
 	version uint64 // incremented when a write begins and when it ends
 }
 
-// itemBytes is what a chunk is charged in addition to its data and key: its cacheItem and
-// its place in the map. It bounds the number of small chunks.
+// itemBytes is the number of bytes charged for each chunk in addition to its data and
+// key. It covers the cacheItem and the map entry, and so limits the number of small
+// chunks.
 const itemBytes = 256
 
 func (it *cacheItem) charge() int64 { return itemBytes + int64(len(it.key)) + int64(cap(it.data)) }
@@ -58,7 +59,8 @@ func cacheKey(dst []byte, index []int64) []byte {
 	return dst
 }
 
-// version returns the version of the chunks of an array, for add.
+// version returns the version of the chunks of an array. The caller later passes it to
+// add.
 func (c *Cache) version(chunks *cachedChunks) uint64 {
 	if c == nil {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// keys returns the keys of c from the most recently used one to the least, as text, and
+// keys returns the concatenated keys of c, the most recently used one first. It also
 // checks that both directions of the list, the map and the sum of the sizes agree.
 func keys(t *testing.T, c *Cache, chunks *cachedChunks) string {
 	t.Helper()

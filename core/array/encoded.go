@@ -15,8 +15,8 @@ import (
 // Encoded is a chunk in its stored form.
 type Encoded struct {
 	Index []int64 // position in the grid
-	// Data is the stored chunk, or nil if the chunk does not exist. ReadEncoded reuses
-	// its memory.
+	// Data is the stored chunk, or nil if the chunk does not exist. The next ReadEncoded
+	// may reuse its memory.
 	Data []byte
 	// FilterMask has bit i set if codec i of the chain was not applied to the chunk.
 	FilterMask uint32

@@ -13,8 +13,8 @@ type passes struct {
 	deferred []int64 // numbers of the chunks that need more room
 }
 
-// nextPass prepares the next pass after one with n workers. It returns the number of
-// workers of the next pass.
+// nextPass prepares the pass that follows a pass with n workers, and returns its number
+// of workers.
 func (t *transfer) nextPass(n int) int {
 	if t.batch == 1 {
 		n /= 4 // keep both the number of passes and the chunks of the last pass small

@@ -36,7 +36,7 @@ type piece struct {
 	alloc driver.Alloc
 }
 
-// release drops references to memory of the caller.
+// release clears references to memory of the caller. It also frees a long list.
 func (p *pieces) release() {
 	if len(p.list) > maxBatch {
 		p.list = nil

@@ -9,11 +9,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/codec"
 )
 
-// maxPipes is the maximum number of unused pipelines that an array keeps open.
+// maxPipes is the number of open pipelines from which an array closes the unused ones
+// before it opens another.
 const maxPipes = 64
 
-// pipes holds pipelines for chunks of different shapes. The first is that of the largest
-// shape, which is always in use.
+// pipes holds pipelines for chunks of different shapes. The first one is for the largest
+// shape and is always in use.
 type pipes struct {
 	mu   sync.Mutex
 	open []*shapePipe
@@ -26,7 +27,7 @@ type shapePipe struct {
 	users int
 }
 
-// use returns the pipeline for chunks of the given shape. The caller passes it to
+// use returns the pipeline for chunks of the given shape. The caller must pass it to
 // release.
 func (a *Array) use(ctx context.Context, shape []int64) (*shapePipe, error) {
 	p := &a.pipes

@@ -405,8 +405,8 @@ func (w *worker) handleDecoded(k int, out []byte, err error) {
 	}
 }
 
-// decodeError wraps the error of a codec, whose key is the id of the codec. The result
-// has no key, so that the caller can add the key of the chunk.
+// decodeError wraps the error of a codec, which has the id of the codec as its key. The
+// result has no key, so that the caller can add the key of the chunk.
 func decodeError(err error) error {
 	if ncerr.IsContext(err) {
 		return err

@@ -130,7 +130,8 @@ func (w *worker) readTexts(ctx context.Context, stored []byte) error {
 	})
 }
 
-// encodeTexts encodes w.texts as a decoded chunk in the scratch buffer of an item.
+// encodeTexts writes w.texts in the layout of a decoded chunk to the scratch buffer of an
+// item.
 func (w *worker) encodeTexts(it *item) ([]byte, error) {
 	size := codecdriver.ValuesSize(len(w.texts), 0)
 	for _, s := range w.texts {

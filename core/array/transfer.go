@@ -70,7 +70,7 @@ func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*t
 }
 
 // group makes the transfer process the chunks of each unit together. unit is the grid of
-// the units in chunks.
+// the units, with lengths in chunks.
 func (t *transfer) group(unit chunk.Grid) (err error) {
 	t.unit = max(1, min(chunk.Product(unit.Largest()), t.plan.Len()))
 	t.units, err = t.plan.Units(unit)
@@ -165,7 +165,7 @@ func (t *transfer) pass(ctx context.Context, n int, work func(context.Context, *
 }
 
 // processWorkers is the number of concurrent batches per core if the codecs are in
-// another process, which can decode one batch while this process copies the other.
+// another process, which can then decode one batch while this process copies another.
 const processWorkers = 2
 
 func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {

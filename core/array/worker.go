@@ -108,7 +108,7 @@ func (w *worker) dropPipe() {
 	w.used = nil
 }
 
-// fits reports whether chunks of the shape of proj fit the batch.
+// fits reports whether the chunk of proj has the shape of the chunks in the batch.
 func (w *worker) fits(proj chunk.Projection) bool {
 	for d, s := range proj {
 		if s.Size != w.chunks[d] {

@@ -229,7 +229,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		}
 		ch.New = w.decodeBuf(&w.items[k])
 		switch {
-		case ch.Skip: // checkAbsent has refused it
+		case ch.Skip: // checkAbsent refused the change
 		case ch.Damage != nil:
 			if err := w.refuse(ch, w.damageReason(ch)); err != nil {
 				return err
@@ -357,9 +357,9 @@ func (w *worker) deferChange(ch *manifest.Change, err error) error {
 	return w.refuse(ch, err)
 }
 
-// replaceDamaged handles a stored chunk that cannot be decoded. If the chunk is damaged and
-// the write may replace it as a whole, replaceDamaged fills it with fill values. Otherwise it
-// refuses the change.
+// replaceDamaged handles a stored chunk that cannot be decoded. If the chunk is damaged
+// and the write may replace it as a whole, replaceDamaged fills New with the fill value.
+// Otherwise it refuses the change.
 func (w *worker) replaceDamaged(ch *manifest.Change, err error) error {
 	if !ch.Whole || ncerr.KindOf(err) != ncerr.ErrCorrupt {
 		return w.refuse(ch, err)
@@ -390,8 +390,8 @@ func (w *worker) refuse(ch *manifest.Change, err error) error {
 // same reports whether a and b start at the same address.
 func same(a, b []byte) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
 
-// chunkError adds the key of a chunk to an error. It wraps the error of a codec, whose key is
-// the id of the codec.
+// chunkError adds the key of a chunk to an error. An error of a codec already has the id
+// of the codec as its key, so chunkError wraps it.
 func chunkError(op, key string, err error) error {
 	var e *ncerr.Error
 	if key = zmap.Path(key); errors.As(err, &e) && !ncerr.IsContext(err) && (e.Op == "encode" || e.Op == "decode") {

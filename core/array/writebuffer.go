@@ -39,8 +39,9 @@ type buffered struct {
 	closed bool
 }
 
-// bufferedChunk is a chunk of which a part was written. While it is claimed, only at, busy
-// and wanted change, and the call that stores it sets stored and refused.
+// bufferedChunk is a chunk of which a part was written. While the chunk is claimed, only
+// the fields at, busy, wanted, stored and refused change. The call that stores the chunk
+// sets stored and refused.
 type bufferedChunk struct {
 	array   *Array
 	at      int // index in WriteBuffer.chunks
@@ -287,11 +288,12 @@ func (b *WriteBuffer) write(ctx context.Context, t *transfer) error {
 	return b.add(ctx, t, add, bounds)
 }
 
-// plan returns the numbers of the chunks of t to add to the buffer, in
-// order, and makes room for them.
+// plan makes room in the buffer and returns, in order, the numbers of the chunks of t to
+// add to it. If the chunks do not fit, it returns only those of which parts are in the
+// buffer.
 func (b *WriteBuffer) plan(ctx context.Context, t *transfer, bounds []int64) []int64 {
 	a := t.a
-	own := map[*bufferedChunk]bool{} // parts of these chunks are in the buffer
+	own := map[*bufferedChunk]bool{} // chunks of t of which parts are in the buffer
 	var add, added []int64
 	need := int64(0)
 	proj := make(chunk.Projection, t.plan.Rank())
@@ -393,7 +395,7 @@ func (b *WriteBuffer) writeRest(ctx context.Context, t *transfer, except, bounds
 			replaced = append(replaced, c)
 			continue
 		}
-		err := b.store(ctx, []*bufferedChunk{c}, true) // another call has added it meanwhile
+		err := b.store(ctx, []*bufferedChunk{c}, true) // another call has added the chunk in the meantime
 		if err = cmp.Or(err, c.refused); err != nil {
 			return err
 		}

@@ -14,7 +14,8 @@ import (
 
 // MaxRank is the maximum number of dimensions.
 //
-// Source: netcdf-c include/netcdf.h, NC_MAX_VAR_DIMS is 1024; NumPy has 64.
+// Source: netcdf-c include/netcdf.h, where NC_MAX_VAR_DIMS is 1024. The limit of NumPy is
+// 64.
 const MaxRank = 64
 
 // A Selection is a hyperslab: for each dimension the first index, the number of indices

@@ -12,8 +12,8 @@ import (
 )
 
 // TestSpansAtTheEndsOfInt64 checks the spans of selections in dimensions of up to
-// math.MaxInt64 elements with arbitrary-precision arithmetic. Every selected index must be
-// in exactly one span, that of its chunk.
+// math.MaxInt64 elements with arbitrary-precision arithmetic. Every selected index must
+// be in the span of its chunk and in no other span.
 func TestSpansAtTheEndsOfInt64(t *testing.T) {
 	t.Parallel()
 	wide := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, math.MaxInt64), rapid.Int64Range(math.MaxInt64-100, math.MaxInt64))

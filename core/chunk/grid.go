@@ -205,8 +205,8 @@ func (g Grid) Len(d int, n int64) int64 {
 	return last + 1
 }
 
-// search returns the last element of a sorted list whose key is at most k. The key of
-// the first element is 0.
+// search returns the index of the last element of a sorted list whose key is at most k.
+// The key of the first element is 0.
 func search[T any](list []T, k int64, key func(*T) int64) int {
 	lo, hi := 0, len(list)
 	for hi-lo > 1 {

@@ -67,7 +67,7 @@ func TestPiecesAgainstWhole(t *testing.T) {
 	})
 }
 
-// TestPieces checks the number of requests and bytes for common selections of one
+// TestPieces checks the number and the size of the pieces for common selections of one
 // chunk.
 func TestPieces(t *testing.T) {
 	t.Parallel()

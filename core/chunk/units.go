@@ -7,8 +7,9 @@ type Units struct {
 	units *Plan // plan of the same selection over units
 }
 
-// Units groups the projections of p by unit. grid divides the array into units; its lengths
-// are in chunks. All chunks must have the same shape. The error is that of NewPlan.
+// Units groups the projections of p by unit. grid divides the array into units; its
+// lengths are in chunks. All chunks must have the same shape. The errors are the same as
+// for NewPlan.
 func (p *Plan) Units(grid Grid) (*Units, error) {
 	var sel Selection
 	size := make([]int64, len(p.dims))

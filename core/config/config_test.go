@@ -122,7 +122,8 @@ func TestParseEverything(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsTested checks that the document above contains every key.
+// TestEveryKeyIsTested checks that the test document contains every key, and that every
+// key is documented.
 func TestEveryKeyIsTested(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse("c.toml", []byte(everything))

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// FuzzParse checks that Parse does not panic, that its errors are one line of a known
-// kind, and that accepted options marshal as JSON.
+// FuzzParse checks that Parse does not panic, that each error has a single line and a
+// known kind, and that accepted options marshal as JSON.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		everything, "", "[limits]\nmax_chunk = \"1.5GiB\"", "[drivers.x]\na = [{b=1}, {c=nan}]", "[[drivers.x.y]]\nz = 1979-05-27",
@@ -35,7 +35,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // FuzzRC checks that ParseRC and ParseAWS do not panic, that every entry has a key and a
-// source, and that problems are one line of a known kind.
+// source, and that each problem has a single line and a known kind.
 func FuzzRC(f *testing.F) {
 	f.Add([]byte("# c\r\n[h:1/p] K = V\nK=\n[x\n=\n"))
 	f.Add([]byte("[profile a]\nregion = x ; y\n  nested = 1\n[s t]\nq"))

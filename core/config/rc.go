@@ -114,7 +114,7 @@ func ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // opened for reading
+	defer f.Close() // the file is only read, so the error of Close does not matter
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 

@@ -49,8 +49,8 @@ func decode(name string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// masked returns a message of the decoder as one line and without quoted parts of the
-// file, which may be secret.
+// masked returns a message of the decoder as one line. It masks quoted text and numbers,
+// which may be secret values from the file.
 func masked(text string) string {
 	if first, last := strings.IndexAny(text, quotes), strings.LastIndexAny(text, quotes); first < last {
 		text = text[:first] + "***" + text[last+1:]
@@ -79,8 +79,8 @@ func (d *document) at(line int) string {
 	return d.name + ":" + strconv.Itoa(line)
 }
 
-// refuse is a TOML value that never decodes. The decoder reports the position of a value
-// only in its errors.
+// refuse is a destination for TOML values that always fails to decode. The method line
+// uses it, because the decoder reports the position of a value only in its errors.
 type refuse struct{}
 
 var errRefuse = errors.New("refused")

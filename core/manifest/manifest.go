@@ -3,7 +3,7 @@
 // A [Source] maps chunk indexes to the locations of their bytes, and a [Writer] changes
 // them. [Computed] computes the keys of plain Zarr stores; shard indexes, Kerchunk
 // references and scanned HDF5 files are other Sources. A [Location] may refer to a Map
-// other than that of the dataset.
+// other than the dataset's.
 //
 // The package builds on core/zmap and core/chunk, and is used by core/array and
 // core/nczarr.
@@ -58,9 +58,9 @@ type Source interface {
 	// Found records that a chunk was found at its Location, or that the array is new and
 	// has no chunks.
 	Found()
-	// CheckMissing is called with chunks that were not found at their Locations. If no
-	// chunk has been found so far, it fails if the chunks are stored under other keys.
-	// It checks at most the first MissingMax indexes.
+	// CheckMissing is called with chunks that were not found at their Locations. It fails
+	// if no chunk has been found so far and the chunks are stored under other keys. It
+	// checks at most the first MissingMax indexes.
 	CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error
 	// Forget drops cached information about the store. If all is false, it keeps
 	// information about objects that have a version.

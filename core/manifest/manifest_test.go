@@ -117,7 +117,7 @@ func TestKeysShareBlocks(t *testing.T) { //nolint:paralleltest // the test count
 			t.Error(err)
 		}
 	})
-	if allocs > 8 { // the race detector's pools drop entries at random
+	if allocs > 8 { // with the race detector, sync.Pool drops items at random
 		t.Errorf("got %v allocations for 64 keys, want at most 8", allocs)
 	}
 }

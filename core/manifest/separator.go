@@ -42,9 +42,9 @@ func (c *Computed) Found() {
 }
 
 // CheckMissing implements Source. It fails with ncerr.ErrMetadata if chunks are stored
-// under keys with the other dimension_separator, and none under keys with the array's
-// own. The result of a listing is final. In a store that cannot be listed, CheckMissing
-// looks up single chunks. It returns errors of the store.
+// under keys with the other dimension_separator, and no chunks under keys with the
+// array's own separator. The result of a listing is final. In a store that cannot be
+// listed, CheckMissing looks up single chunks. It returns errors of the store.
 func (c *Computed) CheckMissing(ctx context.Context, indexes [][]int64, grid []int64) error {
 	s := &c.separator
 	if len(indexes) == 0 || c.SeparatorKnown() {
@@ -110,8 +110,8 @@ func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (
 	return found, nil
 }
 
-// findOther returns the smallest of the wanted keys that exist, or "". All calls
-// together look up at most MissingMax keys.
+// findOther returns the smallest of the wanted keys that exist, or "" if none exists. All
+// calls together look up at most MissingMax keys.
 func (c *Computed) findOther(ctx context.Context, wanted []string) (found string, err error) {
 	s := &c.separator
 	wanted = wanted[:min(len(wanted), MissingMax-s.tried)]

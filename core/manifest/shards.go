@@ -378,7 +378,7 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 	return out, nil
 }
 
-// allocIndex is an Alloc for indexes. The requests limit their size.
+// allocIndex is an Alloc for indexes. The Limit of each request limits n.
 func allocIndex(n int64) ([]byte, error) { return make([]byte, n), nil }
 
 // keep caches the index of an existing shard, unless the shard itself is in memory. It
@@ -437,8 +437,8 @@ func (s *Shards) tooShort(key string, n, size int64) error {
 	return ncerr.Errorf(ncerr.ErrCorrupt, "", zmap.Path(key), "the shard has %d bytes, but its index alone has %d", n, size)
 }
 
-// Chunks implements Source. It reads the indexes of all shards. The Key of a chunk is
-// that of its shard. It skips shards at positions that no array reaches.
+// Chunks implements Source. It reads the indexes of all shards. The Key of a chunk is the
+// key of its shard. It skips shards at positions that no array reaches.
 func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for ch, err := range s.source.Chunks(ctx, s.grid(grid)) {

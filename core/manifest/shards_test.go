@@ -19,7 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// makeShard returns a shard as specified by Zarr v3. A "" means an absent chunk.
+// makeShard returns a shard as specified by Zarr v3. An empty string in chunks means an
+// absent chunk.
 func makeShard(x manifest.ShardIndex, chunks ...string) string {
 	var order binary.AppendByteOrder = binary.LittleEndian
 	if x.Big {
@@ -149,8 +150,8 @@ func TestShardsInShards(t *testing.T) {
 	if n != 4 {
 		t.Errorf("want 4 chunks, got %d", n)
 	}
-	// An index of an inner shard is refused if its version differs from that of the
-	// outer shard.
+	// An index of an inner shard is refused if its version differs from the version of
+	// the outer shard.
 	between := manifest.NewShards(objects, chunk.Regular([]int64{2, 1}), outer, 1<<20, 1<<20, true)
 	if err := between.Locate(t.Context(), [][]int64{{0, 1}}, where); err != nil {
 		t.Fatal(err)

@@ -183,8 +183,8 @@ func (e textEditor) Edit(_ context.Context, changes []*manifest.Change) error {
 	return nil
 }
 
-// TestIndexAfterTranspose checks where the index of a shard with reordered dimensions has the
-// entry of a chunk. With the inverse order it would be elsewhere.
+// TestIndexAfterTranspose checks the position of a chunk's entry in the index of a shard
+// with reordered dimensions. The inverse order would result in another position.
 func TestIndexAfterTranspose(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
@@ -390,7 +390,7 @@ func TestUpdateShardsRefuses(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{} // 32 bytes for two chunks
 	overlapping := []byte(makeShard(manifest.ShardIndex{}, "0123456789", "0123456789"))
-	copy(overlapping[20:], overlapping[36:]) // both chunks are the last one
+	copy(overlapping[20:], overlapping[36:]) // both entries refer to the last chunk
 	copy(overlapping[36:], overlapping[20:36])
 	overlapping = overlapping[10:]
 	overlapping[10], overlapping[26] = 0, 0

@@ -52,10 +52,10 @@ type Change struct {
 // An Editor makes the changes of an update.
 type Editor interface {
 	// Plan is called once, after the chunks have been locked against other updates
-	// through this Writer. It returns the grid outside of which stored chunks need not
-	// be kept, the part of it outside of which only other writers can have stored chunks,
-	// and the maximum number of changes to edit in one call. A nil grid keeps all chunks;
-	// a batch of 0 means no maximum.
+	// through this Writer. Stored chunks outside grid need not be kept; a nil grid keeps
+	// all chunks. Chunks outside known, which is a part of grid, can have been stored
+	// only by other writers. batch is the maximum number of changes to edit in one call;
+	// 0 means no maximum.
 	Plan(changes []Change) (grid, known []int64, batch int)
 	// Edit is called after the chunks that are changed in part have been read, and again
 	// for those that another writer has changed in the meantime. A Writer whose units

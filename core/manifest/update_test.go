@@ -24,7 +24,7 @@ type editor struct {
 	limit  int64
 	grid   []int64
 	batch  int
-	before func() // called before every edit
+	before func() // called at the end of every edit, before the changes are stored
 	err    error
 	edits  int
 	seen   []string
@@ -105,8 +105,8 @@ func TestUpdate(t *testing.T) {
 }
 
 // TestUpdateConflict checks that Update keeps data that another writer stores between the
-// read and the store of a partial change, and edits only that chunk again. A change of a
-// whole chunk replaces the data.
+// read and the store of a partial change, and that only the chunk with the conflict is
+// edited again. A change of a whole chunk replaces the data.
 func TestUpdateConflict(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {

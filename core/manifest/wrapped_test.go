@@ -30,7 +30,8 @@ func unwrap(data []byte) ([]byte, error) {
 	return b, nil
 }
 
-// TestWrapped reads shards that are encoded as a whole, in one level and in two.
+// TestWrapped reads shards that are encoded as a whole, at one and at two levels of
+// sharding.
 func TestWrapped(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{Checksum: true}
