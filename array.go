@@ -30,12 +30,12 @@ func (a Array[T]) Index(index ...int64) int {
 }
 
 // At returns the element at the given position, one number per dimension. Without
-// arguments it returns the only element of an array without dimensions. It panics where
-// [Array.Index] does.
+// arguments it returns the only element of an array without dimensions. It panics for the
+// same arguments as [Array.Index].
 func (a Array[T]) At(index ...int64) T { return a.Data[a.Index(index...)] }
 
 // Sub returns element i of the first dimension: an array with one dimension less. Its
-// Data shares memory with that of a; its Shape and Dims do not. It panics if i is out
+// Data shares memory with the Data of a; its Shape and Dims do not. It panics if i is out
 // of range or if a has no dimensions.
 func (a Array[T]) Sub(i int64) Array[T] {
 	if len(a.Shape) == 0 || i < 0 || i >= a.Shape[0] {

@@ -94,11 +94,11 @@ func (a Attr) Int64s() ([]int64, error) {
 	return numbers[int64](a)
 }
 
-// Float64 returns the value of an attribute that holds one number. Errors are those of
+// Float64 returns the value of an attribute that holds one number. Errors: those of
 // [Attr.Float64s], and [ErrInvalid] if the number of values is not one.
 func (a Attr) Float64() (float64, error) { return only(a, a.Float64s) }
 
-// Int64 returns the value of an attribute that holds one integer. Errors are those of
+// Int64 returns the value of an attribute that holds one integer. Errors: those of
 // [Attr.Int64s], and [ErrInvalid] if the number of values is not one.
 func (a Attr) Int64() (int64, error) { return only(a, a.Int64s) }
 

@@ -24,9 +24,10 @@ type Value interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | uint64 | float32 | float64 | string | time.Time | Date
 }
 
-// Nearest selects the position whose coordinate is nearest to value, and the first of
-// two equally distant ones. The dimension is not part of the result. Missing coordinates
-// (see [ReadUnpacked]) are skipped. A value beyond the ends selects the end.
+// Nearest selects the position whose coordinate is nearest to value. If two coordinates
+// are equally distant, it selects the first. The dimension is not part of the result.
+// Missing coordinates (see [ReadUnpacked]) are skipped. A value outside the range of the
+// coordinates selects the closest one.
 //
 // The coordinate is the variable that [Var.Coordinate] returns. Its values are
 // unpacked, and decoded as times if value is a time or a string. Errors: [ErrNoVar] if
@@ -121,7 +122,7 @@ func (s search) findText(ctx context.Context, c *Var, n int64, found *positions)
 	return nil
 }
 
-// findPoints sets found to the positions of the n values of c that match.
+// findPoints sets found to the positions of the matching values among the n values of c.
 func (s search) findPoints(ctx context.Context, c *Var, n int64, found *positions) error {
 	wanted, read, err := s.reader(c)
 	if err != nil {
@@ -187,7 +188,7 @@ type bound struct {
 }
 
 // closer returns the bound that is closer to p. If both are equally distant, it returns
-// the one with the lower position. Either may be nil.
+// the one with the lower position. low and high may be nil.
 func closer(low, high *bound, p point) *bound {
 	switch {
 	case low == nil:
@@ -213,7 +214,7 @@ type point struct {
 }
 
 // pointOf returns the point of a number. A number outside the ranges of int64 and uint64
-// sorts before or after all numbers in them.
+// sorts before or after all numbers in these ranges.
 func pointOf(x float64) point {
 	switch {
 	case math.IsNaN(x):
@@ -247,7 +248,7 @@ func (p point) distance(o point) float64 {
 	if !p.isExact() || !o.isExact() {
 		return p.approximate() - o.approximate()
 	}
-	apart := float64(uint64(p.whole)-uint64(o.whole)) + float64(p.over-o.over) // exact for small distances, where it matters
+	apart := float64(uint64(p.whole)-uint64(o.whole)) + float64(p.over-o.over) // exact for small distances; large ones may be rounded
 	if p.day {
 		apart *= 24 * float64(time.Hour)
 	}

@@ -16,8 +16,8 @@ type CopyOptions struct {
 	// chunks of v differ in shape and the format of dst does not allow that, the copy has
 	// chunks with the largest length of each dimension.
 	Chunks func(v *Var) []int64
-	// Shards returns the shape of the shards of the copy of v. nil keeps that of v if the
-	// format of dst has shards; an empty slice makes each chunk an object.
+	// Shards returns the shape of the shards of the copy of v. nil keeps the shards of v
+	// if the format of dst has shards; an empty slice makes each chunk an object.
 	Shards func(v *Var) []int64
 	// Codecs returns the codecs of the copy of v. All chunks are then encoded again.
 	// nil keeps the codecs of v; an empty slice stores chunks without codecs.

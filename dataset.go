@@ -21,10 +21,10 @@ type Dataset struct {
 // dataset. If the metadata can be read both as Zarr and as NCZarr, "#mode=zarr" or
 // "#mode=nczarr" at the end of the URL selects one. Open reads no array data.
 //
-// Errors: [ErrNoDataset] if nothing exists at url, [ErrNotZarr] if something other than
-// a dataset does, [ErrMetadata] for a damaged root document, [ErrBadURL], [ErrInvalid]
-// for a bad option, and errors of the store. Open leaves out groups and variables that
-// it cannot interpret: see [Dataset.Problems].
+// Errors: [ErrNoDataset] if nothing exists at url, [ErrNotZarr] if something other than a
+// dataset exists there, [ErrMetadata] for a damaged root document, [ErrBadURL],
+// [ErrInvalid] for a bad option, and errors of the store. Open leaves out groups and
+// variables that it cannot interpret: see [Dataset.Problems].
 func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	c, err := gather(opts)
 	if err == nil && c.creates != "" {
@@ -103,10 +103,10 @@ func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 func (d *Dataset) Refresh() { d.core.Refresh() }
 
 // Close stores everything written so far. It releases the dataset even if it returns an
-// error. Written data is complete only if Close returns nil. If Close fails, it discards the
-// data that it could not store (call Flush first to be able to try again), and it
-// removes a dataset that [Create] created and that was never flushed, as
-// [Dataset.Abort] does. Errors are those of [Dataset.Flush]. See also [Dataset.Finish].
+// error. Written data is complete only if Close returns nil. If Close fails, it discards
+// the data that it could not store (call Flush first to be able to try again), and it
+// removes a dataset that [Create] created and that was never flushed, as [Dataset.Abort]
+// does. Errors: those of [Dataset.Flush]. See also [Dataset.Finish].
 func (d *Dataset) Close(ctx context.Context) error {
 	d.ended = true
 	err := d.core.Close(ctx)
@@ -116,9 +116,9 @@ func (d *Dataset) Close(ctx context.Context) error {
 	return err
 }
 
-// Abort releases the dataset without storing metadata. It removes a dataset that
-// [Create] created and that was never flushed. An existing dataset that this one was to
-// replace remains. In a dataset opened with [Writable], chunks that are already stored
+// Abort releases the dataset without storing metadata. It removes a dataset that [Create]
+// created and that was never flushed. An existing dataset that this one would have
+// replaced remains. In a dataset opened with [Writable], chunks that are already stored
 // remain: overwritten values cannot be restored.
 func (d *Dataset) Abort(ctx context.Context) error {
 	d.ended = true

@@ -19,10 +19,11 @@
 //
 // # Model
 //
-// A [Dataset] is a tree of groups. A [Group] has dimensions, variables and attributes.
-// A [Var] is an array with named dimensions and attributes. The dimensions of a group
-// are visible in the groups below it. Names are relative to a group, "surface/temp", or
-// absolute, "/surface/temp". Positions count from 0. Lengths are numbers of elements.
+// A [Dataset] is a tree of groups. A [Group] has dimensions, variables and attributes. A
+// [Var] is an array with named dimensions and attributes. The dimensions of a group are
+// visible in the groups below it. Names are relative to a group, "surface/temp", or
+// absolute, "/surface/temp". Positions are counted from 0. Lengths are numbers of
+// elements.
 //
 // # Reading and writing
 //

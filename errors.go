@@ -2,8 +2,8 @@ package nczarr
 
 import "github.com/seed-695719ce/nczarr/core/ncerr"
 
-// wrapError returns err with op, the operation that the caller attempted, and key, its
-// object, in front. Errors of a context are returned unchanged.
+// wrapError adds the operation op and its object key to err. Errors of a context are
+// returned unchanged.
 func wrapError(op, key string, err error) error {
 	if err == nil || ncerr.IsContext(err) {
 		return err
@@ -27,7 +27,7 @@ const (
 	ErrNotZarr     = ncerr.ErrNotZarr     // not a dataset, or a malformed document
 	ErrBadURL      = ncerr.ErrBadURL      // malformed location
 	ErrMetadata    = ncerr.ErrMetadata    // inconsistent metadata documents
-	ErrExists      = ncerr.ErrExists      // something already exists where a dataset is to be created
+	ErrExists      = ncerr.ErrExists      // something already exists at the location of a new dataset
 	ErrNameInUse   = ncerr.ErrNameInUse   // the name is already in use
 	ErrBadName     = ncerr.ErrBadName     // invalid name
 	ErrNoGroup     = ncerr.ErrNoGroup     // no such group

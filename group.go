@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Unlimited as the length of a dimension defines an unlimited dimension. Its length is
-// 0 at first and grows when a write goes beyond its end.
+// Unlimited is the length that defines an unlimited dimension. Such a dimension has
+// length 0 at first, and grows when a write extends beyond its end.
 const Unlimited = -1
 
 // Group is one group of a dataset.
@@ -39,8 +39,8 @@ func (g *Group) Subgroup(path string) (*Group, error) {
 	return &Group{sub}, nil
 }
 
-// Subgroups returns the groups directly below g in the order of definition. Those of
-// pure Zarr are sorted.
+// Subgroups returns the groups directly below g in the order of definition, or sorted by
+// name in pure Zarr.
 func (g *Group) Subgroups() []*Group {
 	var out []*Group
 	for _, sub := range g.core.Groups() {
@@ -59,8 +59,8 @@ func (g *Group) Var(path string) (*Var, error) {
 	return &Var{v}, nil
 }
 
-// Vars returns the variables of g itself in the order of definition. Those of pure Zarr
-// are sorted.
+// Vars returns the variables of g itself in the order of definition, or sorted by name in
+// pure Zarr.
 func (g *Group) Vars() []*Var {
 	var out []*Var
 	for _, v := range g.core.Vars() {

@@ -143,7 +143,7 @@ func SingleWriter() Option {
 }
 
 // WithWorkers sets the number of chunks processed concurrently, at least 1. The default
-// is GOMAXPROCS.
+// is GOMAXPROCS, or more for high-latency stores.
 func WithWorkers(n int) Option {
 	return func(c *config) error {
 		if n < 1 {

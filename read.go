@@ -49,8 +49,8 @@ func Read[T Element](ctx context.Context, v *Var, selectors ...Selector) (Array[
 	return a, nil
 }
 
-// coreSlice returns a []int as a slice of the same memory that package core/nczarr
-// accepts, and other slices unchanged.
+// coreSlice converts a []int to a slice of a type that package core/nczarr accepts,
+// without a copy. It returns other slices unchanged.
 func coreSlice(slice any) any {
 	if ints, ok := slice.([]int); ok {
 		return dtype.Ints(ints)
@@ -78,10 +78,10 @@ func (v *Var) readText(ctx context.Context, sel selection, out *Array[string]) e
 	return nil
 }
 
-// ReadInto is like [Read], but reads into the beginning of dst. The Data of the result
-// is a subslice of dst. After an error the content of dst is undefined. Strings can be
-// read only from String variables. Errors are those of Read, and [ErrInvalid] if dst is
-// too short.
+// ReadInto is like [Read], but reads into the beginning of dst. The Data of the result is
+// a subslice of dst. After an error the content of dst is undefined. Strings can be read
+// only from String variables. Errors: those of Read, and [ErrInvalid] if dst is too
+// short.
 func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Selector) (Array[T], error) {
 	sel, err := v.pick(ctx, "read", selectors)
 	if err != nil {

@@ -61,7 +61,8 @@ func (r *registry) Filters() []codecdriver.Description {
 // package.
 type builtins struct{ *nczarr.StaticRegistry }
 
-// Driver returns errors for missing s3 and mem drivers that explain how to add them.
+// Driver returns the driver with the given name. Its errors for the drivers s3 and mem
+// explain how to add them.
 func (b builtins) Driver(name string) (driver.Opener, error) {
 	o, err := b.StaticRegistry.Driver(name)
 	switch {

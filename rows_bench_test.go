@@ -58,7 +58,7 @@ func BenchmarkWriteRows(b *testing.B) {
 	}
 }
 
-// BenchmarkRows reads the same chunk as a whole and row by row, with and without the
+// BenchmarkRows reads a chunk of 4 MiB as a whole and row by row, with and without the
 // cache of decoded chunks.
 func BenchmarkRows(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "rows.zarr")

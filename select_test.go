@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/cdl/cftime"
 )
 
-// newVar defines a variable in a new dataset and writes values. Its only dimension is
-// "x", of which it is the coordinate variable.
+// newVar defines a variable in a new dataset and writes values. The variable is the
+// coordinate variable of its only dimension, "x".
 func newVar[T nczarr.Element](t *testing.T, spec nczarr.VarSpec, values ...T) *nczarr.Var {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), "mem:x", nczarr.WithDriver(nczarr.Memory()))

@@ -86,7 +86,7 @@ func (r Range) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (position
 	return positions{start: r.start, count: (r.stop-r.start-1)/r.step + 1, step: r.step}.emptied(r.stop == r.start), nil
 }
 
-// emptied returns no positions if empty is true.
+// emptied returns no positions if empty is true, and otherwise p.
 func (p positions) emptied(empty bool) positions {
 	if empty {
 		p.start, p.count = 0, 0

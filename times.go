@@ -11,12 +11,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Date is a moment in a CF calendar, to the nanosecond. Its fields are Year, Month,
-// Day, Hour, Minute, Second and Nanosecond. String returns a string like
-// 2000-01-31T12:00:00. Time returns the date as a time.Time in UTC, if the calendar
-// agrees with that of package time on the date. Calendar returns the name of the
-// calendar. Compare and Sub compare and subtract dates of one calendar. IsZero reports
-// whether the date is the zero Date, which represents a missing value.
+// Date is a moment in a CF calendar, to the nanosecond. Its fields are Year, Month, Day,
+// Hour, Minute, Second and Nanosecond. String returns a string like 2000-01-31T12:00:00.
+// Time returns the date as a time.Time in UTC, and false if the calendar differs from the
+// calendar of package time at that date. Calendar returns the name of the calendar.
+// Compare and Sub compare and subtract dates of one calendar. IsZero reports whether the
+// date is the zero Date, which represents a missing value.
 type Date = cftime.Date
 
 // ReadTimes reads numbers as [ReadUnpacked] does and decodes them with the attributes

@@ -74,8 +74,9 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 
 // WriteUnpacked packs numbers and writes them as [Write] does. It reverses
 // [ReadUnpacked]: it subtracts add_offset, divides by scale_factor and, for integers,
-// rounds to the nearest, half to even. NaN becomes _FillValue, else missing_value, else
-// the fill value if ReadUnpacked treats it as missing.
+// rounds to the nearest integer, half to even. NaN becomes _FillValue, or else
+// missing_value, or else the fill value if ReadUnpacked treats it as missing. Without
+// such a value, variables of floats store NaN.
 //
 // Errors: those of Write, and [ErrConvert] also for NaN in a variable of integers that
 // has no value for missing elements, and for a number that would read back as missing.

@@ -80,8 +80,8 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestUnpackXarray reads Zarr version 2 as written by xarray, which stores _FillValue
-// only as fill_value.
+// TestUnpackXarray reads and writes missing values in Zarr version 2 as written by
+// xarray, which stores _FillValue only as fill_value.
 func TestUnpackXarray(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ dtype, fill, want string }{

@@ -43,10 +43,10 @@ type VarSpec struct {
 	// defining the variable fails. An existing dimension must have this length or be
 	// unlimited. If Shape is nil, all dimensions must exist.
 	Shape []int64
-	// Chunks is the chunk shape in elements: one length of at least 1 per dimension.
-	// The default is that of netCDF: about 16 MiB, with length 1 along unlimited
-	// dimensions. Chunks below 1 MiB extend along unlimited dimensions that already
-	// have a length.
+	// Chunks is the chunk shape in elements: one length of at least 1 per dimension. The
+	// default is the same as in netCDF-C: about 16 MiB, with length 1 along unlimited
+	// dimensions, or 4 KiB if the only dimension is unlimited. Chunks below 1 MiB extend
+	// along unlimited dimensions that already have a length.
 	Chunks []int64
 	// ChunkRuns, if not nil, are the lengths of the chunks along each dimension, and Chunks
 	// is ignored. Only Zarr v3 has chunks of different lengths. A dimension cannot grow
@@ -240,10 +240,10 @@ func (v *Var) Codecs() []Codec {
 	return out
 }
 
-// Fill returns the value of elements that were never written. Its Go type is that of
-// [Var.Type], such as int16 or float32, and string for Char and String. Fill returns
-// false if the variable has no fill value; elements that were never written then read
-// as zeros.
+// Fill returns the value of elements that were never written. The value has the Go type
+// of [Var.Type], such as int16 or float32, or string for Char and String. Fill returns
+// false if the variable has no fill value; elements that were never written then read as
+// zeros.
 func (v *Var) Fill() (any, bool) {
 	fill, ok := v.core.Fill()
 	if !ok {
@@ -270,10 +270,10 @@ func (v *Var) DeleteAttr(name string) error { return v.core.DeleteAttr(name) }
 // reading v would return. It reads no data.
 func (v *Var) Available(ctx context.Context) error { return v.core.Available(ctx) }
 
-// Coordinate returns the coordinate variable of a dimension of v: the variable whose
-// name and only dimension are dim. It looks in the group of v and then in the
-// groups above it, innermost first. Errors: [ErrNoDim] if v does not have the
-// dimension, [ErrNoVar] if the coordinate variable does not exist.
+// Coordinate returns the coordinate variable of a dimension of v: the variable with the
+// same name as the dimension, which must be its only dimension. It looks in the group of
+// v and then in the groups above it, innermost first. Errors: [ErrNoDim] if v does not
+// have the dimension, [ErrNoVar] if the coordinate variable does not exist.
 func (v *Var) Coordinate(dim string) (*Var, error) {
 	for _, d := range v.core.Dims() {
 		if d.Name() != dim && d.Path() != dim {
