@@ -39,7 +39,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 
 // Create creates a dataset and opens it for writing. url is as in [Open]. If it ends in
 // .zip, the dataset is a zip archive. Readers do not see the dataset before the first
-// Flush or Close. A program that dies before then leaves no dataset behind.
+// Flush or Close. If the program crashes before then, no dataset is created.
 //
 // Errors: [ErrExists] if a dataset (see [Replace]) or something else (see [Force])
 // exists at url, [ErrConflict] if another program is creating one there, and those of

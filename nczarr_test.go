@@ -130,7 +130,8 @@ func TestWithOptions(t *testing.T) {
 	}
 }
 
-// TestText reads strings from a Char variable: one, several, and parts of them.
+// TestText reads strings from a Char variable: one string, several strings, and parts of
+// strings.
 func TestText(t *testing.T) {
 	t.Parallel()
 	ds := scratch()

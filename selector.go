@@ -16,8 +16,8 @@ type Selector interface {
 	pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (positions, error)
 }
 
-// positions are start, start+step, and so on. If drop is set, the dimension is not part
-// of the result.
+// positions describes count selected positions: start, start+step and so on. If drop is
+// set, the dimension is not part of the result.
 type positions struct {
 	start, count, step int64
 	drop               bool

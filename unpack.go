@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// number is a Go type of stored numbers.
+// number is the set of Go types of stored numbers.
 type number interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
 }

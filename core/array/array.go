@@ -37,8 +37,9 @@ type Meta struct {
 
 // Env holds the settings that an array shares with other arrays.
 type Env struct {
-	// Workers is the number of batches processed concurrently. 0 means that the array
-	// chooses: one per core, and more for high-latency stores (Remote), up to InFlight.
+	// Workers is the number of batches processed concurrently. 0 means one per core, or
+	// more for high-latency stores, up to InFlight. Remote is set for a high-latency
+	// store.
 	Workers  int
 	InFlight int
 	Remote   bool
@@ -55,11 +56,13 @@ type Env struct {
 	// Buffer holds parts of chunks that are stored later; nil means that every write is
 	// stored immediately. The arrays of a dataset share it.
 	Buffer *WriteBuffer
-	// Unlimited reports which dimensions may grow; nil means none. A chunk that extends
-	// beyond the length of such a dimension is not complete in Buffer until it is full.
+	// Unlimited reports which dimensions may grow; nil means none. If a chunk extends
+	// beyond the length of such a dimension, Buffer treats it as incomplete until all its
+	// elements are written.
 	Unlimited []bool
 	// Shared returns the dimensions that other processes may have extended; nil means
-	// none. Writes keep what chunks contain beyond the shape along these dimensions.
+	// none. Writes preserve the elements of chunks beyond the shape along these
+	// dimensions.
 	Shared func() []bool
 	// Beyond reports whether an index is outside the lengths of unlimited dimensions in
 	// the store; nil means that no index is. See [WriteBuffer.Flush].

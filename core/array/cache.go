@@ -23,7 +23,7 @@ type cacheItem struct {
 	chunks     *cachedChunks
 	key        string
 	data       []byte
-	readers    int // reads in progress; the memory of data is not reused unless it is 0
+	readers    int // reads in progress, during which the memory of data is not reused
 }
 
 // cachedChunks holds the chunks of one array in a Cache. Its fields are guarded by

@@ -80,7 +80,7 @@ func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool) 
 	return absent, err
 }
 
-// encodedRead is the state of one ReadEncoded.
+// encodedRead is the state of one call to ReadEncoded.
 type encodedRead struct {
 	a      *Array
 	chunks []Encoded
@@ -246,7 +246,7 @@ func (a *Array) WriteEncoded(ctx context.Context, chunks []Encoded) error {
 	return target.Update(ctx, changes, &encodedWrite{a, chunks})
 }
 
-// encodedWrite is the manifest.Editor of one WriteEncoded.
+// encodedWrite is the manifest.Editor of one call to WriteEncoded.
 type encodedWrite struct {
 	a      *Array
 	chunks []Encoded

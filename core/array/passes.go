@@ -8,7 +8,7 @@ import "sync"
 // another pass with fewer workers. The last pass processes chunks one by one.
 type passes struct {
 	room     int64   // maximum size in bytes of a chunk, stored or decoded, in this pass; transfer.size if elements have a fixed size
-	chosen   []int64 // numbers of the chunks of this pass; nil means all of the plan
+	chosen   []int64 // numbers of the chunks of this pass; nil means all chunks of the plan
 	mu       sync.Mutex
 	deferred []int64 // numbers of the chunks that need more room
 }

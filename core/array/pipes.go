@@ -9,7 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/codec"
 )
 
-// maxPipes is the number of open pipelines from which an array closes the unused ones
+// maxPipes is the number of open pipelines at which an array closes the unused ones
 // before it opens another.
 const maxPipes = 64
 

@@ -253,8 +253,8 @@ func (w *worker) requestWhole(i int) {
 	w.addRequest(req, i)
 }
 
-// maxStored returns the maximum size in bytes of the stored chunk of item i in this
-// pass. Requests include it, because a store may not report sizes in advance.
+// maxStored returns the maximum size in bytes of the stored chunk of item i in this pass.
+// Requests include this limit, because a store may not report sizes in advance.
 func (w *worker) maxStored(i int) int64 {
 	n := maxStored(w.pipe, w.where[i].FilterMask)
 	if w.room < w.size {

@@ -17,8 +17,8 @@ import (
 type transfer struct {
 	a     *Array
 	plan  *chunk.Plan
-	sel   chunk.Selection // as stored: a scalar may have one dimension
-	shape []int64         // of the array as stored
+	sel   chunk.Selection // in the stored array, in which a scalar may have one dimension
+	shape []int64         // of the stored array
 	Slab
 	fill      []byte
 	size      int64 // bytes of the largest decoded chunk; the limit if the size of elements varies

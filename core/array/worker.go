@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// worker is the scratch memory of one goroutine. It processes one batch of chunks at a
-// time and reuses its memory for later batches.
+// worker processes chunks in one goroutine. It processes one batch at a time and reuses
+// its scratch memory for later batches.
 type worker struct {
 	t     *transfer
 	mover *chunk.Mover
@@ -24,14 +24,14 @@ type worker struct {
 	size     int64           // bytes of a decoded chunk of the batch; the limit if the size of elements varies
 	room     int64           // see passes
 	pipe     *codec.Pipeline // for chunks of that shape
-	used     *shapePipe      // pipe, unless the grid is regular
+	used     *shapePipe      // owner of pipe; nil if the grid is regular
 
 	claimed []int64 // see transfer.claim
 	numbers []int64 // numbers of the chunks of the batch in the plan
 	items   []item
 	spans   []chunk.Span
 	index   []int64
-	shapes  []int64 // see Plan
+	shapes  []int64 // memory of the results of Plan
 	texts   []string
 	indexes [][]int64
 	where   []manifest.Location

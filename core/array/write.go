@@ -18,8 +18,8 @@ import (
 )
 
 // Write writes the elements of from, in stored byte order, to sel. shape is the shape of
-// the array after the write. The error is ncerr.ErrReadOnly if the Source is not a
-// manifest.Writer, or an error of Update, the codecs or Env.Check. After an error some of
+// the array after the write. Write returns errors of manifest.AsWriter, such as
+// ncerr.ErrReadOnly, of Update, of the codecs and of Env.Check. After an error some of
 // the chunks may have been written.
 //
 // Write copies parts of chunks to Env.Buffer, which stores them later, unless the array
@@ -134,14 +134,14 @@ func (w *worker) covers(i int, shape []int64) bool {
 }
 
 // maximizeShared sets the lengths of the dimensions that other processes may have
-// extended to the maximum.
+// extended to math.MaxInt64.
 func (a *Array) maximizeShared(shape []int64) {
 	if a.env.Shared != nil {
 		maximize(shape, a.env.Shared())
 	}
 }
 
-// maximize sets the selected lengths to the maximum.
+// maximize sets the selected lengths to math.MaxInt64.
 func maximize(shape []int64, which []bool) {
 	for d, yes := range which {
 		if yes {

@@ -49,7 +49,7 @@ type bufferedChunk struct {
 	index   []int64
 	start   []int64       // first element, in the array
 	size    []int64       // shape of the chunk
-	last    []int64       // upper bound of the indices that were written, in the array
+	last    []int64       // largest indices in the array that may have been written
 	data    []byte        // decoded chunk, in storage order
 	written []byte        // for each element 1 if it was written, in the same order
 	count   int64         // number of written elements
@@ -99,9 +99,9 @@ func (b *WriteBuffer) release(chunks []*bufferedChunk, remove func(*bufferedChun
 	}
 }
 
-// storeAll stores each of chunks once, or waits until another call has stored it. It returns the
-// chunks that cannot be encoded or decoded, with the error of the first, and the error of
-// the store, if any. The caller holds the mutex.
+// storeAll stores each chunk once, or waits until another call has stored it. It returns
+// the chunks that cannot be encoded or decoded, with the error of the first, and the
+// error of the store, if any. The caller holds the mutex.
 func (b *WriteBuffer) storeAll(ctx context.Context, chunks []*bufferedChunk) (refused []*bufferedChunk, first, err error) {
 	var idle, busy []*bufferedChunk
 	for _, c := range chunks {
@@ -246,10 +246,10 @@ func projectionKey(proj chunk.Projection) string {
 	return string(cacheKey(nil, index))
 }
 
-// buffers reports whether the parts of chunks that t writes are buffered. They are not if
-// the array has shards or strings of variable length. They are not if a codec converts the
-// elements either: the codec may refuse a value, and earlier writes to the same chunk would
-// then be lost as well.
+// buffers reports whether the parts of chunks that t writes are buffered. It returns
+// false if the array has shards or strings of variable length. It also returns false if a
+// codec converts the elements, because the codec may refuse a value, and earlier writes
+// to the same chunk would then be lost as well.
 func (a *Array) buffers(t *transfer) bool {
 	if a.env.Buffer == nil || t.varies || t.target.Units().Rank() > 0 {
 		return false
@@ -544,7 +544,7 @@ func (c *bufferedChunk) covers(bounds []int64) bool {
 	return c.count == n
 }
 
-// copyTo copies the written elements of c over those of a decoded chunk.
+// copyTo copies the written elements of c to the decoded chunk dst.
 func (c *bufferedChunk) copyTo(dst []byte) {
 	size := int64(len(c.data) / len(c.written))
 	for at := int64(0); ; {

@@ -21,8 +21,8 @@ func newGrid(t interface{ Fatal(...any) }, dims ...[]chunk.Run) chunk.Grid {
 	return g
 }
 
-// TestGridAgainstList checks that Find, Chunk and Len agree with a list of all chunks, also
-// beyond the listed runs, where the last length repeats.
+// TestGridAgainstList checks that Find, Chunk and Len agree with a list of all chunks,
+// including chunks beyond the listed runs, where the last length repeats.
 func TestGridAgainstList(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

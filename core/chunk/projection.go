@@ -85,7 +85,7 @@ func (d *planDim) plan() {
 	}
 }
 
-// planRuns sets runs and n.
+// planRuns sets runs and n for chunks of different lengths.
 func (d *planDim) planRuns(runs []run) {
 	for i := search(runs, d.start, func(r *run) int64 { return r.start }); i < len(runs); i++ {
 		r := &runs[i]
@@ -170,7 +170,7 @@ func (d *planDim) span(k int64) Span {
 		j0 = (lo-d.start-1)/d.step + 1
 	}
 	// Use unsigned integers, because the chunk may extend beyond the largest int64.
-	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // neither the operands nor the result are negative
+	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // neither the operands nor the result is negative
 	j1 := int64(min(uint64(d.count)-1, beyond/uint64(d.step)))  // j1 is at most count-1
 	return Span{Index: c, First: d.start + j0*d.step - lo, N: j1 - j0 + 1, Out: j0, Size: d.size}
 }
@@ -193,7 +193,8 @@ func (d *planDim) covers(s Span, length int64) bool {
 }
 
 // Parts calls f with the number of each projection that does not cover its chunk (see
-// Covers), in C order, until f returns false. It does not visit every chunk.
+// Covers), in C order, until f returns false. It skips most of the covered chunks without
+// examining them.
 func (p *Plan) Parts(shape []int64, f func(i int64) bool) {
 	if p.total > 0 {
 		p.parts(0, 0, false, shape, f)

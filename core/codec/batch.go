@@ -17,7 +17,8 @@ import (
 // If Job.Dst has room for the largest output, which is Limit, or DecodedSize if Limit is
 // 0, the last step writes to it directly. Otherwise the output is valid only until sink
 // returns. In a chain without steps the output is Src itself, or a copy of it in Dst. If
-// sizes vary, Limit also reduces the limits on the data between steps in proportion.
+// decoded chunks vary in size, Limit also reduces the limits on the data between steps in
+// proportion.
 //
 // DecodeMany returns an error if the call as a whole fails, for example because ctx is
 // done. In that case the jobs for which sink was not called were not completed. The sink

@@ -23,7 +23,7 @@ func (f fakes) Open(id string, params json.RawMessage, in driver.Spec) (driver.C
 	out := in
 	out.Kind = driver.Blob
 	switch id {
-	case "tag": // appends one byte and checks it
+	case "tag": // appends one byte when encoding, and checks the byte when decoding
 		var p struct{ Byte byte }
 		if err := json.Unmarshal(params, &p); err != nil {
 			return nil, out, ncerr.New(ncerr.ErrInvalid, "", "", err)

@@ -169,8 +169,9 @@ func openError(err error, id string, i, n int) error {
 	return ncerr.New(kind, opOpen, id, err)
 }
 
-// opOpen is the operation of errors from opening a codec. Providers of runs also use it,
-// with the id of the step that could not be opened as the key.
+// opOpen is the operation of errors from opening a codec. Implementations of
+// driver.PipelineOpener also use it. The key of such an error is the id of the step that
+// could not be opened.
 const opOpen = "open codec"
 
 // runError is like openError for a run of steps [lo, hi) of n. It adds the id of the

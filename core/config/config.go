@@ -135,7 +135,7 @@ type Limits struct {
 	MaxData      Size  // bytes of a variable that is copied or dumped
 	MaxKeys      int64 // keys that one listing holds in memory
 	MaxListing   Size  // bytes of the keys that one listing holds in memory
-	Workers      int   // chunks decoded concurrently; 0 means one per processor
+	Workers      int   // chunks decoded concurrently; 0 means one per processor, or more for high-latency stores
 }
 
 // Default returns the configuration of an empty file: the defaults listed by [Keys].

@@ -23,7 +23,7 @@ const (
 	Bool           // one byte, 0 or 1 (v2 "|b1")
 	Int            // signed integer
 	Uint           // unsigned integer
-	Float          // IEEE 754 binary16, 32 or 64
+	Float          // IEEE 754 binary16, binary32 or binary64
 	Complex        // two floats of half the size
 	Char           // netCDF char, one byte of a string (v2 ">S1", "<U1" of old NCZarr)
 	Bytes          // fixed-length byte string, padded with NULs (v2 "|Sn")
@@ -121,7 +121,7 @@ func (n NC) Valid() bool { return n >= NCByte && n <= NCString }
 // Size returns the size of one value in bytes. It is 0 for NCString.
 func (n NC) Size() int { return n.Type(Little).Size }
 
-// Type returns the element type in byte order o. For NCString it is String.
+// Type returns the element type of n in byte order o. For NCString, its Kind is String.
 func (n NC) Type(o Order) Type {
 	switch n {
 	case NCByte:

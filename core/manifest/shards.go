@@ -255,7 +255,7 @@ func (s *Shards) shardOf(index, at []int64, dst []byte) []byte {
 	return dst
 }
 
-// shapeOf returns the shape in chunks of a shard.
+// shapeOf returns the shape of a shard in chunks.
 func (s *Shards) shapeOf(shard []int64) []int64 {
 	if s.shards.Regular() {
 		return s.shards.Largest()
@@ -267,7 +267,8 @@ func (s *Shards) shapeOf(shard []int64) []int64 {
 	return shape
 }
 
-// place sets out to the location of a chunk in its shard. out.Range may point to r.
+// place sets out to the location of a chunk in its shard. If the location has a range,
+// place stores it in r.
 func (s *Shards) place(x *shard, index []int64, r *driver.Range, out *Location) error {
 	if x.entries == nil {
 		*out = Location{Key: x.at.Key, Absent: true}
@@ -438,7 +439,7 @@ func (s *Shards) tooShort(key string, n, size int64) error {
 }
 
 // Chunks implements Source. It reads the indexes of all shards. The Key of a chunk is the
-// key of its shard. It skips shards at positions that no array reaches.
+// key of its shard. It skips shards at positions that are too large for any array.
 func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for ch, err := range s.source.Chunks(ctx, s.grid(grid)) {
@@ -532,8 +533,8 @@ func (s *Shards) Forget(all bool) {
 	s.hasUnversioned = false
 }
 
-// isUnversioned reports whether the shard has no version, so that a change is not
-// detected.
+// isUnversioned reports whether the shard has no version, so that changes of the shard
+// are not detected.
 func (x *shard) isUnversioned() bool { return x.at.Version == "" }
 
 // Whole returns the grid, in chunks, of the shards that s reads and decodes as a whole. The

@@ -355,8 +355,8 @@ func TestMissingWithPrefix(t *testing.T) {
 	}
 }
 
-// TestShardsBeyondArrays lists shards whose keys contain positions that no array reaches. The
-// positions of their chunks would overflow.
+// TestShardsBeyondArrays checks that Chunks skips shards at positions that are too large
+// for any array, because the positions of their chunks would overflow.
 func TestShardsBeyondArrays(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{}

@@ -103,7 +103,8 @@ func (s *Shards) dropIndexes(names map[string]int) {
 	}
 }
 
-// shardEditor is the Editor of shards. It calls editor for the chunks in the shards.
+// shardEditor is the Editor of shards. It calls another Editor for the chunks in the
+// shards.
 type shardEditor struct {
 	s       *Shards
 	editor  Editor
@@ -165,7 +166,7 @@ func (e *shardEditor) Edit(ctx context.Context, shards []*Change) error {
 	return nil
 }
 
-// edit sets New of one shard: the chunks to keep, the edited chunks and the index.
+// edit sets New of one shard to the chunks to keep, the edited chunks and the index.
 func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 	s := e.s
 	shape := s.shapeOf(sh.Index)
@@ -264,8 +265,8 @@ func (s *Shards) number(index []int64) int64 {
 	return n
 }
 
-// shardWriter assembles a shard from its chunks, in the order in which they are added,
-// and the index.
+// shardWriter assembles a shard: the chunks in the order in which they are added, and the
+// index.
 type shardWriter struct {
 	s       *Shards
 	size    int64 // bytes of the index
@@ -286,7 +287,7 @@ func newShardWriter(s *Shards, shape []int64, key string, most int64) *shardWrit
 	return w
 }
 
-// keep adds chunk n of the shard old if it exists.
+// keep adds chunk n of the shard old, whose content is shard, if the chunk exists.
 func (w *shardWriter) keep(shard []byte, old *shard, n int64) error {
 	from, length, err := w.s.entry(old, n)
 	if err != nil {

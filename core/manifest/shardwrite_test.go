@@ -171,7 +171,7 @@ func TestUpdateShards(t *testing.T) {
 	}
 }
 
-// textEditor is an Editor that replaces each chunk by a text.
+// textEditor is an Editor that replaces the content of each chunk with its text.
 type textEditor string
 
 func (textEditor) Plan([]manifest.Change) (grid, known []int64, batch int) { return nil, nil, 0 }
@@ -251,8 +251,8 @@ func row(indexes ...int64) []manifest.Change {
 }
 
 // TestUpdateShardsRequests counts requests: a shard that is replaced as a whole is put
-// without a get, and any other shard is read and put once. A shard at the edge of the grid
-// is replaced as a whole even if the write lacks the chunks beyond the edge.
+// without a get, and any other shard is read and put once. A shard at the edge of the
+// grid is replaced as a whole even if the write does not include chunks beyond the edge.
 func TestUpdateShardsRequests(t *testing.T) {
 	t.Parallel()
 	m, since := counted(t)
@@ -311,8 +311,9 @@ func TestUpdateShardsRequests(t *testing.T) {
 	expect(1, 0, 0)
 }
 
-// TestUpdateShardsConflict checks that chunks that another writer stores in a shard, after
-// Update has read the shard and before it puts it, are kept, whether or not the shard existed.
+// TestUpdateShardsConflict checks that Update keeps chunks that another writer stores in
+// a shard between the read and the put of the shard, whether or not the shard existed
+// before.
 func TestUpdateShardsConflict(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {

@@ -24,10 +24,11 @@ type Change struct {
 	MaySkip bool
 	// Limit is the maximum size of Old in bytes, set by Plan; 0 means no limit.
 	Limit int64
-	// Alloc allocates memory for Old, set by Plan; nil means new memory.
+	// Alloc, set by Plan, allocates memory for Old; nil means new memory.
 	Alloc driver.Alloc
 
-	// Key is set before Plan is called.
+	// Key is the key of the object that contains the chunk. It is set before Plan is
+	// called.
 	Key string
 	// Old is the stored chunk. It is set before Edit is called if Part and Exists are
 	// set.
@@ -162,7 +163,8 @@ func (c *Computed) readOld(ctx context.Context, changes []*Change) error {
 	return nil
 }
 
-// retryable reports whether an error may be an error of the transfer, which a retry can fix.
+// retryable reports whether err may be an error of the transfer that does not occur again
+// on a retry.
 func retryable(err error) bool {
 	again, _ := ncerr.Retry(err)
 	return again

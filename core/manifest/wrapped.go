@@ -30,7 +30,7 @@ type Wrapped struct {
 	mu         sync.Mutex
 	kept       map[string]Location
 	size       int64 // bytes of the shards in kept
-	generation int   // counts calls of Forget: a shard requested before such a call is not kept
+	generation int   // counts calls to Forget: a shard requested before such a call is not kept
 }
 
 // NewWrapped returns the Source of the decoded shards. source locates the encoded shards.

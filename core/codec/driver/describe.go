@@ -44,11 +44,12 @@ type Description struct {
 	Params []Param `json:"params,omitempty"`
 }
 
-// Transform describes the input and the output of a codec when it encodes. The Kind of the
-// Spec that Open returns for an array agrees with it. The output of a BytesToBytes codec has
-// the element type of the input, or none. The output of an ArrayToArray codec has the element
-// type that its DTypeParam specifies. Without such a parameter it has the element type of the
-// input, unless the codec packs several elements into one.
+// Transform describes the input and the output of a codec when it encodes. The Kind of
+// the Spec that Open returns for an array must agree with the transform. The output of a
+// BytesToBytes codec has the element type of the input, or none. The output of an
+// ArrayToArray codec has the element type that its DTypeParam specifies. Without such a
+// parameter it has the element type of the input, unless the codec packs several elements
+// into one.
 type Transform string
 
 // The transforms, which are the codec kinds of Zarr v3.
@@ -81,11 +82,12 @@ type Param struct {
 	// Choices are the possible values of a TextParam. If Choices is empty, any string is
 	// possible.
 	Choices []string `json:"choices,omitempty"`
-	// Default is the value of an absent parameter. A string has no quotes. If Default is
-	// empty, Doc describes the effect of omitting the parameter.
+	// Default is the value of an absent parameter. A string is written without quotes. If
+	// Default is empty, Doc describes the effect of omitting the parameter.
 	Default  string `json:"default,omitempty"`
 	Required bool   `json:"required,omitempty"`
-	// Input, if set, is the property of the elements to encode that the value must equal.
+	// Input, if set, is a property of the input elements. The value of the parameter must
+	// equal that property.
 	Input InputProperty `json:"input,omitempty"`
 	// HDF5 is the position of the value among the parameters of the HDF5 filter, counted
 	// from 1, or 0 if the filter has no such parameter. The HDF5 filter represents a
