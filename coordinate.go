@@ -323,7 +323,7 @@ func toNumber(value any, c *Var) (point, bool) {
 	return pointOf(x), true
 }
 
-// momentReader is like reader, but for times.
+// momentReader implements reader for times.
 func (s search) momentReader(c *Var) (wanted []point, read func(context.Context, selection) ([]point, error), err error) {
 	u, err := c.units()
 	if err != nil {

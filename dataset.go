@@ -86,13 +86,12 @@ func (d *Dataset) Problems() []Problem {
 	return out
 }
 
-// Flush stores everything written so far, metadata last. A dataset that replaces
-// another one becomes visible only at Close. If Flush fails, the data that it could not
-// store stays in memory, and the next Flush tries again. Flush does nothing if the
-// dataset is open for reading. Errors: [ErrConflict] if another program changed the same
-// metadata; [ErrCorrupt] or [ErrFilter] if a chunk that was written in part cannot be
-// decoded or encoded, in which case everything else may have been stored; and errors of
-// the store.
+// Flush stores everything written so far, metadata last. A dataset that replaces another
+// one becomes visible only at Close. If Flush fails, the data that it could not store
+// stays in memory, and the next Flush tries again. Flush does nothing if the dataset is
+// open for reading. Errors: [ErrConflict] if another program changed the same metadata;
+// [ErrCorrupt] or [ErrFilter] if a chunk that was written in part cannot be decoded or
+// encoded (everything else may then have been stored); and errors of the store.
 func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 
 // Refresh discards cached chunks and shard indexes, so that later reads fetch them from
@@ -104,9 +103,9 @@ func (d *Dataset) Refresh() { d.core.Refresh() }
 
 // Close stores everything written so far. It releases the dataset even if it returns an
 // error. Written data is complete only if Close returns nil. If Close fails, it discards
-// the data that it could not store (call Flush first to be able to try again), and it
-// removes a dataset that [Create] created and that was never flushed, as [Dataset.Abort]
-// does. Errors: those of [Dataset.Flush]. See also [Dataset.Finish].
+// the data that it could not store; after a failed Flush, in contrast, a program can try
+// again. It also removes a dataset that [Create] created and that was never flushed, as
+// [Dataset.Abort] does. Errors: those of [Dataset.Flush]. See also [Dataset.Finish].
 func (d *Dataset) Close(ctx context.Context) error {
 	d.ended = true
 	err := d.core.Close(ctx)

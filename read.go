@@ -109,9 +109,9 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 // [WriteBuffer]). If that fails, [Dataset.Flush], [Dataset.Close] or a read of the chunk
 // returns the error. The values are complete in the store after Flush or Close.
 //
-// Errors: [ErrConvert] for a value that the type of v cannot represent, in which case
-// nothing is written; [ErrInvalid] for a wrong number of values; [ErrLimit] for padded
-// text of more than Limits.MaxChunk bytes; [ErrReadOnly]; and those of [Read].
+// Errors: [ErrConvert] for a value that the type of v cannot represent (nothing is then
+// written); [ErrInvalid] for a wrong number of values; [ErrLimit] for padded text of more
+// than Limits.MaxChunk bytes; [ErrReadOnly]; and those of [Read].
 func Write[T Element](ctx context.Context, v *Var, values []T, selectors ...Selector) error {
 	sel, err := v.pick(ctx, "write", selectors)
 	if err != nil {

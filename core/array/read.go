@@ -217,8 +217,8 @@ func (w *worker) locate(ctx context.Context, placed int) error {
 	return err
 }
 
-// request adds requests for the chunks of the batch that must be read, and fills in the
-// chunks that are known to be absent.
+// request adds requests for the chunks of the batch that must be read, and sets the
+// elements of chunks that are known to be absent to the fill value.
 func (w *worker) request() {
 	w.reqs, w.jobItem = w.reqs[:0], w.jobItem[:0]
 	for i := range w.n {

@@ -470,7 +470,7 @@ func (b *WriteBuffer) waitToAdd(ctx context.Context, t *transfer, numbers []int6
 			if err != nil {
 				return err
 			}
-			k = 0 // other chunks may have been claimed meanwhile
+			k = 0 // other chunks may have been claimed in the meantime
 		default:
 			k++
 		}

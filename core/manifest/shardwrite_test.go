@@ -43,8 +43,8 @@ func all(t *testing.T, s manifest.Source, grid []int64) map[string]string {
 	return got
 }
 
-// randomEditor is an Editor whose changes have random effects: it replaces chunks, appends to
-// them, deletes them or skips them. It makes the same changes in want.
+// randomEditor is an Editor whose changes have random effects: it replaces chunks,
+// appends to them, deletes them or skips them. It makes the same changes in the map want.
 type randomEditor struct {
 	r      *rand.Rand
 	t      *testing.T
