@@ -103,8 +103,8 @@ func (d *Dataset) Refresh() { d.core.Refresh() }
 
 // Close stores everything written so far. It releases the dataset even if it returns an
 // error. Written data is complete only if Close returns nil. If Close fails, it discards
-// the data that it could not store; after a failed Flush, in contrast, a program can try
-// again. It also removes a dataset that [Create] created and that was never flushed, as
+// the data that it could not store. To be able to retry, call Flush first. A failed Close
+// also removes a dataset that [Create] created and that was never flushed, as
 // [Dataset.Abort] does. Errors: those of [Dataset.Flush]. See also [Dataset.Finish].
 func (d *Dataset) Close(ctx context.Context) error {
 	d.ended = true

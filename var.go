@@ -44,9 +44,9 @@ type VarSpec struct {
 	// unlimited. If Shape is nil, all dimensions must exist.
 	Shape []int64
 	// Chunks is the chunk shape in elements: one length of at least 1 per dimension. The
-	// default is the same as in netCDF-C: about 16 MiB, with length 1 along unlimited
-	// dimensions, or 4 KiB if the only dimension is unlimited. Chunks below 1 MiB extend
-	// along unlimited dimensions that already have a length.
+	// default follows netCDF-C: about 16 MiB, with length 1 along unlimited dimensions,
+	// or 4 KiB if the only dimension is unlimited. Chunks below 1 MiB extend along
+	// unlimited dimensions that already have a length.
 	Chunks []int64
 	// ChunkRuns, if not nil, are the lengths of the chunks along each dimension, and Chunks
 	// is ignored. Only Zarr v3 has chunks of different lengths. A dimension cannot grow
