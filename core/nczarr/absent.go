@@ -68,8 +68,9 @@ func overlappingChunks(sel chunk.Selection, from, to chunk.Grid, found []bool) (
 	return out, nil
 }
 
-// markBox sets the entries of the box from lo to hi, inclusive, in an array of shape
-// lens.
+// markBox sets the entries of out in the box from lo to hi, inclusive. out is an array of
+// shape lens in C order. d and at are the dimension and the offset of the recursion;
+// callers pass 0.
 func markBox(out []bool, lens, lo, hi []int64, d int, at int64) {
 	if d == len(lens) {
 		out[at] = true

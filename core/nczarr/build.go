@@ -186,7 +186,8 @@ func (l *loader) compareNames(v *Var) {
 	}
 }
 
-// declaredDims lists the dimensions that are visible in g, for messages.
+// declaredDims returns a list of the dimensions that are visible in g, for error
+// messages. The list is limited to eight names.
 func (g *Group) declaredDims() string {
 	const most = 8
 	var names []string
@@ -207,8 +208,8 @@ func (g *Group) declaredDims() string {
 	return " (declared: " + strings.Join(names, ", ") + rest + ")"
 }
 
-// shorten returns the end of a path or name, for messages that may occur once per
-// variable.
+// shorten returns the end of a path or name. It keeps messages short that may occur once
+// per variable.
 func shorten(path string) string {
 	const most = 60
 	if len(path) <= most {
@@ -217,8 +218,8 @@ func shorten(path string) string {
 	return "..." + strings.ToValidUTF8(path[len(path)-most:], "")
 }
 
-// sourceSuffix returns " in" and the name of the consolidated document if documents are
-// read from there, for messages.
+// sourceSuffix returns a suffix for error messages: " in" and the name of the
+// consolidated document if documents are read from it, and an empty string otherwise.
 func (l *loader) sourceSuffix() string {
 	if l.all != nil {
 		return " in " + l.ds.layout.ConsolidatedDoc()
@@ -226,9 +227,9 @@ func (l *loader) sourceSuffix() string {
 	return ""
 }
 
-// dimsByName finds or creates dimensions in the variable's own group. It uses an anonymous
-// dimension if the name is empty or invalid, or if it belongs to a dimension of another
-// length there.
+// dimsByName finds or creates dimensions in the variable's own group. It uses an
+// anonymous dimension if the name is empty or invalid, or if the group already has a
+// dimension of this name with another length.
 func (l *loader) dimsByName(v *Var) []*Dim {
 	dims := make([]*Dim, len(v.meta.Shape))
 	for i, n := range v.meta.Shape {
@@ -259,7 +260,7 @@ func (l *loader) anonymousDims(shape []int64) []*Dim {
 	return dims
 }
 
-// anonymousDim returns the root's anonymous dimension of that length.
+// anonymousDim returns the root's anonymous dimension of length n.
 //
 // Source: netcdf-c libnczarr, NCZ_ANONDIM ("_Anonymous_Dim_").
 func (l *loader) anonymousDim(n int64) *Dim {
@@ -304,9 +305,10 @@ func arrayName(place string) string {
 	return base
 }
 
-// loadRootArray opens a store whose root is an array as a dataset of one variable with
-// the name of the dataset. NCZarr's references supply the dimension names, although the
-// dimensions themselves are outside the store.
+// loadRootArray loads a store whose root is an array. The dataset then has one variable,
+// named after the location, or one variable for each field of a structured array.
+// NCZarr's references supply the dimension names, although the dimensions themselves are
+// outside the store.
 func (l *loader) loadRootArray(docs zarr.Docs) error {
 	ds := l.ds
 	ds.top.meta = &zarr.Group{}

@@ -112,7 +112,7 @@ func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 			break
 		}
 	}
-	if err == nil && !force { // a process that claims a prefix above this location lists that prefix only after its claim
+	if err == nil && !force { // a process that claims a prefix above this location lists the prefix only after its claim, so at least one of the two processes finds the other
 		err = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
 	}
 	if err != nil {
@@ -348,8 +348,8 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	return others, err
 }
 
-// sortUnfinished sorts the objects at a location where the dataset of a claim was being
-// created into those of the dataset and others. If a root document exists, a dataset is
+// sortUnfinished divides the objects at the location of a claim into those of the dataset
+// that was being created there and others. If a root document exists, the dataset is
 // complete, and sortUnfinished returns no keys.
 func (d *Dataset) sortUnfinished(ctx context.Context, claim *Claim) (ours, others []string, err error) {
 	names, err := listKeys(ctx, d.m, "")

@@ -19,7 +19,7 @@ import (
 //
 //  - during Open, along with the first request for documents. The replacement puts
 //    documents one by one, and claims the dataset long before it ends.
-//  - before it compares the documents with those that it opened. If no replacement has
+//  - before it compares the documents with those that Open read. If no replacement has
 //    begun by then, all data read so far belongs to the old dataset. If one has ended,
 //    the documents differ. In the opposite order, a whole replacement could happen
 //    between the two checks.
@@ -51,7 +51,7 @@ func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, 
 	opts.Remote.Cache = nil // bypass the cache
 	ds, err := newDataset(ctx, &top, opts, driver.Read)
 	if isInaccessible(err) {
-		return nil, nil // assume that nothing is above
+		return nil, nil // assume that no dataset exists above
 	}
 	if err != nil {
 		return nil, err

@@ -20,11 +20,11 @@ type ConsolidatedUse uint8
 
 // The ways to read consolidated metadata.
 const (
-	// ConsolidatedAuto uses consolidated metadata if the URL requests it, and on stores
-	// with expensive requests, where it is the only request. On other stores it first
-	// compares the root's documents with the consolidated ones, which is cheap there.
-	// If they differ, it logs that the consolidated metadata is stale and reads the
-	// individual documents. It also logs and ignores damaged consolidated metadata.
+	// ConsolidatedAuto uses consolidated metadata on remote stores, where it saves
+	// requests, and on other stores if the URL requests it. On other stores it first
+	// compares the root's documents with the consolidated ones. If they differ, it logs
+	// that the consolidated metadata is stale and reads the individual documents. It also
+	// logs and ignores damaged consolidated metadata.
 	ConsolidatedAuto ConsolidatedUse = iota
 	// ConsolidatedVerify reads the individual documents and compares all of them with
 	// the consolidated ones: see [Dataset.StaleDocuments]. Damaged consolidated
@@ -70,8 +70,8 @@ func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, e
 	return all, err
 }
 
-// inline uses the consolidated metadata in the zarr.json of a root if requests are
-// expensive or the options select it.
+// inline makes the loader use the consolidated metadata in the root's zarr.json if it
+// exists and consolidatedFirst reports true.
 func (l *loader) inline(root zarr.Docs) error {
 	if !l.ds.inline || !l.ds.consolidatedFirst() {
 		return nil

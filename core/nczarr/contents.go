@@ -118,8 +118,8 @@ func readUpTo(r io.ReadCloser, err error, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// localContents examines a file or directory with system calls, because a driver shows
-// only what can be an object.
+// localContents examines a file or directory with system calls, because a driver lists
+// only entries that can be objects.
 func localContents(driver, path string, l Limits) (*contents, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -150,8 +150,8 @@ func treeContents(path string, l Limits) (*contents, error) {
 	return c, err
 }
 
-// archiveContents examines a zip archive. If all members are in one directory, the
-// archive is a dataset if that directory is one.
+// archiveContents examines a zip archive. If all members are in one directory, it
+// examines that directory as the root.
 func archiveContents(path string, size int64, l Limits) (*contents, error) {
 	c := &contents{exists: true}
 	if size == 0 {

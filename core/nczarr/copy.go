@@ -27,9 +27,10 @@ type CopyOptions struct {
 	// largest chunk lengths if the copy has shards or the format of dst has no
 	// rectilinear grids.
 	Chunks func(v *Var) ([]int64, error)
-	// Shards returns the shape in elements of the shards of the copy of v, whose chunks
-	// have the shape chunks; a nil shape makes each chunk an object. If ok is false, the
-	// copy has the outermost shards of v if the format of dst supports shards.
+	// Shards returns the shape, in elements, of the shards in the copy of v. chunks is
+	// the chunk shape of the copy. A nil shape makes each chunk an object. If ok is
+	// false, the copy has the outermost shards of v, provided that the format of dst
+	// supports shards.
 	Shards func(v *Var, chunks []int64) (shape []int64, ok bool, err error)
 	// Codecs returns the codec chain for the copy of v. All chunks are then encoded
 	// again, even if v has the same chain. If ok is false, the copy has the chain of v.
@@ -51,13 +52,14 @@ type CopyOptions struct {
 	Progress func(done, total int64)
 }
 
-// Copy copies everything below src into dst, which is usually the root of a new
-// dataset: dimensions, attributes, groups, variables and values. It converts what the
-// format of dst cannot represent, such as unlimited dimensions in pure Zarr. Chunks
-// whose encoding does not change are copied as stored, except in shards. Copy decodes
-// each of these chunks once to check it. Copy reads one part of a variable while it writes
-// another. After an error the copy is incomplete and the caller should abort dst. Copy
-// also fails if the source was replaced in the meantime (see [Dataset.CheckUnchanged]).
+// Copy copies everything below src into dst, which is usually the root of a new dataset:
+// dimensions, attributes, groups, variables and values. It converts what the format of
+// dst cannot represent, such as unlimited dimensions in pure Zarr. Chunks whose encoding
+// does not change are copied as stored, except in shards. Unless NoVerify is set, Copy
+// decodes each of these chunks once to check it. Copy reads one part of a variable while
+// it writes another. After an error the copy is incomplete and the caller should abort
+// dst. Copy also fails if the source was replaced in the meantime (see
+// [Dataset.CheckUnchanged]).
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	if o == nil {
 		o = &CopyOptions{}
@@ -216,8 +218,8 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	return nil
 }
 
-// withVarPath adds the path of v to an error of opening a codec, which does not contain
-// it.
+// withVarPath adds the path of v to an error that occurred while opening a codec, because
+// such an error does not contain the path.
 func withVarPath(v *Var, err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Op == "open codec" {
@@ -291,7 +293,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 }
 
 // portableCodecs returns the codecs that fit a copy of v with the corresponding netCDF
-// element type, and the ids of those that do not: they require another element type and
+// element type, and the ids of the other codecs, which require another element type and
 // would misinterpret the bytes. Both lists omit the object codec, which belongs to the
 // element type.
 func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
@@ -498,7 +500,7 @@ func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, buf an
 
 // blocks are the parts of a box of a variable.
 type blocks struct {
-	start []int64 // of the box
+	start []int64 // start of the box
 	plan  *chunk.Plan
 }
 
@@ -508,7 +510,7 @@ type blocks struct {
 func (v *Var) blocks(box chunk.Selection, grid chunk.Grid, memory int64) (*blocks, error) {
 	count := slices.Clone(box.Count)
 	for d := range count {
-		count[d] = max(count[d], 1) // for the shape of a block
+		count[d] = max(count[d], 1) // a block has at least one element
 	}
 	grid, err := v.blockGrid(grid, count, memory)
 	if err != nil {

@@ -111,7 +111,7 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 		if s.free && ds.loc.Driver == ncurl.DriverFile {
 			ds.newClaim.hold, err = lockEmpty(ds.loc, ds.opts.Limits)
 		}
-		if err == nil && !force { // a process that locks a directory above this location lists that directory only after locking it
+		if err == nil && !force { // a process that locks a directory above this location lists the directory only after locking it, so at least one of the two processes finds the other
 			if err = checkOutsideDatasets(filepath.FromSlash(ds.loc.Path)); err != nil {
 				ds.newClaim.hold.Release()
 			}
@@ -122,8 +122,8 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 	return err
 }
 
-// layoutFor returns the layout of a new dataset, and sets the format of its location to
-// that of the layout. For Zarr v3 it also sets the version.
+// layoutFor returns the layout of a new dataset. If o specifies the layout, layoutFor
+// sets the format of loc to that of the layout and, for Zarr v3, also the version.
 func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 	if o.Layout == nil {
 		return zarr.FormatLayout(loc.Version, loc.Format == ncurl.NCZarr), nil

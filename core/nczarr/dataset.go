@@ -44,7 +44,7 @@ type Dataset struct {
 	strings       StringStorage
 	frozen        string   // why metadata cannot be written; empty if it can
 	arrayOnly     bool     // the root of the store is an array
-	consolidated  bool     // .zmetadata is kept up to date
+	consolidated  bool     // consolidated metadata was read, or is kept up to date by writes
 	inline        bool     // the root's zarr.json contains consolidated metadata
 	unsearched    []string // key prefixes that could not be searched for nodes
 	getMany       bool     // batched reads are cheaper than single ones
@@ -55,7 +55,7 @@ type Dataset struct {
 	chunksWritten atomic.Bool // chunks may have been written
 	announced     atomic.Bool // the root's documents may have been written
 	saving        sync.Mutex  // serializes saves
-	stale         bool        // .zmetadata is older than the documents; guarded by saving
+	stale         bool        // consolidated metadata is older than the documents; guarded by saving
 	warned        atomic.Bool
 	growth        growth
 	newClaim      newClaim
@@ -124,11 +124,12 @@ func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 // Flush stores all parts of chunks that Var.Write has buffered, writes all changed
 // metadata and makes everything written so far durable. It writes the root group's
 // document, which makes a dataset visible, last. A dataset that replaces another one
-// becomes visible only at Close. If Flush fails, what it could not store stays in memory,
-// and the next Flush tries again. If it cannot store a chunk for a reason that concerns
-// only this chunk, such as damaged content, it stores the others, writes the metadata and
-// returns the error of the chunk. It does not write the metadata if the dataset is new or
-// replaces another one, or if the chunk has elements beyond the lengths in the store.
+// becomes visible only at Close. If Flush fails, the data that it could not store stays
+// in memory, and the next Flush tries again. If Flush cannot store a chunk for a reason
+// that concerns only this chunk, such as damaged content, it stores the other chunks,
+// writes the metadata and returns the error of the chunk. It does not write the metadata
+// if the dataset is new or replaces another one, or if the chunk has elements beyond the
+// lengths in the store.
 func (d *Dataset) Flush(ctx context.Context) error { return d.flush(ctx, true) }
 
 // flush implements Flush. more is set if further writes may follow.
@@ -138,9 +139,9 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 	}
 	// Buffered chunks come first, because the metadata includes the lengths that their
 	// writes have extended.
-	var unstored error // of a chunk that does not prevent the Flush
+	var unstored error // the error of a chunk; the Flush writes everything else
 	err := d.buffer.Flush(ctx, func(err error, beyond bool) error {
-		if err != nil && (beyond || d.swap != nil || d.created && !d.flushed.Load()) { // its elements would be missing from a new length or dataset
+		if err != nil && (beyond || d.swap != nil || d.created && !d.flushed.Load()) { // without the chunk, elements of a new length or dataset would be missing
 			return ncerr.Errorf(ncerr.KindOf(err), "", "", "the metadata was not written, because a chunk cannot be stored: %w", err)
 		}
 		unstored = err
@@ -172,7 +173,7 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 	return ncerr.Wrap("flush", "", cmp.Or(err, unstored))
 }
 
-// afterSave ends a Flush that has written the metadata.
+// afterSave completes a Flush that has written the metadata.
 func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 	if err := d.m.Flush(ctx); err != nil {
 		return err
@@ -194,9 +195,9 @@ func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 
 // Close flushes a writable dataset and releases it. If the dataset replaces another one,
 // Close makes the replacement. It releases the dataset even if it returns an error, and
-// then discards what it could not store: call Flush first to be able to try again. If Close
-// fails before the replacement begins, it removes the new dataset, and the old one is
-// unchanged.
+// discards the data that it could not store. To be able to try again, call Flush first.
+// If Close fails before the replacement begins, it removes the new dataset, and the old
+// one is unchanged.
 func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
 	if err != nil {
@@ -219,9 +220,9 @@ func (d *Dataset) Close(ctx context.Context) error {
 	return swap.commit(ctx)
 }
 
-// Abort releases the dataset without flushing. It removes a dataset that was created
-// and never flushed, so that no partial dataset remains. It always removes a dataset
-// that was to replace another one.
+// Abort releases the dataset without flushing. It removes a dataset that was created and
+// never flushed, so that no partial dataset remains. It always removes a dataset that
+// would have replaced another one at Close.
 func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.newClaim.hold.Release()
 	d.closeVars()
@@ -251,11 +252,11 @@ func (d *Dataset) Abort(ctx context.Context) error {
 }
 
 // removeNew removes a dataset that was created and never flushed. It keeps objects and
-// nodes that other processes have added in the meantime, and then also the location. If
-// another process has created a dataset at the same location, it keeps everything,
-// because the chunks of the two datasets cannot be distinguished. In a local directory
-// removeNew deletes only d's own files, through the directory handle that was opened,
-// because another process may replace the directory at any time.
+// nodes that other processes have added in the meantime; if any exist, it also keeps the
+// location. If another process has created a dataset at the same location, it keeps
+// everything, because the chunks of the two datasets cannot be distinguished. In a local
+// directory removeNew deletes only d's own files, through the directory handle that was
+// opened, because another process may replace the directory at any time.
 func (d *Dataset) removeNew(ctx context.Context) error {
 	if d.m.Capabilities().Durable == driver.OnFlush { // no Flush has succeeded, so the objects belong to another process
 		return nil
@@ -318,8 +319,8 @@ func (d *Dataset) checkNoOtherDataset(ctx context.Context, m *zmap.Map) error {
 }
 
 // separateForeign reports whether a store contains objects that do not belong to d, and
-// returns the keys of those that do. Documents of d count as its own even before they
-// are written.
+// returns the keys of those that do. Documents of d belong to d even before they are
+// written.
 func (d *Dataset) separateForeign(ctx context.Context, m *zmap.Map) (foreign bool, ours []string, err error) {
 	if !m.Capabilities().List {
 		return false, nil, nil

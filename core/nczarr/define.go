@@ -24,7 +24,8 @@ const (
 	defaultMaxStrLenAttr = "_nczarr_default_maxstrlen"
 )
 
-// defaultMaxStrLen is the size of strings if nothing specifies one.
+// defaultMaxStrLen is the size of strings, in bytes, if neither the variable nor the
+// dataset specifies one.
 //
 // Source: netcdf-c libnczarr, NCZ_MAXSTR_DEFAULT.
 const defaultMaxStrLen = 128
@@ -67,7 +68,8 @@ func (d *Dataset) checkChangeable(op, path string) error {
 	return nil
 }
 
-// checkChangeable fails for the implicit group around a root array.
+// checkChangeable fails if the metadata of g cannot be written, for example because g is
+// the implicit group around a root array or has documents of two Zarr versions.
 func (g *Group) checkChangeable(op, path string) error {
 	if g.ds.arrayOnly {
 		return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "the root of the store is an array, so it has no group to change")
@@ -78,7 +80,7 @@ func (g *Group) checkChangeable(op, path string) error {
 	return g.ds.checkChangeable(op, path)
 }
 
-// checkNameFree fails if a group or variable of g has the name.
+// checkNameFree fails if a group or variable of g has the name, even if Open left it out.
 func (g *Group) checkNameFree(name string) error {
 	lost := slices.ContainsFunc(g.omitted, func(n node) bool { return n.name == name })
 	if g.groups.find(name) != nil || g.vars.find(name) != nil || lost {
@@ -169,7 +171,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		v.data.close()
 		return nil, err
 	}
-	codecs = g.ds.Codecs() // opening may have started plugins
+	codecs = g.ds.Codecs() // opening may have started plugins, which complete their descriptions
 	v.meta.Codecs = setElementSize(codecs, v.meta.Codecs, a.Specs())
 	if n := len(v.meta.Codecs); n > 0 {
 		last, _ := codecs.Find(v.meta.Codecs[n-1].ID)
@@ -285,8 +287,8 @@ func (v *Var) defineStored(t dtype.Type) error {
 	return nil
 }
 
-// addObjectCodec inserts the common codec for elements of variable length at the start
-// of the chain, unless the chain begins with an object codec.
+// addObjectCodec inserts the usual codec for elements of variable length at the start of
+// the chain, unless the chain begins with an object codec.
 func (v *Var) addObjectCodec() {
 	if !v.isVariableLength() {
 		return
@@ -496,8 +498,8 @@ func checkSize(shape []int64, elem int) error {
 	return nil
 }
 
-// defineFill sets the fill value: that of the attribute or of the spec, or netCDF's
-// default.
+// defineFill sets the fill value. The attribute _FillValue takes precedence over spec; if
+// neither specifies a fill value, netCDF's default is used.
 func (v *Var) defineFill(spec *VarSpec) error {
 	value := spec.Fill
 	if a, err := findAttr(v.attrs, fillAttr); err == nil {

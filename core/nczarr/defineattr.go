@@ -122,7 +122,8 @@ func (v *Var) DeleteAttr(name string) error {
 	return err
 }
 
-// setAttr returns a new list, because callers may hold the old one.
+// setAttr returns attrs with the attribute a added or replaced. It copies the list,
+// because callers may hold the old one.
 func setAttr(attrs []Attr, a Attr) []Attr {
 	attrs = slices.Clone(attrs)
 	for i := range attrs {
@@ -141,7 +142,7 @@ func deleteAttr(attrs []Attr, name string) ([]Attr, error) {
 	return slices.DeleteFunc(slices.Clone(attrs), func(a Attr) bool { return a.Name == name }), nil
 }
 
-// checkAttrName refuses names that the format reserves.
+// checkAttrName refuses names that are empty, not valid UTF-8 or reserved by the format.
 //
 // Source: netcdf-c libnczarr, reserved attributes (NC_ENAMEINUSE).
 func checkAttrName(name string) error {

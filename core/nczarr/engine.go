@@ -209,7 +209,7 @@ func (w *wrapping) decode(ctx context.Context, data []byte) (out []byte, err err
 func (e *engine) close() {
 	for _, w := range e.wraps {
 		if w.pipe != nil {
-			_ = w.pipe.Close() // nothing is in progress that could fail
+			_ = w.pipe.Close() // no operation is in progress that could fail
 		}
 	}
 	if a := e.array.Load(); a != nil {
@@ -248,8 +248,8 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 	return ncerr.Wrap("read", v.Path(), err)
 }
 
-// writeRaw writes from, whose elements have the stored type and byte order, to sel.
-// shape is the variable's shape after growth.
+// writeRaw calls f to write the elements of from to sel. They must have the stored type
+// and byte order. shape is the variable's shape after growth.
 func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from array.Slab, f writeFunc) error {
 	a, err := v.beginWrite(ctx)
 	if err == nil {

@@ -64,7 +64,7 @@ func (v *Var) clearBeyond(ctx context.Context) error {
 	if err := v.group.ds.markGrowth(ctx); err != nil { // another writer may be extending the array
 		return err
 	}
-	if err := v.checkNotExtended(ctx); err != nil { // or may have extended it
+	if err := v.checkNotExtended(ctx); err != nil { // another writer may have extended the array
 		return err
 	}
 	return v.dropLeftovers(ctx)

@@ -61,8 +61,9 @@ type growth struct {
 	active      int                    // writes in progress
 }
 
-// beginGrowth is called before a write past the end of a dimension. The caller passes
-// the result of the write to end.
+// beginGrowth prepares a write past the end of a dimension. It puts the mark and verifies
+// that no other writer has extended v. The caller must call end with the error of the
+// write.
 func (d *Dataset) beginGrowth(ctx context.Context, v *Var) (end func(error), err error) {
 	g := &d.growth
 	g.mu.Lock()
@@ -152,7 +153,8 @@ func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
 	return &m, nil
 }
 
-// checkForeignGrowth fails if the store has a mark of another writer.
+// checkForeignGrowth fails if the store has a mark of a writer other than the given one.
+// If writer is empty, it fails for any mark.
 func (d *Dataset) checkForeignGrowth(ctx context.Context, writer string) error {
 	m, err := d.GrowthMark(ctx)
 	if err != nil || m == nil || writer != "" && m.Writer == writer {
@@ -210,10 +212,10 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 			return err
 		}
 	}
-	if mark := g.marked.Swap(nil); mark != nil { // before checkGrowthMark can miss it
+	if mark := g.marked.Swap(nil); mark != nil { // before the deletion, so that checkGrowthMark does not expect the mark
 		err := d.m.Delete(ctx, zarr.GrowthMark)
 		if err != nil {
-			if m, gerr := d.GrowthMark(ctx); gerr == nil && m == nil { // Delete has succeeded
+			if m, gerr := d.GrowthMark(ctx); gerr == nil && m == nil { // the mark was deleted despite the error
 				err = nil
 			}
 		}
@@ -402,7 +404,8 @@ func (d *Dataset) pending() bool {
 	return found
 }
 
-// extensible returns the variables that can grow or, if all is set, all variables.
+// extensible returns the variables that can grow. If all is set, it also returns all
+// others that are not fields of structured arrays.
 func (d *Dataset) extensible(all bool) (vars []*Var) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

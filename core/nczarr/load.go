@@ -43,7 +43,7 @@ type node struct {
 	name   string
 	docs   zarr.Docs
 	err    error
-	isArr  bool // listed as an array
+	isArr  bool // the node is an array
 	listed bool // contained in the parent's lists
 	// implicit is set for a node without documents. The node is a group if groups or
 	// arrays exist below it.

@@ -33,7 +33,7 @@ type MigrateOptions struct {
 	Layout zarr.Layout
 	// NoXarray omits the dimension names for xarray.
 	NoXarray bool
-	// DryRun changes nothing.
+	// DryRun determines the changes without making them.
 	DryRun bool
 }
 
@@ -52,12 +52,13 @@ type Migration struct {
 // Migrate changes the layout of the dataset at url. It writes only metadata documents:
 // chunks and their keys stay as they are. If any group, variable or attribute cannot be
 // converted without changing its meaning, Migrate changes nothing, lists them in
-// Migration.Refused and fails with the kind of the first error there. Consolidated
-// metadata is written again if the dataset had it.
+// Migration.Refused and fails with the error kind of the first one. Consolidated metadata
+// is written again if the dataset had it.
 //
-// If Migrate fails or dies halfway, the dataset can still be read, with the same values,
-// in the old or the new layout. Another call completes the migration. On stores without
-// conditional writes, a change that another process makes at the same moment can be lost.
+// If Migrate fails or is interrupted, the dataset can still be read, with the same
+// values, in the old or the new layout. Another call completes the migration. On stores
+// without conditional writes, a change that another process makes at the same moment can
+// be lost.
 //
 // Errors: those of [Open], ncerr.ErrUnsupported for a location that is not the root of a
 // dataset and for pairs of layouts whose documents cannot replace each other safely, and
@@ -98,7 +99,7 @@ type migration struct {
 	opts   *MigrateOptions
 	nodes  []*migratedNode // parents first
 	stages [][]batch       // batches of one stage run concurrently, stages in order
-	commit int             // the stage before which the old documents are compared
+	commit int             // index of the stage before which the old documents are compared with those that were read
 	report Migration
 	names  map[*Group]map[string]*Dim // see shared
 }
@@ -240,7 +241,7 @@ func (m *migration) plan(ctx context.Context) error {
 	return nil
 }
 
-// collect finds the nodes.
+// collect sets m.nodes to the nodes of the dataset.
 func (m *migration) collect() {
 	ds := m.ds
 	ds.top.each(func(g *Group) {
@@ -419,7 +420,8 @@ func (n *migratedNode) deletes(docs zarr.Docs) (b batch) {
 	return b
 }
 
-// stage adds a stage without empty batches, unless all are empty.
+// stage adds a stage with the batches that are not empty. It does nothing if all are
+// empty.
 func (m *migration) stage(batches ...batch) {
 	batches = slices.DeleteFunc(batches, func(b batch) bool { return len(b) == 0 })
 	if len(batches) > 0 {
@@ -485,7 +487,7 @@ func (m *migration) setStages(all []byte) {
 	m.stage(root.deletes(root.leftover()))
 }
 
-// run makes the changes.
+// run makes the planned changes, stage by stage.
 func (m *migration) run(ctx context.Context) error {
 	ds := m.ds
 	if len(m.stages) == 0 {

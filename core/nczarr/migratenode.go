@@ -80,7 +80,7 @@ func (m *migration) ncProperties() string {
 }
 
 // groupDocs returns the new documents of a group. A directory that is a group only
-// because of the nodes in it stays one in pure Zarr.
+// because it contains nodes needs no documents in pure Zarr.
 func (m *migration) groupDocs(n *migratedNode) (zarr.Docs, error) {
 	g := n.group
 	if g.implicit {
@@ -124,7 +124,7 @@ func (m *migration) groupDocs(n *migratedNode) (zarr.Docs, error) {
 	return docs, m.sameAttrs(g.meta.Attrs, back.Attrs)
 }
 
-// recordLost records properties of a dimension that the new layout lacks.
+// recordLost records the properties of a dimension that the new layout cannot store.
 func (m *migration) recordLost(d *Dim) {
 	used := false
 	d.group.each(func(g *Group) {
@@ -302,8 +302,8 @@ func (m *migration) setCodecs(ctx context.Context, n *migratedNode, a *zarr.Arra
 }
 
 // addInputParams adds the parameters of a codec that repeat properties of its input,
-// because the Zarr versions differ in how they treat missing ones. In Zarr v2, a
-// missing size is the default of the codec, and the size 0 is that of an element.
+// because the Zarr versions treat missing parameters differently. In Zarr v2, a missing
+// size means the default of the codec, and the size 0 means the element size.
 func addInputParams(c *zarr.CodecSpec, d *codecdriver.Description, in dtype.Type, v3 bool) {
 	params := make(map[string]json.RawMessage)
 	if len(c.Params) > 0 && json.Unmarshal(c.Params, &params) != nil {
@@ -340,8 +340,8 @@ func hasBigEndianParam(c *zarr.CodecSpec, d *codecdriver.Description) bool {
 }
 
 // same fails if two descriptions of an array differ in anything that determines its
-// values. For text, no fill value is the same as an empty one, because pure Zarr v2
-// readers read null as an empty text.
+// values. For text, a missing fill value equals an empty one, because readers of pure
+// Zarr v2 read null as an empty text.
 func (m *migration) same(was, is *zarr.Array) error {
 	ids := func(a *zarr.Array) (out []string) {
 		for _, c := range a.Codecs {
@@ -379,8 +379,8 @@ func sameShards(a, b zarr.Shard) bool {
 		a.AtStart == b.AtStart && a.Checksum == b.Checksum && a.Big == b.Big
 }
 
-// sameAttrs fails if an attribute is missing or has another value or, in NCZarr, another
-// type. Pure Zarr does not record the types of numbers.
+// sameAttrs fails if an attribute is missing, was added, or has another value or, in
+// NCZarr, another type. Pure Zarr does not record the types of numbers.
 func (m *migration) sameAttrs(was, is []Attr) error {
 	for _, a := range was {
 		b, err := findAttr(is, a.Name)
@@ -426,9 +426,9 @@ func sameAttr(a, b Attr, typed bool) bool {
 	return bytes.Equal(x, y)
 }
 
-// order returns an order in which the documents of a node can replace those of the same
-// version, so that readers always see the same array, or nil if no such order exists.
-// While arrays are replaced, the root is pure Zarr.
+// order returns an order in which the new documents of a node can replace the old ones of
+// the same version one by one, so that readers always see the same array. It returns nil
+// if no such order exists. While arrays are replaced, the root is pure Zarr.
 func (m *migration) order(n *migratedNode) []string {
 	names := putOrder(n.docs)
 	if n.group != nil || m.to.Format() == 3 || n.docs == nil {
@@ -453,7 +453,8 @@ func (m *migration) order(n *migratedNode) []string {
 	return nil
 }
 
-// readsLike reports whether docs are read like n below a root of pure Zarr.
+// readsLike reports whether docs, below a root of pure Zarr, describe the same array as
+// n.
 func (m *migration) readsLike(n *migratedNode, docs zarr.Docs) bool {
 	pure := migration{ds: m.ds, to: m.to.Pure()}
 	a, err := zarr.ParseArray(n.path, docs, zarr.ParseHint{Layout: m.to.Pure(), NCProperties: m.ncProperties()})

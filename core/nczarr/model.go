@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// Dim is a named dimension. The variables of its group and of the groups below share
+// Dim is a named dimension. The variables of its group and of all groups below can share
 // it.
 type Dim struct {
 	group     *Group
@@ -89,7 +89,7 @@ func (g *Group) Path() string {
 	return g.path
 }
 
-// below returns a new group of that name below g, without adding it to g.
+// below returns a new group with the given name and the parent g, without adding it to g.
 func (g *Group) below(name string) *Group {
 	return &Group{ds: g.ds, parent: g, name: name, path: join(g.Path(), name), depth: g.depth + 1}
 }
@@ -101,8 +101,8 @@ func (g *Group) Groups() []*Group { return snapshot(g.ds, &g.groups.list) }
 func (g *Group) Vars() []*Var { return snapshot(g.ds, &g.vars.list) }
 
 // Dims returns the dimensions that the group declares. If the dataset was opened at a
-// group inside a larger dataset, the Dims of that group begin with those dimensions of
-// the groups above that the variables in and below the group use.
+// group inside a larger dataset, the result for that group begins with the dimensions of
+// higher groups that the variables in or below the group use.
 func (g *Group) Dims() []*Dim {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()
@@ -282,7 +282,7 @@ func (v *Var) Shards() []int64 {
 }
 
 // ObjectGrid returns the grid that divides the variable into objects of the store: shards
-// or, if it has none, chunks.
+// or, if it has no shards, chunks.
 func (v *Var) ObjectGrid() chunk.Grid {
 	if len(v.meta.Shards) > 0 {
 		return v.meta.ObjectGrid()

@@ -62,7 +62,8 @@ func sameCodecs(ctx context.Context, a, b *Var) (bool, error) {
 	return true, nil
 }
 
-// sameCodec reports whether two codecs with input elements of size bytes are the same.
+// sameCodec reports whether x and y are the same codec with equal parameters. size is the
+// size of their input elements in bytes.
 func sameCodec(codecs codec.Catalog, x, y zarr.CodecSpec, size int) bool {
 	d, known := codecs.Find(x.ID)
 	if x.ID != y.ID && !(known && d.Has(y.ID)) {
@@ -191,7 +192,7 @@ func (m *chunkMover) batch(ctx context.Context, first, last int64) error {
 	return nil
 }
 
-// chunkAt returns the elements of the chunk at a position in the grid.
+// chunkAt returns a selection of the elements in the chunk at a position in the grid.
 func (v *Var) chunkAt(index []int64) chunk.Selection {
 	sel := chunk.All(v.Shape())
 	for d, n := range index {

@@ -22,7 +22,8 @@ func (n *named[T]) add(x T) {
 	}
 }
 
-// grow makes room for more elements.
+// grow allocates space for more elements, and creates the index if the list is going to
+// be long.
 func (n *named[T]) grow(more int) {
 	n.list = slices.Grow(n.list, more)
 	if size := len(n.list) + more; n.index == nil && size >= indexFrom {

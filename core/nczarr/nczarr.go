@@ -93,8 +93,8 @@ type Options struct {
 	// conditional writes. If it is false, the first such write logs a warning.
 	SingleWriter bool
 
-	// migrating opens a dataset that has documents of two Zarr versions and keeps the
-	// documents, as [Migrate] needs it.
+	// migrating allows opening a dataset that has documents of two Zarr versions, and
+	// keeps all documents in memory. [Migrate] sets it.
 	migrating bool
 }
 

@@ -223,7 +223,7 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 		}
 		was, _ := d.docs.known(p.claim)
 		now, err := again.m.Stat(ctx, p.claim)
-		if ncerr.KindOf(err) == ncerr.ErrNotFound || err == nil && now.Version != was.Version { // it belongs to another process by now
+		if ncerr.KindOf(err) == ncerr.ErrNotFound || err == nil && now.Version != was.Version { // the claim is gone or belongs to another process by now
 			continue
 		}
 		if err != nil {

@@ -22,16 +22,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// Open opens an existing dataset. url is a URL as netCDF tools accept it
+// Open opens an existing dataset. url is a URL in the form that netCDF tools accept
 // ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain path; see
-// core/ncurl. It may also be the URL of a group inside a dataset, even of a group
-// without documents. Open then finds the dimensions that the group's variables share
-// with groups above it.
+// core/ncurl. It may also be the URL of a group inside a dataset, even of a group without
+// documents. Open then finds the dimensions that the group's variables share with groups
+// above it.
 //
 // Errors: ncerr.ErrBadURL, ncerr.ErrNoDataset if nothing exists at the location,
-// ncerr.ErrNotZarr if something other than a dataset exists there, ncerr.ErrMetadata
-// for a damaged root document, and those of the store. A group or variable that cannot
-// be read is left out: see [Dataset.Problems].
+// ncerr.ErrNotZarr if something other than a dataset exists there, ncerr.ErrMetadata for
+// a damaged root document, and those of the store. A group or variable that cannot be
+// read is left out: see [Dataset.Problems].
 func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {
@@ -134,7 +134,8 @@ func Probe(name string) ncurl.PathKind {
 	return ncurl.Sniff(head[:n])
 }
 
-// newDataset opens the store of a location without reading from it.
+// newDataset opens the store of a location and returns a dataset without metadata. It
+// reads nothing from the store.
 func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode driver.Mode) (*Dataset, error) {
 	opener, err := opts.Registry.Driver(loc.Driver)
 	if err != nil {
@@ -306,16 +307,16 @@ func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Data
 	}
 }
 
-// isSubgroup reports whether the top has NCZarr's group block but not the superblock
-// that every root has.
+// isSubgroup reports whether the top group has NCZarr's group block but lacks the
+// superblock that every root has.
 func (d *Dataset) isSubgroup() bool {
 	m := d.top.meta
 	return m != nil && m.Listed && m.Superblock == ""
 }
 
-// OpenStore opens the store of a location for reading, whatever it contains, for tools
-// that examine its objects. The caller closes it. Errors: those of [Open], except the
-// ones about metadata.
+// OpenStore opens the store at url for reading, whatever it contains. It is for tools
+// that examine objects. The caller must close the result. Errors: those of [Open], except
+// the ones about metadata.
 func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// formatOptions adds the driver options that the format requires. A new archive of NCZarr
-// on Zarr v2 has a top-level directory, which netcdf-c requires. Other archives have no
-// such directory, because zarr-python could not read them. formatOptions does not change
-// options that are already set.
+// formatOptions returns the driver options with those added that the location or its
+// format requires. A new archive of NCZarr on Zarr v2 has a top-level directory, which
+// netcdf-c requires. Other archives have no such directory, because zarr-python could not
+// read them. An archive option that is already set does not change.
 //
 // Source: netcdf-c libnczarr/zmap_zip.c; zarr-python ZipStore.
 func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byte, error) {
@@ -41,9 +41,9 @@ func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byt
 }
 
 // webOptions adds the settings of the URL and the rc files to the options of the http
-// driver. The query of the URL replaces the query in the options, and a login in the rc
-// files replaces the parts of a login in the options unless the options are for the same
-// server. Other options that are already set do not change.
+// driver. The query of the URL replaces the query in the options. A login in the rc files
+// replaces the login in the options, unless the login in the options is for the server of
+// the URL. Other options that are already set do not change.
 func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	if loc.Query == "" && len(loc.Web) == 0 {
 		return options, nil

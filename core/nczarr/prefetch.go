@@ -66,7 +66,7 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 		}
 	})
 	docs, err := l.fetchRoot(ctx, zarr.RootDocs())
-	array := docs.IsArray() // only chunks are below an array, and their keys are computed, not listed
+	array := docs.IsArray() // an array contains only chunks, whose keys are computed
 	wait(err == nil && !(lists && array))
 	l.consolidatedChecked = checks
 	if lists && err == nil && !array {
@@ -92,9 +92,9 @@ func (l *loader) findConsolidated(ctx context.Context) {
 	}
 }
 
-// maxPrefetch limits the names of one prefix that are prefetched. It is the size of one
-// listing response of S3. A directory that is not a group may contain any number of
-// names.
+// maxPrefetch is the number of names at which the prefetch of a prefix is abandoned. It
+// is the size of one listing response of S3. A directory that is not a group may contain
+// any number of names.
 const maxPrefetch = 1000
 
 // shouldPrefetch reports whether saving a round trip justifies a listing whose result

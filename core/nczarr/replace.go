@@ -172,9 +172,9 @@ func checkOutsideDatasets(path string) error {
 	return nil
 }
 
-// checkOutsideInBucket is like checkOutsideDatasets, for a bucket. It concurrently
-// looks for objects of the given names directly below each prefix above the location. It
-// ignores objects that may not be read.
+// checkOutsideInBucket is like checkOutsideDatasets, for a bucket. It concurrently looks
+// for objects of the given names directly below each prefix above the location. It
+// ignores objects that the caller has no permission to read.
 func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
 	bucket, rest, ok := strings.Cut(loc.Path, "/")
 	if loc.Driver != ncurl.DriverS3 || !ok {

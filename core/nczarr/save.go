@@ -122,7 +122,7 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 	}
 	n.fresh.put.Store(true)
 	for _, name := range putOrder(n.docs) {
-		if old, ok := n.old[name]; ok && d.layout.SameContent(old, n.docs[name]) { // do not rewrite an unchanged .zgroup of the root
+		if old, ok := n.old[name]; ok && d.layout.SameContent(old, n.docs[name]) { // unchanged, such as the .zgroup of the root
 			continue
 		}
 		if err := d.putDoc(ctx, n.prefix+name, n.docs[name]); err != nil {
@@ -165,8 +165,8 @@ func announces(name string) int {
 	return 0
 }
 
-// collect returns the documents of the changed nodes, or of all nodes if they are to be
-// consolidated, in the order in which they are to be written.
+// collect returns the documents of the changed nodes in the order of writing. If the
+// metadata is consolidated, it returns those of all nodes.
 func (d *Dataset) collect() ([]saved, error) {
 	var groups []*Group
 	d.top.each(func(g *Group) { groups = append(groups, g) })

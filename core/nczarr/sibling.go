@@ -39,7 +39,7 @@ const (
 	stageLetters = 10
 )
 
-// Claim records which process is replacing a dataset and from which stage, or is
+// Claim describes a process that is replacing a dataset by the contents of a stage, or is
 // creating a new dataset. The mark of a stage has the same form.
 type Claim struct {
 	About   string    `json:"about"`
@@ -174,7 +174,7 @@ func (s *sibling) claimedStage(ctx context.Context) (string, error) {
 	return claim.Stage, nil
 }
 
-// open opens the store at a path: that of the location, or that of a stage.
+// open opens the store at a path, which is the path of the location or of a stage.
 func (s *sibling) open(ctx context.Context, path string, mode driver.Mode) (*Dataset, error) {
 	at := *s.loc
 	at.Path = path
@@ -257,7 +257,7 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkStage(ctx); err != nil { // a process that removes the stage checks for the claim
+	if err := s.checkStage(ctx); err != nil { // a process that removes the stage marks it first and then looks for the claim
 		clean := context.WithoutCancel(ctx)
 		derr := m.Delete(clean, zarr.ReplacingMark)
 		if derr == nil {
@@ -363,7 +363,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	slices.SortStableFunc(roots, func(a, b string) int { return cmp.Compare(announces(a), announces(b)) })
 	for _, step := range []func() error{
 		func() error { return each(ctx, chunks, storeConcurrency, put) },
-		func() error { return each(ctx, oldChunks, storeConcurrency, remove) }, // the documents identify the old dataset's objects
+		func() error { return each(ctx, oldChunks, storeConcurrency, remove) }, // before the documents, which identify the old dataset's objects
 		func() error {
 			return each(ctx, slices.DeleteFunc(slices.Clone(oldDocs), isNode), storeConcurrency, remove)
 		},
@@ -426,8 +426,8 @@ func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) 
 	return keys, nil
 }
 
-// lateChanges returns the objects that were put and have changed since, and the newer
-// objects that belong to the old dataset.
+// lateChanges returns the objects that were put and have changed or disappeared since,
+// and the objects of the old dataset that were written in the meantime.
 func (s *sibling) lateChanges(ctx context.Context, m *zmap.Map, put []string, versions map[string]string) (lost, late []string, err error) {
 	if late, err = s.listOld(ctx, m, put); err != nil {
 		return nil, nil, err

@@ -58,7 +58,8 @@ func (v *Var) Stored(ctx context.Context) (Stored, error) {
 // grid returns the number of chunks along each dimension.
 func (v *Var) grid() []int64 { return v.gridOf(v.storedBounds()) }
 
-// gridOf returns the number of chunks along each dimension of an array of that shape.
+// gridOf returns the number of chunks along each dimension of an array of the given
+// shape.
 func (v *Var) gridOf(shape []int64) []int64 {
 	grid, chunks := slices.Clone(shape), v.meta.ChunkGrid()
 	for d, n := range grid {

@@ -21,8 +21,8 @@ func (v *Var) checkStoreLimits() error {
 	return v.checkKeyLength("define", v.meta.Shape)
 }
 
-// checkKeyLength fails if a key of v would be too long for the store with the given
-// shape.
+// checkKeyLength fails if, with the given shape, a key of v would be too long for the
+// store.
 func (v *Var) checkKeyLength(op string, shape []int64) error {
 	key := v.key() + v.meta.Layout.LongestDoc()
 	if target, err := manifest.AsWriter(v.source()); err == nil {

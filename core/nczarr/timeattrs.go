@@ -49,7 +49,7 @@ func (v *Var) showTimes() {
 			return a.Name == b.Name && reflect.DeepEqual(a, b)
 		})
 	}
-	if slices.ContainsFunc(v.attrs, same) { // otherwise fields still share the attributes
+	if slices.ContainsFunc(v.attrs, same) { // without a match, fields continue to share the list
 		v.attrs = slices.DeleteFunc(slices.Clone(v.attrs), same)
 	}
 	if _, err := findAttr(v.attrs, "units"); err == nil { // the dataset specifies its own units

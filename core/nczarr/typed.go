@@ -92,7 +92,7 @@ func (v *Var) ReadParts(ctx context.Context, sel chunk.Selection, f func(part ch
 	return v.splitRead(sel, err, func(half chunk.Selection) error { return v.ReadParts(ctx, half, f) })
 }
 
-// splitRead calls f with both halves of a slab if err means that it has too much text
+// splitRead calls f with each half of a slab if err means that the slab has too much text
 // for one read. Otherwise it returns err.
 func (v *Var) splitRead(sel chunk.Selection, err error, f func(chunk.Selection) error) error {
 	var much *array.TextLimitError
@@ -405,8 +405,8 @@ func (v *Var) setGrown(shape []int64) {
 	}
 }
 
-// markDimUsers marks all variables with dimension d as changed, because their shape has
-// changed.
+// markDimUsers marks all variables with the dimension dim as changed, because their shape
+// has changed.
 func (d *Dataset) markDimUsers(dim *Dim) {
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
