@@ -54,7 +54,7 @@ func TestDataInFrontOfAnArchive(t *testing.T) {
 }
 
 // Writing an archive creates a new file under its name. A warning says that other hard
-// links keep the old one.
+// links keep the old file.
 func TestArchiveWithTwoNames(t *testing.T) {
 	t.Parallel()
 	o, dir := localOptions(), t.TempDir()

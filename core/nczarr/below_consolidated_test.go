@@ -21,8 +21,8 @@ func (m highLatency) Capabilities() driver.Capabilities {
 
 // TestGroupBelowConsolidated opens a group by its own URL, below a root with consolidated
 // metadata. A group of NCZarr is opened as part of its dataset, whose consolidated
-// metadata is read and updated. A group of pure Zarr is a dataset of its own. As in
-// zarr-python, the consolidated metadata above it is not used, even if requests are
+// metadata is read and updated. A group of pure Zarr is opened as a separate dataset. As
+// in zarr-python, the consolidated metadata above it is not used, even if requests are
 // expensive, and does not change when the group is updated. A reader of the root detects
 // that the consolidated metadata is stale.
 func TestGroupBelowConsolidated(t *testing.T) {

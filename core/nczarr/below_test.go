@@ -45,7 +45,7 @@ func putBelow(t *testing.T, url string, o *nczarr.Options) {
 func TestRemoveUnfinishedKeepsOthers(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr"} {
-		for _, flushed := range []bool{false, true} { // the process died in its first Flush
+		for _, flushed := range []bool{false, true} { // whether the process died in its first Flush rather than before it
 			b, o := inBuckets()
 			url := belowURL + mode + belowRest
 			ds := create(t, url, o)

@@ -56,7 +56,7 @@ func rowOf(y int64) chunk.Selection {
 // one chunk of four does not fit, one chunk per row is decoded again.
 func TestRowsDecodeChunksOnce(t *testing.T) {
 	t.Parallel()
-	const size = 16*16*4 + 272 // plus what the cache adds for a chunk of two dimensions
+	const size = 16*16*4 + 272 // the cache has an overhead of 272 bytes for a chunk of two dimensions
 	for _, c := range []struct{ cache, want int64 }{
 		{0, 16}, {4 * size, 16}, {4*size - 1, 16 + 60}, {size - 1, 4 * 64}, {-1, 4 * 64},
 	} {
@@ -82,7 +82,7 @@ func TestRowsDecodeChunksOnce(t *testing.T) {
 	}
 }
 
-// A chunk that is read as a whole does not replace others in the cache.
+// Chunks that are read as a whole are not cached: the next read decodes them again.
 func TestWholeChunksAreNotCached(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
@@ -137,7 +137,8 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// Readers never see a value that is older than the last write that returned.
+// A read never returns a value that is older than the last write that returned before the
+// read.
 func TestCacheDuringWrites(t *testing.T) {
 	t.Parallel()
 	ds, v := grid(t, "mem:beside", memory(invert{}))
@@ -169,8 +170,8 @@ func TestCacheDuringWrites(t *testing.T) {
 	wg.Wait()
 }
 
-// Strings are cached too. A later write does not change a string that a read has
-// returned.
+// A later write does not change the strings that reads have returned, even if the strings
+// were cached.
 func TestCachedStrings(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -25,7 +25,8 @@ func at(path, mode string) string {
 	return "s3://bkt/" + path + "#" + mode + "aws.endpoint=http://127.0.0.1:9000"
 }
 
-// nested creates a dataset with an array in a group, and an attribute of each.
+// nested creates a dataset with an array in a group. The array and the group each have an
+// attribute.
 func nested(t *testing.T, url string, o *nczarr.Options, value int32) {
 	t.Helper()
 	ds := create(t, url, o)
@@ -43,7 +44,7 @@ func nested(t *testing.T, url string, o *nczarr.Options, value int32) {
 
 // partsAbove lists parts of a dataset created by nested, the mode with which the dataset
 // is created, and the mode with which the part is opened.
-var partsAbove = []struct{ path, made, mode string }{ // constant
+var partsAbove = []struct{ path, made, mode string }{ // never modified
 	{"dir/a.zarr/g/w", "mode=zarr&", "mode=zarr&"},
 	{"dir/a.zarr/g/w", "mode=zarr&", ""},
 	{"dir/a.zarr/g/w", "mode=zarr,consolidated&", "mode=zarr&"},
@@ -200,7 +201,8 @@ func pausedReplacement(t *testing.T, b *buckets, url string, o *nczarr.Options, 
 	return sync.OnceFunc(func() { close(proceed); <-done })
 }
 
-// A reader detects a replacement that ends while the reader looks for its claim.
+// A reader detects a replacement that ends while the reader looks for the claim of the
+// replacement.
 func TestReplacementAboveEndsAtCheck(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()

@@ -150,7 +150,7 @@ func TestCopyOfASubgroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner := dim(t, g, "x", 3, false) // shadows the outer one
+	inner := dim(t, g, "x", 3, false) // shadows the dimension x of the root
 	h, err := g.DefineGroup("h")
 	if err != nil {
 		t.Fatal(err)

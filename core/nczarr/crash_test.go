@@ -15,7 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// putFails is a store in which all puts after the first left ones fail.
+// putFails is a store that accepts a limited number of puts and fails all later ones.
+// left is the number of puts that it still accepts.
 type putFails struct {
 	driver.Map
 	left *atomic.Int64
@@ -185,8 +186,9 @@ func TestConcurrentFlushes(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// All methods that may be called concurrently are called concurrently, for the race
-// detector. Afterwards all written values exist.
+// TestConcurrentMethods calls the methods that are safe for concurrent use from many
+// goroutines, so that the race detector can find races. Afterwards all written values
+// must exist.
 func TestConcurrentMethods(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})

@@ -217,7 +217,7 @@ func TestConcurrentWritersShareChunks(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// faulty fails reads of matching keys.
+// faulty is a store in which a read fails if fail returns an error for the key.
 type faulty struct {
 	driver.Map
 	fail func(key string) error

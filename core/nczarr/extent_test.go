@@ -89,9 +89,9 @@ func TestShorterArray(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// TestShorterWithoutFill tests short arrays without a fill value, both whole ones and
-// fields of a structure. Elements beyond their shape read as zeros. Those of fields of a
-// structure with a fill value read as the corresponding part of that value.
+// TestShorterWithoutFill tests short arrays without a fill value, including fields of a
+// structure. Elements beyond their shape must read as zeros. If the structure has a fill
+// value, such elements of a field must read as the corresponding part of the fill value.
 func TestShorterWithoutFill(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -130,8 +130,8 @@ func (s blockingGet) Get(ctx context.Context, key string, o *driver.GetOptions, 
 	return body, info, err
 }
 
-// TestShortArrayDuringWrite reads elements beyond an array while the first write
-// removes their old contents.
+// TestShortArrayDuringWrite reads elements beyond the shape of an array while the first
+// write removes their old contents. They must read as the fill value.
 func TestShortArrayDuringWrite(t *testing.T) {
 	t.Parallel()
 	o, url := memory(), "mem:beside"

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// structs returns a store with complex numbers and with a structure of ten fields, two
+// structs returns a store with complex numbers and with a structure of ten fields, three
 // of them unreadable, in C and in F order.
 func structs() map[string]string {
 	const fields = `[["i", "<i2"], ["f", ">f4"], ["s", "|S3"], ["u", "<U1"], ["b", "|b1"], ["t", "<M8[s]"], ["in", [["x", "<i4"]]], ["sub", "<i2", [2]], ["raw", "|V2"], ["c", "|S1"]]`

@@ -25,7 +25,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// chunkLengths is a rectilinear grid for plain loops: the chunk lengths of each dimension.
+// chunkLengths is a rectilinear grid, represented by a list of chunk lengths per
+// dimension.
 type chunkLengths [][]int64
 
 func randomLengths(r *rand.Rand, shape []int64) chunkLengths {
@@ -41,7 +42,7 @@ func randomLengths(r *rand.Rand, shape []int64) chunkLengths {
 	return all
 }
 
-// grid returns the chunk.Grid of the lengths.
+// grid returns l as a chunk.Grid.
 func (l chunkLengths) grid(t *testing.T) *chunk.Grid {
 	t.Helper()
 	var dims [][]chunk.Run
@@ -80,9 +81,10 @@ func (l chunkLengths) place(shape []int64, k int64) (key string, at, size int64)
 }
 
 // TestWriteRectilinear writes random selections to arrays with random rectilinear grids.
-// After each write, the whole array must equal a slice that plain loops have written, for
-// this and another open dataset, and in the end for copies. In the end the chunks in the
-// store must contain the elements that plain loops assign to them.
+// After each write, the whole array must equal a slice that the test has changed in the
+// same way, both in the dataset that wrote and in another one that is open for the same
+// store. At the end, copies must have the same values, and each chunk in the store must
+// contain the elements that place assigns to it.
 func TestWriteRectilinear(t *testing.T) {
 	t.Parallel()
 	seed := testseed.New(t)
@@ -343,7 +345,8 @@ func TestRectilinearGrows(t *testing.T) {
 	}
 }
 
-// TestRectilinearLeftovers checks that leftovers of a dead writer are removed.
+// TestRectilinearLeftovers checks that ClearGrowth removes the leftovers of a dead
+// writer.
 func TestRectilinearLeftovers(t *testing.T) {
 	t.Parallel()
 	o := inMemory()

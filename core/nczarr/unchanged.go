@@ -127,9 +127,9 @@ func (d *Dataset) rootDoc() string {
 	return ""
 }
 
-// checkAfterAbsent is called after an operation that found a chunk of v absent. It fails
-// if the array or the dataset has changed since it was opened. It does not check
-// datasets that are open for writing, because they change the documents themselves.
+// checkAfterAbsent fails if the array or the dataset has changed since it was opened. It
+// must be called after each operation that found a chunk of v absent. It does not check a
+// dataset that is open for writing, because the process itself changes the documents.
 func (v *Var) checkAfterAbsent(ctx context.Context) error {
 	ds := v.group.ds
 	if ds.Writable() {
@@ -175,15 +175,15 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 }
 
 // In stores without rename, a dataset is replaced object by object. A writer must not
-// write into a dataset that has replaced the one that it opened. It therefore checks
-// one document, the anchor, that a replacement rewrites and an update rarely does. In
-// each batch it checks the anchor after reading the chunks that it changes in part and
+// write into a dataset that has replaced the one that it opened. It therefore checks one
+// document, the anchor, that a replacement always rewrites and an update rarely changes.
+// In each batch it checks the anchor after reading the chunks that it changes in part and
 // before the first put. A chunk that is changed in part is put only if its stored version
-// is still the one that was read from the old dataset. Such a chunk can therefore reach the
-// new dataset only if it has the same version in both datasets or is absent from both. A chunk
-// that is overwritten as a whole can reach the new dataset if the replacement happens
-// between the check and the put. A replacement looks for such chunks before it ends (see
-// sibling.lateChanges).
+// is still the one that was read from the old dataset. Such a chunk can therefore reach
+// the new dataset only if it has the same version in both datasets or is absent from
+// both. A chunk that is overwritten as a whole can reach the new dataset if the
+// replacement happens between the check and the put. A replacement looks for such chunks
+// before it ends (see sibling.lateChanges).
 
 // replaceable reports whether another process can replace the dataset while it is open,
 // so that writes would be stored in the new one. Open directories and archives do not
@@ -250,11 +250,11 @@ func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, e
 	return key, info, nil
 }
 
-// beforeFlush verifies that a Flush will not overwrite the documents of another
-// dataset, and that previous writes were not stored in another dataset. At the first
-// Flush of a dataset that was opened, it also verifies on every store that the root
-// document is unchanged. After that the document is this process's own, even if the
-// Flush fails halfway.
+// beforeFlush verifies that a Flush will not overwrite the documents of another dataset,
+// and that previous writes were not stored in another dataset. At the first Flush of a
+// dataset that was opened, it also verifies on every store that the root document is
+// unchanged. From then on, this process may have written the document itself, even if the
+// Flush fails.
 func (d *Dataset) beforeFlush(ctx context.Context) error {
 	pending := d.pending()
 	if d.created && !d.flushed.Load() || !pending && !d.chunksWritten.Load() {
@@ -285,7 +285,7 @@ func (d *Dataset) sameConsolidated(ctx context.Context) error {
 	d.saving.Lock() // guards changes of consolidated
 	defer d.saving.Unlock()
 	was, known := d.docs.known(zarr.ConsolidatedDoc)
-	if d.consolidated && !known { // it does not exist yet
+	if d.consolidated && !known { // the document does not exist yet
 		return nil
 	}
 	now, err := d.m.Stat(ctx, zarr.ConsolidatedDoc)
@@ -304,9 +304,9 @@ func (d *Dataset) sameConsolidated(ctx context.Context) error {
 	return ncerr.Wrap("write", zmap.Path(zarr.ConsolidatedDoc), errChangedDoc())
 }
 
-// sameInline is like sameConsolidated, for consolidated metadata in the root's
-// document. Without consolidated metadata, another writer may have changed that
-// document.
+// sameInline is like sameConsolidated, for consolidated metadata in the root's document.
+// It accepts changes by another writer if neither the dataset nor the changed document
+// has consolidated metadata.
 func (d *Dataset) sameInline(ctx context.Context) error {
 	key := d.layout.ConsolidatedDoc()
 	err := d.sameDocs(ctx, key)
@@ -352,14 +352,14 @@ func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 		return err // checkAnchor finds out whether the put has succeeded
 	}
 	if now, err := d.m.Stat(ctx, key); err == nil && now.Version == info.Version {
-		info = now // with its time
+		info = now // includes the modification time
 	}
 	d.docs.note(key, info)
 	return nil
 }
 
 // putUnchanged implements putDoc without recording versions. The existing content may
-// be that of an earlier put of this process that seemed to fail or was sent twice.
+// come from an earlier put of this process that seemed to fail or was sent twice.
 func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zmap.Info, error) {
 	if d.created && !d.flushed.Load() || d.swap != nil { // no other process writes it
 		return d.m.Put(ctx, key, driver.Bytes(text), nil)

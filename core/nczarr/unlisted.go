@@ -98,8 +98,8 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 	return d.unlistedIn(ctx, all)
 }
 
-// keepUnlisted makes the next consolidated metadata keep the nodes in the current one that
-// are not in NCZarr's lists, like keptUnlisted.
+// keepUnlisted is like keptUnlisted, for consolidated metadata in the root's document. It
+// records the nodes, so that the next write of the metadata keeps them.
 func (d *Dataset) keepUnlisted(ctx context.Context) error {
 	all, err := zarr.ParseInline(d.top.docsInStore)
 	if err != nil {
@@ -110,8 +110,8 @@ func (d *Dataset) keepUnlisted(ctx context.Context) error {
 	return err
 }
 
-// unlistedIn returns the documents of those nodes that exist in the store but are not
-// in NCZarr's lists. It fails with ncerr.ErrLimit if there are more than
+// unlistedIn returns the documents of those of the given nodes that exist in the store
+// but are not in NCZarr's lists. It fails with ncerr.ErrLimit if there are more than
 // Limits.MaxNodes candidates, or if their documents exceed Limits.MaxDocuments.
 func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (map[string]zarr.Docs, error) {
 	if !d.layout.NCZarr() { // pure Zarr has no lists

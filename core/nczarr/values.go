@@ -18,12 +18,12 @@ const VarLen = -1
 type StringStorage uint8
 
 // The string storage modes. With StringsAuto, strings have variable length in pure Zarr,
-// as written by most of its software, and in NCZarr on Zarr v3. They have fixed length in
+// as most Zarr software writes them, and in NCZarr on Zarr v3. They have fixed length in
 // NCZarr on Zarr v2, where netcdf-c refuses a dataset with variable-length strings.
-// Copies within pure Zarr keep the storage of the source. With StringsFixed and
-// StringsVarLen, all strings have fixed or variable length. The default fixed length is
-// 128 bytes. In copies it is that of the source or, for strings of variable length, that
-// of the longest string, which requires reading them twice.
+// Copies within pure Zarr keep the storage of the source. With StringsFixed, all strings
+// have fixed length; with StringsVarLen, all have variable length. The default fixed
+// length is 128 bytes. Copies have the fixed length of the source or, if it varies there,
+// the length of the longest string, and then read the strings twice.
 const (
 	StringsAuto StringStorage = iota
 	StringsFixed
