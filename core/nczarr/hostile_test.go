@@ -90,8 +90,8 @@ func TestHostileShapes(t *testing.T) {
 	}
 }
 
-// The ends of an unlimited dimension of the maximum length can be read and written,
-// even if the chunk length does not divide it.
+// Both ends of an unlimited dimension of the maximum length can be read, even if the
+// length is not a multiple of the chunk length.
 func TestLongestDimension(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -148,8 +148,8 @@ func TestGrowthStaysReadable(t *testing.T) {
 
 const superblock = `"_nczarr_superblock": {"version": "2.0.0"}`
 
-// Lists of contents are checked for duplicate, missing, invalid and too many names, and
-// for names of both a variable and a group.
+// Open reports missing nodes, invalid names and duplicate dimensions in lists of
+// contents, and names that belong to both a variable and a group.
 func TestHostileLists(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -285,7 +285,7 @@ func TestSmallDatasetTakesLittleMemory(t *testing.T) { //nolint:paralleltest // 
 	}
 }
 
-// absent is a registry that has no filters until there is set.
+// absent is a registry that has no filters while *there is false.
 type absent struct {
 	nczarr.Registry
 	there *bool
@@ -385,8 +385,8 @@ func TestBools(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// The limits on the elements of a chunk and on the keys of a listing are enforced, and
-// the errors include them.
+// The limits on the elements of a chunk and on the keys of a listing are enforced. The
+// error for a chunk includes the limit.
 func TestCountsAreLimited(t *testing.T) {
 	t.Parallel()
 	o := memory()

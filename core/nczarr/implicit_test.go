@@ -54,8 +54,8 @@ func consolidated(objects map[string]string) map[string]string {
 	return out
 }
 
-// checkImplicit checks that the groups exist with their values, and that entries that
-// are not part of the dataset do not.
+// checkImplicit checks that the groups and arrays of the dataset exist with their values,
+// and that the dataset has no other groups.
 func checkImplicit(t *testing.T, ds *nczarr.Dataset) {
 	t.Helper()
 	if p := ds.Problems(); len(p) > 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// stored returns a document in the store of a dataset without its spaces.
+// stored returns a document of a dataset as it is in the store, without spaces and line
+// breaks.
 func stored(t *testing.T, ds *nczarr.Dataset, key string) string {
 	t.Helper()
 	body, _, err := ds.Map().ReadAll(t.Context(), key, 0)

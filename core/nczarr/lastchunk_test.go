@@ -47,7 +47,7 @@ func TestLeftoversOfNewDataset(t *testing.T) {
 		closeDataset(t, ds)
 		ds = update(t, url, o)
 		v = variable(t, ds, "v")
-		write(t, v, slab(0, 5), numbered(0, 5)) // up to the new end
+		write(t, v, slab(0, 5), numbered(0, 5)) // ends in the second chunk
 		write(t, v, slab(8, 1), []int32{8})
 		closeDataset(t, ds)
 		expect(t, open(t, url, o), "v", []int32{0, 1, 2, 3, 4, -1, -1, -1, 8})

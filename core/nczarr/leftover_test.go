@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// mark is the object that marks growth in progress.
+// mark is the key of the object that marks growth in progress.
 const mark = ".nczgrowing"
 
 // markCalls is a store that records the calls for the mark.
@@ -49,7 +49,8 @@ func (c markCalls) Get(ctx context.Context, key string, o *driver.GetOptions, al
 	return c.Map.Get(ctx, key, o, alloc)
 }
 
-// recordMarkCalls records the calls for the mark. take returns and clears the record.
+// recordMarkCalls makes stores that are opened with o record the calls for the mark. take
+// returns the recorded calls and clears the record.
 func recordMarkCalls(o *nczarr.Options) (take func() []string) {
 	c := markCalls{mu: new(sync.Mutex), calls: new([]string)}
 	o.Wrap = func(m driver.Map) driver.Map { c.Map = m; return c }
@@ -253,7 +254,7 @@ func TestFailedGrowthIsCleanedUp(t *testing.T) {
 	left := failPuts(o)
 	o.Workers = 1
 	ds = update(t, "mem:torn", o)
-	left.Store(3) // the mark and two chunks
+	left.Store(3) // enough for the mark and two chunks
 	if err := variable(t, ds, "v").Write(t.Context(), slab(1, 4), []int32{2, 3, 4, 5}); err == nil {
 		t.Fatal("want the injected failure")
 	}

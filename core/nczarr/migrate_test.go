@@ -108,8 +108,8 @@ func everything(t *testing.T, url string, layout zarr.Layout, types []dtype.NC, 
 	closeDataset(t, ds)
 }
 
-// contentOf describes everything that a dataset contains. Pure Zarr does not record the
-// types of attributes, so their values are normalized.
+// contentOf returns a description of everything that a dataset contains. Pure Zarr does
+// not record the types of attributes, so their values are normalized.
 func contentOf(t *testing.T, url string, o *nczarr.Options) string {
 	t.Helper()
 	u := *o
@@ -221,8 +221,8 @@ func layoutPairs() (out [][2]zarr.Layout) {
 	return out
 }
 
-// start creates the dataset in a layout. It creates Zarr v3 by migrating a dataset of Zarr
-// v2, so that the chunk keys have the form of v2.
+// start is like everything, for any layout. It creates a dataset of Zarr v3 by migrating
+// one of Zarr v2, so that the chunk keys have the form of v2.
 func start(t *testing.T, url string, layout zarr.Layout, types []dtype.NC, consolidated bool, o *nczarr.Options) {
 	t.Helper()
 	if layout.Format() == 2 {
@@ -239,7 +239,7 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for i, p := range layoutPairs() {
 		for _, consolidated := range []bool{false, true} {
-			if teststore.OnServer() && (i%6 != 0 || !consolidated) { // the pairs send the same kinds of requests
+			if teststore.OnServer() && (i%6 != 0 || !consolidated) { // a few pairs are enough, because all send the same kinds of requests
 				continue
 			}
 			t.Run(fmt.Sprintf("%v to %v %v", p[0], p[1], consolidated), func(t *testing.T) {
@@ -298,7 +298,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// changesFail is a store in which all changes after the first left ones fail.
+// changesFail is a store that accepts a limited number of changes and fails all later
+// ones. left is the number of changes that it still accepts.
 type changesFail struct {
 	driver.Map
 	left *atomic.Int64
@@ -497,7 +498,7 @@ func TestMigrateNotPossible(t *testing.T) {
 		t.Errorf("want a refusal of an array that is shorter than its dimension, got %+v, %v", m, err)
 	}
 	want := contentOf(t, "mem:short", o)
-	migrate(t, "mem:short", zarr.LayoutNCZarr3, o) // which has unlimited dimensions
+	migrate(t, "mem:short", zarr.LayoutNCZarr3, o) // this layout has unlimited dimensions
 	if got := contentOf(t, "mem:short", o); got != want || !strings.Contains(got, "[9 9 3 9]") {
 		t.Errorf("want\n%s\ngot\n%s", want, got)
 	}

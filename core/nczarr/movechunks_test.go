@@ -23,8 +23,8 @@ import (
 )
 
 // marked is a codec that appends a byte. Decode accepts two values of the byte, and
-// Encode writes only one of them. A chunk with the other value was therefore copied as
-// stored.
+// Encode writes only one of them. A chunk of a copy that has the other value was
+// therefore copied as stored.
 type marked struct{ encoded, decoded *atomic.Int64 }
 
 // ownMark is the byte that Encode appends. foreignMark is the other byte that Decode
@@ -405,8 +405,8 @@ func TestCanceledCopy(t *testing.T) {
 	}
 }
 
-// An array whose stored shape is shorter than its dimension is not moved, because its
-// last chunk may contain any data beyond that shape.
+// The chunks of an array whose stored shape is shorter than its dimension are not moved,
+// because the last chunk may contain any data beyond that shape.
 func TestCopyOfAShortArray(t *testing.T) {
 	t.Parallel()
 	o := memory(newMarked())

@@ -177,9 +177,9 @@ func legal(doc, member, what string) bool {
 	return doc == ".zmetadata" && strings.Contains(member, ".z") && what == "removed"
 }
 
-// TestMutations changes every member of every document of every layout in every way.
-// The values read must be equal, or an error must name the location. No change may make
-// the reader use more than 64 MiB.
+// TestMutations reads a dataset of every layout after each mutation of each of its
+// documents. The values must be unchanged, or an error must contain the location. No
+// mutation may cause a read to allocate more than 64 MiB.
 func TestMutations(t *testing.T) { //nolint:paralleltest // it measures memory
 	for _, name := range slices.Sorted(maps.Keys(layouts)) {
 		if raceDetector && name != "newest" { // one layout is enough to look for races

@@ -90,8 +90,8 @@ func TestArrayOfTheDraft(t *testing.T) {
 	}
 }
 
-// TestUpdateOfTheDraft checks that a dataset in the form of the draft can be changed in
-// every way, and keeps its own forms and what other software added.
+// TestUpdateOfTheDraft checks that a dataset in the form of the draft can be updated, and
+// that the update keeps the forms of the draft and the members that other software added.
 func TestUpdateOfTheDraft(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider())

@@ -38,9 +38,9 @@ func TestLongFill(t *testing.T) { //nolint:paralleltest // not parallel: it coun
 	}
 }
 
-// TestTextOfManyChunks checks that the total size of the strings of one read is
-// limited, so that small chunks cannot expand to any amount of memory, and that
-// ReadParts and Copy are limited too.
+// TestTextOfManyChunks checks that the total size of the strings of one read is limited,
+// because small chunks could otherwise expand to any amount of memory. ReadParts and Copy
+// must read such strings in several parts.
 func TestTextOfManyChunks(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider())

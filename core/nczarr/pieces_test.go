@@ -157,7 +157,8 @@ func TestPartsWithoutVersions(t *testing.T) {
 }
 
 // If a part costs as much as the whole chunk, or cannot be read separately, this read and
-// later ones read the whole chunk. On a high-latency store, more parts are tried first.
+// later ones read the whole chunk. The test uses a low-latency store, because reads of a
+// high-latency one try more parts first.
 func TestExpensiveParts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

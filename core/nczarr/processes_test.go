@@ -90,7 +90,7 @@ func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it sta
 			t.Fatal(err)
 		}
 	}
-	for output.Scan() { // Wait closes the pipe
+	for output.Scan() { // read all output before Wait, which closes the pipe
 		errs.WriteString(output.Text())
 	}
 	if err := cmd.Wait(); err != nil {

@@ -181,8 +181,8 @@ func (e exchanger) Delete(ctx context.Context, key string, o *driver.DeleteOptio
 	return e.Map.Delete(ctx, key, o)
 }
 
-// Abort of a new dataset does not touch a directory that replaces the dataset's own,
-// before or during the Abort.
+// Abort of a new dataset does not change a directory that another process has put in
+// place of the dataset's directory, before or during the Abort.
 func TestAbortKeepsExchangedDirectory(t *testing.T) {
 	t.Parallel()
 	for _, during := range []bool{false, true} {
