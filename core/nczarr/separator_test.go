@@ -57,8 +57,8 @@ func TestWrongSeparator(t *testing.T) {
 	}
 }
 
-// A read of absent chunks finds the same chunks under keys with the other separator,
-// and no others.
+// A read that finds no chunks detects chunks of the array under keys with the other
+// separator. It ignores other objects.
 func TestSeparatorOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ keys, sep, want string }{
@@ -111,8 +111,8 @@ func sparse(sep string) string {
 	return `{"shape": [4, 4], "chunks": [2, 2], ` + i4 + `, "dimension_separator": "` + sep + `"}`
 }
 
-// In a store that cannot be listed, a limited number of chunks is looked up, and only
-// once.
+// In a store that cannot be listed, the reads of an array look up at most 32 keys with
+// the other separator in total.
 func TestSeparatorTries(t *testing.T) {
 	t.Parallel()
 	var on atomic.Bool
@@ -130,7 +130,7 @@ func TestSeparatorTries(t *testing.T) {
 	}
 }
 
-// noList is a store that refuses listings while on is set.
+// noList is a driver whose stores refuse listings while on is set.
 type noList struct {
 	driver.Opener
 	on *atomic.Bool
@@ -155,7 +155,7 @@ func (m noListMap) List(ctx context.Context, prefix string, opts *driver.ListOpt
 	return m.Map.List(ctx, prefix, opts)
 }
 
-// countStat is a store that counts the Stat calls for chunks of v.
+// countStat is a driver whose stores count the Stat calls for chunks of v.
 type countStat struct {
 	driver.Opener
 	n *atomic.Int64
@@ -178,7 +178,7 @@ func (m countStatMap) Stat(ctx context.Context, key string) (driver.Info, error)
 	return m.Map.Stat(ctx, key)
 }
 
-// noStat is a store that does not report whether an object exists while on is set.
+// noStat is a driver whose stores refuse Stat and List while on is set.
 type noStat struct {
 	driver.Opener
 	on *atomic.Bool
@@ -201,13 +201,13 @@ func (m noStatMap) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return m.Map.Stat(ctx, key)
 }
 
-// List refuses listings like that of noListMap.
+// List refuses listings as noListMap.List does.
 func (m noStatMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return noListMap(m).List(ctx, prefix, opts)
 }
 
-// If a store does not report whether the other key exists, the read fails and the next
-// read looks again, because the chunks are not known to be absent.
+// If a store does not report whether a key with the other separator exists, the read
+// fails and the next read looks again, because the chunks are not known to be absent.
 func TestSeparatorNotKnown(t *testing.T) {
 	t.Parallel()
 	var on atomic.Bool

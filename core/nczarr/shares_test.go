@@ -68,8 +68,8 @@ func (c talliedCodec) Decode(ctx context.Context, dst, src []byte) (int, error) 
 	return c.Codec.Decode(ctx, dst, src)
 }
 
-// talliedMap counts the bytes read of chunks. They are held for a second, until the
-// first chunk of the batch is being decoded.
+// talliedMap counts the bytes read from chunks. Each read counts for one second, which is
+// long enough for the first chunk of the batch to be in a decoder.
 type talliedMap struct {
 	driver.Map
 	read *tally
@@ -231,7 +231,8 @@ func TestSharesKeepErrors(t *testing.T) {
 	}
 }
 
-// cancelling cancels a context at the first read after each chunk has been read once.
+// cancelling is a store that cancels a context at the first read after each chunk has
+// been read once.
 type cancelling struct {
 	driver.Map
 	cancel context.CancelFunc

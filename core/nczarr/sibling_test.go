@@ -13,7 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// several creates a dataset of variables with values, without closing it.
+// several creates a dataset with the named variables, which have three elements with the
+// given value each. It does not close the dataset.
 func several(t *testing.T, url string, o *nczarr.Options, force bool, value int32, names ...string) (*nczarr.Dataset, error) {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: force})
@@ -87,7 +88,8 @@ func TestKilledWhileReplacing(t *testing.T) {
 	}
 }
 
-// afterDeath examines what a replacement has left after n changes, and finishes it.
+// afterDeath examines the objects that a replacement has left after n changes, and
+// finishes the replacement.
 func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64, finished bool) {
 	t.Helper()
 	for try := int64(0); ; try++ {

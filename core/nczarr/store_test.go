@@ -24,8 +24,8 @@ import (
 )
 
 // Random slabs of arrays in F order and either byte order are written and read through
-// narrower and wider types and compared with the model. The stored bytes are in NumPy's
-// positions.
+// narrower and wider types and compared with the model. The stored bytes have the order
+// that NumPy uses.
 func TestFOrderAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(rt *rapid.T) {
@@ -174,8 +174,8 @@ func TestFailedConversionWritesNothing(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// Slabs larger than one conversion piece are tested with strides and with an error in
-// the last piece.
+// Slabs larger than one conversion piece are read with strides. A read fails if a value
+// cannot be converted.
 func TestConversionInPieces(t *testing.T) {
 	t.Parallel()
 	o := memory()

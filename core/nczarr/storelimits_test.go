@@ -107,8 +107,8 @@ func (c shortKeys) Put(ctx context.Context, key string, body driver.Body, opts *
 }
 
 // TestGrowthExceedsStoreLimits checks that growth beyond the limit on key sizes is
-// refused before anything is sent, even if only the keys of another variable with that
-// dimension would be too long. The variable is then unchanged.
+// refused before anything is sent, even if only the keys of another variable with the
+// same dimension would be too long. The variable is then unchanged.
 func TestGrowthExceedsStoreLimits(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {

@@ -139,8 +139,8 @@ func (own) Open(_ string, _ json.RawMessage, in codecdriver.Spec) (codecdriver.C
 	return vlen.Provider().Open("vlen-utf8", nil, in)
 }
 
-// The codec of a filter that declares itself for objects is accepted for object arrays.
-// Other codecs and unknown ones are not.
+// A codec is accepted for object arrays if its description declares that it encodes
+// objects. Other codecs and unknown ones are refused.
 func TestObjectCodecOfOthers(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider(), own{codecdriver.Description{ID: "says", Transform: codecdriver.ArrayToBytes, Objects: codecdriver.Text}}, own{codecdriver.Description{ID: "mute"}})

@@ -423,7 +423,7 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}
 		url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 		closeDataset(t, pairs(t, url, o, 1))
-		if err := b.bucket("bkt").Delete(t.Context(), "a.zarr/v/1", nil); err != nil { // nothing of it can be read
+		if err := b.bucket("bkt").Delete(t.Context(), "a.zarr/v/1", nil); err != nil { // so that this chunk is absent
 			t.Fatal(err)
 		}
 		hooked := *unbuffered(o)

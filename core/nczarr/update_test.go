@@ -81,7 +81,7 @@ var layouts = map[string]struct {
 	"nczarr3": {zarr.LayoutNCZarr3, "nczarr,v3"}, "nczarr3 consolidated": {zarr.LayoutNCZarr3, "nczarr,v3,consolidated"},
 }
 
-// In every layout, a dataset is created, opened, changed in every way and read again.
+// In every layout, a dataset is created, opened, changed in several ways and read again.
 // Unchanged parts are preserved.
 func TestUpdateOfEveryLayout(t *testing.T) {
 	t.Parallel()

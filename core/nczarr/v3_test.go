@@ -32,7 +32,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
 
-// v3Array returns the zarr.json of an array of six bytes in chunks of two.
+// v3Array returns the zarr.json of an array of six bytes in chunks of two. members adds
+// members to the document or replaces the defaults.
 func v3Array(members string) string {
 	text := `{"zarr_format": 3, "node_type": "array", "shape": [6], "fill_value": 9, "chunk_key_encoding": {"name": "default"}`
 	for _, m := range []string{`"data_type": "uint8"`, `"codecs": [{"name": "bytes"}]`, `"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}`} {
@@ -112,7 +113,7 @@ func TestV3(t *testing.T) {
 }
 
 // TestV3Update checks that datasets written by zarr-python or other software can be
-// changed in every way, and that everything else stays the same.
+// changed, and that everything else in them stays the same.
 func TestV3Update(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -344,7 +345,8 @@ func TestV3InlineLimits(t *testing.T) {
 }
 
 // TestV3InlineOfAnother checks that a writer that finds the root's document changed by
-// another process writes nothing that would invalidate its consolidated metadata.
+// another process writes nothing that would make the consolidated metadata in that
+// document stale.
 func TestV3InlineOfAnother(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -594,7 +596,7 @@ func TestV3ShardReplaced(t *testing.T) {
 }
 
 // TestV3KeySuffix checks that chunks under keys with a suffix are read, listed, written
-// and deleted. The keys are those of zarrs.
+// and copied. The keys are those of zarrs.
 func TestV3KeySuffix(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -652,9 +654,9 @@ func TestV3CodecWarning(t *testing.T) {
 	}
 }
 
-// TestCopyOfNaNFill checks that copies keep the bits of a NaN that is the fill value if their
-// format can. Zarr v2 cannot: its copy has another fill value, and stores the chunks that
-// are absent in the source.
+// TestCopyOfNaNFill checks that copies keep the bits of a NaN fill value if their format
+// can represent them. Zarr v2 cannot represent all bits. Its copy has another fill value
+// and stores the chunks that are absent in the source.
 func TestCopyOfNaNFill(t *testing.T) {
 	t.Parallel()
 	store4 := func(bits uint32) string { return string(binary.LittleEndian.AppendUint32(nil, bits)) }

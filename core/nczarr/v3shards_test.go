@@ -43,8 +43,9 @@ func eachElement(sel chunk.Selection, shape []int64, f func(k, at int64)) {
 }
 
 // TestWriteShards writes random selections to arrays with random shapes of chunks and
-// shards. After each write, the whole array must equal a slice that plain loops have
-// written, for this and another open dataset.
+// shards. After each write, the whole array must equal a slice that the test has changed
+// in the same way, both in the dataset that wrote and in another one that is open for the
+// same store.
 func TestWriteShards(t *testing.T) {
 	t.Parallel()
 	seed := testseed.New(t)
@@ -475,8 +476,8 @@ func wrappedObjects(t *testing.T, shards ...string) map[string]string {
 	return objects
 }
 
-// TestWrappedShards checks that shards that are encoded as a whole are read, once for each
-// read, and cannot be written.
+// TestWrappedShards checks that a read requests each shard that is encoded as a whole
+// once, and that such shards cannot be written.
 func TestWrappedShards(t *testing.T) {
 	t.Parallel()
 	o := inMemory(gzip.Provider(), checksum.Provider())
@@ -603,8 +604,8 @@ func (m unversioned) Get(ctx context.Context, key string, o *driver.GetOptions, 
 	return data, info, err
 }
 
-// TestCachedChunksInShards checks that a chunk that is in the cache is not located: the
-// index of its shard is not read.
+// TestCachedChunksInShards checks that a read of a cached chunk does not read the index
+// of its shard.
 func TestCachedChunksInShards(t *testing.T) {
 	t.Parallel()
 	o := inMemory()

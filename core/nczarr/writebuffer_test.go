@@ -32,7 +32,7 @@ import (
 type requests struct {
 	driver.Map
 	gets, puts *atomic.Int64
-	fail       func(key string) error // nil fails none
+	fail       func(key string) error // if nil, all puts succeed
 }
 
 func isChunk(key string) bool {
@@ -59,7 +59,8 @@ func (r requests) Put(ctx context.Context, key string, body driver.Body, o *driv
 	return r.Map.Put(ctx, key, body, o)
 }
 
-// countRequests makes o count requests.
+// countRequests makes stores that are opened with o count the gets and puts of chunks. A
+// put fails if fail returns an error for its key.
 func countRequests(o *nczarr.Options, fail func(string) error) (gets, puts *atomic.Int64) {
 	gets, puts = new(atomic.Int64), new(atomic.Int64)
 	o.Wrap = func(m driver.Map) driver.Map { return requests{m, gets, puts, fail} }
@@ -70,7 +71,7 @@ func rows(first, n, columns int64) chunk.Selection {
 	return chunk.Selection{Start: []int64{first, 0}, Count: []int64{n, columns}}
 }
 
-// numbered returns n values from first.
+// numbered returns n consecutive values, starting with first.
 func numbered(first, n int64) []int32 {
 	s := make([]int32, n)
 	for i := range s {
@@ -94,7 +95,7 @@ func expectNumbered(t *testing.T, v *nczarr.Var) {
 // the buffer, whether the rows are new or not.
 func TestRowsStoreChunksOnce(t *testing.T) {
 	t.Parallel()
-	const size = 16*16*5 + 256 + 2*40 // what the buffer charges for a chunk
+	const size = 16*16*5 + 256 + 2*40 // size of a chunk in the buffer, with overhead
 	for _, c := range []struct {
 		name       string
 		grow       bool
@@ -133,7 +134,7 @@ func TestRowsStoreChunksOnce(t *testing.T) {
 	}
 }
 
-// A part of a chunk that exists is merged with the rest of it, once.
+// Buffered parts of an existing chunk are merged with the rest of the chunk once.
 func TestBufferedPartsAreMerged(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -166,7 +167,7 @@ func TestBufferedPartsAreMerged(t *testing.T) {
 
 // A chunk whose put fails stays in the buffer. Flush and reads of the chunk return an
 // error with its key, other reads and writes succeed, and the next Flush stores it. The
-// metadata is not written before.
+// metadata is not written before that.
 func TestBufferedChunkIsKeptAfterFailure(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -213,7 +214,7 @@ func TestBufferedChunkIsKeptAfterFailure(t *testing.T) {
 }
 
 // A chunk that can never be stored, because its other elements are damaged, affects no
-// other chunk, variable or attribute. Each Flush returns its error.
+// other chunk, variable or attribute. Each Flush returns the error of this chunk.
 func TestDamagedChunkIsAlone(t *testing.T) {
 	t.Parallel()
 	for name, buffer := range map[string]int64{"all fit": 0, "three fit": 3 * (4*5 + 256 + 32)} {
@@ -257,7 +258,7 @@ func TestDamagedChunkIsAlone(t *testing.T) {
 	}
 }
 
-// A value that a codec refuses does not affect others of the same chunk.
+// A value that a codec refuses does not affect other values of the same chunk.
 func TestRefusedValueIsAlone(t *testing.T) {
 	t.Parallel()
 	o := memory(astype.Provider())
@@ -276,8 +277,9 @@ func TestRefusedValueIsAlone(t *testing.T) {
 	expect(t, open(t, "mem:refused", o), "v", []int32{1, 0, 3, 4})
 }
 
-// An error of the store is not hidden by that of a damaged chunk: a length whose elements
-// are not stored is not published, and the growth mark stays.
+// The error of a damaged chunk does not replace an error of the store. If the store
+// fails, a length whose elements are not stored is not published, and the growth mark
+// stays.
 func TestStoreErrorIsNotHidden(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]error{"full": ncerr.ErrIO, "refused": ncerr.ErrPermission} {
@@ -360,7 +362,7 @@ func TestRefusedChunkIsAlone(t *testing.T) {
 }
 
 // After a canceled Flush, and after a write during an outage, the buffer works as before.
-// The write tries few chunks.
+// A write during an outage tries to store only a few chunks.
 func TestBufferAfterOutage(t *testing.T) {
 	t.Parallel()
 	for _, canceled := range []bool{true, false} {
@@ -461,8 +463,8 @@ func TestBufferAfterPanic(t *testing.T) {
 }
 
 // A chunk or shard at the end of a dimension that another process has extended meanwhile
-// keeps the elements of both processes, even if the first process writes all elements that
-// it knows.
+// keeps the elements of both processes, even if the first process writes all elements
+// that it knows of.
 func TestWritesKeepForeignAppends(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -519,8 +521,9 @@ func damage(t *testing.T, url string, length, appended int64) *nczarr.Dataset {
 }
 
 // A new length is not stored if an element between the old and the new length cannot be
-// stored, whichever variable the dimension was extended for. The growth mark then stays.
-// The new length is stored if all elements that cannot be stored are within the old length.
+// stored, no matter to which variable the element belongs. The growth mark then stays.
+// The new length is stored if all elements that cannot be stored are within the old
+// length.
 func TestLengthOfUnstoredElement(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ length, appended, want int64 }{{1, 1, 1}, {1, 10, 1}, {2, 1, 3}, {8, 4, 12}} {
@@ -597,8 +600,8 @@ func TestClearedWriterStoresNothing(t *testing.T) {
 	expect(t, open(t, "mem:cleared", o), "v", []int32{1, 2, 3})
 }
 
-// Writing to slightly more chunks in turn than fit in the buffer still finds most of them
-// there.
+// If slightly more chunks than fit in the buffer are written to in turn, most of them
+// still stay in the buffer between two writes.
 func TestBufferSlightlyTooSmall(t *testing.T) {
 	t.Parallel()
 	const variables, steps = 30, 40
@@ -674,7 +677,7 @@ func TestWholeChunkReplacesBufferedPart(t *testing.T) {
 	expectNumbered(t, variable(t, open(t, "mem:whole", o), "v"))
 }
 
-// Abort discards what is buffered.
+// Abort discards the buffered values.
 func TestAbortDiscardsBuffer(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -688,7 +691,7 @@ func TestAbortDiscardsBuffer(t *testing.T) {
 	expectNumbered(t, variable(t, open(t, "mem:abort", o), "v"))
 }
 
-// A new length is not visible before the chunks are.
+// A new length becomes visible only together with the chunks of its elements.
 func TestLengthFollowsBufferedChunks(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -33,8 +33,8 @@ func (p pretended) Put(ctx context.Context, key string, body driver.Body, o *dri
 }
 
 // withTwoWriters runs f with a dataset that two writers have opened, on stores with and
-// without conditional puts, in each layout. The dataset has the variables u(t) and w(t)
-// with 4 values.
+// without conditional puts, in each of the given modes. The dataset has the variables
+// u(t) and w(t) with 4 values.
 func withTwoWriters(t *testing.T, modes []string, f func(t *testing.T, what string, url string, o *nczarr.Options, a, b *nczarr.Dataset)) {
 	t.Helper()
 	for _, mode := range modes {
@@ -90,8 +90,8 @@ func TestUnawareAppend(t *testing.T) {
 	})
 }
 
-// A document that another writer has changed is not overwritten. Other documents are
-// written, and the error contains the key of the changed one.
+// A writer does not overwrite a document that another writer has changed. Its Flush fails
+// instead, and the changes of the other writer are kept.
 func TestConflictingMetadata(t *testing.T) {
 	t.Parallel()
 	withTwoWriters(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -139,8 +139,9 @@ func TestIndependentDocuments(t *testing.T) {
 	})
 }
 
-// If consolidated metadata was added or removed after a writer opened the dataset, it
-// does not hide changes of that writer and does not reappear.
+// If another process has added consolidated metadata since a writer opened the dataset,
+// the next Flush of the writer fails. If another process has removed it, the writer does
+// not write it again.
 func TestConsolidatedMeanwhile(t *testing.T) {
 	t.Parallel()
 	withTwoWriters(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -209,7 +210,8 @@ func (u unsure) Put(ctx context.Context, key string, body driver.Body, o *driver
 	return info, err
 }
 
-// A document whose put seemed to fail but succeeded belongs to this writer.
+// If a put of a document succeeds but seems to fail, the writer can write the document
+// again.
 func TestPutWithLostResponse(t *testing.T) {
 	t.Parallel()
 	withTwoWriters(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
