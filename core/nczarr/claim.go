@@ -21,13 +21,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Two processes may find the same location empty and create datasets there. Their
-// chunks would be mixed, and the last root document would make the mixture visible. A
+// Two processes may find the same location empty and create datasets there. Their chunks
+// would be mixed, and the dataset that becomes visible would contain chunks of both. A
 // process therefore claims the location first and then checks again that it is empty. A
-// local directory is locked; the lock ends with the process. In other stores, the
-// process puts the object zarr.ReplacingMark on the condition that it is absent, and
-// deletes it after the first Flush has made the dataset visible. Stages and archives
-// need no claim: a stage has a unique name, and an archive appears in one step.
+// local directory is locked; the lock ends with the process. In other stores, the process
+// puts the object zarr.ReplacingMark on the condition that it is absent, and deletes it
+// after the first Flush has made the dataset visible. Stages and archives need no claim:
+// a stage has a unique name, and an archive appears in one step.
 
 // newClaim is the claim of a new dataset on its location.
 type newClaim struct {

@@ -126,7 +126,7 @@ func leaveUnfinished(t *testing.T, url string) {
 	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotFound {
 		t.Errorf("an empty location: want ErrNotFound, got %v", err)
 	}
-	for _, taken := range []bool{false, true} { // another process takes over before the first one continues
+	for _, taken := range []bool{false, true} { // whether another process creates a dataset before the first one continues
 		late, err := several(t, url, o, false, 1, "both", "old")
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,8 @@ const (
 	// the consolidated ones: see [Dataset.StaleDocuments]. Damaged consolidated
 	// metadata is an error.
 	ConsolidatedVerify
-	// ConsolidatedTrust uses consolidated metadata wherever it exists, unchecked.
+	// ConsolidatedTrust uses consolidated metadata wherever it exists, without checking
+	// it.
 	ConsolidatedTrust
 	// ConsolidatedIgnore reads the individual documents.
 	ConsolidatedIgnore
@@ -88,7 +89,8 @@ func (l *loader) inline(root zarr.Docs) error {
 }
 
 // consolidatedRoot returns the root's documents from the consolidated document. It
-// returns nil if that document does not exist or, with check set, is stale.
+// returns nil if that document does not exist, or if check is set and the document is
+// stale.
 func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, error) {
 	all, err := l.ds.readConsolidated(ctx)
 	if err != nil {
@@ -137,8 +139,8 @@ func (l *loader) consolidatedChildren(node string) []string {
 	return l.childIndex[node]
 }
 
-// childrenOf returns the sorted names below each node, down to a depth. A node need not
-// have documents itself.
+// childrenOf returns the sorted names below each node, down to the given depth. A node
+// need not have documents itself.
 func childrenOf(all map[string]zarr.Docs, depth int) map[string][]string {
 	kids := make(map[string][]string)
 	seen := make(map[string]bool, len(all))
@@ -257,8 +259,8 @@ func (d *Dataset) Consolidate() error {
 	return nil
 }
 
-// repeatsNodes reports whether the document of a group repeats those of the nodes below
-// it.
+// repeatsNodes reports whether the document of a group contains copies of the documents
+// of the nodes below it.
 func (d *Dataset) repeatsNodes(g *Group) bool {
 	if g.parent == nil {
 		return d.layout.Inline() && d.consolidated

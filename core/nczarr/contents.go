@@ -34,8 +34,8 @@ type contents struct {
 // maxShown is the maximum number of foreign entries that an error lists.
 const maxShown = 8
 
-// refuse returns the reason why the contents may not be removed, or nil. With force it
-// refuses only mount points and, with keep, a dataset.
+// refuse returns the reason why the contents may not be removed, or nil. If force is set,
+// it refuses only mount points and, if keep is set as well, a dataset.
 func (c *contents) refuse(path string, force, keep bool) error {
 	switch {
 	case len(c.mounts) > 0:
@@ -60,8 +60,8 @@ func (c *contents) refuse(path string, force, keep bool) error {
 	return ncerr.Errorf(ncerr.ErrExists, "create", path, "%s: %s", what, text)
 }
 
-// classify determines which of the names belong to a dataset. It reads the dataset's
-// documents with read.
+// classify determines which of the names belong to a dataset. It calls read to read the
+// documents of the dataset.
 func (c *contents) classify(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (err error) {
 	if c.docs, err = memberDocs(ctx, names, workers, l, read); err != nil {
 		return err
@@ -81,7 +81,8 @@ func (c *contents) classify(ctx context.Context, names []string, workers int, l 
 }
 
 // memberDocs reads the documents that show which objects belong to a dataset. It omits
-// documents with a permanent error, and those that exceed the total limit.
+// documents that are absent, that permanently cannot be read, or that exceed the total
+// limit.
 func memberDocs(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (zarr.Docs, error) {
 	var mu sync.Mutex
 	docs, remaining := make(zarr.Docs), l.MaxDocuments
@@ -100,9 +101,9 @@ func memberDocs(ctx context.Context, names []string, workers int, l Limits, read
 	return docs, err
 }
 
-// readUpTo reads r to its end and closes it. It fails with ncerr.ErrLimit after more
-// than limit bytes, and with ncerr.ErrCorrupt on other errors, including err, the error
-// of opening r.
+// readUpTo reads r to its end and closes it. It fails with ncerr.ErrLimit if r has more
+// than limit bytes, and with ncerr.ErrCorrupt on any other error. err is the error of
+// opening r, if any.
 func readUpTo(r io.ReadCloser, err error, limit int64) ([]byte, error) {
 	var body []byte
 	if err == nil {
@@ -242,7 +243,7 @@ func warnHardLinks(loc *ncurl.Location, opts Options) {
 	}
 }
 
-// systemError returns a system error with its error kind.
+// systemError returns err with the error kind that corresponds to it.
 func systemError(op, path string, err error) error {
 	var perr *fs.PathError
 	if errors.As(err, &perr) && perr.Path == path {

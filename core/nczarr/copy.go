@@ -498,7 +498,7 @@ func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, buf an
 	})
 }
 
-// blocks are the parts of a box of a variable.
+// blocks is a division of a box of a variable into blocks.
 type blocks struct {
 	start []int64 // start of the box
 	plan  *chunk.Plan

@@ -53,8 +53,8 @@ func oddValues() map[string]any {
 	}
 }
 
-// Every readable dataset can be copied to every layout and copied again from there,
-// with equal values, byte order, fill values and names.
+// A dataset with unusual element types can be copied to every layout and from there to
+// NCZarr, with equal values, byte order, fill values and names.
 func TestCopyIntoEveryLayout(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {

@@ -159,7 +159,7 @@ func TestAbort(t *testing.T) {
 	expect(t, open(t, "mem:a", o), "v", []int32{7})
 }
 
-// Two concurrent Flushes leave the newest metadata.
+// After two concurrent Flushes, the store contains the newest metadata.
 func TestConcurrentFlushes(t *testing.T) {
 	t.Parallel()
 	o := memory()

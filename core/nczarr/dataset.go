@@ -319,8 +319,8 @@ func (d *Dataset) checkNoOtherDataset(ctx context.Context, m *zmap.Map) error {
 }
 
 // separateForeign reports whether a store contains objects that do not belong to d, and
-// returns the keys of those that do. Documents of d belong to d even before they are
-// written.
+// returns the keys of the objects that do. Documents of d belong to d even before they
+// are written.
 func (d *Dataset) separateForeign(ctx context.Context, m *zmap.Map) (foreign bool, ours []string, err error) {
 	if !m.Capabilities().List {
 		return false, nil, nil

@@ -18,7 +18,7 @@ const (
 // has 4 KiB if the only dimension is unlimited. If there are several dimensions and all
 // are unlimited, the chunk has the same length along each of them. elemSize is in bytes.
 // Each length is at least 1. If netCDF's formula results in more than 128 MiB,
-// DefaultChunks shortens the longest dimensions until the chunk has 16 MiB.
+// DefaultChunks shortens the longest dimensions until the chunk has about 16 MiB.
 //
 // Source: netcdf-c nc4_find_default_chunksizes2.
 func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {

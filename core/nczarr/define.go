@@ -177,7 +177,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		last, _ := codecs.Find(v.meta.Codecs[n-1].ID)
 		v.meta.NoCompressor = !last.Compresses()
 	}
-	v.source().Found() // a new array has no chunks
+	v.source().Found() // no check of the separator is needed, because a new array has no chunks
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
 	if err := g.checkNameFree(name); err != nil {

@@ -248,8 +248,8 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 	return ncerr.Wrap("read", v.Path(), err)
 }
 
-// writeRaw calls f to write the elements of from to sel. They must have the stored type
-// and byte order. shape is the variable's shape after growth.
+// writeRaw calls f to write the elements of from to sel. The elements must have the
+// stored type and byte order. shape is the variable's shape after growth.
 func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from array.Slab, f writeFunc) error {
 	a, err := v.beginWrite(ctx)
 	if err == nil {
@@ -296,7 +296,7 @@ func (d *Dataset) warnSingleWriter() {
 	}
 }
 
-// fillSlab returns n elements with the fill value.
+// fillSlab returns a slab of n fill values.
 func (v *Var) fillSlab(n int64) array.Slab {
 	if v.isVariableLength() {
 		return array.Slab{Text: slices.Repeat([]string{string(v.meta.Fill)}, int(n))}

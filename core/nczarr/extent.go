@@ -14,7 +14,7 @@ import (
 // longer.
 
 // setOwnShape sets v.own if the stored shape of v differs from the lengths of its
-// dimensions. All lengths must be known.
+// dimensions. It must be called after all lengths are known.
 func (v *Var) setOwnShape() {
 	if len(v.dims) == len(v.meta.Shape) && !slices.Equal(v.shape(), v.meta.Shape) {
 		v.own = slices.Clone(v.meta.Shape)

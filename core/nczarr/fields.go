@@ -16,8 +16,8 @@ type record struct {
 	offset int // offset of the field in an element
 }
 
-// stored returns the element type and the fill value of the array. For a field these
-// are those of the whole structure.
+// stored returns the element type and the fill value of the array. For a field, it
+// returns the type and the fill value of the whole structure.
 func (v *Var) stored() (dtype.Type, []byte) {
 	if v.in != nil {
 		return v.in.dtype, v.in.fill

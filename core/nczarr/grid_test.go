@@ -311,7 +311,7 @@ func TestRectilinearShards(t *testing.T) {
 }
 
 // TestRectilinearGrows checks that a dimension grows as far as the listed chunks reach,
-// and that a write beyond fails and changes nothing.
+// and that a write beyond these chunks fails and changes nothing.
 func TestRectilinearGrows(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -520,7 +520,7 @@ type passing struct {
 	t          *testing.T
 	open, most atomic.Int64 // pipelines that are open now, and their maximum number
 	opens      atomic.Int64 // pipelines that were opened
-	encoded    atomic.Int64 // chunks
+	encoded    atomic.Int64 // chunks that were encoded
 }
 
 func (*passing) Describe() []codecdriver.Description {

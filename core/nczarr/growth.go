@@ -234,8 +234,8 @@ func (g *growth) ownVars() []*Var {
 	return slices.SortedFunc(maps.Keys(g.checkedVars), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
 }
 
-// dropFailedWrites removes what failed writes have left beyond the lengths of a dataset
-// that no other process can see yet.
+// dropFailedWrites removes the data that failed writes have left beyond the lengths of a
+// dataset that no other process can see yet.
 func (d *Dataset) dropFailedWrites(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
@@ -439,7 +439,7 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	var edge [][]int64
 	target, err := manifest.AsWriter(v.source())
 	if err != nil {
-		return nil // its chunks are never written
+		return nil // the chunks of v are never written
 	}
 	grid := v.meta.ChunkGrid()
 	for ch, err := range target.Chunks(ctx, v.grid()) {

@@ -82,8 +82,8 @@ func TestGrowthDuringWriteOfLastChunk(t *testing.T) {
 	}
 }
 
-// If a whole chunk and a part of it are written concurrently, the elements that only
-// the whole write covers have its values afterwards.
+// If a whole chunk and a part of it are written concurrently, the elements that only the
+// write of the whole chunk covers have the values of that write afterwards.
 func TestWholeChunkDuringPartialWrite(t *testing.T) {
 	t.Parallel()
 	for _, noConditions := range []bool{false, true} {

@@ -358,7 +358,7 @@ func TestLargerEncodedChunk(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// Only 0 and 1 are valid bools, in every slice type.
+// Only 0 and 1 are valid bools, whatever the slice type.
 func TestBools(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -193,7 +193,7 @@ func TestWriteOpensCodecsOfShape(t *testing.T) {
 	_ = attr(t, ds.Root().Attrs(), "title")
 }
 
-// noMatch is a store that cannot put an object on the condition that it is unchanged.
+// noMatch is a store without puts on the condition that an object is unchanged.
 type noMatch struct{ driver.Map }
 
 func (m noMatch) Capabilities() driver.Capabilities {

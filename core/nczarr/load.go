@@ -481,9 +481,9 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	return out, nil
 }
 
-// recordUnexamined records objects in a group that cannot be examined. A symbolic link
-// out of the store or to a missing target may be meant as an array. Only local stores
-// have links.
+// recordUnexamined records objects in a group that cannot be examined. Such an object is
+// a symbolic link that leads out of the store or to a missing target, and may be meant as
+// an array. Only local stores have links.
 func (l *loader) recordUnexamined(ctx context.Context, g *Group, objects []string) error {
 	if l.ds.remote() || g.implicit {
 		return nil

@@ -16,11 +16,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// A migration writes the documents of one Zarr version beside those of the other, so
-// that readers see only one set: they read a dataset as Zarr v3 if its root has a
-// zarr.json. That document is therefore put last, or deleted first, and the old
-// documents are deleted after that. A migration that dies leaves a complete old or a
-// complete new dataset, and perhaps documents of the other version.
+// A migration writes the documents of one Zarr version beside those of the other. Readers
+// see only one set, because they read a dataset as Zarr v3 if its root has a zarr.json.
+// That document is therefore put last, or deleted first, and the old documents are
+// deleted after that. An interrupted migration leaves a complete old or a complete new
+// dataset, and perhaps documents of the other version.
 //
 // Within one version, each document replaces the one with the same name. If the new
 // layout is pure Zarr, the root comes first, because readers of a pure root still use the
@@ -197,8 +197,8 @@ func (m *migration) checkAbove(ctx context.Context) error {
 	return nil
 }
 
-// plan finds all nodes, converts their documents and determines the changes. It sends only
-// requests that read.
+// plan finds all nodes, converts their documents and determines the changes. It only
+// reads from the store.
 func (m *migration) plan(ctx context.Context) error {
 	for _, p := range m.ds.problems {
 		m.refuse(p.Path, p.Err)

@@ -28,9 +28,9 @@ func basic() []dtype.NC {
 	return []dtype.NC{dtype.NCChar, dtype.NCByte, dtype.NCUByte, dtype.NCShort, dtype.NCUShort, dtype.NCInt, dtype.NCUInt, dtype.NCInt64, dtype.NCUInt64, dtype.NCFloat, dtype.NCDouble}
 }
 
-// everything creates a dataset of a layout with the given types in both byte orders,
-// strings, codecs of each kind, both separators, scalars, groups, shared and unlimited dimensions,
-// chunks that do not exist and attributes of every type.
+// everything creates a dataset in a layout with the given types in both byte orders,
+// strings, codecs of each kind, both separators, scalars, groups, shared and unlimited
+// dimensions, chunks that do not exist and attributes of every type.
 func everything(t *testing.T, url string, layout zarr.Layout, types []dtype.NC, consolidated bool, o *nczarr.Options) {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout, Consolidated: consolidated, Strings: nczarr.StringsFixed})
@@ -319,8 +319,8 @@ func (k changesFail) Delete(ctx context.Context, key string, o *driver.DeleteOpt
 	return k.Map.Delete(ctx, key, o)
 }
 
-// A migration that dies after any number of changes leaves a dataset with the same
-// values. Another migration completes it.
+// A migration that is interrupted after any number of changes leaves a dataset with the
+// same values. Another migration completes it.
 func TestMigrateKilled(t *testing.T) {
 	t.Parallel()
 	for i, p := range [][2]zarr.Layout{

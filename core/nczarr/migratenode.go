@@ -478,7 +478,7 @@ func (m *migration) checkLeftover(n *migratedNode) error {
 		return nil
 	}
 	layout := zarr.FormatLayout(5-m.ds.layout.Format(), docs.HasNCZarrMembers())
-	complete := layout.Format() == 3 || docs[zarr.AttrsDoc] != nil // a migration that died may have deleted the attributes
+	complete := layout.Format() == 3 || docs[zarr.AttrsDoc] != nil // an interrupted migration may have deleted the attributes
 	pure := migration{ds: m.ds, to: m.to.Pure()}
 	equal := func(current, other []Attr) error {
 		for _, b := range other { // only one of the two layouts may record types

@@ -17,11 +17,11 @@ type Dim struct {
 	group     *Group
 	name      string
 	len       int64
-	stored    int64 // a length that is in the store, or 0
+	stored    int64 // the largest length known to be in the store, or 0
 	unlimited bool
 	anonymous bool
 	generated bool         // no group document in the store declares it
-	reach     atomic.Int64 // the length after the writes in progress
+	reach     atomic.Int64 // the largest length that writes of this process may have reached
 }
 
 // Name returns the name within its group.
@@ -231,8 +231,8 @@ func (v *Var) Path() string { return join(v.group.Path(), v.name) }
 // Type returns the netCDF type of the values.
 func (v *Var) Type() dtype.NC { return v.nc }
 
-// DType returns the stored element type; for a field of a structured or complex array,
-// it is that of the field.
+// DType returns the stored element type. For a field of a structured or complex array, it
+// returns the type of the field.
 func (v *Var) DType() dtype.Type { return v.meta.DType }
 
 // Rank returns the number of dimensions; 0 for a scalar.

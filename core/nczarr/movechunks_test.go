@@ -320,7 +320,7 @@ func makeMarked(t *testing.T, url string, o *nczarr.Options, n int64) {
 	closeDataset(t, ds)
 }
 
-// encodeAll makes a copy encode all chunks.
+// encodeAll, as CopyOptions.Codecs, makes a copy encode all chunks.
 func encodeAll(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return v.Codecs(), true, nil }
 
 // A copy requests each chunk once and stores it once.

@@ -73,12 +73,13 @@ type Options struct {
 	// Cache.Identity identifies the reader if the URL, URLEnv.Profiles and
 	// DriverOptions do not.
 	Remote layer.RemoteOptions
-	// MergeGap is the largest gap, in bytes, between parts of a chunk without codecs
-	// that are read in one request, together with the gap. 0 means [DefaultMergeGap].
+	// MergeGap is the maximum size, in bytes, of a gap between two parts of a chunk that
+	// is read along with the parts, so that one request suffices. It applies to chunks
+	// without codecs. 0 means [DefaultMergeGap].
 	MergeGap int64
 	// ChunkCache is the maximum size in bytes of the decoded chunks that the dataset
 	// keeps after reads of parts of them, so that later reads of other parts send no
-	// requests. 0 means [DefaultChunkCache], and a negative value no cache. See
+	// requests. 0 means [DefaultChunkCache], and a negative value disables the cache. See
 	// [Dataset.Refresh].
 	ChunkCache int64
 	// WriteBuffer is the maximum size in bytes of the parts of chunks that the dataset
@@ -116,7 +117,7 @@ type CreateOptions struct {
 	// Force allows creating a dataset inside another one, or over a directory that
 	// contains other files. With NoClobber, Create still refuses to delete a dataset.
 	Force bool
-	// Consolidated also writes consolidated metadata at each Flush.
+	// Consolidated makes each Flush write consolidated metadata as well.
 	Consolidated bool
 }
 
@@ -190,15 +191,15 @@ type VarSpec struct {
 	// Dims are the dimensions. Each belongs to this group or to one above it. Empty
 	// means a scalar.
 	Dims []*Dim
-	// Chunks is the chunk shape. nil selects that of [DefaultChunks], extended along
-	// unlimited dimensions up to their current length and a size of 1 MiB.
+	// Chunks is the chunk shape. nil selects the result of [DefaultChunks], extended
+	// along unlimited dimensions up to their current length or a chunk size of 1 MiB.
 	Chunks []int64
 	// Grid, if not nil, is the chunk grid, and Chunks is ignored. Only Zarr v3 has
 	// rectilinear grids.
 	Grid *chunk.Grid
-	// Shards is the shape in elements of the shards that contain the chunks: multiples
-	// of Chunks. Each shard is one object of the store. nil makes each chunk an object.
-	// Only Zarr v3 has shards.
+	// Shards is the shape, in elements, of the shards that contain the chunks. Its
+	// lengths must be multiples of those in Chunks. Each shard is one object of the
+	// store. nil makes each chunk an object. Only Zarr v3 has shards.
 	Shards []int64
 	// ShardGrid, if not nil, is the grid of the shards in elements, and Shards is ignored.
 	ShardGrid *chunk.Grid

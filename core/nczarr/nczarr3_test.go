@@ -277,8 +277,8 @@ func TestNCZarr3Copies(t *testing.T) {
 	}
 }
 
-// described returns everything that a dataset contains, except values. unlimited
-// specifies whether to include which dimensions are unlimited.
+// described returns a description of everything that a dataset contains, except values.
+// unlimited specifies whether to include which dimensions are unlimited.
 func described(t *testing.T, ds *nczarr.Dataset, unlimited bool) string {
 	t.Helper()
 	var out []string

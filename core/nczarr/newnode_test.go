@@ -100,8 +100,8 @@ func TestConcurrentCreateArchive(t *testing.T) {
 	expect(t, open(t, url, o), "v", []int32{0, 7})
 }
 
-// A new node does not overwrite existing objects of its name that the metadata does not
-// list, such as a node or the chunks of a writer that died.
+// A new node does not overwrite existing objects at its location that the metadata does
+// not list, such as a node or the chunks of a writer that died.
 func TestNewNodeKeepsUnlistedObjects(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]map[string]string{

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// formatOptions returns the driver options with those added that the location or its
-// format requires. A new archive of NCZarr on Zarr v2 has a top-level directory, which
+// formatOptions adds the driver options that the location or its format requires, and
+// returns the result. A new archive of NCZarr on Zarr v2 has a top-level directory, which
 // netcdf-c requires. Other archives have no such directory, because zarr-python could not
 // read them. An archive option that is already set does not change.
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// replaceIn replaces a text in an object, like other software that changes it.
+// replaceIn replaces a text in an object, as other software might.
 func replaceIn(t *testing.T, m interface {
 	ReadAll(ctx context.Context, key string, limit int64) ([]byte, driver.Info, error)
 	Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error)

@@ -21,8 +21,8 @@ type watched struct {
 	mu    sync.Mutex
 	bytes int
 	parts []driver.Range
-	// before, if not nil, is called before read number n of the chunk. The read fails
-	// with its error.
+	// before, if not nil, is called before read number n of the chunk. If it returns an
+	// error, the read fails with this error.
 	before    func(n int) error
 	noVersion bool // results have no version
 	noRanges  bool // a part costs as much as the whole object

@@ -96,7 +96,7 @@ func TestOpenWhileClaimGoes(t *testing.T) {
 }
 
 // A dataset of which a replacement has removed only the first document is not opened,
-// because the missing document shows that it is being replaced.
+// because Open looks for a claim if this document is missing.
 func TestOpenClaimedWithoutRoot(t *testing.T) {
 	t.Parallel()
 	o := memory()

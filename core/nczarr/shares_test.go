@@ -22,7 +22,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/zlib"
 )
 
-// tally counts the bytes that are held at the same time.
+// tally counts the bytes in use: their current and maximum number, and how often some
+// were added.
 type tally struct{ now, most, times atomic.Int64 }
 
 func (c *tally) add(n int) {

@@ -37,11 +37,11 @@ func several(t *testing.T, url string, o *nczarr.Options, force bool, value int3
 
 var errKilled = errors.New("killed")
 
-// A process that dies after any number of changes to an object store while it replaces
-// a dataset leaves the old dataset, the new one, or a dataset that Open refuses with an
+// A process that dies after any number of changes to an object store while it replaces a
+// dataset leaves the old dataset, the new one, or a dataset that Open refuses with an
 // error that explains how to finish the replacement. ResumeReplacement finishes it, even
 // if an earlier call has died as well. Objects of other programs are never changed, and
-// Stages lists the stage.
+// Stages can remove the stage.
 func TestKilledWhileReplacing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {
@@ -207,8 +207,8 @@ func TestAbortKeepsOtherDataset(t *testing.T) {
 	}
 }
 
-// A stage that clean has removed while its process was alive replaces nothing, because
-// its first chunks are missing.
+// A stage that nczctl clean has removed while its process was alive does not replace the
+// dataset, because it lacks chunks.
 func TestCleanedStage(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -219,7 +219,7 @@ func TestCleanedStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeDataset(t, ds)
-	for _, killed := range []bool{false, true} { // whether clean was killed before its end
+	for _, killed := range []bool{false, true} { // whether the process that cleans is killed before it has finished
 		late, err := several(t, url, o, false, 2, "both", "new")
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// oddTexts are strings that fixed length, C or JSON may corrupt.
+// oddTexts are strings that storage with a fixed length, C strings or JSON may corrupt.
 var oddTexts = []string{"", "a", "\x00", "a\x00b\x00", "日本", strings.Repeat("long ", 60), `"\`, "\u2028", "NIL"}
 
 // Slabs of strings of variable length are compared with a plain array, for partial

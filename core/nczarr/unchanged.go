@@ -358,8 +358,9 @@ func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 	return nil
 }
 
-// putUnchanged implements putDoc without recording versions. The existing content may
-// come from an earlier put of this process that seemed to fail or was sent twice.
+// putUnchanged implements putDoc without recording versions. It also succeeds if the
+// existing content comes from an earlier put of this process that seemed to fail or was
+// sent twice.
 func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zmap.Info, error) {
 	if d.created && !d.flushed.Load() || d.swap != nil { // no other process writes it
 		return d.m.Put(ctx, key, driver.Bytes(text), nil)

@@ -57,8 +57,7 @@ func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// unlistedNames returns those of the names that may belong to nodes but are not in the
-// lists of g.
+// unlistedNames returns the names that may belong to nodes but are not in the lists of g.
 func (g *Group) unlistedNames(names []string) []string {
 	listed := make(map[string]bool, len(names))
 	for _, name := range slices.Concat(g.meta.Arrays, g.meta.Groups) {

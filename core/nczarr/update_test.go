@@ -317,7 +317,7 @@ func fileOptions() *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), SingleWriter: true}
 }
 
-// A dataset that was opened at one of its groups can be written.
+// A dataset that was opened at one of its groups can be changed.
 func TestUpdateOfASubgroup(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"newest", "lower", "upper", "nczarr3"} {

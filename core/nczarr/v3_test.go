@@ -596,7 +596,7 @@ func TestV3ShardReplaced(t *testing.T) {
 }
 
 // TestV3KeySuffix checks that chunks under keys with a suffix are read, listed, written
-// and copied. The keys are those of zarrs.
+// and copied. The keys have the form that zarrs writes.
 func TestV3KeySuffix(t *testing.T) {
 	t.Parallel()
 	o := memory()

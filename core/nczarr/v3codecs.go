@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// orderCodecs adapts the codecs of a new array to a layout in which a separate codec
-// sets the byte order. It counts the codecs before that one, removes the byte order
+// orderCodecs adapts the codecs of a new array to a layout in which a separate codec sets
+// the byte order. It counts the codecs before the separate codec, removes the byte order
 // from their parameters, and adds the parameters that readers of Zarr v3 require. It
 // fails if a codec for arrays follows a codec for bytes.
 func (v *Var) orderCodecs(codecs codec.Catalog) error {

@@ -234,9 +234,9 @@ func TestShardWarning(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// TestShardConflict checks that chunks that another writer stores in a shard after this
-// writer has read it and before this writer puts it are kept, and that a reader whose index
-// is outdated reads the index again.
+// TestShardConflict stores chunks in a shard between the read and the put of the shard by
+// another writer. The chunks of both writers must be kept, and a reader with an outdated
+// index must read the index again.
 func TestShardConflict(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -345,7 +345,7 @@ func TestShardsGrow(t *testing.T) {
 	}
 }
 
-// TestDefineShards checks which shapes of shards are refused, and the message.
+// TestDefineShards checks which shapes of shards are refused, and the error messages.
 func TestDefineShards(t *testing.T) {
 	t.Parallel()
 	o := memory()
