@@ -59,8 +59,8 @@ running writer fails and loses the data that it wrote since its last flush. The
 same applies to a command that creates a dataset.
 
 --resume-replace finishes an interrupted replacement on an object store, or
-undoes it if the old dataset is unchanged, as copy --resume-replace does. The
-interrupted command must not be running.`,
+removes the claim if the dataset is complete and no new one exists beside it, as
+copy --resume-replace does. The interrupted command must not be running.`,
 		Example: "  nczctl clean /data\n  nczctl clean --remove /data/ocean.zarr",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -71,7 +71,7 @@ interrupted command must not be running.`,
 		},
 	}
 	c.Flags().BoolVar(&remove, "remove", false, "remove everything listed that is not in use")
-	c.Flags().BoolVar(&resume, "resume-replace", false, "finish or undo a replacement whose command died (it must not be running)")
+	c.Flags().BoolVar(&resume, "resume-replace", false, "finish a replacement whose command died (it must not be running)")
 	return c
 }
 
@@ -193,7 +193,7 @@ func stageState(f *places.Found) string {
 }
 
 // cleanClaim lists the claim on path, which is in a store without rename. If resume is
-// set it finishes or undoes the replacement. If remove is set it removes an unfinished
+// set it finishes the replacement. If remove is set it removes an unfinished
 // new dataset.
 func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume bool) ([]leftover, error) {
 	claim, err := nczarr.FindClaim(ctx, url, a.options())

@@ -53,7 +53,8 @@ destination must not contain each other.
 On object stores, the copy that replaces a dataset is written beside it, as
 DST.nczstage-LETTERS, and then moved into place object by object. If the command
 dies during the move, commands that open DST report this. --resume-replace
-finishes the replacement, or undoes it if the old dataset is unchanged.
+finishes the replacement. If DST is complete and no new dataset exists beside it,
+--resume-replace only removes the claim.
 
 --codec takes "none", a list of codecs with their parameters in the order of
 encoding, such as "shuffle,zstd:level=3", or a JSON list as in Zarr metadata.
@@ -88,12 +89,12 @@ parameters of one.`,
 	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read still fails the copy")
 	fl.BoolVar(&f.noVerify, "no-verify", false, "do not check chunks that are copied as they are stored; damaged ones are copied without an error")
 	fl.StringVar(&f.memory, "memory", "64MiB", "approximate amount of data to hold in memory, such as 64M or 1GiB")
-	fl.BoolVar(&f.resume, "resume-replace", false, "finish or undo a replacement of DST whose command died (it must not be running)")
+	fl.BoolVar(&f.resume, "resume-replace", false, "finish a replacement of DST whose command died (it must not be running)")
 	f.create.add(c)
 	return c
 }
 
-// runResume finishes or undoes the replacement of a dataset.
+// runResume finishes the replacement of a dataset.
 func (a *app) runResume(ctx context.Context, url string) error {
 	if _, err := a.start(ctx, url); err != nil {
 		return err

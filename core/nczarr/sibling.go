@@ -504,9 +504,9 @@ func each(ctx context.Context, keys []string, workers int, f func(key string) er
 }
 
 // ResumeReplacement finishes a replacement that another process began and did not
-// finish. If the old dataset is untouched and the new one no longer exists, it undoes
-// the replacement. The caller must be sure that the process is dead. The result is
-// "replaced" or "undone".
+// finish. If the stage no longer exists and the dataset at url is complete, it only removes
+// the claim, because it cannot know whether the dataset is the old or the new one. The
+// caller must be sure that the process is dead. The result is "replaced" or "claim removed".
 func ResumeReplacement(ctx context.Context, url string, o *Options) (done string, err error) {
 	opts, loc, err := resolve(url, o, true)
 	if err != nil {
@@ -538,7 +538,7 @@ func ResumeReplacement(ctx context.Context, url string, o *Options) (done string
 	if ncerr.KindOf(err) != ncerr.ErrNoDataset {
 		return "replaced", err
 	}
-	// The replacement was finished except for the claim, or it had not begun.
+	// The replacement had not begun, or it was finished except for the claim.
 	c, cerr := storeContents(ctx, to.m, opts.Limits)
 	if cerr != nil || !c.dataset {
 		return "", cmp.Or(cerr, err)
@@ -546,7 +546,7 @@ func ResumeReplacement(ctx context.Context, url string, o *Options) (done string
 	if err := to.m.Delete(ctx, zarr.ReplacingMark); err != nil {
 		return "", err
 	}
-	return "undone", to.m.Flush(ctx)
+	return "claim removed", to.m.Flush(ctx)
 }
 
 // Leftover is a stage next to a store; see [Stages].

@@ -330,6 +330,42 @@ func putObject(t *testing.T, b *buckets, key string) {
 	}
 }
 
+// A claim whose stage no longer exists is removed if the dataset is complete. Otherwise
+// nothing changes.
+func TestClaimWithoutStage(t *testing.T) {
+	t.Parallel()
+	for _, complete := range []bool{true, false} {
+		b := newBuckets()
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+		url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+		ds, err := several(t, url, o, false, 1, "both", "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		if !complete {
+			if err := b.bucket("bkt").Delete(t.Context(), "dir/a.zarr/.zgroup", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := b.names("bkt")
+		const claim = `{"stage": "bkt/dir/a.zarr.nczstage-abcdefghij"}`
+		if _, err := b.bucket("bkt").Put(t.Context(), "dir/a.zarr/.nczreplacing", driver.Bytes(claim), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if !complete {
+			want = b.names("bkt")
+		}
+		done, err := nczarr.ResumeReplacement(t.Context(), url, o)
+		if complete && (done != "claim removed" || err != nil) || !complete && ncerr.KindOf(err) != ncerr.ErrNoDataset {
+			t.Errorf("complete=%t: got %q, %v", complete, done, err)
+		}
+		if got := b.names("bkt"); !slices.Equal(got, want) {
+			t.Errorf("complete=%t: want the keys %q, got %q", complete, want, got)
+		}
+	}
+}
+
 // A claim is untrusted data. If the path in it is not that of a stage, the claim is
 // refused. A location with such a claim can be replaced with Force.
 func TestHostileClaim(t *testing.T) {
