@@ -174,7 +174,10 @@ func TestInvalidDates(t *testing.T) {
 			t.Errorf("InCalendar accepted %v", d)
 		}
 	}
-	for _, text := range []string{"", "yesterday", "2000-02-30", "2000-01-01T25"} {
+	if d, err := std.ParseDate("9999999-12-31"); err != nil || d.Year != cftime.MaxYear {
+		t.Errorf("the largest year: got %v, %v", d, err)
+	}
+	for _, text := range []string{"", "yesterday", "2000-02-30", "2000-01-01T25", "10000000-01-01"} {
 		if d, err := std.ParseDate(text); err == nil {
 			t.Errorf("%q: want an error, got %v", text, d)
 		}
