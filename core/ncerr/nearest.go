@@ -1,6 +1,7 @@
 package ncerr
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -20,11 +21,11 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance in bytes. It returns 64 if either word is
-// longer than 64 bytes.
+// distance returns the Levenshtein distance in bytes. It returns math.MaxInt if either
+// word is longer than 64 bytes.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
-		return 64
+		return math.MaxInt
 	}
 	row := make([]int, len(b)+1)
 	for j := range row {
