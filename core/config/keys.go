@@ -161,7 +161,7 @@ func specs() []spec {
 			"512MiB", size(func(c *Config) *Size { return &c.Limits.MaxListing }),
 		},
 		{
-			Key{"limits.workers", "int", "0", "Number of chunks that are decoded concurrently. 0 means one per processor."},
+			Key{"limits.workers", "int", "0", "Number of chunks that are decoded concurrently. 0 means one per processor, and more for remote stores."},
 			int64(0), integer(func(c *Config) *int { return &c.Limits.Workers }, 0, 4096),
 		},
 	}

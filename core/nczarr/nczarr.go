@@ -63,7 +63,8 @@ type Options struct {
 	// Limits bounds what is read from a store. Zero fields take the values of
 	// [DefaultLimits].
 	Limits Limits
-	// Workers is the number of chunks processed concurrently; 0 means GOMAXPROCS.
+	// Workers is the number of chunks processed concurrently; 0 means GOMAXPROCS, or more
+	// for high-latency stores.
 	Workers int
 	// Wrap, if not nil, wraps the driver's Map, for example to log or count requests.
 	// The wrapper sees every single request.
