@@ -207,7 +207,7 @@ Storage drivers and filters run in separate plugin processes unless
 		a.newURL(), a.newInfo(), a.newClean(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
-	if c, _, err := root.Find([]string{"completion"}); err == nil { // the command of cobra prints the help for an unknown shell
+	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's own command prints its help for an unknown shell instead of failing
 		c.Args, c.RunE = args(onlySubcommands), func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	completeHelp(root)
@@ -232,14 +232,14 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// onlySubcommands rejects the arguments of a command that has only subcommands. An
-// argument there is always an unknown subcommand.
+// onlySubcommands rejects any argument of a command that has only subcommands. Such an
+// argument is always an unknown subcommand.
 func onlySubcommands(c *cobra.Command, list []string) error {
 	if len(list) == 0 {
 		return nil
 	}
 	text := fmt.Sprintf("unknown command %q for %q", list[0], c.CommandPath())
-	c.SuggestionsMinimumDistance = 2 // the edit distance of a suggestion
+	c.SuggestionsMinimumDistance = 2 // the largest edit distance of a suggestion
 	if similar := c.SuggestionsFor(list[0]); len(similar) > 0 {
 		text += fmt.Sprintf(", did you mean %q?", similar[0])
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// inFiles is a driver that has the name of the S3 driver and keeps its buckets in a
+// inFiles is a driver with the name of the S3 driver that stores its buckets in a
 // directory.
 type inFiles struct {
 	driver.Opener

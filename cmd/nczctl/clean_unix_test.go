@@ -12,10 +12,9 @@ import (
 	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
-// TestLiveStage checks that a second command does not touch the stage of a running
-// command for the same dataset, even if the process id suggests that it is dead, and that
-// it removes the stage of a dead command. It also checks that "nczctl clean"
-// distinguishes the two stages.
+// TestLiveStage checks that a command does not touch the stage of a running command for
+// the same dataset, and that it removes the stage of a dead command. It also checks that
+// "nczctl clean" distinguishes the two stages.
 func TestLiveStage(t *testing.T) {
 	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()
@@ -46,7 +45,7 @@ func TestLiveStage(t *testing.T) {
 		}
 		return s
 	}
-	live := stage() // like the stage of a command in another container, whose process is not visible
+	live := stage() // the test process acts as the running command
 	run("gen", "--overwrite", "-o", "a.zarr", "a.cdl")
 	if _, err := os.Stat(filepath.Join(live.Path, "f")); err != nil {
 		t.Errorf("the stage of a running command is damaged: %v", err)

@@ -112,7 +112,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 type consolidatedFlag struct{ use nczarr.ConsolidatedUse }
 
 // consolidatedWords are the values of --use-consolidated, in the order of the
-// constants.
+// nczarr.ConsolidatedUse constants.
 var consolidatedWords = [...]string{"auto", "verify", "trust", "ignore"}
 
 // Set implements pflag.Value. It fails if word is not one of consolidatedWords.

@@ -198,7 +198,7 @@ func cause(err error) error {
 	return err
 }
 
-// Unwrap returns the kind, which determines the exit code.
+// Unwrap returns the error kind, which determines the exit code.
 func (e *inputError) Unwrap() error {
 	switch {
 	case os.IsNotExist(e.err):

@@ -63,7 +63,8 @@ func (a *app) newVersion() *cobra.Command {
 	}
 }
 
-// newExitCodes returns a help topic, which is a command without a run function.
+// newExitCodes returns the help topic exit-codes, which is a command without a run
+// function.
 func newExitCodes() *cobra.Command {
 	text := "The exit codes of nczctl:\n\n    0  success\n    1  any other failure\n    2  wrong usage\n"
 	byCode := make(map[int]string)

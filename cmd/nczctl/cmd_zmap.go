@@ -102,8 +102,8 @@ func (z *zmapper) run() error {
 	return z.w.Flush()
 }
 
-// zmapRow is an object in the JSON output, with the content of a document or the numbers
-// of a chunk.
+// zmapRow is an object in the JSON output. Text is the content of a metadata document,
+// and Content is the stored chunk.
 type zmapRow struct {
 	Index   int    `json:"index"`
 	Key     string `json:"key"`
@@ -223,7 +223,7 @@ func (z *zmapper) row(row *zmapRow, doc bool, body []byte) error {
 // newlineTrimmer drops the newline that a JSON encoder writes after a value.
 type newlineTrimmer struct{ w *bufio.Writer }
 
-// Write implements io.Writer. An encoder calls it once per value.
+// Write implements io.Writer. A json.Encoder calls Write once per value.
 func (u *newlineTrimmer) Write(p []byte) (int, error) {
 	_, err := u.w.Write(bytes.TrimSuffix(p, []byte("\n")))
 	return len(p), err

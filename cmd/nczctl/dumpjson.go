@@ -143,7 +143,7 @@ func (d *jsonDumper) variable(v *nczarr.Var) {
 	d.raw(`}`)
 }
 
-// data prints the values, a few rows at a time. On a failure it closes the array and
+// data prints the values of v, a few rows at a time. On a failure it closes the array and
 // adds an "error" member, so the output stays valid JSON and does not look complete.
 func (d *jsonDumper) data(v *nczarr.Var) {
 	open, closing := `, "data": [`, `]`

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// full is a writer that fails after left bytes.
+// full is a writer that accepts left bytes and then fails.
 type full struct{ left int }
 
 var errFull = errors.New("full")

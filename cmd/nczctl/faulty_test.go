@@ -19,8 +19,8 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// serveFaulty serves a faulty plugin and exits if the test binary has the name of
-// one.
+// serveFaulty serves the faulty plugin after which the test binary is named, and exits.
+// It returns if the test binary has another name.
 func serveFaulty() {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "nczarr-driver-faulty":
@@ -90,9 +90,10 @@ var (
 	held   []any
 )
 
-// Put takes half a second if the fault is "stores late" and the content differs from that of
-// the previous put. map.cancel.put.late measures the duration of such a put and cancels other
-// puts after fractions of it, when they have reached this method.
+// Put takes half a second if the fault is "stores late" and the content differs from that
+// of the previous put. The check map.cancel.put.late measures the duration of one such
+// put, and cancels some of the other puts after a fraction of that duration, while they
+// wait in Put.
 func (m *faultyMap) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	if m.fault != "stores late" {
 		return m.Map.Put(ctx, key, body, o)
@@ -120,8 +121,8 @@ func (m *faultyMap) Put(ctx context.Context, key string, body driver.Body, o *dr
 	}
 }
 
-// storeLate stores the content of a canceled put at the third read of its key. The
-// check makes the first read as soon as the put has returned.
+// storeLate stores the content of a canceled put at the third read of its key. The check
+// reads the key for the first time as soon as the put has returned.
 func (m *faultyMap) storeLate(ctx context.Context, key string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,7 +23,7 @@ func heldBy(pids []int) map[fileID]string {
 	return out
 }
 
-// holders describes the processes of this machine that have any of these files open.
+// holders describes each process of this machine that has a file of had open or mapped.
 func holders(had map[fileID]string) []string {
 	if len(had) == 0 {
 		return nil

@@ -18,8 +18,8 @@ import (
 
 // TestKilledMigrations kills nczctl, its plugin process or both at chosen points of
 // migrations. Afterwards the dataset must have all its values, the chunks must be
-// unchanged, and a new migration must complete the first one. $NCZARR_KILLS sets the number
-// of additional kills at random points, as in TestKills.
+// unchanged, and a new migration must complete the first one. $NCZARR_KILLS adds kills at
+// random points: one per layout for every 20 that it adds to TestKills.
 func TestKilledMigrations(t *testing.T) {
 	t.Parallel()
 	nczctl, dir, tmp := newSource(t)
@@ -99,8 +99,8 @@ func (m *migration) start(name string) *exec.Cmd {
 	return m.nczctl("migrate", "--to", m.to, name)
 }
 
-// points returns the kills to try on a migration. calls is the number of its calls that
-// change files.
+// points returns the kills to try on a migration. calls is the number of file-changing
+// calls of a complete migration.
 func (m *migration) points(calls int) []killpoint.Plan {
 	m.t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("NCZARR_KILLS"), "0"))

@@ -206,9 +206,9 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	a.noTemporaries(errorf, "the next nczctl does not remove")
 	switch {
 	case whole(code, got) && !k.old && a.unannounced(k.kind, dst):
-		outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see no dataset
+		outcome = "incomplete" // visibly incomplete: nczctl warns, and readers of plain Zarr see no dataset
 	case whole(code, got):
-		if exit == killed { // an archive may still have its temporary name
+		if exit == killed { // a killed nczctl may leave the temporary files of an archive or a driver
 			names, _ := filepath.Glob(filepath.Join(a.dir, "."+dst+".*.tmp"))
 			for _, name := range a.tempFiles(dst) {
 				names = append(names, filepath.Join(a.dir, dst, name))
@@ -308,7 +308,7 @@ func (a *arena) plugins() []int {
 	return out
 }
 
-// noTemporaries fails if temporary files exist, including sockets.
+// noTemporaries calls errorf if temporary files, including sockets, exist.
 func (a *arena) noTemporaries(errorf func(string, ...any), prefix string) {
 	a.t.Helper()
 	if left, _ := filepath.Glob(filepath.Join(a.tmp, "*")); len(left) > 0 {
@@ -358,7 +358,7 @@ func (a *arena) unannounced(kind, dst string) bool {
 func (a *arena) tree(dst string) []string {
 	var out []string
 	root := filepath.Join(a.dir, dst)
-	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error { // files that cannot be read are missing
+	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error { // an unreadable directory is returned without its content
 		out = append(out, strings.TrimPrefix(path, root))
 		return nil
 	})

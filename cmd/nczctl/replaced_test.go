@@ -30,8 +30,9 @@ func inProcess(t *testing.T, home string, drivers []driver.Opener, args ...strin
 	return code, stdout.String(), stderr.String()
 }
 
-// TestReplacedWhileOpen checks each command that reads a dataset. After the dataset is
-// opened, the server responds as if another process had replaced it.
+// TestReplacedWhileOpen checks that each command that reads a dataset fails if another
+// process replaces the dataset while it is open. The server simulates the replacement
+// with another ETag in its responses to HEAD.
 func TestReplacedWhileOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

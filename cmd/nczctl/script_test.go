@@ -91,8 +91,8 @@ type optional struct {
 
 func (o *optional) Skipf(format string, args ...any) { o.Logf(format, args...) }
 
-// bucketEnv sets the environment in which the commands of a script find the S3
-// server. The scripts of each isolation use a separate prefix.
+// bucketEnv sets the variables with which the commands of a script find the S3 server.
+// The scripts of each isolation mode use a separate prefix.
 func bucketEnv(env *testscript.Env, srv *s3server.Server, isolation string) {
 	if srv == nil {
 		return
@@ -132,7 +132,7 @@ func checkNoTempFiles(t *testing.T, dir string) {
 	}
 }
 
-// cmdExits is "exits CODE COMMAND ARG...". The command must exit with CODE.
+// cmdExits implements "exits CODE COMMAND ARG...". The command must exit with CODE.
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND ARG...")
@@ -152,8 +152,8 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdFails is "fails CODE ARG...". nczctl must exit with CODE and print exactly one
-// line, which begins with "nczctl: ".
+// cmdFails implements "fails CODE ARG...". nczctl must exit with CODE and print exactly
+// one line, which begins with "nczctl: ".
 func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
 	cmdExits(ts, neg, append([]string{args[0], "nczctl"}, args[1:]...))
 	text := ts.ReadFile("stderr")
@@ -162,8 +162,8 @@ func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdFlip is "flip FILE OFFSET". It inverts one byte. A negative offset counts from
-// the end.
+// cmdFlip implements "flip FILE OFFSET", which inverts one byte of FILE. A negative
+// offset counts from the end.
 func cmdFlip(ts *testscript.TestScript, _ bool, args []string) {
 	data := []byte(ts.ReadFile(args[0]))
 	at, err := strconv.Atoi(args[1])
@@ -175,14 +175,15 @@ func cmdFlip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o666))
 }
 
-// cmdTruncate is "truncate FILE SIZE".
+// cmdTruncate implements "truncate FILE SIZE", which sets the size of FILE in bytes.
 func cmdTruncate(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
 }
 
-// cmdSubst is "subst FILE OLD NEW". It replaces OLD, which must be in the file.
+// cmdSubst implements "subst FILE OLD NEW", which replaces the first OLD in FILE. FILE
+// must contain OLD.
 func cmdSubst(ts *testscript.TestScript, _ bool, args []string) {
 	text := ts.ReadFile(args[0])
 	if !strings.Contains(text, args[1]) {
@@ -191,7 +192,8 @@ func cmdSubst(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(text, args[1], args[2], 1)), 0o666))
 }
 
-// cmdBomb is "bomb FILE MIB". It writes a small zlib stream of MIB mebibytes of zeros.
+// cmdBomb implements "bomb FILE MIB", which writes a small zlib stream of MIB mebibytes
+// of zeros.
 func cmdBomb(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -205,7 +207,8 @@ func cmdBomb(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// cmdValidJSON is "validjson FILE". FILE, which may be stdout, must be one JSON value.
+// cmdValidJSON implements "validjson FILE". FILE, which may be stdout, must be one JSON
+// value.
 func cmdValidJSON(ts *testscript.TestScript, _ bool, args []string) {
 	d := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
 	var v any
@@ -225,8 +228,8 @@ func patientHome(dir string) error {
 	return os.WriteFile(filepath.Join(settings, "config.toml"), []byte("[plugins]\nstart_timeout = \"5m\"\n"), 0o666)
 }
 
-// cmdFaultyPlugin is "faultyplugin FILE". It copies the test binary to FILE, which
-// has the name of a plugin.
+// cmdFaultyPlugin implements "faultyplugin FILE", which copies the test binary to FILE.
+// The name of FILE selects the faulty plugin.
 func cmdFaultyPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	exe, err := os.Executable()
 	ts.Check(err)
@@ -235,7 +238,7 @@ func cmdFaultyPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o700))
 }
 
-// cmdBuildPlugin is "buildplugin EXAMPLE NAME DIR". It builds a plugin of
+// cmdBuildPlugin implements "buildplugin EXAMPLE NAME DIR", which builds a plugin of
 // docs/examples as its author would.
 func cmdBuildPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.CommandContext(context.Background(), "go", "build", "-o", ts.MkAbs(filepath.Join(args[2], args[1])), "./cmd/"+args[1])
@@ -246,7 +249,7 @@ func cmdBuildPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdSame is "same A B". The two datasets must have the same dump.
+// cmdSame implements "same A B". The two datasets must have the same dump.
 func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
 	var text [2]string
 	for i := range text {

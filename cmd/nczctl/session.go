@@ -42,8 +42,8 @@ func (a *app) options() *nczarr.Options {
 	return o
 }
 
-// warnings is the log handler if logging is off. It prints warnings as plain lines
-// and drops all other records.
+// warnings is the log handler that is used if logging is off. It prints warnings as plain
+// lines and drops all other records.
 type warnings struct {
 	slog.Handler
 	a     *app

@@ -228,13 +228,13 @@ func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, 
 	return keys, nil
 }
 
-// listedMap is a Map whose listings contain only keys.
+// listedMap is a Map that lists exactly the given keys.
 type listedMap struct {
 	driver.Map
 	keys []string // keys in sorted order
 }
 
-// Capabilities returns the capabilities of the store and listing.
+// Capabilities returns the capabilities of the wrapped Map and adds unordered listing.
 func (n *listedMap) Capabilities() driver.Capabilities {
 	c := n.Map.Capabilities()
 	c.List, c.RecursiveList, c.OrderedList = true, true, false

@@ -19,7 +19,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestLinesOfChecks checks that each line of a conformance run is written before the
+// TestLinesOfChecks checks that a conformance run writes the line of a check before the
 // next check ends, because a complete run takes minutes.
 func TestLinesOfChecks(t *testing.T) {
 	t.Parallel()
