@@ -207,7 +207,7 @@ Storage drivers and filters run in separate plugin processes unless
 		a.newURL(), a.newInfo(), a.newClean(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
-	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's own command prints its help for an unknown shell instead of failing
+	if c, _, err := root.Find([]string{"completion"}); err == nil { // by default, an unknown shell prints the help
 		c.Args, c.RunE = args(onlySubcommands), func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	completeHelp(root)

@@ -19,8 +19,8 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// serveFaulty serves the faulty plugin after which the test binary is named, and exits.
-// It returns if the test binary has another name.
+// serveFaulty serves a faulty plugin and exits if the test binary is named after that
+// plugin. Otherwise it returns.
 func serveFaulty() {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "nczarr-driver-faulty":

@@ -23,7 +23,8 @@ func heldBy(pids []int) map[fileID]string {
 	return out
 }
 
-// holders describes each process of this machine that has a file of had open or mapped.
+// holders describes each process of this machine that has one of the files in had open or
+// mapped.
 func holders(had map[fileID]string) []string {
 	if len(had) == 0 {
 		return nil

@@ -182,8 +182,8 @@ func cmdTruncate(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
 }
 
-// cmdSubst implements "subst FILE OLD NEW", which replaces the first OLD in FILE. FILE
-// must contain OLD.
+// cmdSubst implements "subst FILE OLD NEW", which replaces the first OLD in FILE. It
+// fails if FILE does not contain OLD.
 func cmdSubst(ts *testscript.TestScript, _ bool, args []string) {
 	text := ts.ReadFile(args[0])
 	if !strings.Contains(text, args[1]) {

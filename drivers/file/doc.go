@@ -28,12 +28,12 @@
 //
 // # Conditions
 //
-// IfAbsent uses an operation of the file system that fails if the name exists, so it
-// holds among all processes. For IfMatch the existing object is locked (flock) while
-// its version is compared and the object is replaced. Delete and Puts without a
-// condition also lock the object that they remove or replace; otherwise a Put that has
-// already compared the version could undo them. Keys without an object need no lock. A
-// lock ends with its process, and waiting for a lock ends with the context.
+// IfAbsent uses an operation of the file system that fails if the name exists, so the
+// condition also holds between processes. For IfMatch the existing object is locked
+// (flock) while its version is compared and the object is replaced. Delete and Puts
+// without a condition also lock the object that they remove or replace; otherwise a Put
+// that has already compared the version could undo them. Keys without an object need no
+// lock. A lock ends with its process, and waiting for a lock ends with the context.
 //
 // Only this driver takes part in the locking: a write by another program between the
 // comparison and the replacement is lost. A process that may write to a directory but

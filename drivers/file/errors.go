@@ -9,9 +9,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// classify returns err with its ncerr kind, without the path: the caller adds the key.
-// A missing file becomes ncerr.ErrIO; only absent, which checks further, returns
-// ncerr.ErrNotFound.
+// classify returns err with its ncerr kind and without the path. The caller adds the key.
+// A missing file becomes ncerr.ErrIO. Only Map.absent, which makes further checks,
+// returns ncerr.ErrNotFound.
 func classify(err error) error {
 	if err == nil || ncerr.IsContext(err) || ncerr.KindOf(err) != ncerr.ErrIO {
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Slow is an Opener that behaves as on a system without the fast call to open files.
+// Slow is an Opener that behaves as on a system without openFast and statFast.
 type Slow struct{ Opener }
 
 // Open implements driver.Opener.
@@ -34,7 +34,8 @@ func (l Lockless) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, e
 // OtherSpelling exports otherSpelling.
 var OtherSpelling = otherSpelling
 
-// Folds returns the detected properties of the file system of a Map.
+// Folds reports whether the driver detected that the file system of a Map folds or
+// rewrites names.
 func Folds(m driver.Map) (folds, rewrites bool) {
 	f, ok := m.(*Map)
 	return ok && f.folds, ok && f.rewrites

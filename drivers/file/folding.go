@@ -85,8 +85,8 @@ func (m *Map) probe() error {
 	return err
 }
 
-// maxTried is the number of files on which detectFromNames tries a lock. This process
-// might lack the permission to read some of them.
+// maxTried is the maximum number of files that detectFromNames tries to lock. It tries
+// several, because this process might lack the permission to read some of them.
 const maxTried = 16
 
 // detectFromNames detects, from the existing names, whether the file system ignores

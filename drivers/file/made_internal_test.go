@@ -12,7 +12,7 @@ import (
 )
 
 // TestLinkReplacesNewRoot checks that the driver does not follow a link that replaces a
-// newly created directory, because it would write into another store.
+// newly created directory, because otherwise it would write into another store.
 func TestLinkReplacesNewRoot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -208,10 +208,9 @@ func eachName(d handle, f func(name string, t fs.FileMode) bool) error {
 	}
 }
 
-// parseDirent parses one record of getdents64: inode number and directory offset, 8
-// bytes each; record length, 2 bytes; file type, 1 byte; then the name, which ends with
-// a zero byte.
-// It returns a size of 0 for a damaged record.
+// parseDirent parses one record of getdents64: inode number and directory offset, 8 bytes
+// each; record length, 2 bytes; file type, 1 byte; then the name, which ends with a zero
+// byte. parseDirent returns a size of 0 for a damaged record.
 //
 // Source: the manual page getdents(2).
 func parseDirent(p []byte) (name string, t uint8, size int) {

@@ -165,7 +165,8 @@ func TestKilledWriter(t *testing.T) { //nolint:paralleltest // the test kills ch
 	}
 }
 
-// TestListingTakesNoStats checks that entries lack everything that requires a stat.
+// TestListingTakesNoStats checks that listed entries contain nothing that requires a stat
+// call.
 func TestListingTakesNoStats(t *testing.T) {
 	t.Parallel()
 	m := open(t, filepath.Join(t.TempDir(), "store"), driver.Create)

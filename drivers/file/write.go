@@ -151,9 +151,9 @@ func (m *Map) temporary(dirName, object string) (*temporary, error) {
 	return nil, err
 }
 
-// create creates the file under the name for the object, and locks it. A concurrent
-// second writer of the object, and every writer on a file system without locks, uses a
-// random name, which no other writer looks for.
+// create creates and locks the file with the name that temporaryFor returns for the
+// object. A concurrent second writer of the object, and every writer on a file system
+// without locks, uses a random name, which no other writer looks for.
 func (t *temporary) create(m *Map, object string) error {
 	if m.lockless.Load() {
 		return t.open(temporaryName())

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// protocolError returns a Retryable error for a response that violates the protocol or
+// protocolError returns a retryable error for a response that violates the protocol or
 // contradicts itself. A retry may reach a server or proxy in a better state.
 func protocolError(format string, args ...any) error {
 	e := ncerr.Errorf(ncerr.ErrIO, "", "", format, args...)
@@ -105,7 +105,7 @@ func number(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// isHTML reports whether the Content-Type of a response is an HTML page.
+// isHTML reports whether the Content-Type of a response denotes an HTML page.
 func isHTML(h http.Header) bool {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))

@@ -504,8 +504,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestUnencryptedLogin checks that a login is not sent unencrypted to another machine. The
-// proxy represents the network.
+// TestUnencryptedLogin checks that a login is not sent unencrypted to another machine.
+// The requests go to a proxy that returns the login that it receives.
 func TestUnencryptedLogin(t *testing.T) {
 	t.Parallel()
 	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) })

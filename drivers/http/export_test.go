@@ -55,8 +55,8 @@ default login d password e
 	}
 }
 
-// FuzzParseNetrc checks that parsing ends for every file and returns only words of the
-// file.
+// FuzzParseNetrc checks that parsing ends for every file, that no host is empty, and that
+// a user name contains a backslash only if the file contains one.
 func FuzzParseNetrc(f *testing.F) {
 	for _, s := range []string{"machine a login b password c", "default", "machine", "macdef x\n\n", `machine a login "x\`, "# x"} {
 		f.Add(s)

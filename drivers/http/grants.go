@@ -8,8 +8,8 @@ import (
 
 var _ driver.Granter = Opener{}
 
-// Grants implements driver.Granter. It adds the files in the options. The network is
-// not restricted, because redirects may lead to any port.
+// Grants implements driver.Granter. It adds the files named in the options to the grants
+// of every store. The network is not restricted, because redirects may lead to any port.
 func (Opener) Grants(spec driver.OpenSpec) []string {
 	opts := defaults()
 	if err := driver.DecodeOptions(spec.Options, &opts); err != nil {

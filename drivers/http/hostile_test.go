@@ -93,8 +93,8 @@ func TestStatTakesNoMemory(t *testing.T) {
 	}
 }
 
-// TestChunkLikeHTML reads a chunk whose first bytes look like HTML from a server that
-// sniffs the content type, like net/http.
+// TestChunkLikeHTML checks that a chunk whose first bytes look like HTML is read
+// correctly from a server that sniffs the content type, like net/http.
 func TestChunkLikeHTML(t *testing.T) {
 	t.Parallel()
 	long := "\n<a >" + strings.Repeat("\x01\xff", 100)

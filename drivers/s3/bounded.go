@@ -76,7 +76,7 @@ func rootOf(req *http.Request) string {
 type document struct {
 	io.ReadCloser
 	left    int
-	checked bool         // every document is accepted, or the check is done
+	checked bool         // no check of the root element is needed, or it has succeeded
 	root    string       // the required root element; "" if the body must be empty
 	head    bytes.Buffer // bytes that the check has read
 }
@@ -100,8 +100,8 @@ func (d *document) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkRoot reads up to the first element and fails unless that is the expected root or
-// an Error, which may also have status 200.
+// checkRoot reads up to the first element and fails unless the element is the expected
+// root or an Error. Servers may send an Error with status 200.
 func (d *document) checkRoot() error {
 	body := io.LimitReader(d.ReadCloser, int64(d.left))
 	for dec := xml.NewDecoder(io.TeeReader(body, &d.head)); ; {

@@ -30,7 +30,8 @@ type clientKey struct {
 	connections               int
 }
 
-// client is the SDK's client for one server. Stores share it.
+// client is the SDK's client for one server. Stores with the same settings share a
+// client.
 type client struct {
 	key       clientKey
 	api       *s3.Client
@@ -38,8 +39,8 @@ type client struct {
 	users     int // guarded by opener.mu
 }
 
-// idleClients is the number of clients up to which release keeps those without users,
-// so that their credentials stay cached.
+// idleClients is the number of clients above which release discards a client without
+// users. Clients that are kept retain their cached credentials.
 const idleClients = 16
 
 // acquire returns the client for a place. The caller must call [opener.release] when it
@@ -63,7 +64,7 @@ func (o *opener) acquire(ctx context.Context, at place, cfg config) (*client, er
 	return c, nil
 }
 
-// release returns a client. It closes the connections of a client without users.
+// release ends one use of a client. After the last use it closes the idle connections.
 func (o *opener) release(c *client) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,7 +101,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 	creds := aws.CredentialsProvider(aws.AnonymousCredentials{})
 	var renewing []func(*middleware.Stack) error
 	if !key.unsigned {
-		p := &provider{key: key, searching: make(chan struct{}, 1), inner: cfg.Credentials} // cfg.Credentials caches them
+		p := &provider{key: key, searching: make(chan struct{}, 1), inner: cfg.Credentials} // cfg.Credentials caches the credentials
 		creds, renewing = p, append(renewing, p.addTo)
 	}
 	cfg.HTTPClient = &http.Client{

@@ -46,7 +46,8 @@ func (s steady) Put(ctx context.Context, key string, body driver.Body, opts *dri
 	return info, err
 }
 
-// buckets counts the buckets of all servers, because virtual hosts share one proxy.
+// buckets counts the buckets of all servers. Their names must differ, because virtual
+// hosts share one proxy.
 var buckets atomic.Int64
 
 // TestConformance runs the suite on a real server, in this process and in a separate

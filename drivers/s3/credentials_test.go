@@ -18,7 +18,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// The credentials that all sources return. Their values describe them.
+// The fake credentials that every source returns.
 const (
 	keyID   = "AKIDFROMSOURCE"
 	secret  = "secret-of-the-source"  // a fake value
@@ -143,8 +143,8 @@ func sources() map[string]source {
 	}
 }
 
-// testDir is the variable for the home directory of the SDK in this process, because
-// the SDK reads HOME only at the start.
+// testDir is the environment variable that sets the home directory of the SDK in this
+// process. Changing HOME has no effect, because the SDK reads HOME only at the start.
 const testDir = "NC_TEST_AWS_DIR"
 
 // set makes s the only source of credentials in the environment of the test. It returns
@@ -190,8 +190,8 @@ func readWith(t *testing.T, o driver.Opener, endpoint string, options map[string
 	return string(data), err
 }
 
-// TestCredentialSources gets credentials from every source of the SDK, in this process
-// and in a separate one with the driver's grants.
+// TestCredentialSources checks that the driver gets credentials from every source of the
+// SDK, in this process and in a separate process with the driver's grants.
 func TestCredentialSources(t *testing.T) { // not parallel, because it sets environment variables
 	credServer, srv := credentialServer(t), bucketFor(t)
 	for name, src := range sources() {

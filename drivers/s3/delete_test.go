@@ -18,8 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// TestNamesOutsideXML checks that Remove deletes all objects of a store. It deletes
-// objects whose names XML cannot represent with separate requests.
+// TestNamesOutsideXML checks that Remove deletes all objects of a store. Remove must use
+// separate requests for objects whose names XML cannot represent.
 func TestNamesOutsideXML(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -222,7 +222,7 @@ func (m *bucketMap) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return info, err
 }
 
-// stat also returns the write id of the object.
+// stat implements Stat and also returns the write id of the object.
 func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, error) {
 	out, err := m.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &m.at.bucket, Key: m.name(key), Range: new("bytes=0-0")})
 	if err != nil {
@@ -258,9 +258,9 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 	return driver.Info{Version: aws.ToString(out.ETag), ModTime: aws.ToTime(out.LastModified)}, out.Metadata[WriteID], nil
 }
 
-// readError is like fail, for requests about one object. With the option missing=403,
-// the S3 code AccessDenied means that the object does not exist; a refusal by a proxy or
-// for a whole account does not mean that.
+// readError converts the error from a read of one object, like fail. With the option
+// missing=403, the S3 code AccessDenied means that the object does not exist; a refusal
+// by a proxy or for a whole account does not mean that.
 func (m *bucketMap) readError(ctx context.Context, err error) error {
 	e := fail(ctx, err)
 	if m.cfg.Missing == "403" && ncerr.KindOf(e) == ncerr.ErrPermission {
@@ -272,7 +272,7 @@ func (m *bucketMap) readError(ctx context.Context, err error) error {
 	return e
 }
 
-// answerError returns a Retryable error for a response that does not match the request.
+// answerError returns a retryable error for a response that does not match the request.
 func answerError(format string, args ...any) error {
 	e := ncerr.Errorf(ncerr.ErrIO, "", "", "the server broke the protocol: "+format, args...)
 	e.Retryable = true

@@ -51,8 +51,8 @@ func TestOtherSuccessStatus(t *testing.T) {
 	}
 }
 
-// endless writes up to 256 MiB, until the reader closes the connection, and counts the
-// bytes in sent.
+// endless writes text repeatedly, up to 256 MiB or until the reader closes the
+// connection, and counts the bytes in sent.
 func endless(w io.Writer, text string, sent *atomic.Int64) {
 	block := strings.Repeat(text, 1+64<<10/len(text))
 	for sent.Load() < 256<<20 {

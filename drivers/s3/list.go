@@ -20,9 +20,9 @@ import (
 const emptyPages = 1000
 
 // List implements driver.Map. It yields repeated entries once. A listing that is not in
-// order, does not advance or contains keys outside the prefix is a Retryable
-// ncerr.ErrIO. Names that are not valid keys are omitted, such as the empty objects
-// that consoles create for directories.
+// order, does not advance or contains keys outside the prefix causes a retryable
+// ncerr.ErrIO. Names that are not valid keys are omitted, such as the empty objects that
+// consoles create for directories.
 func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	o := *opts
 	return func(yield func(driver.Entry, error) bool) {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// inRenewed returns the number of calls that search for new credentials or wait for
-// such a search.
+// inRenewed returns the number of running calls of provider.renewed, which search for new
+// credentials or wait for such a search.
 func inRenewed() int {
 	stacks := make([]byte, 1<<20)
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("(*provider).renewed("))

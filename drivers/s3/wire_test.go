@@ -144,8 +144,8 @@ func use(t *testing.T, m driver.Map, content []byte) {
 	}
 }
 
-// TestRequestCostTLS checks that bodies are not hashed for the signature under TLS.
-// CRC32C detects damage.
+// TestRequestCostTLS checks that bodies are not hashed for the signature under TLS, and
+// that the requests have a CRC32C, which detects damage.
 func TestRequestCostTLS(t *testing.T) { // not parallel, because it sets an environment variable
 	var s wire
 	srv := s.start(t, true)

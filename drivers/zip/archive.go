@@ -29,7 +29,7 @@ type archive struct {
 	found      string // prefix that the names suggest
 	sure       bool   // a reader with the list of documents finds the same prefix
 	count      int    // number of objects
-	hasSkipped bool   // there are members, other than directories, whose names are not keys
+	hasSkipped bool   // there are members that are neither objects nor directory entries
 
 	seed  maphash.Seed
 	mask  uint64
@@ -43,7 +43,7 @@ type archive struct {
 	intended func() map[string]int
 	unread   func() []pendingKey
 
-	use sync.RWMutex // read lock for readers of a Map that may replace the archive
+	use sync.RWMutex // held shared by readers of a Map that may replace the archive
 }
 
 // newArchive checks and indexes a directory. fixed, if not nil, is the prefix to use

@@ -23,8 +23,8 @@ const bzipped = "" +
 	"000000800100000000612f6c6f6e67504b01022e032e0000000c000000215c000000000e0000000000000005000000000000000000000080015e0000" +
 	"00656d707479504b05060000000002000200670000008f0000000000"
 
-// TestBzip2 reads members compressed with bzip2, as zarr-python's ZipStore can write
-// them, in whole and in part, and checks that damage is an error.
+// TestBzip2 checks that members compressed with bzip2, as zarr-python's ZipStore can
+// write them, are readable in whole and in part, and that damage is an error.
 func TestBzip2(t *testing.T) {
 	t.Parallel()
 	body, err := hex.DecodeString(bzipped)

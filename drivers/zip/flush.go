@@ -67,7 +67,8 @@ func (l leftover) retire() error {
 	return err
 }
 
-// adopt switches to the archive next, which contains the changes of snap. m.mu is held.
+// adopt switches to the archive next, which contains the changes of snap. The caller must
+// hold m.mu.
 func (m *Map) adopt(next *archive, snap map[string]*change) leftover {
 	old := m.arch
 	m.arch, m.fresh, m.sorted = next, false, nil
@@ -81,7 +82,7 @@ func (m *Map) adopt(next *archive, snap map[string]*change) leftover {
 }
 
 // detachSpill removes the spill file from m and returns it if no change or Put uses it.
-// m.mu is held.
+// The caller must hold m.mu.
 func (m *Map) detachSpill() *spillFile {
 	s := m.spill
 	if s == nil || s.busy > 0 {

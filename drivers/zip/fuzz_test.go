@@ -17,10 +17,10 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// FuzzDirectory opens arbitrary bytes as an archive. No input causes a panic or
-// excessive memory use, every failure has a suitable kind, the standard library finds
-// the same members in the archives that it accepts, and rewriting preserves the
-// content.
+// FuzzDirectory opens arbitrary bytes as an archive. It checks that no input causes a
+// panic or excessive memory use, that every failure has a suitable kind, that the
+// standard library finds the same members in the archives that it accepts, and that
+// rewriting preserves the content.
 func FuzzDirectory(f *testing.F) {
 	for _, seed := range [][]byte{
 		nil, stdZip(f, ""), stdZip(f, "comment", entry{name: ".zgroup", content: "{}"}, entry{name: "v/0", content: strings.Repeat("x", 300), deflate: true}),

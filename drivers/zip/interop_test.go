@@ -19,8 +19,8 @@ func tree() map[string]string {
 	}
 }
 
-// TestInfoZip reads archives that zip -r creates inside a tree and in its parent
-// directory, and lets unzip read the rewritten archives.
+// TestInfoZip checks that the driver reads archives that zip -r creates inside a tree and
+// in its parent directory, and that unzip reads the rewritten archives.
 func TestInfoZip(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -98,8 +98,8 @@ func python(t *testing.T, dir, program string, args ...string) string {
 	return tool(t, dir, "python3", append([]string{"-X", "utf8", "-c", program}, args...)...)
 }
 
-// TestPythonZipfile reads all forms of archives that Python's zipfile writes, and lets
-// it read the rewritten archives.
+// TestPythonZipfile checks that the driver reads all forms of archives that Python's
+// zipfile writes, and that zipfile reads the rewritten archives.
 func TestPythonZipfile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

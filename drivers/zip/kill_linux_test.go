@@ -51,7 +51,7 @@ func TestKilledWriter(t *testing.T) {
 }
 
 // TestKilledOpener kills a process at each call that changes files, from opening a new
-// archive until it has content in the spill file. Nothing must be left.
+// archive until it has content in the spill file. No file may be left.
 func TestKilledOpener(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

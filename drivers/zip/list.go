@@ -41,8 +41,8 @@ func (m *Map) view() view {
 	return view{a: m.arch, entries: m.arch.sorted(), pending: m.withUnread(m.sorted)}
 }
 
-// withUnread merges the keys suggested by unreadable members into changes. m.mu is
-// held.
+// withUnread merges the keys suggested by unreadable members into changes. The caller
+// must hold m.mu.
 func (m *Map) withUnread(changes []pendingKey) []pendingKey {
 	unread := m.arch.unread()
 	if len(unread) == 0 {
@@ -67,8 +67,8 @@ func (v *view) seek(key string) {
 // base returns the i-th key of the archive.
 func (v *view) base(i int) []byte { return v.a.keyAt(v.a.table[v.entries[i]]) }
 
-// next removes and returns the first key. c is its change, or nil if the archive holds
-// the key.
+// next removes and returns the first key. entry is its entry in the archive, or -1. c is
+// its pending change, or nil.
 func (v *view) next() (key string, entry int, c *change, ok bool) {
 	for len(v.entries) > 0 || len(v.pending) > 0 {
 		entry = -1

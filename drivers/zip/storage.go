@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// storage is where an archive is stored. All methods except temp and spill are called
-// by one goroutine at a time.
+// storage reads and replaces the stored archive. All methods except temp and spill are
+// called by one goroutine at a time.
 type storage interface {
 	// look reports whether the archive exists, and remembers its state.
 	look(ctx context.Context) (bool, error)

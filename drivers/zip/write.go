@@ -60,8 +60,8 @@ func (c *change) get(ctx context.Context, key string, opts *driver.GetOptions, a
 	return dst[:got], info, ncerr.Wrap("get", key, err)
 }
 
-// Put implements driver.Map. It copies the content. Later reads of the same Map see it,
-// and Flush writes it to the archive.
+// Put implements driver.Map. It copies the content. Later reads through the same Map
+// return the new content, and Flush writes it to the archive.
 func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
 	if err := m.writable(ctx, "put", key); err != nil {
 		return driver.Info{}, err
@@ -116,7 +116,7 @@ func (m *Map) writable(ctx context.Context, op, key string) error {
 	return ctx.Err()
 }
 
-// live reports whether key has content. m.mu is held.
+// live reports whether key has content. The caller must hold m.mu.
 func (m *Map) live(key string) bool {
 	if c := m.pending[key]; c != nil {
 		return !c.deleted
@@ -124,7 +124,7 @@ func (m *Map) live(key string) bool {
 	return m.arch.find(key) >= 0
 }
 
-// admit returns an error if key cannot be written now. m.mu is held.
+// admit returns an error if key cannot be written now. The caller must hold m.mu.
 func (m *Map) admit(key string, opts *driver.PutOptions) error {
 	m.countDirs()
 	live := m.live(key)
@@ -157,7 +157,7 @@ func parents(key string) func(yield func(string) bool) {
 	}
 }
 
-// countDirs initializes m.dirs at the first write. m.mu is held.
+// countDirs initializes m.dirs at the first write. The caller must hold m.mu.
 func (m *Map) countDirs() {
 	if m.dirs != nil {
 		return
@@ -173,7 +173,7 @@ func (m *Map) countDirs() {
 	}
 }
 
-// publish sets the pending change of key. m.mu is held.
+// publish sets the pending change of key. The caller must hold m.mu.
 func (m *Map) publish(key string, c *change) {
 	was := m.live(key)
 	if old := m.pending[key]; old != nil {
@@ -248,8 +248,8 @@ func shortBody(got int, n int64, err error) error {
 	return err
 }
 
-// reserve returns the spill file, marked as busy, and the position of n reserved bytes
-// in it. m.mu is held.
+// reserve returns the spill file, marked as busy, and the position of n reserved bytes in
+// it. The caller must hold m.mu.
 func (m *Map) reserve(n int64) (*spillFile, int64, error) {
 	if m.spill == nil {
 		f, err := m.home.spill()

@@ -488,7 +488,8 @@ func stepList(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, ke
 	}
 }
 
-// TestConcurrentFlush runs reads, writes, listings and flushes concurrently.
+// TestConcurrentFlush runs reads, writes, listings and flushes concurrently. Each read
+// must return the latest content, and the archive must finally hold all objects.
 func TestConcurrentFlush(t *testing.T) {
 	t.Parallel()
 	for name, opener := range map[string]driver.Opener{"open": zipdriver.New(), "closing": zipdriver.NewClosing()} {

@@ -69,8 +69,8 @@ func readConfig(options []byte) (config, error) {
 	return c, nil
 }
 
-// fixedPrefix returns the configured prefix, or nil if it is to be detected from the
-// names in the archive. fresh is true for a new archive.
+// fixedPrefix returns the configured prefix, or nil if it must be detected from the names
+// in the archive. fresh is true for a new archive.
 func (c config) fixedPrefix(name string, fresh bool) *string {
 	p := ""
 	switch c.Prefix {

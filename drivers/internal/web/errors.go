@@ -16,10 +16,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// RequestError returns the error for a request without a complete response: the error of ctx,
-// or an ncerr.ErrIO without the URL, which may contain secrets. The error is Retryable
-// unless the host name does not exist, a certificate is not trusted, or the server does
-// not speak TLS. An *ncerr.Error in the chain of err is returned as it is.
+// RequestError returns the error for a request without a complete response: the error of
+// ctx, or an ncerr.ErrIO without the URL, which may contain secrets. The error is
+// retryable unless the host name does not exist, a certificate is not trusted, or the
+// server does not speak TLS. An *ncerr.Error in the chain of err is returned as it is.
 func RequestError(ctx context.Context, err error) error {
 	if own := ctx.Err(); own != nil {
 		return own
@@ -55,7 +55,7 @@ func (p plain) Error() string { return p.err.Error() }
 
 // StatusError returns the error for a response with an unexpected status. It handles the
 // statuses that mean the same in every protocol on top of HTTP; 404 is not one of them.
-// Temporary failures are Retryable, after the time in the Retry-After header.
+// Temporary failures are retryable after the time in the Retry-After header.
 func StatusError(resp *http.Response, now time.Time) *ncerr.Error {
 	text := Sanitize("the server answered " + resp.Status)
 	kind, again := ncerr.ErrIO, false

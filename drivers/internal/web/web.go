@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// Options configures a [Transport]. Zero fields mean the defaults.
+// Options configures a [Transport]. Zero fields select the defaults.
 type Options struct {
 	// Connect limits the time for a TCP connection, and separately for its TLS
 	// handshake; 0 means 10 s.
@@ -46,7 +46,7 @@ type Options struct {
 	// idle ones, and disables HTTP/2, so that each request has a separate connection.
 	// This is faster than a shared connection for many large concurrent bodies.
 	Connections int
-	// Dial, if not nil, opens the connections. Tests use it for servers without a
+	// Dial, if not nil, opens the connections. Tests use it to reach servers without a
 	// network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
