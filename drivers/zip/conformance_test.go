@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			var n atomic.Int64
-			effort := conformance.Brief // brief, because the options affect only a part of the checks
+			effort := conformance.Brief // brief, because the options affect only some checks
 			if name == "default" {
 				effort = conformance.Normal
 			}

@@ -59,8 +59,8 @@ func notZip(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "the file is not a zip archive: "+format, args...)
 }
 
-// A record describes one member. It is an entry of the central directory. Its offset is
-// relative to the start of the file, including bytes before the archive.
+// A record holds the entry of one member in the central directory. Its offset is relative
+// to the start of the file, including bytes before the archive.
 type record struct {
 	name    []byte // stored name, including the prefix; aliases the directory
 	comment []byte // aliases the directory

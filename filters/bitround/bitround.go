@@ -114,7 +114,9 @@ func encode32(dst, src []byte, drop uint) {
 	}
 }
 
-// round drops bits of a float. inf are the bits of infinity in its type.
+// round rounds the float with the bits v to nearest, ties to even, and clears its lowest
+// drop bits. It truncates values that would round to infinity. inf holds the bits of
+// infinity.
 func round(v uint64, drop uint, inf uint64) uint64 {
 	if v&inf == inf { // infinity and NaN
 		return v

@@ -20,8 +20,8 @@ var noFixtures = []string{"base64", "bitround", "categorize", "fletcher32", "jen
 // lossy lists the codecs of the corpus that do not restore the encoded values exactly.
 var lossy = []string{"astype", "fixedscaleoffset", "quantize"}
 
-// TestCorpus uses the built-in codecs to decode everything that numcodecs wrote, to
-// encode it and to decode it again.
+// TestCorpus checks that the built-in codecs decode everything that numcodecs wrote, and
+// that the values survive another round trip.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(filtertest.Corpora(t), "numcodecs")
@@ -83,8 +83,8 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 		}
 		if id == "shuffle" && strings.Contains(string(config), `"elementsize": 0`) {
 			// numcodecs does not shuffle if the size is 0. NetCDF-C always writes 0 and
-			// means the size of the elements. This package follows netCDF-C, because
-			// such files exist.
+			// means the size of the elements. The filter follows netCDF-C, because such
+			// files exist.
 			if !bytes.Equal(enc, a.Data) || err != nil {
 				t.Errorf("%s: %v", f, err)
 			}

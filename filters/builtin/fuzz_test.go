@@ -13,8 +13,9 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
-// room is the size of the output buffer of a fuzzed decoder in bytes, and maxMemory the
-// number of bytes that it may allocate, mostly for blocks of bzip2 and windows of zstd.
+// room is the size in bytes of the output buffer of a fuzzed decoder. maxMemory is the
+// number of bytes that one decoding may allocate, mostly for blocks of bzip2 and windows
+// of zstd.
 const (
 	room      = 1 << 14
 	maxMemory = 8 << 20

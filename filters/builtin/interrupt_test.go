@@ -26,7 +26,8 @@ func (e *endsLater) Err() error {
 }
 
 // TestInterrupted checks that encoders and decoders that may take minutes for a chunk
-// stop when the context is done, decoders even while their input produces no output.
+// stop when the context is done. Decoders must stop even while their input produces no
+// output.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<18)

@@ -73,8 +73,9 @@ func field(t dtype.Type, n int) []byte {
 	return b
 }
 
-// TestPeer checks that numcodecs decodes our encoded data and that we decode its data,
-// and compares the sizes.
+// TestPeer checks that numcodecs decodes our encoded data and that we decode the data of
+// numcodecs. It logs each output that is more than 15 percent larger than that of
+// numcodecs.
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	py := python(t)

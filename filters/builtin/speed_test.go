@@ -114,7 +114,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// simple lists codecs whose speed is compared with that of a copy of the data.
+// simple lists the codecs whose speed BenchmarkSimple compares with that of a copy.
 var simple = []struct{ name, dtype, id, params string }{
 	{"packbits", "|b1", "packbits", `{}`},
 	{"bitround", "<f4", "bitround", `{"keepbits":9}`},

@@ -300,7 +300,8 @@ func decodeInt(dst, src []byte, size int, o binary.ByteOrder) {
 	}
 }
 
-// The first element is copied, not summed, so that a negative zero is kept.
+// The functions below copy the first element instead of summing it, so that a negative
+// zero is kept.
 
 func encode32f(dst, src []byte, o binary.ByteOrder) {
 	copy(dst, src[:min(4, len(src))])

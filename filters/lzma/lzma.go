@@ -183,7 +183,7 @@ func (c *Codec) dictionary(n int) int {
 	return min(size, max(n, lzma.MinDictCap))
 }
 
-// window writes to dst.
+// window writes to dst. It drops the first skip bytes.
 type window struct {
 	dst  []byte
 	at   int

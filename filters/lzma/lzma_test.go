@@ -23,8 +23,8 @@ func spec(n int) driver.Spec {
 	return driver.Spec{DType: dtype.Type{Kind: dtype.Uint, Size: 1}, Shape: []int{n}, MaxBytes: int64(n)}
 }
 
-// gdal is a block with the filters delta and LZMA2 and without a check, in the form that
-// GDAL writes. Python's lzma module made this one.
+// gdal is an xz stream with the filters delta and LZMA2 and without a check, in the form
+// that GDAL writes. Python's lzma module produced it.
 const (
 	gdal = "fd377a585a000000ff12d94102010301002101167920c4eee00027001b5d000067fed3fea11ac14c2840fd96e0249d71d3a3b6d32992b7ab49a0000000012f28bc252f0706729e7a010000000000595a"
 	text = "0000000102030507090b0e1114181c2024292e33393f454b5259606870788089929ba5afb9c3ced9"

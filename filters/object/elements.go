@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 )
 
-// elements are the elements to encode.
+// elements holds the elements to encode.
 type elements struct {
 	typ    dtype.Type
 	fixed  []byte

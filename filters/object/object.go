@@ -255,7 +255,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return s.done()
 }
 
-// read reads n values. They are lists if inner, their shape, is not empty.
+// read reads n values. If inner is not empty, the values are lists of shape inner.
 func (c *Codec) read(r reader, s *sink, n int, inner []int, buf *[]byte) error {
 	for i := range n {
 		if !r.more() {

@@ -31,7 +31,7 @@ func words(t testing.TB, list ...string) []byte {
 	return b[:n]
 }
 
-// floats are 1.5 and -0.25.
+// floats holds the float64 values 1.5 and -0.25, little-endian.
 const floats = "\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\xd0\xbf"
 
 // TestNumcodecs tests lists made by numcodecs. The filters must decode them, and encode
@@ -146,7 +146,8 @@ func TestIndentRoom(t *testing.T) {
 	}
 }
 
-// TestRefused tests lists that do not match the array.
+// TestRefused checks that lists that are malformed or do not match the array are
+// rejected.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	text, number := dtype.Type{Kind: dtype.String}, dtype.Type{Kind: dtype.Int, Size: 1}
@@ -191,8 +192,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNotStrict decodes a list with an unescaped control character, which Python's module
-// accepts if strict is false.
+// TestNotStrict checks that a list with an unescaped control character is decoded if
+// strict is false, as in Python's module.
 func TestNotStrict(t *testing.T) {
 	t.Parallel()
 	f, _ := filtertest.Open(t, object.Provider(), object.JSON, `{"strict":false}`, driver.Spec{DType: dtype.Type{Kind: dtype.String}, Shape: []int{1}, MaxBytes: 100})

@@ -27,7 +27,8 @@ type Codec struct {
 var _ driver.Codec = (*Codec)(nil)
 
 // New returns a codec that stores floats of type plain as floats of type coded. It keeps
-// digits decimal digits after the point; a negative number rounds before the point.
+// digits decimal digits after the point; a negative number of digits rounds digits before
+// the point.
 func New(plain, coded dtype.Type, digits int) (*Codec, error) {
 	if plain.Kind != dtype.Float || coded.Kind != dtype.Float {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats can be rounded, not %v to %v", plain, coded)

@@ -2,8 +2,8 @@ package szip
 
 import "encoding/binary"
 
-// load fills v with the samples of src from index at on, in coding order, that is,
-// plane by plane.
+// load fills v with consecutive samples of src. The first one has index at. Indexes are
+// in coding order, that is, plane by plane.
 func (c *Codec) load(v []uint32, src []byte, at int) {
 	switch {
 	case c.planes > 1:

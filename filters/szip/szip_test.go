@@ -35,8 +35,8 @@ func peer(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestLibaec decodes the output of libaec, with and without the parameters that HDF5
-// computes, and checks that libaec decodes our output.
+// TestLibaec checks that we decode the output of libaec, with and without the parameters
+// that HDF5 computes, and that libaec decodes our output.
 func TestLibaec(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

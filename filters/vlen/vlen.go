@@ -95,7 +95,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if c.count > math.MaxUint32 {
 		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk holds at most %d elements", uint32(math.MaxUint32))
 	}
-	if len(dst) < len(src) { // both forms have one number per element and one more
+	if len(dst) < len(src) { // the output is as long as src: 4*(count+1) bytes and the elements
 		return 0, filter.Short(dst)
 	}
 	binary.LittleEndian.PutUint32(dst, uint32(c.count))

@@ -54,8 +54,9 @@ func Flat(in driver.Spec) (driver.Spec, error) {
 	return in, err
 }
 
-// Counts checks the buffers of a call that converts elements of from bytes in src to
-// elements of to bytes in dst. It returns the number of elements.
+// Counts checks the buffers of a call that converts the elements in src to elements in
+// dst, and returns the number of elements. from and to are the sizes of one element in
+// src and dst, in bytes.
 func Counts(ctx context.Context, dst, src []byte, to, from int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

@@ -76,7 +76,7 @@ func (p *Params) Fail(name, format string, args ...any) {
 	}
 }
 
-// Has reports whether a parameter is given.
+// Has reports whether a parameter is present and not null.
 func (p *Params) Has(name string) bool { return p.raw(name) != nil }
 
 func (p *Params) param(name string) *driver.Param {

@@ -23,8 +23,8 @@ func st(p unsafe.Pointer, v uint64) { binary.LittleEndian.PutUint64((*[8]byte)(p
 // <= len(src) and op+writeSlack <= len(dst). One round refills twice, each time reading 8
 // bytes at ip and advancing it by at most 7, so the last byte read is before ip+15. It
 // writes at most 4 literals and one match of at most 258 bytes, rounded up to the next
-// multiple of 16 or, for short distances, of 8. It compares a distance with op before it
-// uses it.
+// multiple of 16 or, for short distances, of 8. It checks that a distance is at most op
+// before it copies a match.
 func (d *Decoder) fast() (bool, error) {
 	ipEnd, opEnd := len(d.src)-readSlack, len(d.dst)-writeSlack
 	ip, op, hold, have := d.ip, d.op, d.hold, uint64(d.have)

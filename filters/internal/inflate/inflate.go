@@ -274,7 +274,7 @@ func (d *Decoder) value(e uint32) (int, error) {
 	return int(e>>16&0x7FFF) + bits, nil
 }
 
-// slow decodes to the end of a block at the ends of the buffers, where every step needs
+// slow decodes the rest of a block near the ends of the buffers, where every step needs
 // bounds checks.
 func (d *Decoder) slow() error {
 	for {

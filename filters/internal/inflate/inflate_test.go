@@ -19,7 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/inflate"
 )
 
-// samples returns inputs of many kinds: matches at every distance, noise, runs.
+// samples returns inputs of many kinds: matches at distances 1 to 40, noise, runs.
 func samples() map[string][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 100_000)
@@ -61,7 +61,8 @@ func deflated(t testing.TB, plain []byte, level int) []byte {
 	return b.Bytes()
 }
 
-// decode decodes between canaries.
+// decode decodes src with f into a buffer of room bytes, and checks the canary bytes
+// around it.
 func decode(t testing.TB, src []byte, room int, f func(context.Context, []byte, []byte) (int, error)) ([]byte, error) {
 	t.Helper()
 	b := bytes.Repeat([]byte{0xC5}, room+64)

@@ -5,7 +5,7 @@ import "math/bits"
 // A table entry describes the meaning of a sequence of bits:
 //
 //	bits 0-4    number of bits to consume: code and extra bits
-//	bits 8-11   number of those that are code
+//	bits 8-11   number of those bits that belong to the code
 //	bit 13      end of block
 //	bit 14      the code is longer: continue in a subtable
 //	bit 15      bit 13 or 14, or an unused code

@@ -31,7 +31,8 @@ func fence(t *testing.T, n int, atEnd bool) []byte {
 	return m[page : page+n : page+n]
 }
 
-// TestKernelsStayInside runs every kernel on memory between inaccessible pages.
+// TestKernelsStayInside runs every kernel on memory next to inaccessible pages, so that
+// an access outside the slices crashes the test.
 func TestKernelsStayInside(t *testing.T) {
 	t.Parallel()
 	for _, atEnd := range []bool{false, true} {

@@ -1,6 +1,6 @@
 // Package lzmadec decodes LZMA: raw streams, LZMA2, the "alone" file format and the xz
 // container. The caller's output memory is also the dictionary, so that sizes declared in
-// the input allocate no memory. A context that ends stops the decoding. The filter lzma
+// the input allocate no memory. Decoding stops when the context is done. The filter lzma
 // uses it.
 //
 // Source: Igor Pavlov, LZMA specification (2015); The .xz File Format 1.2.1.
@@ -33,7 +33,7 @@ const (
 	maxContext  = 4 // context bits of a literal, limited as in liblzma because they increase memory use
 )
 
-// lenModel decodes the length of a match.
+// lenModel holds the adaptive probabilities of match lengths.
 type lenModel struct {
 	choice, choice2 uint16
 	low, mid        [posMax][8]uint16

@@ -131,8 +131,9 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestSizes tests wrong sizes in the header of a block and in the index, with correct
-// checksums. Without a check of the data, only the sizes show the error.
+// TestSizes checks that wrong sizes in a block header or in the index are detected. The
+// checksums of header and index are correct, and the data has no check, so only the sizes
+// show the error.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	src := unhex(t, xzSizes)
@@ -214,8 +215,8 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // the test measures memory
 	}
 }
 
-// bomb returns the start of a block whose chunks are each Python's encoding of 240
-// bytes, 1 MiB in total.
+// bomb returns the start of an xz stream with one block, which decodes to 1 MiB. Each
+// chunk of the block is Python's encoding of 240 bytes.
 func bomb(t testing.TB) []byte {
 	t.Helper()
 	const head, chunk = 24, 16 // offset of the chunks in xzRepeats, and length of one

@@ -175,7 +175,7 @@ func (d *Decoder) extension(part []uint32, ref int) {
 
 // zeros reads the number of zero blocks, starting with block b of the interval.
 func (d *Decoder) zeros(b int) int {
-	const rest = 5 // to the end of the segment of 64 blocks
+	const rest = 5 // this number means all blocks to the end of the segment of 64 blocks
 	switch n := int(d.unary()) + 1; {
 	case n == rest:
 		return min(d.Interval-b, 64-b%64)

@@ -58,8 +58,9 @@ func noise() []uint32 {
 	return v
 }
 
-// TestLibaec decodes output of libaec with and without prediction, with zero blocks,
-// split codes, second extensions and uncompressed blocks.
+// TestLibaec checks that output of libaec is decoded, with and without prediction, with
+// zero blocks, split codes, second extensions and uncompressed blocks. Truncated output
+// must be rejected.
 func TestLibaec(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -89,8 +90,8 @@ func TestLibaec(t *testing.T) {
 	}
 }
 
-// TestTooLarge tests codes for samples with too many bits, and for pairs that the
-// reference decoder rejects.
+// TestTooLarge checks that codes for samples with too many bits, and for pairs that the
+// reference decoder rejects, are an error.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -102,8 +102,8 @@ func TestNoiseOfHalfAByte(t *testing.T) {
 	}
 }
 
-// TestStrongerForSmallContents checks contents around 256 KiB, up to which levels 2 and 3
-// of the reference implementation are stronger.
+// TestStrongerForSmallContents checks that levels 2 and 3 use a stronger encoder for
+// contents of at most 256 KiB, like the reference implementation.
 func TestStrongerForSmallContents(t *testing.T) {
 	t.Parallel()
 	src := make([]byte, 256<<10+1)

@@ -75,7 +75,8 @@ func fours(r *rand.Rand) []byte {
 	return b
 }
 
-// crosses returns copies separated by the same byte, which does not occur otherwise.
+// crosses returns copies of earlier bytes that are separated by a byte that occurs
+// nowhere else.
 func crosses(r *rand.Rand) []byte {
 	b := append(random(r, 8<<10, 0x7f), make([]byte, block-8<<10)...)
 	for at := 0; at < 6000; at += 60 {
@@ -145,8 +146,8 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestPositionReset checks the reset of position numbers, which otherwise increase
-// from frame to frame.
+// TestPositionReset checks that frames are correct after a reset of the position numbers,
+// which otherwise increase from frame to frame.
 func TestPositionReset(t *testing.T) {
 	t.Parallel()
 	src := crosses(rand.New(rand.NewPCG(testseed.New(t), 14)))
@@ -193,7 +194,8 @@ func grow(ops []byte) []byte {
 	return append(b, ops...)
 }
 
-// FuzzRoundTrip encodes content made of copies of earlier bytes.
+// FuzzRoundTrip checks that content made of copies of earlier bytes survives a round
+// trip.
 func FuzzRoundTrip(f *testing.F) {
 	r := rand.New(rand.NewPCG(testseed.New(f), 13))
 	for i := range 24 {
