@@ -100,7 +100,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	return ncerr.Exit(err)
 }
 
-// sanitize wraps both outputs in a [printable] and sets a.flush, which returns the
+// sanitize wraps a.out and a.err in a [printable] and sets a.flush, which returns the
 // first error from writing to standard output.
 func (a *app) sanitize() {
 	a.bars = terminal(a.err)
@@ -246,8 +246,8 @@ func onlySubcommands(c *cobra.Command, list []string) error {
 	return errors.New(text)
 }
 
-// args wraps an argument check so that it fails with a usage error. It masks the
-// passwords of URLs that the message of check quotes.
+// args wraps check so that it fails with a usageError. It masks the passwords of URLs in
+// the message of check.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		if err := check(c, list); err != nil {

@@ -192,9 +192,9 @@ func stageState(f *places.Found) string {
 	return "left over"
 }
 
-// cleanClaim lists the claim on path, which is in a store without rename. If resume is
-// set it finishes the replacement. If remove is set it removes an unfinished
-// new dataset.
+// cleanClaim lists the claim on path, which is in a store that does not support rename.
+// If resume is set it finishes the replacement. If remove is set it removes an
+// unfinished new dataset.
 func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume bool) ([]leftover, error) {
 	claim, err := nczarr.FindClaim(ctx, url, a.options())
 	if err != nil || claim == nil && !resume {
@@ -230,8 +230,8 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 	return []leftover{l}, nil
 }
 
-// cleanSiblings lists the stages next to a store without rename. If remove is set it
-// removes the stages that are not claimed.
+// cleanSiblings lists the stages next to a store that does not support rename. If remove
+// is set it removes the stages that are not claimed.
 func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]leftover, error) {
 	found, err := nczarr.Stages(ctx, url, a.options(), remove)
 	list := make([]leftover, 0, len(found))

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// conformanceFlags holds the flags of conformance run.
+// conformanceFlags holds the flags of "conformance run".
 type conformanceFlags struct {
 	driver, filter, plugin string
 	place, options, report string
@@ -42,7 +42,7 @@ type conformanceFlags struct {
 }
 
 // efforts are the values of --effort.
-var efforts = map[string]conformance.Effort{ // constant
+var efforts = map[string]conformance.Effort{ // never changed
 	"brief": conformance.Brief, "normal": conformance.Normal, "thorough": conformance.Thorough,
 }
 

@@ -157,7 +157,7 @@ func (f *dumpFlags) options() (*cdl.WriteOptions, error) {
 	return opts, f.digits(opts)
 }
 
-// digits parses -p.
+// digits parses the value of -p into opts.
 func (f *dumpFlags) digits(opts *cdl.WriteOptions) error {
 	if f.precision == "" {
 		return nil

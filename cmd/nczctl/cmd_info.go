@@ -50,8 +50,8 @@ type varInfo struct {
 	Shape  []int64  `json:"shape"`
 	Chunks []int64  `json:"chunks"`
 	Shards []int64  `json:"shards,omitempty"`
-	// ChunkGrid and ShardGrid are the chunk_shapes of rectilinear grids; Chunks and Shards
-	// are then the largest lengths.
+	// ChunkGrid and ShardGrid hold the chunk_shapes of rectilinear grids. Chunks and
+	// Shards hold the largest lengths of such grids.
 	ChunkGrid json.RawMessage `json:"chunk_grid,omitempty"`
 	ShardGrid json.RawMessage `json:"shard_grid,omitempty"`
 
@@ -190,7 +190,7 @@ func storageOf(ctx context.Context, v *nczarr.Var) (*storage, error) {
 	return out, nil
 }
 
-// gridText returns the chunk shape of a regular grid. For any other grid it returns
+// gridText formats the chunk shape of a regular grid. For any other grid it returns
 // chunk_shapes, shortened if it is long.
 func gridText(shape []int64, grid json.RawMessage) string {
 	const maxLen = 80

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin"
 )
 
-// version is set by the build with -ldflags -X main.version=...
+// version is the version of the program. The build sets it with -ldflags -X
+// main.version=VERSION.
 var version = "devel" // a variable because the linker sets it
 
 // recordedVersion returns version. If the build did not set it, as with go install, it

@@ -114,8 +114,8 @@ type zmapRow struct {
 
 func (z *zmapper) print(format string, args ...any) { fmt.Fprintf(z.w, format, args...) }
 
-// walk prints the objects below a prefix. Each level of the recursion holds the
-// names of its prefix.
+// walk prints the objects below a prefix. Each level of the recursion keeps the names
+// below its prefix in memory.
 func (z *zmapper) walk(prefix string, depth int) error {
 	if err := checkDepth(prefix, depth); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 )
 
 // newSource creates src.zarr, a dataset of 200 chunks, in a new directory. It returns a
-// function that makes nczctl commands in that directory. Their temporary directory
-// is tmp.
+// function that creates nczctl commands. They run in that directory with the temporary
+// directory tmp.
 func newSource(t *testing.T, env ...string) (nczctl func(args ...string) *exec.Cmd, dir, tmp string) {
 	t.Helper()
 	dir, tmp = t.TempDir(), t.TempDir()

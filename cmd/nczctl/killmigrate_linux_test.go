@@ -82,7 +82,7 @@ func TestKilledMigrations(t *testing.T) {
 	}
 }
 
-// migration is the migration of copies of one dataset to a layout.
+// migration copies a dataset and migrates the copies to a layout.
 type migration struct {
 	t      *testing.T
 	dir    string

@@ -23,10 +23,10 @@ import (
 	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
-// killing is one copy during which processes are killed.
+// killing describes one copy during which processes are killed.
 type killing struct {
 	kind   string // ".zarr", sharded, ".zip" or "bucket"
-	old    bool   // a dataset is replaced
+	old    bool   // the copy replaces a dataset
 	victim killpoint.Victim
 	// where is the progress of the copy at the kill, in thousandths of the calls that
 	// change files or of the requests that change the bucket.
@@ -196,8 +196,8 @@ func (a *arena) kill(i int, k killing) string {
 // killed is the exit code of a program that a signal ended.
 const killed = -1
 
-// examine checks the destination of a copy that ended with an exit code and
-// completes it with a new copy.
+// examine checks the destination of a copy that ended with the exit code exit, completes
+// an incomplete destination with a new copy, and returns the outcome.
 func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...any)) string {
 	a.t.Helper()
 	whole := func(code int, got string) bool { return code == 0 && got == a.want }

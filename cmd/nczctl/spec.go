@@ -82,8 +82,8 @@ func (s *chunkSpec) shards(v *nczarr.Var, chunks []int64) (shape []int64, ok boo
 	return shape, shape != nil, err
 }
 
-// shape returns the shape that the spec sets for a variable, or nil if it sets none. It
-// overwrites lengths in the argument shape.
+// shape returns the shape that the spec sets for a variable, or nil if the spec sets no
+// shape for it. It overwrites lengths in the argument shape.
 func (s *chunkSpec) shape(v *nczarr.Var, shape []int64) ([]int64, error) {
 	for _, name := range []string{strings.TrimPrefix(v.Path(), "/"), v.Name()} {
 		if shape := s.vars[name]; shape != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// openStore opens the store of an argument of the form URL[/key], which need not
-// contain a dataset. It also returns the key, which is the part of the path inside the
-// store; "" is the whole store. Every directory and every prefix of a bucket or web
-// server is a store. If object is set, the last segment of a path in a bucket or on a
+// openStore opens the store in an argument of the form URL[/key]. The store need not
+// contain a dataset. openStore also returns the key, which is the part of the path inside
+// the store, or "" for the whole store. Every directory and every prefix of a bucket or
+// web server is a store. If object is set, the last segment of a path in a bucket or on a
 // web server is a key.
 func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
 	if _, err := a.start(ctx, arg); err != nil {

@@ -151,7 +151,8 @@ func usage(h *host.Host) func() (conformance.Usage, error) {
 	}
 }
 
-// options returns the options of a run, which print text results as they arrive.
+// options returns the options of a run. With these options, the run prints text results
+// as they arrive.
 func (b *testBed) options(f *conformanceFlags) *conformance.Options {
 	o := &conformance.Options{
 		Select: f.run, Seed: f.seed, Effort: efforts[f.effort], Limit: f.timeout, Tool: "nczctl " + version, Subject: b.subject,

@@ -114,7 +114,8 @@ func (m *Map) prepare(ctx context.Context, mode driver.Mode) error {
 	return nil
 }
 
-// notDirectory returns ncerr.ErrExists if path is not a directory, and err otherwise.
+// notDirectory returns ncerr.ErrExists if path exists and is not a directory, and err
+// otherwise.
 func notDirectory(path string, err error) error {
 	if info, e := os.Stat(path); e == nil && !info.IsDir() {
 		return ncerr.Errorf(ncerr.ErrExists, "", "", "the path is a file, not a directory")

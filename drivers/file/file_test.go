@@ -335,7 +335,7 @@ func TestLongNames(t *testing.T) {
 func TestOtherSpelling(t *testing.T) {
 	t.Parallel()
 	tree := map[string][]string{".": {"Temp", "b"}, "Temp": {"X"}, "temp": {"X"}, "b": {}}
-	exists := func(path string) bool { // as a file system that ignores case sees it
+	exists := func(path string) bool { // like a file system that ignores case
 		return slices.ContainsFunc([]string{"Temp", "Temp/X", "b"}, func(s string) bool { return strings.EqualFold(s, path) })
 	}
 	names := func(dir string) ([]string, error) { return tree[dir], nil }

@@ -17,13 +17,13 @@ import (
 // step is a call on one key, or its outcome. An empty content means that the object
 // does not exist.
 type step struct {
-	op      byte   // 'g'et, 'p'ut, 'n'ew (put if absent), 'd'elete
+	op      byte   // 'g' get, 'p' put, 'n' put if absent, 'd' delete
 	content string // content that was put or read
-	refused bool   // whether an 'n' found an object
+	refused bool   // whether a put if absent found an object
 }
 
-// register is the model of one key.
-var register = porcupine.Model{ // constant
+// register models the content of one key.
+var register = porcupine.Model{ // never changed
 	Init: func() any { return "" },
 	Step: func(state, input, output any) (bool, any) {
 		in, out := input.(step), output.(step)

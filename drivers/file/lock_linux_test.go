@@ -156,8 +156,8 @@ func TestLockedObject(t *testing.T) {
 	}
 }
 
-// TestVersionsIncrease checks that a put sets a later time than the replaced object has,
-// so that versions do not repeat if clocks differ.
+// TestVersionsIncrease checks that a put sets a later time than that of the replaced
+// object, so that versions do not repeat if clocks differ.
 func TestVersionsIncrease(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]string{"rename": "", "fsync": `{"durability":"fsync"}`} {
@@ -208,8 +208,8 @@ func TestPutOverLinks(t *testing.T) {
 	}
 }
 
-// TestLockDetection checks that opening a store detects locks with an existing file, or
-// with a temporary one.
+// TestLockDetection checks that opening a store detects whether the file system has
+// locks, with an existing file or with a temporary one.
 func TestLockDetection(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()

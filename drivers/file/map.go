@@ -96,7 +96,7 @@ func (m *Map) absent(key string, err error) error {
 	return ncerr.ErrNotFound
 }
 
-// meta holds the metadata of a file that the driver uses.
+// meta holds the file metadata that the driver uses.
 type meta struct {
 	mode  fs.FileMode
 	size  int64

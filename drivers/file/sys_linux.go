@@ -21,7 +21,7 @@ type handle struct {
 // openFast opens a path below the root for reading, with one system call that refuses
 // links out of the root. flags may contain nonblock and directory.
 func (m *Map) openFast(key string, flags int) (handle, error) {
-	fd, err := m.openat2(key, unix.O_RDONLY|unix.O_NOCTTY|uint64(flags)) // the flags are bits
+	fd, err := m.openat2(key, unix.O_RDONLY|unix.O_NOCTTY|uint64(flags)) // flags is a bit mask
 	return handle{fd: fd}, err
 }
 
@@ -236,8 +236,8 @@ func typeOf(fd int, name string) uint8 {
 	return uint8(st.Mode & unix.S_IFMT >> 12) // dirent has the type bits of stat, shifted
 }
 
-// isMount reports whether dir is a mount point, of another file system or of a
-// directory of the same one.
+// isMount reports whether dir is a mount point, including a bind mount of a directory of
+// the same file system.
 func (m *Map) isMount(dir string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(int(m.dir.Fd()), dir, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st)

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// nonblock is 0: opening a file never blocks on Windows.
+// nonblock is 0, because opening a file never blocks on Windows.
 const nonblock = 0
 
-// directory is 0: reading names from a file fails later.
+// directory is 0, because reading names from a file fails later.
 const directory = 0
 
 // missing reports whether err means that a path does not exist.
@@ -24,7 +24,7 @@ func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// fileNumber returns 0: package os does not export file numbers on Windows.
+// fileNumber returns 0, because package os does not export file numbers on Windows.
 func fileNumber(fs.FileInfo) uint64 { return 0 }
 
 func errnoKind(errno syscall.Errno) ncerr.Kind {
@@ -52,11 +52,11 @@ func systemFlaw(name string) string {
 	return ""
 }
 
-// otherDevice returns false: a mounted volume is a link on Windows, and the driver does
-// not follow it.
+// otherDevice returns false, because a mounted volume is a link on Windows, and the
+// driver does not follow it.
 func (*Map) otherDevice(string) bool { return false }
 
-// lock fails: the driver cannot detect on Windows whether the writer of a file is
+// lock fails, because the driver cannot detect on Windows whether the writer of a file is
 // alive.
 func lock(*os.File) (held int, err error) { return noLock, errors.ErrUnsupported }
 
@@ -64,5 +64,5 @@ func flock(int) error { return errors.ErrUnsupported }
 
 func unlock(int) {}
 
-// isUnlinked returns false: an open file keeps its name on Windows.
+// isUnlinked returns false, because an open file keeps its name on Windows.
 func isUnlinked(fs.FileInfo) bool { return false }

@@ -308,7 +308,7 @@ func slowly(unit time.Duration, stops bool) http.HandlerFunc {
 	}
 }
 
-// TestUnreachable checks that a missing server is not reported as a missing object.
+// TestUnreachable checks that an unreachable server is not reported as a missing object.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	const unused = "http://127.0.0.1:1" // a port that the system never assigns automatically
@@ -439,7 +439,7 @@ func TestCredentials(t *testing.T) {
 		echo(w, r)
 	}))
 	t.Cleanup(there.Close)
-	elsewhere := strings.Replace(there.URL, "127.0.0.1", "localhost", 1) // another host by name
+	elsewhere := strings.Replace(there.URL, "127.0.0.1", "localhost", 1) // the same server under another host name
 	home := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/farther") {
 			http.Redirect(w, r, elsewhere+"/chain", http.StatusFound)
@@ -520,8 +520,9 @@ func TestUnencryptedLogin(t *testing.T) {
 	}
 }
 
-// TestReadableNetrc checks that a netrc file readable by others is not used, and causes an
-// error only if it contains a login for the server.
+// TestReadableNetrc checks that a netrc file that others can access is not used, and that
+// it causes an error only if an option names the file or the file contains a login for
+// the server.
 func TestReadableNetrc(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such permissions")
@@ -593,7 +594,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestCancel checks that a Get ends with its context while the server stalls.
+// TestCancel checks that canceling the context ends a Get while the server stalls.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {

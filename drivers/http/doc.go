@@ -25,18 +25,18 @@
 //
 // # Versions
 //
-// The version of an object is its strong ETag. Without one it consists of the
-// modification time and the size, provided that this time is at least two seconds
-// before that of the response. Weak ETags are not used, because they may stay the same
-// while bytes change. Source: RFC 9110, 8.8.
+// The version of an object is its strong ETag. Without an ETag the version consists of
+// the modification time and the size, provided that the modification time is at least two
+// seconds before the date of the response. Weak ETags are not used, because they may stay
+// the same while bytes change. Source: RFC 9110, 8.8.
 //
 // # Credentials
 //
-// A user name and password come from the options or from a netrc file. Each login
-// belongs to one scheme, host and port, and is sent only over TLS or to this machine. A
-// machine HOST of a netrc file means https://HOST on port 443, and HOST:PORT means
-// https on that port; the entry default is not used. After a redirect to another
-// server, the driver sends only the login that netrc has for the new server. A redirect
-// from https to http is refused. A redirect from a server to a more local address, such
-// as a loopback, link-local or private address, is also refused.
+// A user name and password come from the options or from a netrc file. Each login belongs
+// to one scheme, host and port, and is sent only over TLS or to this machine. In a netrc
+// file, "machine HOST" means port 443 of HOST, and "machine HOST:PORT" means that port;
+// the entry "default" is not used. After a redirect to another server, the driver sends
+// only the login that netrc has for the new server. A redirect from https to http is
+// refused. A redirect from a server to a more local address, such as a loopback,
+// link-local or private address, is also refused.
 package http

@@ -25,7 +25,7 @@ type credentials struct {
 	own    *login // login from the options
 	origin string // origin that receives own
 	hosts  map[string]login
-	proxy  bool // all requests go through a proxy of the options, http requests unencrypted
+	proxy  bool // all requests go through the proxy in the options, which receives http requests unencrypted
 }
 
 // readCredentials reads the login from the options and the logins from the netrc file.
@@ -100,7 +100,7 @@ func portOf(u *url.URL) string {
 }
 
 // private reports whether the connection to a server is safe from eavesdropping: the
-// server speaks TLS or runs on this machine.
+// server speaks TLS, or runs on this machine and is reached without a proxy.
 func (c credentials) private(u *url.URL) bool {
 	switch strings.ToLower(u.Scheme) {
 	case "https":

@@ -148,8 +148,8 @@ func TestOldDate(t *testing.T) {
 	}
 }
 
-// skewed refuses requests with RequestTimeTooSkewed, with a server clock that is off by
-// the given time.
+// skewed returns a handler that refuses requests with RequestTimeTooSkewed. The clock of
+// the server is off by the given time.
 func skewed(by time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		refusal(403, "RequestTimeTooSkewed", "Date", time.Now().Add(by).UTC().Format(http.TimeFormat))(w, r)
@@ -230,8 +230,8 @@ func (p page) write(w http.ResponseWriter) {
 	fmt.Fprint(w, "</ListBucketResult>")
 }
 
-// TestListings checks the results of unusual listings: each is either correct or an
-// error, and all of them end.
+// TestListings checks that each unusual listing ends, either with the correct entries or
+// with an error.
 func TestListings(t *testing.T) {
 	t.Parallel()
 	pages := func(list ...page) http.HandlerFunc {

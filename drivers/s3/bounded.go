@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// maxDocument limits in bytes the responses that are read into memory before they are
-// parsed. A page of a listing has at most 1000 keys of 1024 bytes, and encoding a byte
-// takes up to three characters.
+// maxDocument is the maximum size in bytes of a response that is read into memory before
+// it is parsed. A page of a listing has at most 1000 keys of 1024 bytes, and encoding a
+// byte takes up to three characters.
 const maxDocument = 16 << 20
 
 // bounded limits the size of responses that are documents, and checks that they are of

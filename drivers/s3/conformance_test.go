@@ -19,9 +19,9 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// patient adds retries to the driver, as all its users do. The test server stores
-// objects in directories, so the deletion of a neighboring object may cause temporary
-// errors.
+// patient adds retries to the driver, as all users of the driver do. The test server
+// stores objects in directories, so the deletion of a neighboring object may cause
+// temporary errors.
 type patient struct{ driver.Opener }
 
 func (p patient) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {

@@ -8,8 +8,8 @@ import (
 )
 
 // extraTime limits how long a request that changes an object continues after its caller
-// has canceled it. Tests change it before they start.
-var extraTime = 10 * time.Second // constant
+// has canceled it. Only tests change it, before they start.
+var extraTime = 10 * time.Second // changed only by tests
 
 // extendedContext returns a context for a request that changes an object. A server that
 // has received such a request carries it out even if the connection closes, possibly

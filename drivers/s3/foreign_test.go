@@ -48,7 +48,8 @@ func TestProxyPageIsRejected(t *testing.T) {
 	}
 }
 
-// TestDeleteConfirmation checks the responses that confirm a deletion.
+// TestDeleteConfirmation checks that Delete accepts every response that confirms a
+// deletion.
 func TestDeleteConfirmation(t *testing.T) {
 	t.Parallel()
 	for name, handle := range map[string]http.HandlerFunc{

@@ -18,7 +18,7 @@ type front struct {
 
 func newFront() *front { return &front{servers: make(map[string]*url.URL)} }
 
-// add makes BUCKET.DOMAIN reach endpoint.
+// add routes requests for the host BUCKET.DOMAIN to endpoint.
 func (f *front) add(bucket, endpoint string) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

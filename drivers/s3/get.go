@@ -132,7 +132,7 @@ func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info,
 	return info, n, nil
 }
 
-// extent determines which part of the object the n bytes of a response are, and sets
+// extent returns the offset in the object of the n bytes of a response, and sets
 // info.Size. A response without Content-Range is the whole object.
 func extent(out *s3.GetObjectOutput, asked *driver.Range, n int64, info *driver.Info) (start int64, err error) {
 	status := 0

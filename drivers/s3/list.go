@@ -81,8 +81,8 @@ func yieldPage(page []driver.Entry, prefix string, o *driver.ListOptions, last s
 	return last, nil
 }
 
-// segment returns e, except for an object below a deeper prefix: it returns that prefix
-// instead. Servers without support for delimiters list such objects.
+// segment returns e. For an object below a deeper prefix, it returns that prefix instead.
+// Servers without support for delimiters list such objects.
 func segment(e driver.Entry, prefix string) driver.Entry {
 	rest, below := strings.CutPrefix(e.Key, prefix)
 	if i := strings.IndexByte(rest, '/'); below && i >= 0 && i < len(rest)-1 {

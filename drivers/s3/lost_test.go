@@ -70,9 +70,9 @@ func faulty(t *testing.T, s *s3server.Server, choose func(r *http.Request) fault
 	return &c
 }
 
-// inTurn sends one request at a time to the server. versitygw 1.8.0 checks the
-// condition of a put and stores the object in two steps, so two concurrent puts can
-// both succeed, which Amazon S3 excludes.
+// inTurn sends one request at a time to the server. versitygw 1.8.0 checks the condition
+// of a put and stores the object in two steps, so two concurrent puts can both succeed.
+// This cannot happen in Amazon S3.
 type inTurn struct{ mu sync.Mutex }
 
 func (s *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -194,8 +194,8 @@ func damaged(text string) body { return body{strings.NewReader(text)} }
 
 // call is an operation on one key.
 type call struct {
-	op      byte   // 'g'et, 'n'ew (put if absent), 'm'atch (put if match), 'd'elete
-	expect  string // the content whose version 'm' expects
+	op      byte   // 'g' get, 'n' put if absent, 'm' put if match, 'd' delete
+	expect  string // the content whose version a put if match expects
 	content string // the content to put
 }
 
@@ -205,8 +205,8 @@ type outcome struct {
 	unknown bool   // the call failed and may take effect at any time
 }
 
-// conditional is the model of one key.
-var conditional = porcupine.NondeterministicModel{ // constant
+// conditional models the content of one key.
+var conditional = porcupine.NondeterministicModel{ // never changed
 	Init: func() []any { return []any{""} },
 	Step: func(state, input, output any) []any {
 		in, out := input.(call), output.(outcome)
@@ -296,7 +296,8 @@ func recordCalls(t *testing.T, m driver.Map) (history []porcupine.Operation, unk
 					end = 1 << 59 // the call may take effect at any later time
 				}
 				mu.Lock()
-				// A call that may still be in progress is the last one of its client.
+				// A call that may still be in progress gets a separate client id, because
+				// the calls of one client must not overlap.
 				id := client
 				if out.unknown {
 					unknown++

@@ -27,7 +27,7 @@ var proxies = newFront()
 var userEnv = map[string]string{} // set by TestMain only
 
 // runID distinguishes the objects of this run from the objects of other runs.
-var runID = rand.Text() // constant
+var runID = rand.Text() // never changed
 
 // self allows the host to run the driver in processes of this program.
 var self plugin.Self // set by TestMain only

@@ -122,8 +122,8 @@ type bucketMap struct {
 
 var _ driver.Map = (*bucketMap)(nil)
 
-// begin prepares the store for the mode. It does not check whether a store to be read
-// exists, because that would require a request.
+// begin prepares the store for the mode. In modes Read and Update it does not check
+// whether the store exists, because that would require a request.
 func (m *bucketMap) begin(ctx context.Context, mode driver.Mode) error {
 	switch mode {
 	case driver.Create:

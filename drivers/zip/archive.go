@@ -185,8 +185,8 @@ func (a *archive) skipped() iter.Seq[int] {
 	}
 }
 
-// findIntended returns the record positions of the members whose names are not valid keys
-// or that are symbolic links, by the key that was probably intended.
+// findIntended maps keys to the record positions of members whose names are not valid
+// keys or that are symbolic links. Each key is the one that was probably intended.
 func (a *archive) findIntended() map[string]int {
 	list := map[string]int{}
 	for pos := range a.skipped() {

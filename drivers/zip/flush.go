@@ -53,7 +53,7 @@ func (m *Map) snapshot() map[string]*change {
 	return maps.Clone(m.pending)
 }
 
-// leftover holds what a Flush has replaced and must close.
+// leftover holds the archive and the spill file that a Flush has replaced and must close.
 type leftover struct {
 	old   *archive
 	spill *spillFile

@@ -103,7 +103,7 @@ func readAny(t *testing.T, m driver.Map, archive int) (sizes map[string]int64, r
 	return sizes, readable
 }
 
-// compareStd compares the members with the members that the standard library finds. It
+// compareStd compares the keys and sizes with those that the standard library finds. It
 // skips archives with a preamble, whose start the standard library determines
 // differently.
 func compareStd(t *testing.T, archive []byte, sizes map[string]int64) {

@@ -130,7 +130,7 @@ func wantText(t testing.TB, what string, err error, want ncerr.Kind, words ...st
 	}
 }
 
-// wantOnlyZips fails if dir contains temporary files.
+// wantOnlyZips checks that dir contains only files with the extension .zip.
 func wantOnlyZips(t testing.TB, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)

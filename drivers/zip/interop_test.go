@@ -177,7 +177,8 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
-// TestLargeMember writes and reads a member of more than 4 GiB, and members after it.
+// TestLargeMember checks that a member of more than 4 GiB, and members after it, can be
+// written and read.
 func TestLargeMember(t *testing.T) { //nolint:paralleltest // the test needs much memory
 	if os.Getenv("NCZARR_BIG") == "" {
 		t.Skip("needs 10 GiB of disk; set NCZARR_BIG")

@@ -64,7 +64,7 @@ func (v *view) seek(key string) {
 	v.pending = v.pending[sort.Search(len(v.pending), func(i int) bool { return v.pending[i].key >= key }):]
 }
 
-// base returns the i-th key of the archive.
+// base returns the key of the i-th remaining entry of the archive.
 func (v *view) base(i int) []byte { return v.a.keyAt(v.a.table[v.entries[i]]) }
 
 // next removes and returns the first key. entry is its entry in the archive, or -1. c is

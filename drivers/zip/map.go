@@ -80,7 +80,7 @@ func (m *Map) Skipped() []Skipped {
 	return list
 }
 
-// found is the location of the content of a key: a change or an archive.
+// found is the location of the content of a key: a change or an entry of an archive.
 type found struct {
 	c     *change
 	a     *archive

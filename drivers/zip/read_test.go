@@ -49,7 +49,8 @@ func TestReadForms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "comment" {
-				// Readers use the last signature, which is in a comment here.
+				// Readers use the last signature, which is in the comment of this
+				// archive.
 				_, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: saved(t, tc.archive)})
 				wantKind(t, "open", err, ncerr.ErrCorrupt)
 				return

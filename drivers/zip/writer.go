@@ -40,7 +40,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// copy copies n bytes of r from off.
+// copy writes n bytes of r, starting at off.
 func (w *writer) copy(ctx context.Context, r reader, off, n int64) error {
 	for n > 0 {
 		if err := ctx.Err(); err != nil {
@@ -86,8 +86,8 @@ func (w *writer) addNew(ctx context.Context, name string, c *change) error {
 	return w.addRaw(ctx, h, c, 0)
 }
 
-// addDeflated writes the member deflated. If that does not make it smaller, done is
-// false and the archive is unchanged.
+// addDeflated writes the member compressed with deflate. If compression does not make the
+// member smaller, done is false and the archive is unchanged.
 func (w *writer) addDeflated(ctx context.Context, h record, c *change) (done bool, err error) {
 	h.method = methodDeflated
 	wide := h.size >= max32
@@ -122,7 +122,7 @@ func (w *writer) addDeflated(ctx context.Context, h record, c *change) (done boo
 	return true, nil
 }
 
-// rewind removes everything written from off on.
+// rewind removes everything written at or after off.
 func (w *writer) rewind(off int64) error {
 	w.off = off
 	if err := w.f.Truncate(off); err != nil {

@@ -14,9 +14,9 @@ import (
 
 // New returns the opener of the driver "zip". It is safe for concurrent use.
 //
-// The Path of a spec is the file of the archive. With Env.Inner set, Path is only used
-// in messages, and the archive is the object InnerKey of that Map, which must support
-// ranges.
+// The Path of a spec is the file of the archive. If Env.Inner is set, the archive is the
+// object InnerKey of that Map, which must support ranges, and Path is used only in
+// messages.
 func New() driver.Opener { return &opener{closeToRename: runtime.GOOS == "windows"} }
 
 type opener struct {

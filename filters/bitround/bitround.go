@@ -68,7 +68,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	return c, in, err
 }
 
-// Encode rounds to nearest, ties to even.
+// Encode rounds the elements of src to nearest, ties to even.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	n, err := filter.Counts(ctx, dst, src, c.typ.Size, c.typ.Size)
 	if err != nil {

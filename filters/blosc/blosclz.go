@@ -2,8 +2,8 @@ package blosc
 
 import "github.com/seed-695719ce/nczarr/filters/internal/filter"
 
-// maxShort is the stored value, all ones, that marks a long distance: two more bytes
-// follow, which are added to it. Stored values are the distance minus 1.
+// maxShort is the stored distance, with all bits set, that marks a long distance. Two
+// more bytes follow and are added to it. A stored distance is the distance minus 1.
 const maxShort = 8191
 
 // blosclz decodes a BloscLZ stream, which must fill dst exactly.

@@ -33,8 +33,8 @@ func grow(b *[]byte, n int) []byte {
 	return (*b)[:n]
 }
 
-// Decode decodes one frame. The frame's header describes it, so the parameters of the
-// codec do not matter.
+// Decode decodes one frame. The header describes the frame, so the parameters of the
+// codec are not used.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	h, err := parseHeader(src)
 	if err != nil {
@@ -70,8 +70,9 @@ func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	return int64(h.size), err
 }
 
-// block decodes block i into out, which has its decoded size. Shuffled data is decoded
-// into scratch memory, which stays in the CPU cache, and unshuffled from there.
+// block decodes block i into out, which has the decoded size of the block. Shuffled data
+// is decoded into scratch memory, which stays in the CPU cache, and unshuffled from
+// there.
 func (c *Codec) block(s *scratch, h *header, i int, out, src []byte) error {
 	into := out
 	if h.shuffled() || h.bitShuffled() {

@@ -110,7 +110,7 @@ func (h *header) streams(i int) int {
 	return 1
 }
 
-// shuffled and bitShuffled report how the blocks are shuffled.
+// shuffled and bitShuffled report whether the blocks are shuffled by bytes or by bits.
 func (h *header) shuffled() bool { return h.flags&flagShuffle != 0 && h.typesize > 1 }
 
 func (h *header) bitShuffled() bool { return h.flags&flagBitShuffle != 0 && h.block >= h.typesize }

@@ -40,7 +40,8 @@ type provider struct {
 var _ driver.Provider = (*provider)(nil)
 
 // Provider returns all built-in filters. They are opened by numcodecs id, Zarr v3 name or
-// alias; other names fail with ncerr.ErrNoFilter. It is safe for concurrent use.
+// alias; other names fail with ncerr.ErrNoFilter. The provider is safe for concurrent
+// use.
 func Provider() driver.Provider {
 	p := &provider{byID: map[string]driver.Provider{}}
 	for _, f := range all() {

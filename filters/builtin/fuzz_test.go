@@ -105,7 +105,7 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// seeds returns values of a type.
+// seeds returns chunks of elements of a type as seeds for fuzzing.
 func seeds(t testing.TB, typ dtype.Type) (list [][]byte) {
 	t.Helper()
 	if !typ.Fixed() {

@@ -1,5 +1,5 @@
-// Package bz2 implements the filter "bz2". It imports core/codec/driver and the encoder
-// in filters/internal; core/codec calls it.
+// Package bz2 implements the filter "bz2", bzip2 compression. It imports
+// core/codec/driver and the encoder in filters/internal; core/codec calls it.
 package bz2
 
 import (

@@ -137,7 +137,7 @@ func fletcher32(b []byte) uint32 {
 	return uint32(s2)<<16 | uint32(s1)
 }
 
-// fold reduces a sum towards 16 bits without changing it modulo 65535.
+// fold reduces a sum toward 16 bits without changing it modulo 65535.
 func fold(s uint64) uint64 {
 	s = s&0xFFFF + s>>16
 	return s&0xFFFF + s>>16

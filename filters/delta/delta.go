@@ -182,7 +182,8 @@ func floatSize(t dtype.Type) int {
 	return min(2*t.Size, 8)
 }
 
-// combine stores a+b or a-b, depending on sign. For bool both are exclusive or.
+// combine stores a+b or a-b in out, depending on sign. For bool it stores the exclusive
+// or in both cases.
 func (c *Codec) combine(out, a, b []byte, sign int) {
 	t := c.plain
 	switch {

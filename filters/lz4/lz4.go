@@ -21,8 +21,8 @@ const ID = "lz4"
 
 // Params are the parameters.
 type Params struct {
-	// Acceleration makes encoding faster and the result larger. The default is 1, and
-	// smaller values mean 1.
+	// Acceleration trades size for speed: higher values make encoding faster and the
+	// result larger. The default is 1, and smaller values mean 1.
 	Acceleration int `json:"acceleration"`
 }
 

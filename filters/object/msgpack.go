@@ -142,7 +142,7 @@ func (w *packWriter) bytes(b []byte) {
 	w.at += copy(w.dst[w.at:], b)
 }
 
-// head writes a code and a number of n bytes.
+// head writes a format code, and v as a number of n bytes.
 func (w *packWriter) head(code byte, v uint64, n int) {
 	b := [9]byte{code}
 	binary.BigEndian.PutUint64(b[1:], v<<(64-8*uint(n)))

@@ -39,8 +39,8 @@ type Codec struct {
 	count int
 	open  func(src []byte) reader
 	write func(dst []byte) writer
-	// spaces returns the most white space of a list (see style). The field is nil for a
-	// format without white space.
+	// spaces returns the maximum white space of a list (see style). The field is nil for
+	// a format without white space.
 	spaces func(n, lists int64, rank int) int64
 }
 

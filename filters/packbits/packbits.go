@@ -1,6 +1,6 @@
-// Package packbits implements the filter "packbits", which stores eight bools in a byte,
-// after a byte with the number of unused bits at the end. It imports core/codec/driver,
-// core/dtype and filters/internal/filter; core/codec calls it.
+// Package packbits implements the filter "packbits", which stores eight bools in a byte.
+// A leading byte holds the number of unused bits in the last byte. It imports
+// core/codec/driver, core/dtype and filters/internal/filter; core/codec calls it.
 package packbits
 
 import (

@@ -12,7 +12,7 @@ import (
 )
 
 // TestIntegers checks that integers of one byte are packed as in numcodecs 0.17.1, and
-// that values which numcodecs would store as 1 are rejected.
+// that other values, which numcodecs would store as 1, are rejected.
 func TestIntegers(t *testing.T) {
 	t.Parallel()
 	plain, coded := []byte{1, 0, 1, 1, 0, 0, 1, 0, 1, 1}, []byte{6, 0xb2, 0xc0}

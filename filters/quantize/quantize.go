@@ -1,7 +1,6 @@
-// Package quantize implements the filter "quantize", which rounds floats to at least
-// the given number of decimal digits, to multiples of a power of two. It imports
-// core/codec/driver, core/dtype and the helpers in filters/internal; core/codec calls
-// it.
+// Package quantize implements the filter "quantize", which rounds floats to multiples of
+// a power of two that keep at least the given number of decimal digits. It imports
+// core/codec/driver, core/dtype and the helpers in filters/internal; core/codec calls it.
 package quantize
 
 import (

@@ -80,8 +80,8 @@ func StatusError(resp *http.Response, now time.Time) *ncerr.Error {
 // maxServerText is the maximum length in bytes of server text in an error message.
 const maxServerText = 1000
 
-// Sanitize makes a single line of text that contains words from a server. It replaces
-// unprintable characters by spaces and truncates long text.
+// Sanitize returns text from a server as a single line. It replaces unprintable
+// characters by spaces and truncates long text.
 func Sanitize(text string) string {
 	cut := len(text) > maxServerText
 	text = strings.Map(func(r rune) rune {

@@ -53,9 +53,9 @@ func scopeOfHost(host string) scope {
 type scopeKey struct{}
 
 // maxScope returns the most local scope allowed for the server of req. After a redirect
-// that is the scope of the server that sent the redirect; without a redirect, every scope
-// is allowed. A public server can thus not redirect the client to addresses that only
-// this machine or its network can reach.
+// it returns the scope of the server that sent the redirect. Without a redirect, every
+// scope is allowed. A public server can thus not redirect the client to addresses that
+// only this machine or its network can reach.
 func maxScope(req *http.Request) scope {
 	if req.Response == nil || req.Response.Request == nil {
 		return loopback

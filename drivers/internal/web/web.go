@@ -1,6 +1,6 @@
-// Package web is the HTTP transport of the storage drivers that speak HTTP. It
-// implements connections, proxies, certificates and timeouts. The timeouts belong here
-// because only the process that holds the connection sees bytes arrive.
+// Package web is the HTTP transport of the storage drivers that speak HTTP. It implements
+// connections, proxies, certificates and timeouts. The timeouts are implemented here
+// because only the process that owns the connection can observe when bytes arrive.
 //
 // drivers/http and drivers/s3 use the package; it is built on net/http.
 package web
@@ -169,17 +169,16 @@ type watch struct {
 	remote net.Addr // address of the connection that the request uses
 }
 
-// phase is a phase of a request with its time limit.
+// phase describes a phase of a request and its time limit.
 type phase struct {
 	what string
 	long time.Duration
 }
 
-// newWatch starts to watch a request when it gets a connection. Before that, the
-// request waits for other requests, which are watched themselves, or for a new
+// newWatch returns a watch that starts when the request gets a connection. Before that,
+// the request waits for other requests, which are watched themselves, or for a new
 // connection, which has its own time limit. Waiting for the response of a proxy to
-// CONNECT has no separate limit, so a timer starts as soon as the TCP connection is
-// open.
+// CONNECT has no separate limit, so a timer starts as soon as the TCP connection is open.
 func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	w := &watch{o: o}
 	ctx, w.cancel = context.WithCancelCause(ctx)

@@ -51,7 +51,7 @@ func (s *sorter) size(n int) {
 	s.order, s.other, s.rank, s.next, s.last = s.order[:n], s.other[:n], s.rank[:n], s.next[:n], s.last[:n]
 }
 
-// first sorts by one byte and returns the number of classes.
+// first sorts the rotations by their first byte and returns the number of classes.
 func (s *sorter) first(block []byte) int {
 	s.count = s.count[:256]
 	clear(s.count)
@@ -79,7 +79,8 @@ func (s *sorter) first(block []byte) int {
 	return int(classes)
 }
 
-// place distributes other to order by rank. count holds the sizes of the classes.
+// place sorts the rotations in other by rank and stores them in order. count holds the
+// sizes of the classes.
 func (s *sorter) place() {
 	sum := int32(0)
 	for i, c := range s.count {

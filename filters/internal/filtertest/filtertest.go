@@ -1,5 +1,5 @@
-// Package filtertest helps to test the filters. It finds the corpora written by other
-// implementations, reads NumPy files and opens codecs.
+// Package filtertest provides helpers for tests of the filters. It finds the corpora
+// written by other implementations, reads NumPy files and opens codecs.
 package filtertest
 
 import (

@@ -8,7 +8,7 @@ import "math/bits"
 //	bits 8-11   number of those bits that belong to the code
 //	bit 13      end of block
 //	bit 14      the code is longer: continue in a subtable
-//	bit 15      bit 13 or 14, or an unused code
+//	bit 15      set with bit 13 or 14, and for an unused code
 //	bits 16-30  the literal, the base of the length or distance, or the
 //	            start of the subtable
 //	bit 31      literal
@@ -69,8 +69,8 @@ func distSymbol(s int) uint32 {
 func preSymbol(s int) uint32 { return uint32(s) << 16 }
 
 // build fills a table from the lengths of the codes. It returns false if the lengths are
-// not the lengths of a prefix code: too many codes, or too few. Zero codes and a single
-// code of length 1 are valid.
+// not the lengths of a prefix code: too many codes, or too few. A table without codes, or
+// with a single code of length 1, is valid.
 func build(table []uint32, rootBits int, lengths []uint8, symbol func(int) uint32) bool {
 	var count [maxCode + 1]int
 	for _, n := range lengths {

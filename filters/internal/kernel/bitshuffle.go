@@ -18,7 +18,7 @@ func bitsAll(b []byte) {
 	}
 }
 
-// BitShuffle writes the elements of src, each of size bytes, to dst as bit planes. Row
+// BitShuffle writes the elements of src, each of size bytes, to dst as bit planes. Plane
 // 8*j+k holds bit k of byte j of every element, eight elements to a byte, with the first
 // element in the lowest bit. If the number of whole elements is not a multiple of 8,
 // BitShuffle copies src unchanged. It also copies bytes after the last whole element

@@ -139,7 +139,7 @@ func (d *Decoder) split(part []uint32, k uint) {
 		large = max(large, upper)
 		part[i] = upper << k
 	}
-	if large > most || k > d.Bits { // k may be too large as well
+	if large > most || k > d.Bits { // k itself may be too large
 		d.bad = true
 	}
 	if k == 0 {

@@ -216,7 +216,7 @@ func (e *Encoder) parse(src []byte, at, end int) {
 }
 
 // repeats returns the length of the match of src[i:end] with the bytes at i-offset, or 0
-// if it is shorter than minMatch. At least minMatch bytes must be left.
+// if it is shorter than minMatch. src[i:end] must have at least minMatch bytes.
 func repeats(src []byte, i, end, offset int) int {
 	if i < offset || load32(src, i) != load32(src, i-offset) {
 		return 0

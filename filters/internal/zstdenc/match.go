@@ -32,8 +32,8 @@ func (r *row) add(hash uint64, at uint32) {
 func load32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
 func load64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// begin discards all positions and prepares for those below n. four selects a search for
-// matches of four bytes instead of five.
+// begin discards all positions and prepares for positions below n. four selects a search
+// for matches of four bytes instead of five.
 func (f *finder) begin(n int, four bool) {
 	f.drop = 24
 	if four {

@@ -12,8 +12,8 @@ const maxTableLog = 9
 // Source: RFC 8878, section 4.1.
 type table struct {
 	log uint
-	// norm is the number of states of each code, of 1<<log in total. -1 means one of the
-	// last states.
+	// norm is the number of states of each code, of 1<<log in total. -1 means a single
+	// state at the end of the table.
 	norm [64]int16
 	// states holds the states of code 0, then the states of code 1, and so on.
 	states [1 << maxTableLog]uint16
