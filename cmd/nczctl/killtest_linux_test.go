@@ -322,7 +322,8 @@ func (a *arena) stages() []string {
 	return out
 }
 
-// age makes the temporary files of archives older than those of a running writer.
+// age sets the times of the temporary files of archives to one hour ago, so that they
+// look abandoned.
 func (a *arena) age() {
 	files, _ := filepath.Glob(filepath.Join(a.dir, ".*.tmp"))
 	for _, name := range files {

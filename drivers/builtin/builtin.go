@@ -1,7 +1,6 @@
-// Package builtin lists the storage drivers of nczarr, for programs that use all of
-// them. It is the only package that imports every driver: drivers/file, drivers/http,
-// drivers/s3 and drivers/zip. Programs such as cmd/nczctl and the callers of
-// core/plugin/host import it.
+// Package builtin lists the storage drivers of nczarr, for programs that use all of them.
+// It is the only package that imports every driver: drivers/file, drivers/http,
+// drivers/s3 and drivers/zip. core/session imports it for programs such as cmd/nczctl.
 package builtin
 
 import (

@@ -557,7 +557,7 @@ func TestReadableNetrc(t *testing.T) {
 }
 
 // TestDowngrade checks that a redirect from https to http is refused, and that an
-// untrusted certificate is reported as such.
+// untrusted certificate is reported.
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, status(200))

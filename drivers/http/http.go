@@ -50,7 +50,7 @@ func defaults() options {
 	}
 }
 
-// duration is a time.Duration that is written as a string, such as "30s".
+// duration is a time.Duration that JSON represents as a string, such as "30s".
 type duration time.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.

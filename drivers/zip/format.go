@@ -123,7 +123,7 @@ func parseRecord(d []byte, base int64) (r record, ok bool) {
 	return r, true
 }
 
-// widen replaces those of the three values that are all ones by the 64-bit values of
+// widen replaces each of the three values whose bits are all set by the 64-bit value in
 // the zip64 extra field. A missing or short field is accepted for a content size of
 // exactly 2^32-1.
 func widen(extra []byte, csize, size, offset uint64) (c, s, o uint64, ok bool) {

@@ -98,7 +98,8 @@ func content(t testing.TB, m driver.Map) map[string]string {
 	return all
 }
 
-// unread reports whether a listed key only comes from an unreadable member.
+// unread reports whether a key is listed only because the name of an unreadable member
+// suggests it.
 func unread(t testing.TB, m driver.Map, e driver.Entry) bool {
 	t.Helper()
 	_, err := m.Stat(t.Context(), e.Key)

@@ -1,5 +1,5 @@
-// Package builtin provides the filters of nczarr as one provider. It imports every
-// filter package; programs pass it to a registry, in this process or as a plugin.
+// Package builtin provides the filters of nczarr as one provider. It imports every filter
+// package. Programs pass the provider to a registry or serve it as a plugin.
 package builtin
 
 import (

@@ -1,6 +1,7 @@
 // Package lz4 implements the filter "lz4" in the format of numcodecs: the decoded size in
 // four bytes, then one LZ4 block. HDF5's filter of that name uses different framing. It
-// imports core/codec/driver and pierrec/lz4; core/codec calls it.
+// imports core/codec/driver, filters/internal/filter and pierrec/lz4; core/codec calls
+// it.
 package lz4
 
 import (

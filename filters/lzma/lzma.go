@@ -1,5 +1,5 @@
 // Package lzma implements the filter "lzma" with the xz container, the old "alone" format
-// or a raw chain of filters. It imports core/codec/driver, the decoder in
+// or a raw chain of filters. It imports core/codec/driver, the helpers in
 // filters/internal and, for encoding, ulikunitz/xz; core/codec calls it.
 package lzma
 

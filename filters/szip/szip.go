@@ -1,7 +1,7 @@
 // Package szip implements the filter "szip" of HDF5 and NCZarr: the decoded size in four
 // bytes, then the adaptive entropy code of CCSDS 121.0-B in the framing of the szip
-// library. It imports core/codec/driver and packages of filters/internal; core/codec
-// calls it.
+// library. It imports core/codec/driver, core/dtype and the helpers in filters/internal;
+// core/codec calls it.
 //
 // Source: HDF5, H5Zszip.c; libaec 1.1, its szip interface.
 package szip

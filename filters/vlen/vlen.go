@@ -1,6 +1,6 @@
 // Package vlen implements the filters "vlen-utf8", "vlen-bytes" and "vlen-array", which
 // store the number of elements, then each element after its length. It imports
-// core/codec/driver; core/codec calls it.
+// core/codec/driver, core/dtype and the helpers in filters/internal; core/codec calls it.
 //
 // Source: numcodecs, vlen.pyx; the Zarr v3 extension codecs vlen-utf8 and vlen-bytes.
 package vlen

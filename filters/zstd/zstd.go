@@ -1,5 +1,5 @@
 // Package zstd implements the filter "zstd", Zstandard frames. It imports
-// core/codec/driver and klauspost/compress; core/codec calls it.
+// core/codec/driver and the helpers in filters/internal; core/codec calls it.
 package zstd
 
 import (

@@ -1,6 +1,6 @@
 // Package filter holds the code that all filter packages share: parsing of parameters
 // with the quirks of existing writers, the provider of a single codec, and specs. It
-// imports core/codec/driver; every filter package imports it.
+// imports core/codec/driver and core/dtype; every filter package imports it.
 package filter
 
 import (

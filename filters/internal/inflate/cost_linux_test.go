@@ -12,10 +12,10 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/inflate"
 )
 
-// TestManyMembersBeforePadding decodes many empty members followed by padding in memory
-// that cannot be accessed. A decoder that reads all of the padding after each member, and
-// so takes quadratic time, crashes. The last member is broken, so that nothing after it
-// needs to be read.
+// TestManyMembersBeforePadding checks that the decoder does not read all of the padding
+// after each member, which would take quadratic time. It decodes many empty members
+// followed by inaccessible memory, so that such a read crashes. The last
+// member is broken, so that nothing after it needs to be read.
 func TestManyMembersBeforePadding(t *testing.T) {
 	t.Parallel()
 	var one bytes.Buffer

@@ -1,5 +1,5 @@
 // Package inflate decodes DEFLATE, zlib and gzip data from one buffer into another.
-// Because both buffers are complete, it needs no window and no copy of it, which makes it
+// Because both buffers are complete, it neither keeps nor copies a window, which makes it
 // about twice as fast as decoders of streams.
 //
 // It uses filters/internal/kernel for checksums and core/ncerr for errors:

@@ -6,8 +6,8 @@ import (
 )
 
 // The fast loop reads 8 bytes and writes up to writeSlack bytes at a time without bounds
-// checks. It stops that many bytes before the ends of the buffers, and slow decodes the
-// rest.
+// checks. It stops readSlack and writeSlack bytes before the ends of the buffers, and
+// slow decodes the rest.
 const (
 	readSlack  = 16
 	writeSlack = 258 + 4 + 32

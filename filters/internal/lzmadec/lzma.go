@@ -296,7 +296,8 @@ func (d *decoder) run(end int, marked bool) error {
 	return nil
 }
 
-// rngDone reports whether the input is used up, for streams that may lack an end mark.
+// rngDone reports whether all input has been consumed, for streams that may lack an end
+// mark.
 func (d *decoder) rngDone() bool { return d.ip == len(d.src) && d.code == 0 }
 
 // match reads the start of a match and returns its length.

@@ -19,7 +19,7 @@ type table struct {
 	states [1 << maxTableLog]uint16
 	codes  [64]struct {
 		bits uint32 // the high half of state+bits is the number of bits to write
-		find int32  // the rest of state plus find is the index in states
+		find int32  // the remaining high bits of state plus find are the index in states
 	}
 }
 
