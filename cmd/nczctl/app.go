@@ -207,7 +207,8 @@ Storage drivers and filters run in separate plugin processes unless
 		a.newURL(), a.newInfo(), a.newClean(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
-	if c, _, err := root.Find([]string{"completion"}); err == nil { // by default, an unknown shell prints the help
+	// By default, cobra prints the help for an unknown shell and returns no error.
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Args, c.RunE = args(onlySubcommands), func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	completeHelp(root)

@@ -206,9 +206,11 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	a.noTemporaries(errorf, "the next nczctl does not remove")
 	switch {
 	case whole(code, got) && !k.old && a.unannounced(k.kind, dst):
-		outcome = "incomplete" // visibly incomplete: nczctl warns, and readers of plain Zarr see no dataset
+		// The dataset is visibly incomplete: nczctl warns, and readers of plain Zarr see no dataset.
+		outcome = "incomplete"
 	case whole(code, got):
-		if exit == killed { // a killed nczctl may leave the temporary files of an archive or a driver
+		// A killed nczctl may leave the temporary files of an archive or a driver.
+		if exit == killed {
 			names, _ := filepath.Glob(filepath.Join(a.dir, "."+dst+".*.tmp"))
 			for _, name := range a.tempFiles(dst) {
 				names = append(names, filepath.Join(a.dir, dst, name))
@@ -359,7 +361,8 @@ func (a *arena) unannounced(kind, dst string) bool {
 func (a *arena) tree(dst string) []string {
 	var out []string
 	root := filepath.Join(a.dir, dst)
-	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error { // an unreadable directory is returned without its content
+	// An unreadable directory is returned without its content.
+	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error {
 		out = append(out, strings.TrimPrefix(path, root))
 		return nil
 	})

@@ -439,7 +439,8 @@ func TestCredentials(t *testing.T) {
 		echo(w, r)
 	}))
 	t.Cleanup(there.Close)
-	elsewhere := strings.Replace(there.URL, "127.0.0.1", "localhost", 1) // the same server under another host name
+	// elsewhere is the same server under another host name.
+	elsewhere := strings.Replace(there.URL, "127.0.0.1", "localhost", 1)
 	home := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/farther") {
 			http.Redirect(w, r, elsewhere+"/chain", http.StatusFound)

@@ -25,7 +25,7 @@ type credentials struct {
 	own    *login // login from the options
 	origin string // origin that receives own
 	hosts  map[string]login
-	proxy  bool // all requests go through the proxy in the options, which receives http requests unencrypted
+	proxy  bool // whether a proxy is configured; it receives http requests unencrypted
 }
 
 // readCredentials reads the login from the options and the logins from the netrc file.

@@ -101,7 +101,8 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 	creds := aws.CredentialsProvider(aws.AnonymousCredentials{})
 	var renewing []func(*middleware.Stack) error
 	if !key.unsigned {
-		p := &provider{key: key, searching: make(chan struct{}, 1), inner: cfg.Credentials} // cfg.Credentials caches the credentials
+		// cfg.Credentials caches the credentials.
+		p := &provider{key: key, searching: make(chan struct{}, 1), inner: cfg.Credentials}
 		creds, renewing = p, append(renewing, p.addTo)
 	}
 	cfg.HTTPClient = &http.Client{

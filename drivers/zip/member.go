@@ -126,7 +126,8 @@ func (a *archive) locate(ctx context.Context, p *pools, entry int, r record, key
 	head := int64(lenLocal + len(r.name))
 	ask := head
 	if a.src.remote() && head+r.csize <= joinMax {
-		ask = min(head+r.csize+256, end-r.offset) // the local extra field is rarely longer than 256 bytes
+		// The local extra field is rarely longer than 256 bytes.
+		ask = min(head+r.csize+256, end-r.offset)
 	}
 	buf := p.scratch(int(ask))
 	if _, err := a.src.readAt(ctx, *buf, r.offset); err != nil {

@@ -14,8 +14,8 @@ import (
 
 // TestManyMembersBeforePadding checks that the decoder does not read all of the padding
 // after each member, which would take quadratic time. It decodes many empty members
-// followed by inaccessible memory, so that such a read crashes. The last
-// member is broken, so that nothing after it needs to be read.
+// followed by inaccessible memory, so that such a read crashes. The last member is
+// broken, so that nothing after it needs to be read.
 func TestManyMembersBeforePadding(t *testing.T) {
 	t.Parallel()
 	var one bytes.Buffer

@@ -21,7 +21,8 @@ func Serve(t testing.TB, h http.Handler) func(ctx context.Context, network, addr
 	t.Helper()
 	l := &listener{dialed: make(chan net.Conn), closed: make(chan struct{})}
 	var serving sync.WaitGroup
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // only this test uses the server, so it needs no timeouts
+	// Only this test uses the server, so it needs no timeouts.
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serving.Add(1)
 		defer serving.Done()
 		h.ServeHTTP(w, r)
