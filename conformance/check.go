@@ -28,7 +28,7 @@ type Effort int
 
 // The efforts.
 const (
-	Brief    Effort = iota + 1 // few cases per rule, for a target that is also checked with more effort in another way, such as without a process boundary
+	Brief    Effort = iota + 1 // few cases per rule, for a target that another run checks with more effort, for example without a process boundary
 	Normal                     // every rule that can be checked quickly enough to run for every change
 	Thorough                   // also large objects, long listings and many repetitions, as required for a certificate
 )
@@ -106,8 +106,8 @@ type Target[S any] interface {
 type T interface {
 	// Name returns the id of the check.
 	Name() string
-	// Context returns a context that ends if the check hangs, and before cleanup
-	// functions run.
+	// Context returns a context that is canceled if the check hangs, and before the
+	// cleanup functions run.
 	Context() context.Context
 	// Step records the next action of the check as words, which a report joins with
 	// spaces. It restarts the time limit of the check.
@@ -121,13 +121,14 @@ type T interface {
 	// Fatalf records a failure and ends the check. It must be called from the check's
 	// own goroutine.
 	Fatalf(format string, args ...any)
-	// Skipf ends the check because its rule cannot apply to this implementation or its
-	// medium. Unless a failure was recorded, the status is unsupported, with this
-	// message. It must be called from the check's own goroutine.
+	// Skipf ends the check because its rule cannot apply to this implementation or to
+	// the medium on which it stores data. Unless a failure was recorded, the status is
+	// unsupported, with this message. It must be called from the check's own goroutine.
 	Skipf(format string, args ...any)
 	// Failed reports whether a failure was recorded.
 	Failed() bool
-	// Cleanup registers a function to call after the check, in reverse order.
+	// Cleanup registers a function that is called after the check. The functions are
+	// called in reverse order of registration.
 	Cleanup(f func())
 	// Seed returns the seed for random choices. The report contains it.
 	Seed() uint64
@@ -197,7 +198,7 @@ func (o *Options) withDefaults() *Options {
 // Usage is the resource usage of a driver or filter process.
 type Usage struct {
 	Descriptors int           // open file descriptors; negative if unknown
-	Memory      int64         // resident bytes; negative if unknown, or shared with others
+	Memory      int64         // resident bytes; negative if unknown, or if other code shares the process
 	Read        int64         // bytes read so far with system calls; negative if unknown
 	CPU         time.Duration // processor time used so far; 0 if unknown
 }
@@ -205,7 +206,7 @@ type Usage struct {
 // CPUTime returns the processor time that a process has used. It returns 0 if the system
 // does not report it.
 func CPUTime(pid int) time.Duration {
-	const tick = time.Second / 100 // of /proc on every architecture
+	const tick = time.Second / 100 // the unit of /proc on every architecture
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0

@@ -15,10 +15,11 @@
 // # Capabilities
 //
 // A check lists the capabilities that it needs. Everything that the target declares
-// must work: a check whose capabilities are all declared passes or fails and is never
-// skipped. Otherwise its status is unsupported. If the check has a Refuse function,
-// that function first verifies that the target cleanly refuses the operation; a target
-// that does not fails the check.
+// must work: a check whose capabilities are all declared passes or fails, unless its
+// rule cannot apply to the target (see T.Skipf). The status of a check that lacks a
+// capability is unsupported. If the check has a Refuse function, that function first
+// verifies that the target cleanly refuses the operation, and otherwise fails the
+// check.
 //
 // The package imports only the standard library and conformance/testseed, and no other
 // layer of the project.

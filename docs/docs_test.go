@@ -83,8 +83,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestCorrectness checks that every fault on the page names a test. TestNames
-// checks that the tests exist.
+// TestCorrectness checks that the page on correctness names a test for every
+// fault. TestNames checks that these tests exist.
 func TestCorrectness(t *testing.T) {
 	t.Parallel()
 	rows := 0

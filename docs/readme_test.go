@@ -9,7 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// The program of the README, with a dataset that the example creates first.
+// Example is the program of the README, with a dataset that the example creates
+// first.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "example-")

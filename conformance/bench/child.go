@@ -26,7 +26,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// runChild performs one measurement: once to warm up and once measured.
+// runChild performs the measurement that text describes, a job in JSON, and prints the
+// result as JSON. It repeats the operation, so that the first run warms up the second.
 func runChild(ctx context.Context, self plugin.Self, text string) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -67,8 +68,8 @@ func (j *job) path() string {
 	return path
 }
 
-// read reads the whole array twice, both times into new memory, as the peers do. Memory
-// from the garbage collector might be new or reused. For comparison, read also measures
+// read reads the whole array twice, both times into newly mapped memory, as the peers
+// do, because the Go allocator might reuse memory. For comparison, read also measures
 // the time in which a single goroutine touches that much memory.
 func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
 	raw, free, err := newMemory(j.Rows * j.Cols * 4)
@@ -169,8 +170,8 @@ func (j *job) writeOnce(ctx context.Context, opts *nczarr.Options, chain []zarr.
 	return ds.Close(ctx)
 }
 
-// baseline reads all chunk files with as many goroutines as processors, into reused
-// buffers. It measures the speed of the page cache.
+// baseline reads all chunk files into reused buffers, with one goroutine per processor.
+// It measures the speed of the page cache.
 func (j *job) baseline(r *result) error {
 	files, err := filepath.Glob(filepath.Join(j.path(), "data", "[0-9]*"))
 	if err != nil {
@@ -217,7 +218,7 @@ func readInto(name string, buf []byte) error {
 	return err
 }
 
-// synthetic returns a smooth field with noise of one hundredth, which compresses like
+// synthetic returns a smooth field with noise of up to 0.01, which compresses like the
 // float32 fields of models.
 func synthetic(rows, cols int64) []float32 {
 	data := make([]float32, rows*cols)

@@ -24,8 +24,8 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// compared maps each codec that the peer also has to its parameters. %d is the level, from 1
-// to 9.
+// compared maps the name of each codec that can be compared to its parameters, in which %d
+// is replaced by the level, from 1 to 9.
 var compared = map[string]struct {
 	params   string
 	shuffles bool // the codec shuffles the data itself
@@ -40,14 +40,15 @@ const levels = 9
 // chunk.
 func (s *settings) arrayBytes() int { return int(s.chunk * s.chunk * 4) }
 
-// dataSet holds the arrays of one line of the tables.
+// dataSet is a set of arrays and its results. It has one row in each table.
 type dataSet struct {
 	name    string
 	arrays  []sample.Array
 	byLevel [levels]comparison
 }
 
-// comparison sums the results of encoding the arrays of a set with one level.
+// comparison holds the results of nczarr (own) and of the peer for one level, summed
+// over the arrays of a set.
 type comparison struct{ own, peer codecResult }
 
 // codecResult is a size in bytes and processor times in seconds.
@@ -61,7 +62,7 @@ func (r *codecResult) add(o codecResult) {
 	r.Size, r.Encode, r.Decode = r.Size+o.Size, r.Encode+o.Encode, r.Decode+o.Decode
 }
 
-// keepFastest keeps the smaller times of two repetitions.
+// keepFastest replaces the times of r with those of o that are smaller.
 func (r *codecResult) keepFastest(o codecResult) {
 	if r.Size == 0 {
 		*r = o

@@ -1,7 +1,7 @@
 // Command bench measures reading and writing of a float32 array, in process and out of
-// process, and compares it with zarr-python and tensorstore. It prints a table with
-// ratios, sizes and peak memory. After that it compares the levels of zstd with those
-// of numcodecs.
+// process, and compares the results with zarr-python and tensorstore. It prints a table
+// with ratios, sizes and peak memory. After that it compares the levels of zstd with
+// those of numcodecs.
 //
 // Each measurement runs in its own process, which makes its peak memory meaningful. The
 // measurements of nczarr and the peers alternate, so that a busy machine affects both.

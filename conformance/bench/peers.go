@@ -17,9 +17,9 @@ type peerResult struct {
 	Sum     string    `json:"sha256"`
 }
 
-// peersOf measures the peers on the same store: reading it, or writing a similar one.
-// It omits tensorstore for HDF5-style filters, which tensorstore does not support in Zarr
-// v2, and for zip archives, which tensorstore cannot write.
+// peersOf measures how the peers read the same store or write a similar one. It omits
+// tensorstore for HDF5-style filters, which tensorstore does not support in Zarr v2, and
+// for zip archives, which tensorstore cannot write.
 func (s *settings) peersOf(r *row, storage string, c codecSet, op string) error {
 	if s.peers == "" {
 		return nil

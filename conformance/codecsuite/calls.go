@@ -43,7 +43,8 @@ func deterministic(t conformance.T, e *Env) {
 }
 
 // concurrent uses a codec from several goroutines, for every set of parameters and for
-// elements of one byte and of several, because only some of them may use scratch memory.
+// elements of one byte and of several bytes, because the codec may use scratch memory
+// for only some of them.
 func concurrent(t conformance.T, e *Env) {
 	wide := "" // the last parameters used with elements of several bytes
 	e.each(t, 20_000, func(c *opened) {
@@ -77,7 +78,7 @@ func (e *Env) callConcurrently(t conformance.T, c *opened, n int) {
 				enc, dst := make([]byte, c.out.MaxBytes), make([]byte, len(want))
 				n, err := c.Encode(t.Context(), enc, src)
 				if err == nil {
-					if i%2 == 0 { // the result is covered by the codec.input checks
+					if i%2 == 0 { // the codec.input checks verify the result
 						_, _ = c.safely(t.Context(), make([]byte, len(want)), bytes.Clone(enc[:n/2]))
 					}
 					n, err = c.Decode(t.Context(), dst, enc[:n])
@@ -105,13 +106,14 @@ func canceled(t conformance.T, e *Env) {
 	if !e.first(t, smallest).in.DType.Fixed() { // elements take many bytes
 		return
 	}
-	if slow := e.canceled(t, 3<<20); slow > longCall/5 && slow < longCall { // a longer call has been canceled already
+	if slow := e.canceled(t, 3<<20); slow > longCall/5 && slow < longCall { // a call of longCall or more was already canceled
 		e.canceled(t, 24<<20)
 	}
 }
 
-// canceled checks calls for n elements. It returns the processor time of the longest call
-// if the codec runs in a process of its own.
+// canceled checks that calls for n elements stop when their context is canceled. It
+// returns the processor time of the longest call if the codec runs in a separate process,
+// and 0 otherwise.
 func (e *Env) canceled(t conformance.T, n int) (longest time.Duration) {
 	c := e.first(t, n)
 	var src, enc, value []byte
@@ -146,9 +148,9 @@ func (e *Env) canceled(t conformance.T, n int) (longest time.Duration) {
 // longCall is the minimum processor time of calls that must stop when their context is done.
 const longCall = time.Second
 
-// stops measures the processor time of a call if the codec runs in a process of its own.
-// If the call takes at least longCall, stops repeats it and cancels its context early. The
-// process must then stop working on it.
+// stops measures the processor time of a call if the codec runs in a separate process. If
+// the call takes at least longCall, stops repeats the call with a context that is canceled
+// early, and checks that the process stops working.
 func (e *Env) stops(t conformance.T, what string, call func(context.Context)) time.Duration {
 	if e.target.Usage == nil {
 		return 0

@@ -121,10 +121,10 @@ func (c *opened) safely(ctx context.Context, dst, src []byte) (n int, err error)
 	return c.Decode(ctx, dst, src)
 }
 
-// truncated cuts the encoded form at every length. A format that encodes an empty value as at
-// least one byte is expected to mark the end of a value, so that truncation is an error. The
-// exceptions are a preparation, which may add only a checksum that matches by chance, and a
-// codec that encodes to arrays.
+// truncated cuts the encoded form at every length, or at some lengths with brief effort. A
+// format that encodes an empty value as at least one byte is expected to mark the end of a
+// value, so that truncation is an error. The exceptions are a preparation, which may add only
+// a checksum that matches by chance, and a codec that encodes to arrays.
 func truncated(t conformance.T, e *Env) {
 	d := e.target.description()
 	e.each(t, 150, func(c *opened) {
@@ -189,7 +189,7 @@ func (c *opened) flip(t conformance.T, enc []byte, n int) []byte {
 }
 
 // largeInput decodes large damaged input. A decoder that scans all of the input for each
-// byte hangs.
+// byte exceeds the time limit.
 func largeInput(t conformance.T, e *Env) {
 	const most = 2 << 20
 	typ := e.first(t, 1000).in.DType
@@ -300,8 +300,8 @@ func (e *Env) checkMemory(t conformance.T, c *opened, inputs [][]byte) {
 	}
 }
 
-// absurdSizes returns copies of enc with absurd sizes written at each of the first
-// places offsets, and with plausible huge sizes at some offsets after them.
+// absurdSizes returns copies of enc, each with an absurd size at one offset below
+// places, or with a huge but plausible size at one of a few later offsets.
 func absurdSizes(enc []byte, places int) (inputs [][]byte) {
 	var claims, sizes [][]byte
 	for width := 1; width <= 8; width++ {
@@ -374,8 +374,8 @@ func (c *opened) overwrite(t conformance.T, enc []byte, at int) {
 	}
 }
 
-// checksummed maps the ids of numcodecs whose format has a checksum of the value to
-// parameters that enable it.
+// checksummed maps the id of each codec of numcodecs whose format has a checksum of the
+// value to parameters that enable the checksum.
 var checksummed = map[string]string{
 	"adler32": `{}`, "bz2": `{}`, "crc32": `{}`, "crc32c": `{}`, "fletcher32": `{}`, "gzip": `{}`, "jenkins_lookup3": `{}`,
 	"lzma": `{}`, "zlib": `{}`, "zstd": `{"checksum":true}`,
@@ -461,7 +461,8 @@ func released(t conformance.T, e *Env) {
 	}
 }
 
-// released checks chunks of n elements, for the first few types.
+// released overwrites the memory of calls for n elements, for the given number of
+// types.
 func (e *Env) released(t conformance.T, n, types int) {
 	const rounds = 6
 	e.each(t, n, func(c *opened) {
@@ -497,8 +498,8 @@ func (e *Env) released(t conformance.T, n, types int) {
 // overwriteByte is the byte that overwrites memory.
 const overwriteByte = "#"
 
-// release encodes src from memory[0] into memory[1], decodes that into memory[2], which
-// must equal want, and overwrites each buffer after its call.
+// release encodes src from memory[0] into memory[1], decodes the result into memory[2],
+// which must then equal want, and overwrites each buffer after its call.
 func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
 	overwrite := func(b []byte) { copy(b, bytes.Repeat([]byte(overwriteByte), len(b))) }
 	t.Step("encode", c.in.DType.String(), "with", string(c.params))

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// wrong is the codec zstd, or another one, with one defect.
+// wrong is a codec with one defect, which one of its functions adds.
 type wrong struct {
 	driver.Codec
 	in     dtype.Type
@@ -92,7 +92,8 @@ func (p wrongProvider) Open(id string, params json.RawMessage, in driver.Spec) (
 	return &w, out, err
 }
 
-// asFloat applies f to floats.
+// asFloat returns a function that applies f to floats of 4 and 8 bytes, given as bits,
+// and returns other values unchanged.
 func asFloat(f func(float64) float64) func(dtype.Type, uint64) uint64 {
 	return func(t dtype.Type, bits uint64) uint64 {
 		switch {
@@ -420,7 +421,7 @@ func TestLossyDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// changing returns a codec that changes the last byte of values of n bytes.
+// changing returns a codec that changes the last byte of decoded values of n bytes.
 func changing(n int) wrong {
 	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 		got, err := c.Decode(ctx, dst, src)
@@ -448,7 +449,8 @@ func reusingTable() func(driver.Codec, context.Context, []byte, []byte) (int, er
 	}
 }
 
-// TestNumbersAsStrings checks that a filter that rejects numbers in strings fails.
+// TestNumbersAsStrings checks that the suite detects a filter that rejects numbers in
+// strings.
 func TestNumbersAsStrings(t *testing.T) {
 	t.Parallel()
 	mustFail(t, &codecsuite.Target{

@@ -44,7 +44,7 @@ func lastingMemory(t conformance.T, e *Env) {
 		medium, noise = append(medium, m), append(noise, m.data(n, "noise", t.Seed()))
 		encoded = append(encoded, m.encode(t, noise[len(noise)-1]))
 	}
-	shapes, tight := 0, make([]byte, 1<<10) // too small even for the first of medium
+	shapes, tight := 0, make([]byte, 1<<10) // too small even for the first chunk in medium
 	short := func(c *opened, dst, src, enc []byte) {
 		_, _ = c.Encode(t.Context(), dst[:min(len(dst), len(enc)/2)], src) // checked by codec.ceiling
 		_, _ = c.Decode(t.Context(), dst[:min(len(dst), len(src)/2)], enc)

@@ -71,7 +71,7 @@ func kinds(t conformance.T, e *Env) {
 	for _, p := range e.params {
 		for _, typ := range append(types, e.types...) {
 			n := 70
-			if typ.Size > 8 { // to get long runs
+			if typ.Size > 8 { // more elements, so that runs are long
 				n = 700
 			}
 			size, taken := room(typ, n), false
@@ -154,8 +154,8 @@ func forms(t conformance.T, e *Env) {
 	}
 }
 
-// survivesPartial is like survives for bytes that are not whole elements, which the codec
-// may refuse, but not with ErrShortBuffer: Open has promised the size.
+// survivesPartial is like survives for bytes that are not whole elements. The codec may
+// refuse them, but not with ErrShortBuffer, because Open has promised a sufficient size.
 func (c *opened) survivesPartial(t conformance.T, src []byte) {
 	if enc, err := c.tryEncode(t, src); err == nil {
 		c.checkDecode(t, enc, src, len(src))
@@ -165,8 +165,8 @@ func (c *opened) survivesPartial(t conformance.T, src []byte) {
 }
 
 // outOrder encodes the same bytes as an array in order C and in order F. If the encoded
-// forms are equal, the codec does not rearrange elements, and the order of its output is
-// that of its input.
+// forms are equal, the codec does not rearrange elements, so its output must have the
+// order of its input.
 func (e *Env) outOrder(t conformance.T, params json.RawMessage, typ dtype.Type) {
 	var enc [2][]byte
 	var out [2]driver.Spec
@@ -216,7 +216,8 @@ func outSpec(t conformance.T, e *Env) {
 }
 
 // outType returns the element type of c's output if the description determines it: the
-// value of the parameter for it, or the type of the input if there is no such parameter.
+// value of the parameter that sets the type, or the type of the input if the codec has
+// no such parameter.
 func (e *Env) outType(t conformance.T, c *opened, d *driver.Description) (dtype.Type, bool) {
 	switch d.Transform {
 	case driver.BytesToBytes:
@@ -238,5 +239,5 @@ func (e *Env) outType(t conformance.T, c *opened, d *driver.Description) (dtype.
 	}
 	before, errIn := c.in.Elements()
 	after, errOut := c.out.Elements()
-	return c.in.DType, errIn == nil && errOut == nil && before == after // other codecs pack elements
+	return c.in.DType, errIn == nil && errOut == nil && before == after // a codec that changes their number packs elements
 }

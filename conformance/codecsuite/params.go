@@ -68,7 +68,7 @@ func paramsDescribed(t conformance.T, e *Env) {
 			if taken = taken || err == nil; err == nil || p.Type == driver.IntParam && p.Min == 0 && p.Max == 0 {
 				continue // accepted, or the description has no range
 			}
-			if slices.ContainsFunc(d.Params, listed) { // the value may need a list, as raw does in lzma
+			if slices.ContainsFunc(d.Params, listed) { // the value may require a list parameter, as the raw format of lzma does
 				t.Logf("parameter %s: %s is refused without a list: %v", p.Name, v, err)
 			} else {
 				t.Errorf("parameter %s: %s is described, but refused with all tried values of the other parameters and for all types: %v", p.Name, v, err)
@@ -103,14 +103,14 @@ func (e *Env) sets(t conformance.T, name string) bool {
 	return slices.ContainsFunc(e.params, func(set json.RawMessage) bool { return e.members(t, set)[name] != nil })
 }
 
-// many is the number of elements encoded with a described value of a parameter. All values
-// of a range of at most fewValues are tried with small chunks.
+// many is the number of elements encoded to test a described value of a parameter. If a
+// range has at most fewValues values, all of them are tested with small chunks.
 const many, fewValues = 20_000, 64
 
-// tryValue opens codecs with the value v of p until one is opened, with each set of
-// parameters, with one other parameter changed to a value of its own description, and for
-// each type. It checks that this codec works, and returns the first error if all are
-// refused, because the value may fit only some other parameters and types.
+// tryValue checks that some codec with the value v of p works. Because v may fit only
+// some types and values of other parameters, it tries each set of parameters, then the
+// first set with one other parameter changed to a described value, each for every type,
+// until Open succeeds. It returns the first error if all of them are refused.
 func (e *Env) tryValue(t conformance.T, d *driver.Description, p *driver.Param, v string) error {
 	var sets []json.RawMessage
 	for _, set := range e.params {
@@ -184,8 +184,8 @@ func (e *Env) variant(t conformance.T, params json.RawMessage, typ dtype.Type) {
 	}
 }
 
-// small checks that chunks of no, one and a few elements survive a round trip, as elements
-// and as bytes. The filter may refuse the parameters, the type or the size.
+// small checks that chunks of 0, 1 and smallest elements survive a round trip, as arrays
+// and as blobs. The filter may refuse the parameters, the type or the size.
 func (e *Env) small(t conformance.T, params json.RawMessage, in driver.Spec) {
 	for _, n := range []int{0, 1, smallest} {
 		size := room(in.DType, n)
@@ -216,7 +216,8 @@ func literal(p *driver.Param, value string) string {
 // value in the range.
 type excluded struct{ value, clamped string }
 
-// described returns values that the description of p allows, and values that it excludes.
+// described returns values that the description of p allows, and values that the
+// description excludes.
 func described(p *driver.Param) (inside []string, outside []excluded) {
 	if p.Type != driver.ListParam {
 		outside = append(outside, excluded{"[]", ""})

@@ -32,8 +32,9 @@ func (c *opened) checkDecode(t conformance.T, enc, want []byte, room int) {
 	}
 }
 
-// value returns the value that src has after encoding and decoding. That is src itself,
-// or what a newly opened codec decodes if the codec is lossy.
+// value returns the value that src has after encoding and decoding. It returns src
+// itself or, if the codec is lossy, the result of a round trip with a newly opened
+// codec.
 func (e *Env) value(t conformance.T, c *opened, src []byte) []byte {
 	if !c.lossy {
 		return src
@@ -119,7 +120,7 @@ func roundTripEdges(t conformance.T, e *Env) {
 // bits.
 func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type) {
 	lengths := []int{127, 128, 255, 256, 257, 1<<14 - 1, 1 << 14, 1<<16 - 1, 1 << 16, 1<<16 + 1, 0}
-	for _, letters := range []string{"x", "abcdefghijk"} { // strings with a common start, and without
+	for _, letters := range []string{"x", "abcdefghijk"} { // strings with a common start, then strings without
 		src := make([]byte, driver.ValuesSize(len(lengths), 300_000))
 		w, err := driver.NewValuesWriter(src, len(lengths))
 		for i, n := range lengths {
@@ -148,8 +149,8 @@ func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type)
 	}
 }
 
-// roundTripBlob encodes the output of other steps: bytes of any length, which need not be
-// whole elements.
+// roundTripBlob encodes blobs, the output of earlier codecs: bytes of any length, which
+// need not be whole elements.
 func roundTripBlob(t conformance.T, e *Env) {
 	const most = 5003 // not a multiple of any element size above 1
 	for _, p := range e.params {
@@ -204,8 +205,8 @@ func roundTripRuns(t conformance.T, e *Env) {
 }
 
 // roundTripDistances repeats random bytes at distances around powers of two, where the
-// windows and distance fields of formats end. Between the repetitions there are random
-// bytes, or zeros.
+// windows and distance fields of formats end. The bytes between the repetitions are
+// random, or mostly zero.
 func roundTripDistances(t conformance.T, e *Env) {
 	e.distances(t, e.params[0], e.first(t, 1000).in.DType, e.effort.distances)
 }
@@ -227,7 +228,7 @@ func (e *Env) distances(t conformance.T, params json.RawMessage, typ dtype.Type,
 				return
 			}
 			r := rand.New(rand.NewPCG(t.Seed(), uint64(distance)))
-			for _, fresh := range []int{distance, 64} { // with few random bytes a small table of earlier positions still has the first ones
+			for _, fresh := range []int{distance, 64} { // if few bytes are random, even a small table of earlier positions still holds the first bytes
 				src := make([]byte, n*typ.Size)
 				for i := range src {
 					if i < fresh {
@@ -291,7 +292,7 @@ func roundTripHugeNoise(t conformance.T, e *Env) {
 	e.large(t, e.params[0], huge, []string{"noise"})
 }
 
-// large checks the round trip of chunks of about size bytes, one for each of the patterns
+// large checks the round trip of chunks of about size bytes, one for each pattern in
 // kinds.
 func (e *Env) large(t conformance.T, params json.RawMessage, size int, kinds []string) {
 	typ := e.first(t, 1000).in.DType

@@ -82,7 +82,7 @@ func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 		c.checkDecode(t, encA, valueA, len(a))
 		c.checkDecode(t, encB, valueB, len(b))
 		c.decodeDamaged(t, "cut short", encA[:len(encA)/2:len(encA)/2])
-		if err == nil { // the parameters may fit one byte order only
+		if err == nil { // the parameters may fit only one byte order
 			src := twin.data(5000, "noise", t.Seed())
 			twin.checkDecode(t, twin.encode(t, src), e.value(t, twin, src), len(src))
 		}
@@ -94,8 +94,8 @@ func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 }
 
 // forgets checks that c does not return the value of an earlier call. It decodes enc and then
-// input that has only the first bytes of enc, only the last bytes, or both, with zeros
-// elsewhere. So few bytes cannot hold the value.
+// copies of enc in which all bytes except a few at the start, at the end or at both ends are
+// zero. So few bytes cannot hold the value.
 func (c *opened) forgets(t conformance.T, enc, value []byte) {
 	if c.lossy { // the value may need only these bytes
 		return
@@ -130,11 +130,11 @@ func paramsApart(t conformance.T, e *Env) {
 // paramsApart compares the results of all sets of parameters opened in one process with
 // the results of the same sets opened in a fresh process in reverse order. The sets are
 // the given ones and each of them without one of its members, because a codec may reuse
-// what it made for similar parameters.
+// state that it created for similar parameters.
 func (e *Env) paramsApart(t conformance.T, typ dtype.Type) {
 	src := data(typ, 500, "smooth", t.Seed())
 	if e.target.exactFor(typ) && typ.Fixed() && typ.Kind != dtype.Bool {
-		for _, p := range e.params { // a text may matter only for values that contain it, as a dictionary does
+		for _, p := range e.params { // a text, such as a dictionary, may matter only for values that contain it
 			for _, v := range e.members(t, p) {
 				var text string
 				if json.Unmarshal(v, &text) == nil {

@@ -23,8 +23,8 @@ import (
 // call is Encode or Decode.
 type call = func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error)
 
-// subtleDefects are codecs with defects that a round trip does not detect, each with
-// the check that must fail.
+// subtleDefects returns codecs with defects that a round trip does not detect, each
+// with the check that must fail.
 func subtleDefects() map[string]struct {
 	id    string
 	wrong wrong
@@ -265,8 +265,8 @@ func TestDetects(t *testing.T) {
 	}
 }
 
-// TestExamples checks that correct examples pass codec.examples.given, that wrong ones fail it,
-// and that files with malformed ones are rejected.
+// TestExamples checks that correct examples pass codec.examples.given, that wrong examples fail
+// it, and that files with malformed examples are rejected.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

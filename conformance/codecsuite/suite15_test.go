@@ -214,7 +214,8 @@ func endsOnly() wrong {
 	}}
 }
 
-// lastOrder opens codecs that work only for the byte order that was opened last.
+// lastOrder opens codecs that decode wrong values after a codec for the other byte
+// order was opened.
 type lastOrder struct {
 	driver.Provider
 	last *atomic.Uint32
@@ -249,8 +250,8 @@ func TestClaimsInAnotherProcess(t *testing.T) {
 	}, "codec.input.memory")
 }
 
-// TestMessages checks that a message contains the first line of a panic and the input that
-// caused the panic, and lists the unsupported types once.
+// TestMessages checks that the message of a failed check contains the first line of a
+// panic and the input that caused the panic, and lists the unsupported types once.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	stuck := wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {

@@ -296,7 +296,7 @@ func TestExactTypesDoNotExcludeOthers(t *testing.T) {
 	dithered := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 		src = bytes.Clone(src)
 		for i := range src {
-			if src[i]&63 == 63 && i%4 == 0 { // whole numbers have no such low byte
+			if src[i]&63 == 63 && i%4 == 0 { // the low byte of a float that holds a small integer does not match
 				src[i] -= byte(calls.Add(1)) & 1
 			}
 		}

@@ -129,7 +129,7 @@ func (r runs) OpenPipeline(ctx context.Context, steps []driver.Step, in driver.S
 	return p, p.Specs()[1:], nil
 }
 
-// planted adds one defect to a codec.
+// planted is a provider whose codecs have one defect.
 type planted struct {
 	driver.Provider
 	defect string
@@ -182,7 +182,7 @@ func (b *broken) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return b.Codec.Decode(ctx, dst, src)
 }
 
-// TestPlantedDefects checks that the suite finds the defects that it is written for.
+// TestPlantedDefects checks that each planted defect fails the checks written for it.
 func TestPlantedDefects(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{

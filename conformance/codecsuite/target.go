@@ -59,10 +59,11 @@ type Target struct {
 	// Detects declares that the encoded form has a checksum that lets decoding detect
 	// every flipped bit of a value. It need not be set for the codecs of numcodecs.
 	Detects bool
-	// Usage measures the resources of the filter's process, if it has its own.
+	// Usage measures the resources of the filter's process. It is nil for a filter in
+	// this process.
 	Usage func() (conformance.Usage, error)
-	// Restart ends the filter's process, if it has its own. The next Open starts a new
-	// one.
+	// Restart ends the filter's process; the next Open starts a new one. It is nil for
+	// a filter in this process.
 	Restart func() error
 }
 
@@ -168,7 +169,7 @@ type Env struct {
 	target   *Target
 	params   []json.RawMessage
 	types    []dtype.Type
-	allTypes []dtype.Type // types and the default ones
+	allTypes []dtype.Type // types and the default types
 	effort   effort
 	rejected []string // types that the filter refused
 }
@@ -180,13 +181,13 @@ type effort struct {
 	pairs     int   // number of values encoded one after the other
 	edges     int   // size in bytes around which lengths are tried; 0 to skip them
 	large     int   // size of a large chunk in bytes
-	kinds     int   // patterns of large chunks, besides zeros
+	kinds     int   // number of patterns of large chunks, besides zeros
 	promise   []int // numbers of elements encoded into the promised size
 	truncated int   // maximum number of truncated inputs
-	flipped   int   // inputs with a bit flipped, for the first type
-	others    int   // inputs with a bit flipped, for each other type
-	garbage   int   // random inputs
-	absurd    int   // offsets in the header at which absurd sizes are written
+	flipped   int   // number of inputs with one bit flipped, for the first type
+	others    int   // number of inputs with one bit flipped, for each other type
+	garbage   int   // number of random inputs
+	absurd    int   // number of offsets in the header at which absurd sizes are written
 	places    int   // approximate number of offsets at which bytes are overwritten
 	tiny      int   // number of times that one small value is encoded and decoded
 }
@@ -211,18 +212,19 @@ type opened struct {
 	params  json.RawMessage
 	lossy   bool
 	text    bool               // decoded values are UTF-8
-	nth     int                // index of its type among the supported ones
+	nth     int                // index of the type among the supported types
 	tries   int                // number of calls to decodeDamaged
 	large   bool               // decodeDamaged decodes every input again, not only one in five
 	bads    map[ncerr.Kind]int // errors for damaged input, by kind
 }
 
-// open opens the codec, with a fill value if n is odd; for float and double it may be a
-// NaN with a payload. It returns nil if the filter does not support the type.
+// open opens the codec for n elements of typ. If n is odd, the Spec has a fill value,
+// which may be a NaN with a payload for float and double. It returns nil if the filter
+// does not support the type.
 func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n int) *opened {
 	in := driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)}
 	if n%2 == 1 && !typ.Fixed() {
-		in.Fill = []byte(words[3][:2]) // a common start with an element
+		in.Fill = []byte(words[3][:2]) // shares its start with an element
 	} else if n%2 == 1 {
 		in.Fill = make([]byte, typ.Size)
 		if nan := special(typ)[1]; n%4 == 3 && typ.Kind == dtype.Float && typ.Size >= 4 {

@@ -33,7 +33,7 @@ var rows = []row{
 	{files: f("ref_oldkeys.file.zip", "ref_oldkeys.zmap"), run: "zmap -t int $C/nczarr/ref_oldkeys.file.zip", same: "nczarr/ref_oldkeys.zmap"},
 	{files: f("ref_quotes_orig.zip", "ref_quotes.cdl"), run: "dump -h -n ref_quotes $C/nczarr/ref_quotes_orig.zip", same: "nczarr/ref_quotes.cdl"},
 	// The archive has a root group next to the directory of the dataset. The
-	// configuration selects the directory; without it both are shown.
+	// configuration selects the directory; without the configuration nczctl shows both.
 	{
 		files: f("ref_power_901_constants_orig.zip", "ref_power_901_constants.cdl"), setup: []string{"config [drivers.zip]\nprefix = \"ref_power_901_constants\"\n"},
 		run: "dump -h -n ref_power_901_constants $C/nczarr/ref_power_901_constants_orig.zip", same: "nczarr/ref_power_901_constants.cdl",
@@ -61,7 +61,7 @@ data:
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.file", exit: 13, says: `not Zarr: none of the documents .zgroup`},
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.zip", exit: 13, says: `not Zarr: none of the documents .zgroup`},
 
-	// Text that is too long is refused where the reference cuts it.
+	// nczctl refuses text that is too long, whereas the reference truncates it.
 	{files: f("ref_string.cdl"), run: "gen -o x.zarr $C/nczarr/ref_string.cdl", exit: 13, says: `the string has 10 bytes, more than the string size of "truncated", 4 bytes`},
 	{
 		files: f("ref_string.cdl", "ref_string_nczarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr s.cdl"},
@@ -140,7 +140,7 @@ func f(names ...string) []string {
 	return names
 }
 
-// read returns the row for the object that a map unit test wrote.
+// read returns the row for the object that a unit test of zmap in netcdf-c wrote.
 func read(file, meta string) row {
 	return row{
 		files: f(file), setup: []string{"rebuild x $C/nczarr/" + file}, run: "cat x/" + meta + "/.zarray", same: "nczarr/" + file,
@@ -148,8 +148,8 @@ func read(file, meta string) row {
 	}
 }
 
-// search returns the row for the order in which a map unit test finds the names of a
-// store.
+// search returns the row for the order in which a unit test of zmap in netcdf-c lists
+// the names of a store.
 func search(file string, edits ...string) row {
 	return row{files: f(file), setup: []string{"rebuild x $C/nczarr/" + file}, run: "search x /**", same: "nczarr/" + file, edits: edits}
 }

@@ -16,7 +16,8 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// document is the canonical description of a dataset; peers/canon.py defines it.
+// document is the canonical description of a dataset, which peers/canon.py defines. The
+// other types are its parts.
 type (
 	document struct {
 		Canonical int                  `json:"canonical"`
@@ -49,11 +50,12 @@ type (
 	}
 )
 
-// unread marks variables that nczarr cannot read, as opposed to wrong values.
+// unread is the prefix of the error of a variable that nczarr cannot read.
 const unread = "nczarr refuses: "
 
-// describe reads a dataset with the library. If typed is false, the store is pure Zarr,
-// which has no dimensions and only classes of attribute types.
+// describe reads a dataset with the library and returns its canonical description. If
+// typed is false, the store is pure Zarr: the description omits dimensions and states
+// only the class of an attribute's type.
 func describe(t *testing.T, url string, typed bool) *document {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), url, &nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider())})

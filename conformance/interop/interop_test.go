@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadPeers reads datasets written by peers. Every variable must be equal, or be
-// reported as unsupported with a reason; it must never have a wrong value.
+// TestReadPeers reads datasets written by peers. Every variable must have equal values
+// or be reported as unsupported with a reason. No variable may have a wrong value.
 func TestReadPeers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, args, known string }{

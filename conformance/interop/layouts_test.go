@@ -72,7 +72,7 @@ func TestPeersReadLayouts(t *testing.T) {
 }
 
 // TestOldNcdump checks that netcdf-c 4.9.0, which writes the uppercase layout, reads
-// nczctl's output in it, and that both dumps are equal.
+// what nczctl writes in this layout, and that ncdump and nczctl dump print the same.
 func TestOldNcdump(t *testing.T) {
 	t.Parallel()
 	need(t, "netcdf-bin")
@@ -89,8 +89,8 @@ func TestOldNcdump(t *testing.T) {
 	}
 }
 
-// genLayout creates the dataset in a layout, and for old layouts checks that it is
-// complete.
+// genLayout creates the dataset of layoutText in a layout and returns its path. For an
+// old layout it checks that dump prints layoutText again.
 func genLayout(t *testing.T, layout string) (path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -138,8 +138,8 @@ func TestOldBigEndian(t *testing.T) {
 }
 
 // TestConsolidated checks that nczctl considers the consolidated metadata of zarr-python and
-// xarray current, and that both peers read datasets that nczctl consolidated, after all other
-// documents are removed, except those of the root, which zarr-python reads first.
+// xarray current, and that both peers read datasets that nczctl consolidated, even after all
+// other documents are removed except those of the root, which zarr-python reads first.
 func TestConsolidated(t *testing.T) {
 	t.Parallel()
 	for _, peer := range []string{"zarr", "xarray"} {

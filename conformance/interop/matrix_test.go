@@ -26,7 +26,7 @@ var columns = []struct{ name, title string }{
 	{"tensorstore", "tensorstore"},
 }
 
-// written lists the stores that peers write and that are read here.
+// written lists the stores that peers write and nczarr reads.
 var written = []struct{ peer, args, url string }{
 	{"zarr", "--case types", ""},
 	{"zarr", "--case types --consolidated", ""},
@@ -256,8 +256,8 @@ func classify(t *testing.T, want, got []byte) []result {
 	return out
 }
 
-// joined combines the variables into which a complex or structured one is split, or
-// returns nil if they are missing.
+// joined combines the variables into which a complex or structured variable is split.
+// It returns nil if they are missing.
 func joined(seen *document, name string, want *variable) *variable {
 	out := &variable{Shape: want.Shape, SHA256: want.SHA256}
 	for part, sum := range want.Parts {

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// files returns the hash of each file of a directory, either documents or chunks.
+// files returns the hashes of the files in a directory by path: of the documents if
+// docs is set, and otherwise of the chunks.
 func files(t *testing.T, dir string, docs bool) map[string][32]byte {
 	t.Helper()
 	out := make(map[string][32]byte)
@@ -77,7 +78,8 @@ func withoutRefused(t *testing.T, path string, want []byte) []byte {
 
 // TestMigrateToV3 migrates datasets of zarr-python to Zarr v3 and back. All readers of v3
 // must read the values that zarr-python wrote, except those that a reader does not
-// support, and zarr-python must read them again after the way back. Chunks do not change.
+// support, and zarr-python must read the same values after the migration back. Chunks
+// must not change.
 func TestMigrateToV3(t *testing.T) {
 	t.Parallel()
 	need(t, append(packages["xarray"], "tensorstore", "numcodecs")...)
@@ -123,7 +125,8 @@ func TestMigrateToV3(t *testing.T) {
 }
 
 // TestMigrateNCZarr migrates a dataset of netCDF-C through all layouts. zarr-python must
-// read the values from the pure ones, and netCDF-C must read everything at the end.
+// read the values from the layouts of pure Zarr, and netCDF-C must read the whole
+// dataset at the end.
 func TestMigrateNCZarr(t *testing.T) {
 	t.Parallel()
 	need(t, append(packages["netcdf4"], packages["xarray"]...)...)

@@ -12,7 +12,7 @@ import (
 
 // TestNCZarr3 copies a dataset that netCDF-C has written to NCZarr 3 and back. netCDF-C
 // must then read the same dimensions, types, attributes and values, and the readers of
-// Zarr v3 must read the same values from the copy in between.
+// Zarr v3 must read the same values from the NCZarr 3 copy.
 func TestNCZarr3(t *testing.T) {
 	t.Parallel()
 	need(t, append(append(packages["netcdf4"], packages["xarray"]...), packages["zarrita"]...)...)
@@ -28,7 +28,7 @@ func TestNCZarr3(t *testing.T) {
 			ours := encode(t, describe(t, three, true))
 			same(t, encode(t, describe(t, src, true)), ours, "")
 			ctl(t, "copy", three, back)
-			same(t, want, must(t, "read.py", "--with", "netcdf4", "--format", "nczarr", back), "", "/missing_big: sha256") // netCDF-C misreads it in the source: see compatibility.md
+			same(t, want, must(t, "read.py", "--with", "netcdf4", "--format", "nczarr", back), "", "/missing_big: sha256") // netCDF-C misreads this variable in the source: see compatibility.md
 			for _, reader := range []string{"zarr", "xarray", "tensorstore", "zarrita"} {
 				read := []string{"--with", reader, "--v3", three}
 				if name == "consolidated" && (reader == "zarr" || reader == "xarray") {

@@ -32,7 +32,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	// The credentials of the S3 server for tests, without any settings of the user.
+	// Set the credentials of the S3 server for tests, and disable the settings of the
+	// user.
 	for _, line := range []string{
 		"AWS_ACCESS_KEY_ID=test-access", "AWS_SECRET_ACCESS_KEY=test-secret-key", "AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_ENDPOINT_URL=",
 		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=" + filepath.Join(dir, "none"), "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(dir, "none"),
@@ -88,9 +89,9 @@ var packages = map[string][]string{
 	"gdal": {"gdal"}, "zarrita": {"zarrita"},
 }
 
-// peers holds two processes that run the peers' tools; nil is a process that has not
-// started yet. Processes are reused because importing the peers takes longer than most
-// of their work.
+// peers holds two processes that run the peers' tools, or nil for a process that has
+// not started yet. Processes are reused because importing the peers takes longer than
+// most of their work.
 var peers = make(chan *peer, 2)
 
 // peer is a process of serve.py. It runs one tool at a time.
@@ -177,7 +178,7 @@ func must(t *testing.T, name string, args ...string) []byte {
 	return out
 }
 
-// compare returns one line per difference, except those that start with an element of
+// compare returns one line per difference. It omits lines that start with an element of
 // known.
 func compare(t *testing.T, want, got []byte, ignore string, known ...string) []string {
 	t.Helper()

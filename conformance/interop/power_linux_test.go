@@ -16,19 +16,21 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 )
 
-// outages lists the power failures of a regular run, in thousandths of the calls of a
-// copy; 1000 is its end.
+// outages lists, by kind of store, the calls at which the power fails in a regular run,
+// in thousandths of the calls of a copy. 1000 is the end of the copy.
 var outages = map[string][]int{"file": {960, 1000}, "zip": {1000}}
 
-// mountings lists the mount options that are used in turn: the default ones, and ones
-// with weaker guarantees. With both, nothing is written unless a program requests it.
+// mountings lists the mount options, which are used in turn: the defaults of ext4, and
+// options with weaker guarantees. With commit=3600, the kernel commits its journal only
+// if a program requests it.
 var mountings = []string{"loop,commit=3600", "loop,commit=3600,noauto_da_alloc,data=writeback"}
 
-// TestPowerFailure replaces a dataset on a file system in an image, and copies the
-// image after a call: data that the kernel has not written by then is lost. After
-// mounting the copy, either the old or the new dataset must be complete. Each image is
-// copied twice: as it is, and after another process has made the file system commit its
-// journal, so that names and sizes are on disk while data may not be.
+// TestPowerFailure replaces a dataset on a file system in an image, kills the program
+// at a call, and copies the image. The copy lacks the data that the kernel had not
+// written yet, as after a power failure. On the mounted copy, either the old or the new
+// dataset must be complete. Each image is copied twice: once immediately, and once
+// after another process has made the file system commit its journal, so that names and
+// sizes are on disk while data may not be.
 func TestPowerFailure(t *testing.T) {
 	t.Parallel()
 	need(t, "numcodecs")
@@ -93,8 +95,9 @@ func (d *disk) attach(t *testing.T, image, options string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// detach unmounts the image. A child of another test that has not yet executed its
-// program may still have a file there open.
+// detach unmounts the image. It retries while the file system is busy, because a child
+// process of another test that has not yet executed its program may have a file of the
+// image open.
 func (d *disk) detach(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(killpoint.Patience); ; time.Sleep(5 * time.Millisecond) {
@@ -108,8 +111,8 @@ func (d *disk) detach(t *testing.T) {
 	}
 }
 
-// take copies the current state of an image to a name that was not mounted before,
-// because a device may survive for a moment with its caches.
+// take copies the current state of an image to a file that was never mounted, because
+// the device of an unmounted file may exist for another moment with its caches.
 func (d *disk) take(t *testing.T, from, to string) {
 	t.Helper()
 	from, to = filepath.Join(d.dir, from), filepath.Join(d.dir, to)

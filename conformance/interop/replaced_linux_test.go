@@ -29,10 +29,12 @@ import (
 
 // The tests in this file replace datasets while processes are killed.
 // peers/replaced.py, which shares no code with nczctl, checks the result. Either the
-// old or the new dataset must be complete, or the next command must print how to
-// finish. Files that are not part of the dataset must be unchanged.
+// old or the new dataset must be complete, or the error message of the next command
+// must contain a command that completes the replacement. Files that are not part of the
+// dataset must be unchanged.
 
-// everyVar makes [TestReplaced] kill at every Nth call instead of at a few calls.
+// everyVar is the environment variable for a number N. If it is set, tests kill at
+// every Nth call instead of at a few calls.
 const everyVar = "NCZARR_REPLACED_EVERY"
 
 // killPoints lists the kills of a regular run, by kind of store and by
@@ -43,7 +45,8 @@ var killPoints = map[string]map[string][]int{
 	"s3":   {"alone": {550}, "reader": {800}, "writer": {970}},
 }
 
-// TestReplaced kills copies that replace a dataset.
+// TestReplaced kills copies that replace a dataset while other activities use it, and
+// checks what remains.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	need(t, "numcodecs")
@@ -53,7 +56,7 @@ func TestReplaced(t *testing.T) {
 			t.Parallel()
 			a := newArena(t, kind, src)
 			for _, concurrent := range []string{"alone", "reader", "dump", "writer", "holder", "contained"} {
-				if kind == "s3" && concurrent == "dump" { // library checks this case, because a dump of a mixed dataset is hard to verify
+				if kind == "s3" && concurrent == "dump" { // for a bucket, "reader" covers this case, because a dump of a mixed dataset is hard to verify
 					continue
 				}
 				t.Run(concurrent, func(t *testing.T) { a.campaign(t, concurrent) })
@@ -124,7 +127,7 @@ func sources(t *testing.T) string {
 // arena is a directory or bucket with a dataset that is replaced, and with other files.
 type arena struct {
 	src   string
-	place string // local directory of the dataset, or the one in which the server stores it
+	place string // local directory of the dataset, or the directory in which the server stores it
 	saved string // copy of the initial content of place
 	name  string // name of the dataset in place
 	kind  string
@@ -211,8 +214,8 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// copyTree copies a directory with all attributes of its files, in which the S3 server
-// stores metadata of objects.
+// copyTree copies a directory with all attributes of its files, because the S3 server
+// stores the metadata of objects in file attributes.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -229,15 +232,16 @@ func (a *arena) reset(t *testing.T) {
 	copyTree(t, a.saved, a.place)
 }
 
-// command returns nczctl with arguments.
+// command returns a command that runs nczctl with args.
 func (a *arena) command(args ...string) *exec.Cmd {
 	c := exec.Command(nczctl, args...)
 	c.Dir, c.Env = a.tmp, a.env
 	return c
 }
 
-// overwrite returns the copy that replaces the dataset. If contained is set, it runs in
-// its own PID namespace, where its process id has no meaning outside.
+// overwrite returns the command that replaces the dataset at to with source. If
+// contained is set, the command runs in its own PID namespace, so that its process id
+// is meaningless outside.
 func (a *arena) overwrite(source, to string, contained bool) *exec.Cmd {
 	c := a.command("copy", "--overwrite", "--memory", "64KiB", filepath.Join(a.src, source), to)
 	if contained {
@@ -250,7 +254,7 @@ func (a *arena) overwrite(source, to string, contained bool) *exec.Cmd {
 // containing holds the arguments of unshare. The contained processes end with unshare.
 var containing = []string{"--pid", "--fork", "--mount-proc", "--kill-child"}
 
-// quick runs nczctl without plugin processes. It must succeed.
+// quick runs nczctl without plugin processes. The command must succeed.
 func (a *arena) quick(t *testing.T, args ...string) {
 	t.Helper()
 	if msg := a.fails(args...); msg != "" {
@@ -290,13 +294,13 @@ func (a *arena) points(t *testing.T, where []int) []int {
 		}
 		return out
 	}
-	for at := 1 + int(testseed.New(t)%uint64(every)); at <= a.calls; at += every { // a small positive number
+	for at := 1 + int(testseed.New(t)%uint64(every)); at <= a.calls; at += every { // the remainder fits in an int
 		out = append(out, at)
 	}
 	return out
 }
 
-// killRun is a kill during a concurrent activity.
+// killRun describes one kill and the concurrent activity.
 type killRun struct {
 	*arena
 	concurrent string
@@ -325,7 +329,7 @@ func (a *arena) count(t *testing.T) int {
 	return out.Calls
 }
 
-// killOnce kills one copy, checks the result and returns the outcome in a word.
+// killOnce kills one copy, checks the result and returns the outcome as one word.
 func (k *killRun) killOnce(t *testing.T) string {
 	t.Helper()
 	k.reset(t)
@@ -449,7 +453,7 @@ func (k *killRun) kill(t *testing.T) ending {
 	return ending{code: c.ProcessState.ExitCode(), stderr: msg.String(), point: "a request"}
 }
 
-// running reports whether a process has a private directory below tmp.
+// running reports whether any process has a temporary directory below tmp.
 func running(tmp string) bool {
 	procs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, name := range procs {
@@ -618,7 +622,8 @@ func (c contents) add(ctx context.Context, g *nczarr.Group) error {
 
 // library reads the dataset with the library. The result must be the old or the new
 // dataset. In a bucket, a reader that has the dataset open may get chunks of both
-// (decision 28), but never the fill value for a chunk that either dataset has.
+// datasets (decision 28), but never the fill value for a chunk that exists in either of
+// them.
 func (k *killRun) library() (wrong string, err error) {
 	got, err := read(k.aside)
 	if err != nil {

@@ -122,7 +122,7 @@ func rowOf(t *testing.T, path, name string, types bool) (section, row string) {
 	}, func(s string) bool { return s == "" }), ", ")
 }
 
-// rowOfV3 is like rowOf, for an array of Zarr v3 with the document data.
+// rowOfV3 is like rowOf for an array of Zarr v3. data is its zarr.json.
 func rowOfV3(t *testing.T, data []byte, name string, types bool) (section, row string) {
 	t.Helper()
 	var doc struct {
@@ -290,12 +290,14 @@ func (m *matrix) tables() string {
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-// byLabel sorts int8 before int16.
+// byLabel compares labels alphabetically, but compares a number at the end by value:
+// int8 is before int16.
 func byLabel(a, b string) int {
 	return cmp.Or(cmp.Compare(number.ReplaceAllString(a, ""), number.ReplaceAllString(b, "")), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// show formats an entry, with the number of its note.
+// show formats an entry with the number of its note, and adds the note to notes if it
+// is new.
 func (m *matrix) show(at entry, notes *[]string) string {
 	word := map[outcome]string{0: "", equal: "equal", refused: "refused", wrong: "**wrong**"}[m.outcomes[at]]
 	if m.outcomes[at] <= equal {

@@ -212,10 +212,10 @@ func TestMaskedV3(t *testing.T) {
 	}
 }
 
-// TestUpdateV3 updates a store of zarr-python, partly in shards and partly with chunks of
-// different shapes, with nczarr and with zarr-python in turn. Each must read what the
-// other wrote. nczarr reads random parts of the arrays and writes them back unchanged, so that
-// all values must be equal afterwards.
+// TestUpdateV3 updates a store that zarr-python wrote with nczarr and with zarr-python in
+// turn. Some of its arrays have shards, and some have chunks of different shapes. Each must
+// read what the other wrote. nczarr reads random parts of the arrays and writes them back
+// unchanged, so that all values must be equal afterwards.
 func TestUpdateV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -396,7 +396,7 @@ func TestShardsInTurns(t *testing.T) {
 		want[name] = slices.Repeat([]int32{-1}, int(n))
 	}
 	for turn := range 3 {
-		for _, name := range slices.Sorted(maps.Keys(want)) { // in a fixed order, for the seed
+		for _, name := range slices.Sorted(maps.Keys(want)) { // in a fixed order, so that the seed determines the values
 			list := want[name]
 			v, err := ds.Root().Var(name)
 			if err != nil {
@@ -461,9 +461,9 @@ func TestShardsInTurns(t *testing.T) {
 	}
 }
 
-// describeV3 is describe without the attributes that describe times, which are not in
-// the store. It also returns the prefixes of the expected differences for half floats,
-// which nczarr reads as float.
+// describeV3 is like describe, but omits the attributes that describe times, which are
+// not in the store. It also returns the prefixes of the expected differences for half
+// floats, which nczarr reads as float.
 func describeV3(t *testing.T, path string) (doc []byte, halves []string) {
 	t.Helper()
 	got := describe(t, path, false)

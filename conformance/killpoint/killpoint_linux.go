@@ -56,8 +56,9 @@ type Outcome struct {
 // program's standard error lists the processes, and the kernel kills them.
 const Patience = 5 * time.Minute
 
-// planVar holds the task of the tracing process. launchVar is set in the process that
-// becomes the program.
+// planVar is the environment variable that holds the task of the tracing process, as
+// JSON. launchVar is the environment variable that is set in the process that becomes
+// the program.
 const (
 	planVar   = "NCZARR_KILLPOINT"
 	launchVar = "NCZARR_KILLPOINT_LAUNCH"
@@ -116,10 +117,10 @@ func fatal(err error) {
 	os.Exit(125)
 }
 
-// Run runs a program and sends the signal according to plan. cmd is the command of the
-// program, which must not be started yet. A second process of the test binary traces
-// the program, because tracing affects all children of the tracing process. Run returns
-// after all processes of the program have ended.
+// Run runs a program and sends the signal according to plan. The command cmd must not
+// have been started. A second process of the test binary traces the program, because
+// tracing affects all children of the tracing process. Run returns after all processes
+// of the program have ended.
 func Run(cmd *exec.Cmd, plan Plan) (Outcome, error) {
 	if cmd.Err != nil {
 		return Outcome{}, cmd.Err
@@ -154,9 +155,9 @@ func Run(cmd *exec.Cmd, plan Plan) (Outcome, error) {
 	return out, err
 }
 
-// launch installs the seccomp filter and becomes the program. The filter selects the
-// calls at which the kernel stops for the tracer, so that other calls run at full
-// speed.
+// launch installs the seccomp filter and executes the program. The filter selects the
+// calls at which the kernel stops the program for the tracer, so that other calls run
+// at full speed.
 func launch(do task) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -200,7 +201,7 @@ type tracer struct {
 	plan    Plan
 	out     Outcome
 	root    int
-	started bool         // the program itself runs and no longer launch
+	started bool         // the process has executed the program
 	known   map[int]bool // threads whose first stop has been handled
 }
 

@@ -18,7 +18,7 @@ import (
 
 var errBusy = errors.New("database is busy")
 
-// busy are Maps that fail with errBusy instead of waiting.
+// busy contains defective Maps, which fail with errBusy instead of waiting.
 var busy = map[string]func(m driver.Map) *hooked{ // constant
 	"fails if another transaction is open": func(m driver.Map) *hooked {
 		var mu sync.Mutex
@@ -91,7 +91,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 	},
 }
 
-// crowded are Maps that fail or hang if more than a few reads are in progress.
+// crowded contains defective Maps, which fail or hang if several reads are in progress.
 var crowded = map[string]func(m driver.Map) driver.Map{ // constant
 	"fails if 16 connections are in use": getting(limited(16, errBusy)),
 	"fails if 4 connections are in use":  getting(limited(4, ncerr.ErrIO)),
@@ -125,7 +125,7 @@ var crowded = map[string]func(m driver.Map) driver.Map{ // constant
 	}(),
 }
 
-// limited returns a Get that fails if n others are in progress.
+// limited returns a Get that fails with full if n other calls are in progress.
 func limited(n int, full error) func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	inUse := make(chan struct{}, n)
 	return func(m driver.Map, ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -139,8 +139,8 @@ func limited(n int, full error) func(m driver.Map, ctx context.Context, key stri
 	}
 }
 
-// TestCrowdedReads checks that map.concurrent.reads finds each defect of crowded, and that it
-// passes for a driver that delays reads.
+// TestCrowdedReads checks that map.concurrent.reads fails for each Map in crowded, and that
+// it passes for a driver that delays reads.
 func TestCrowdedReads(t *testing.T) {
 	t.Parallel()
 	for name, plant := range crowded {
@@ -160,7 +160,7 @@ func TestCrowdedReads(t *testing.T) {
 	}
 }
 
-// TestBusyIsCaught checks that map.concurrent.crowd finds each defect of busy.
+// TestBusyIsCaught checks that map.concurrent.crowd fails for each Map in busy.
 func TestBusyIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, plant := range busy {

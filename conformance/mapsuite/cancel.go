@@ -44,7 +44,8 @@ func ended(ctx context.Context, t conformance.T, what string, err error) {
 	}
 }
 
-// cancelGet cancels in the alloc callback and at many times during the call.
+// cancelGet cancels calls to Get, some in the alloc callback and the others at various
+// times.
 func cancelGet(t conformance.T, e *Env) {
 	s := e.create(t)
 	content := pattern(4, 300_000)
@@ -67,7 +68,7 @@ func cancelGet(t conformance.T, e *Env) {
 		if ended(ctx, t, "get", err); err == nil && string(got) != content {
 			t.Errorf("get returns no error, but %d wrong bytes %s", len(got), show(string(got)))
 		}
-		if !strings.HasPrefix(content, string(got)) { // the caller may resume after them
+		if !strings.HasPrefix(content, string(got)) { // the caller may resume after the returned bytes
 			t.Errorf("get returns %v with %d bytes that are not a prefix of the object", err, len(got))
 		}
 	}

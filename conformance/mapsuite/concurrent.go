@@ -43,7 +43,7 @@ func concurrencyChecks() []Check {
 }
 
 // openWhilePutting opens handles while objects are stored in parts. A store that allows
-// only one writer may refuse them.
+// only one writer may refuse to open another one.
 func openWhilePutting(t conformance.T, e *Env) {
 	s := e.create(t)
 	s.putAll("first")
@@ -102,8 +102,8 @@ func distinctKeys(t conformance.T, e *Env) {
 
 // concurrentPuts puts objects whose bodies wait until all puts have started, or until a
 // timeout if the driver serializes them, and until other objects have been read once.
-// Reads continue until the puts end. Like several programs, it reads through two
-// handles, and puts through two handles in every second round.
+// Reads continue until the puts end. To act like several programs, it reads through two
+// handles and, in every second round, puts through two handles.
 func concurrentPuts(t conformance.T, e *Env) {
 	const writers = 16
 	s := e.create(t)
@@ -114,7 +114,7 @@ func concurrentPuts(t conformance.T, e *Env) {
 	s.putAll(old...)
 	s.flush()
 	readers, handles := []*store{s, e.mustOpen(t, driver.Read)}, []*store{s}
-	if s.m.Capabilities().Durable == driver.OnPut { // another handle may write too
+	if s.m.Capabilities().Durable == driver.OnPut { // another handle may also write
 		handles = append(handles, e.mustOpen(t, driver.Update))
 	}
 	rounds := 4
@@ -193,8 +193,8 @@ func putWhileFlushing(t conformance.T, e *Env) {
 }
 
 // concurrentReads reads objects with an alloc that returns when all reads have called it, or
-// after a timeout if the driver allows fewer reads. Like several programs, it reads through
-// two handles.
+// after a timeout if the driver allows fewer reads. To act like several programs, it reads
+// through two handles.
 func concurrentReads(t conformance.T, e *Env) {
 	const readers, size = 64, 300_000
 	s := e.create(t)
@@ -391,8 +391,9 @@ func overwrites(t conformance.T) int {
 	return 250
 }
 
-// sameKey overwrites an object with contents of equal length, as chunks have, of
-// different lengths, and with long contents, which media store in parts.
+// sameKey overwrites an object with contents of equal length, as chunks often have,
+// with contents of different lengths, and with long contents, which media store in
+// parts.
 func sameKey(t conformance.T, e *Env) {
 	s := e.create(t)
 	for _, kind := range []struct {

@@ -38,7 +38,7 @@ type hooked struct {
 	reads, writes meeting
 }
 
-// meeting lets a defect last until other calls have observed it.
+// meeting makes the effect of a defect last until other calls have observed it.
 type meeting struct {
 	mu   sync.Mutex
 	next chan struct{} // closed by the next call
@@ -377,7 +377,8 @@ var defects = map[string]struct {
 	}, []string{"map.get.range.zero-length"}},
 }
 
-// like lists with the semantics of SQL LIKE: _ matches any character except a slash.
+// like returns a List with the semantics of SQL LIKE: _ matches any character except a
+// slash.
 func like(m driver.Map, flags string) func(context.Context, string, *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 		pattern := regexp.MustCompile(flags + "^" + strings.ReplaceAll(regexp.QuoteMeta(prefix), "_", "[^/]"))
@@ -454,7 +455,7 @@ func TestDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// buffering keeps objects in memory until Flush, and has one defect.
+// buffering is a driver that keeps objects in memory until Flush and has one defect.
 type buffering struct {
 	driver.Opener
 	defect string
@@ -743,7 +744,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestLeaks checks that drivers that leak descriptors or memory are found.
+// TestLeaks checks that the suite detects drivers that leak descriptors or memory.
 func TestLeaks(t *testing.T) { //nolint:paralleltest // the test counts the descriptors of the process
 	if _, err := os.ReadDir("/proc/self/fd"); err != nil {
 		t.Skipf("the system does not list open descriptors: %v", err)

@@ -54,8 +54,8 @@ func durableChecks() []Check {
 	}
 }
 
-// flushedForOthers reads with other handles while the writing handle is still open, so
-// that Close cannot publish anything.
+// flushedForOthers reads through other handles while the writing handle is still open,
+// because Close might write what Flush did not.
 func flushedForOthers(t conformance.T, e *Env) {
 	s := e.create(t)
 	s.putAll(tree[:]...)

@@ -308,7 +308,8 @@ func getIfMatch(t conformance.T, e *Env) {
 	wantKind(t, "get of a missing key", err, ncerr.ErrNotFound)
 }
 
-// getFailure breaks the medium while a handle is open, and then opens another one.
+// getFailure breaks the medium while a handle is open, reads through that handle, and
+// then opens and reads through other handles.
 func getFailure(t conformance.T, e *Env) {
 	s := e.create(t)
 	contents := map[string]string{"a/k": pattern(3, 200_000), "a/l": "small"}
@@ -395,7 +396,7 @@ func getMany(t conformance.T, e *Env) {
 	var versions, old []string
 	counts := []int{1, 2, 16, 100, 128}
 	if t.Effort() != conformance.Brief {
-		counts = append(counts, 1100) // SQL statements have at most 999 parameters, requests of some stores 1,000 keys
+		counts = append(counts, 1100) // SQL statements have at most 999 parameters, and requests of some stores have at most 1,000 keys
 	}
 	for i := range counts[len(counts)-1] {
 		key := fmt.Sprintf("c/%d", i)
@@ -409,13 +410,13 @@ func getMany(t conformance.T, e *Env) {
 	}
 }
 
-// sizeOf returns the size of an object of getMany.
+// sizeOf returns the size of an object that getMany stores.
 func sizeOf(key string) int64 {
 	i, _ := strconv.Atoi(key[2:])
 	return int64(100 + i)
 }
 
-// getMany requests one object per version, with every kind of option.
+// getMany makes one request per element of versions, with every kind of option.
 func (s *store) getMany(versions, old []string) {
 	many, ok := s.m.(driver.GetManyer)
 	if !ok {
@@ -440,7 +441,7 @@ func (s *store) getMany(versions, old []string) {
 		case 4:
 			r.Opts.Range = &driver.Range{Offset: 90, Length: 10_000}
 			content = ncerr.ErrRange.Name()
-		case 7: // in every second of these requests, another part of the previous object
+		case 7: // every second of these requests reads another part of the previous object
 			if i%16 == 7 {
 				break
 			}

@@ -32,7 +32,7 @@ func keyChecks() []Check {
 			for _, k := range []string{"a", "ab", "abc/x", "ab/xy", "b", "x"} {
 				s.wantAbsent(k)
 			}
-			long := "z/0123456789" // from the longest name to the shortest
+			long := "z/0123456789" // stored from the longest name to the shortest
 			for n := len(long); n > len("z/"); n-- {
 				s.putAll(long[:n], "y"+long[n-1:])
 			}
@@ -46,7 +46,7 @@ func keyChecks() []Check {
 	}
 }
 
-// common are names that drivers hide or skip, as segments of keys.
+// common contains segments of keys that drivers may skip or use for their own files.
 var common = [...]string{ // constant
 	"._x", ".DS_Store", ".AppleDouble", ".Trashes", ".Trash-1000", ".localized", "__MACOSX", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN", "lost+found", "@eaDir", ".snapshot",
 	"x~", "#x#", ".#x", ".~x", "~$x", ".x.swp", "x.bak", "x.old", "x.orig", "x.new", "x.tmp", "x.temp", ".tmp", ".tmp-1", "tmp", "temp", "x.part", "x.partial", "x.crdownload", "x.lock", ".lock", "LOCK",
@@ -95,7 +95,8 @@ func keysCommon(t conformance.T, e *Env) {
 	}
 }
 
-// keysRoundTrip returns a check that stores each key with its own name as content.
+// keysRoundTrip returns a check that stores, reads and lists each key, with its own
+// name as content.
 func keysRoundTrip(keys ...string) func(conformance.T, *Env) {
 	return func(t conformance.T, e *Env) {
 		s := e.create(t)
@@ -180,8 +181,8 @@ func keysLong(t conformance.T, e *Env) {
 	s.wantListed(kept)
 }
 
-// keysLongNames is like keysLong with keys of one segment, whose length media limit
-// separately.
+// keysLongNames returns a check like keysLong for long segments, whose length media
+// limit separately.
 func keysLongNames() func(conformance.T, *Env) {
 	var keys []string
 	for _, n := range []int{63, 64, 99, 100, 127, 128, 199, 200, 201, 250, 254, 255, 256, 300, 500, 1000} {

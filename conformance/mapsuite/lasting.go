@@ -123,7 +123,7 @@ func manyPages(t conformance.T, e *Env) {
 	}
 }
 
-// countAbandoned counts the descriptors that abandoned listings hold.
+// countAbandoned checks that abandoned listings leak no descriptors.
 func (s *store) countAbandoned(e *Env, prefix string) {
 	if _, err := e.usage(); err != nil {
 		s.abandonListings(prefix)
@@ -245,8 +245,8 @@ func leastUsage(t conformance.T, e *Env) (conformance.Usage, error) {
 	return least, err
 }
 
-// cycle opens the store in both modes, reads, writes, tries calls that must fail,
-// abandons a listing, and closes.
+// cycle opens the store in the modes Read and Update, reads, writes, tries calls that
+// must fail, abandons a listing, and closes.
 func (e *Env) cycle(t conformance.T, content string) {
 	for _, mode := range []driver.Mode{driver.Read, driver.Update} {
 		t.Step("open in mode", modeName(mode))

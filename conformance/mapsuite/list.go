@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// tree lists the keys that the listing checks store.
+// tree contains the keys that the checks of listings store.
 var tree = [...]string{".zgroup", "a-b", "a/.zarray", "a/0/0", "a/0/1", "a/1/0", "ab/x", "b", "c/d/e/f"} // constant
 
 func listChecks() []Check {
@@ -62,7 +62,7 @@ func listChecks() []Check {
 			}
 			s.putAll("k", "l/m")
 			if _, err := s.tryPut("k/x", "k/x"); ncerr.KindOf(err) == ncerr.ErrObjectExists && caps.Latency == driver.Remote {
-				t.Skipf("the server refuses a key below an object: %v", err) // the driver cannot know that it does
+				t.Skipf("the server refuses a key below an object: %v", err) // the driver cannot know in advance whether its server does
 			}
 			s.putAll("k/x", "k/y", "k/y/z")
 			s.wantList("", flat, "k", "k/", "l/")

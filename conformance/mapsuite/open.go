@@ -99,7 +99,7 @@ func openChecks() []Check {
 			s.flush()
 			s.close()
 			up := e.mustOpen(t, driver.Update)
-			caps := up.m.Capabilities() // of the writer, because that of a reader may differ
+			caps := up.m.Capabilities() // capabilities of the writer, because those of a reader may differ
 			up.putAll("later")
 			up.put("replaced", "anew")
 			if caps.Delete {

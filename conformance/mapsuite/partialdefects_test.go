@@ -81,8 +81,8 @@ func pagedBy(size int) func(driver.Map) driver.Map {
 	}
 }
 
-// TestPartialDefects checks that defects that affect only some calls or another handle
-// are found.
+// TestPartialDefects checks that the suite detects defects that affect only some calls
+// or another handle.
 func TestPartialDefects(t *testing.T) {
 	t.Parallel()
 	const piece = 128 << 10

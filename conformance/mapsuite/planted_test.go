@@ -30,7 +30,8 @@ func (p planted) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return p.plant(m), nil
 }
 
-// inPlace overwrites without truncating, like a careless file driver.
+// inPlace is a Map that overwrites objects without truncating them, like a careless
+// file driver.
 type inPlace struct{ driver.Map }
 
 func (m inPlace) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -47,7 +48,7 @@ func (m inPlace) Put(ctx context.Context, key string, body driver.Body, o *drive
 	return info, err
 }
 
-// absentOnError returns ErrNotFound for every failed Get.
+// absentOnError is a Map that returns ErrNotFound for every failed Get.
 type absentOnError struct{ driver.Map }
 
 func (m absentOnError) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -58,7 +59,8 @@ func (m absentOnError) Get(ctx context.Context, key string, o *driver.GetOptions
 	return data, info, err
 }
 
-// shortRead returns the available bytes of a range that extends past the end.
+// shortRead is a Map that returns the available bytes of a range that extends past the
+// end.
 type shortRead struct{ driver.Map }
 
 func (m shortRead) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -71,7 +73,8 @@ func (m shortRead) Get(ctx context.Context, key string, o *driver.GetOptions, al
 	return m.Map.Get(ctx, key, o, alloc)
 }
 
-// stringPrefix lists all keys that start with the prefix as a string, not by segments.
+// stringPrefix is a Map that lists all keys that start with the prefix as a string, not
+// by segments.
 type stringPrefix struct{ driver.Map }
 
 func (m stringPrefix) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -212,7 +215,7 @@ func TestObjectsThatArePrefixes(t *testing.T) {
 	}
 }
 
-// plain removes GetMany, which the defects do not cover.
+// plain is a Map without GetMany, which the defects do not cover.
 type plain struct{ driver.Map }
 
 // TestPlantedDefects checks that each defect fails exactly the checks written for it.
@@ -264,7 +267,7 @@ func TestPlantedDefects(t *testing.T) {
 	}
 }
 
-// poor declares no capabilities and implements only the required methods.
+// poor is a Map that declares no capabilities and implements only the required methods.
 type poor struct {
 	driver.Base
 	m driver.Map
@@ -279,7 +282,8 @@ func (p poor) Get(ctx context.Context, key string, o *driver.GetOptions, alloc d
 
 func (p poor) Stat(ctx context.Context, key string) (driver.Info, error) { return p.m.Stat(ctx, key) }
 
-// cut treats a path and the same path with the suffix ".ncz..." as one store.
+// cut is an Opener that treats a path and the same path with the suffix ".ncz..." as
+// one store.
 type cut struct{ driver.Opener }
 
 func (c cut) spec(spec driver.OpenSpec) driver.OpenSpec {
@@ -295,7 +299,8 @@ func (c cut) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return c.Opener.Remove(ctx, c.spec(spec))
 }
 
-// TestSiblings checks that a driver that declares siblings without supporting them fails.
+// TestSiblings checks that the suite detects a driver that declares siblings without
+// supporting them.
 func TestSiblings(t *testing.T) {
 	t.Parallel()
 	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(cut{memmap.NewOpener()}), &conformance.Options{Select: []string{"map.open.*"}, Limit: 10 * time.Minute})

@@ -269,7 +269,7 @@ func raceRounds(t conformance.T) int {
 // other. A driver that checks a condition before it reads the body has then checked it for
 // all puts before any of them stores its content.
 type barrier struct {
-	met    atomic.Bool // all calls met once, so the driver does not hold a lock during a call
+	met    atomic.Bool // all calls of a round have met, so the driver does not hold a lock during a call
 	missed int         // rounds in which not all calls met
 }
 
@@ -327,8 +327,8 @@ func (r *barrier) putConcurrently(t conformance.T, s *store, round int, key stri
 	return r.race(t, s, round, slices.Repeat([]string{key}, len(contents)), contents, o, loser)
 }
 
-// race is like putConcurrently with a key for each content. Every second round uses plain
-// bodies, which do not wait.
+// race is like putConcurrently with a separate key for each content. Every second round
+// uses plain bodies, which do not wait for each other.
 func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	bodies, end := r.bodies(contents)
 	defer end()
@@ -378,8 +378,8 @@ func ifAbsentRace(t conformance.T, e *Env) {
 	}
 }
 
-// ifMatchRace appends to an object under the version that all racers have read. A store
-// may let no put of a round succeed.
+// ifMatchRace makes concurrent puts to one object under the same version. At most one
+// of them may succeed; a store may also refuse all puts of a round.
 func ifMatchRace(t conformance.T, e *Env) {
 	s := e.create(t)
 	var r barrier
@@ -411,7 +411,8 @@ func ifMatchRace(t conformance.T, e *Env) {
 	s.want("n", content)
 }
 
-// ifMatchOthers tests the conditions of a handle whose object other handles change.
+// ifMatchOthers tests conditional puts through one handle while another handle changes
+// the object.
 func ifMatchOthers(t conformance.T, e *Env) {
 	s := e.create(t)
 	other := e.mustOpen(t, driver.Update)
@@ -419,7 +420,7 @@ func ifMatchOthers(t conformance.T, e *Env) {
 		_, err := s.m.Put(t.Context(), "k", driver.Bytes("mine"), &driver.PutOptions{IfMatch: version})
 		wantKind(t, "put under a version that "+what, err, ncerr.ErrConflict)
 	}
-	for range 2 { // in the second round the handle may have cached what others put
+	for range 2 { // in the second round the handle may have cached content from the other handle
 		put := s.put("k", "one").Version
 		theirs := other.put("k", "two").Version
 		wantConflict("others have replaced", put)

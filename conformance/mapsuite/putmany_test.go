@@ -225,7 +225,8 @@ func hosted(t *testing.T, o host.Options) func(name string) *mapsuite.Target {
 	}
 }
 
-// TestPutManyDefectsInProcess tests defects that show only in the caller's own process.
+// TestPutManyDefectsInProcess checks that the suite detects defects that occur only in
+// the process of the caller.
 func TestPutManyDefectsInProcess(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -783,7 +783,7 @@ func pooled(n int, leak bool) func(driver.Map) *hooked {
 	}
 }
 
-// reads returns a function that wraps a Map, so that many is its GetMany.
+// reads returns a function that wraps a Map, so that many implements its GetMany.
 func reads(many func(driver.Map, context.Context, []driver.GetRequest, driver.GetSink) error) func(driver.Map) driver.Map {
 	return func(m driver.Map) driver.Map {
 		return getManyMap{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
@@ -915,8 +915,8 @@ func TestFirstStoreFailsToClose(t *testing.T) {
 	}
 }
 
-// TestOpenersAreCaught checks that defects in opening, closing and removing stores are
-// found.
+// TestOpenersAreCaught checks that the suite detects defects in opening, closing and
+// removing stores.
 func TestOpenersAreCaught(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
@@ -1090,7 +1090,8 @@ func TestOpenersAreCaught(t *testing.T) {
 	}
 }
 
-// TestSmallLeaks checks that a process that leaks a little memory per call is found.
+// TestSmallLeaks checks that the suite detects a process that leaks a little memory per
+// call.
 func TestSmallLeaks(t *testing.T) {
 	t.Parallel()
 	var held atomic.Int64

@@ -97,8 +97,8 @@ type Target struct {
 	Usage func() (conformance.Usage, error)
 }
 
-// ownUsage counts the descriptors of this process and the bytes it has read. It does not measure memory, because
-// other code of the process uses memory too.
+// ownUsage counts the descriptors of this process and the bytes that it has read. It does not
+// measure memory, because other code of the process uses memory too.
 func ownUsage() (conformance.Usage, error) {
 	open, err := os.ReadDir("/proc/self/fd")
 	return conformance.Usage{Descriptors: len(open), Memory: -1, Read: conformance.BytesRead(os.Getpid())}, err

@@ -32,7 +32,7 @@ type step struct {
 	args []string
 }
 
-// command returns the step as a line for the shell.
+// command returns the step as a shell command.
 func (s step) command() string {
 	var words []string
 	for _, w := range slices.Concat(s.env, s.args) {
@@ -76,7 +76,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		return append([]string{"go", "test", "-count=1", "-timeout=3h"}, flags...)
 	}
 	seeded := func(i int, env ...string) []string {
-		return append(env, "NCZARR_SEED="+strconv.FormatUint(seed+uint64(i), 10)) // a counter
+		return append(env, "NCZARR_SEED="+strconv.FormatUint(seed+uint64(i), 10)) // i is a loop index, so it is not negative
 	}
 	steps := map[string][]step{}
 	for name := range strings.FieldsSeq(string(defences)) {
@@ -106,7 +106,8 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 			name: name, env: seeded(i, "NCZARR_SOAK="+each.Round(time.Second).String()), args: test("-v", "-run=^"+name+"$", "./conformance/remote"),
 		})
 	}
-	// Building a fuzz target takes about as long as its part of the time.
+	// Fuzzing gets half of the budget, because building a fuzz target takes about as
+	// long.
 	each := max(time.Second, (budget("fuzz") / 2 / time.Duration(len(targets))).Round(time.Second))
 	for _, t := range targets {
 		steps["fuzz"] = append(steps["fuzz"], step{

@@ -5,12 +5,12 @@
 //	go run ./conformance/nightly                      # two hours
 //	go run ./conformance/nightly -minutes 30 -only fuzz,kills -seed 7
 //
-// A campaign is a list of steps, each of which is a command. It starts steps until its
-// share of the time is used up, two at a time if a step leaves a processor idle, and
-// reports the number of steps that it did not start. The same command on the same
-// sources resumes an interrupted run: it does not repeat finished steps unless -fresh
-// is set. The report is printed and stored as report.txt and report.json next to the
-// output of the steps.
+// A campaign is a list of steps, each of which is a command. The program starts the
+// steps of a campaign until its share of the time is used up, two at a time if a step
+// leaves a processor idle, and reports the number of steps that it did not start. The
+// same command on the same sources resumes an interrupted run: it does not repeat
+// finished steps unless -fresh is set. The report is printed and stored as report.txt
+// and report.json next to the output of the steps.
 //
 // The exit status is 0 if no step failed, 1 if a step failed, 2 if the campaigns could
 // not be run, and 130 after an interrupt.

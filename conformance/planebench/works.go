@@ -117,8 +117,9 @@ func noisy(n int) []byte {
 	return data
 }
 
-// batchOf returns the number of chunks per call, like the engine: 1 MiB of output, or a
-// few chunks if these are larger, to show the effect of batches.
+// batchOf returns the number of chunks per call. Like the engine, it combines small
+// chunks into 1 MiB of output. It combines a few larger chunks to show the effect of
+// batches.
 func batchOf(chunkSize int) int {
 	switch {
 	case chunkSize < 1<<20:

@@ -19,7 +19,8 @@ import (
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
 )
 
-// published serves the test dataset. The handler chunks serves its chunks.
+// published serves the test dataset over HTTP and returns its URL and options. The
+// handler chunks responds to the requests for chunks.
 func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
 	t.Helper()
 	dir := t.TempDir()

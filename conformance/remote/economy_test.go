@@ -171,7 +171,7 @@ func TestRequests(t *testing.T) {
 }
 
 // TestRequestsOfGroups counts the requests to open a tree of 20 groups in 2 levels,
-// each with an array. It is pure Zarr, so each level has to be searched.
+// each with an array. The tree is pure Zarr, so each level has to be searched.
 func TestRequestsOfGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -62,7 +62,8 @@ func cut(w http.ResponseWriter, a answer, part func(n int) int) bool {
 	return n > 0
 }
 
-// wrongHeads returns the faults whose header does not match the request or the body.
+// wrongHeads returns the faults that send a header that does not match the request or
+// the body.
 func wrongHeads() []fault {
 	return []fault{
 		{name: "wrong ETag", lie: true, applies: func(r *http.Request) bool { return !listing(r) }, do: func(w http.ResponseWriter, _ *http.Request, send func() answer) {

@@ -22,9 +22,10 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
-// A fault spoils an exchange. The function do answers the request; its argument send forwards
-// the request and returns the complete response of the server. A lie is a fault that the
-// client cannot detect from the response, so the operation may fail; the proxy counts lies.
+// A fault disturbs the exchange of a request and its response. The function do answers the
+// request; its argument send forwards the request and returns the complete response of the
+// server. A lie is a fault that the client cannot detect from the response, so the operation
+// may fail; the proxy counts lies.
 type fault struct {
 	name    string
 	applies func(r *http.Request) bool
@@ -68,7 +69,7 @@ func refuse(status int, headers ...string) func(http.ResponseWriter, *http.Reque
 // reset breaks the connection.
 func reset() { panic(http.ErrAbortHandler) }
 
-// faulty is a proxy that spoils some of the exchanges with a server.
+// faulty is a proxy that injects faults into some of the exchanges with a server.
 type faulty struct {
 	target   *url.URL
 	root     string // path of the store: its bucket and key
@@ -84,9 +85,9 @@ type faulty struct {
 	lies     map[string]int
 }
 
-// newFaulty starts a proxy for the server at target that spoils the given fraction of the
-// exchanges, each with one of the applicable faults. The store is below the path root,
-// which ends in a slash.
+// newFaulty starts a proxy for the server at target. The proxy injects one of the
+// applicable faults into each of the given fraction of the exchanges. The store is below
+// the path root, which ends in a slash.
 func newFaulty(t *testing.T, target, root string, fraction float64, list []fault) (*faulty, string) {
 	t.Helper()
 	u, err := url.Parse(target)
@@ -163,7 +164,8 @@ func (f *faulty) lied(subject string) int {
 type connection struct{}
 
 // gone reports whether the client has closed the connection of a request. The context
-// alone is canceled only when the server notices the disconnection.
+// is not sufficient, because it is canceled only when the server notices the
+// disconnection.
 func gone(ctx context.Context) bool {
 	raw, err := ctx.Value(connection{}).(*net.TCPConn).SyscallConn()
 	if err != nil {

@@ -39,9 +39,9 @@ func ok(t *testing.T, err error) {
 }
 
 // TestLayoutsOnS3 creates, writes, updates, consolidates and copies a dataset of every
-// layout in a bucket and in a directory. The values must be correct, and the objects of
-// both must be equal byte by byte. The test reads the bucket's objects from the
-// directory of the server.
+// layout in a bucket and in a directory. The values must be correct, and the objects in
+// the bucket must have the same bytes as the files in the directory. The test reads the
+// bucket's objects from the directory of the server.
 func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv := bucket(t)
 	o := nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}

@@ -71,7 +71,7 @@ func (r *rounds) answered() {
 	r.quietTicks = 0
 }
 
-// watch ends rounds as long as requests wait.
+// watch counts ticks as long as requests wait.
 func (r *rounds) watch() {
 	for waits := true; waits; {
 		time.Sleep(tick)

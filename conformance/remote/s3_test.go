@@ -64,8 +64,8 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 	}
 }
 
-// TestCreateIsRepeated checks that replacing a dataset by a new one, and aborting such a
-// replacement, succeed although the first request of each kind fails.
+// TestCreateIsRepeated checks that replacing a dataset with a new one, and aborting such
+// a replacement, succeed although the first request of each kind fails.
 func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv := bucket(t)
 	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
@@ -102,7 +102,7 @@ func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // the test sets
 }
 
 // TestSoakS3 writes, reads, lists and deletes objects of a real S3 server through a
-// proxy that spoils one exchange in twenty.
+// proxy that injects a fault into one exchange in twenty.
 func TestSoakS3(t *testing.T) { //nolint:paralleltest // the test counts goroutines and sets environment variables
 	srv := bucket(t)
 	base := measure()
@@ -124,8 +124,8 @@ func TestSoakS3(t *testing.T) { //nolint:paralleltest // the test counts gorouti
 	wantBase(t, base)
 }
 
-// stored gets whole objects from the server, because a signed range request cannot be
-// changed into one for the whole object.
+// stored returns a function that gets whole objects from the server, because a signed
+// range request cannot be changed into one for the whole object.
 func stored(srv *s3server.Server) func(r *http.Request) (answer, error) {
 	client := srv.Client()
 	short := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // an idle connection would count as a leak of the store

@@ -177,7 +177,8 @@ func wantBase(t *testing.T, base baseline) {
 	}
 }
 
-// onDisk reads whole objects from a directory that [tagged] serves.
+// onDisk returns a function that reads whole objects from a directory that [tagged]
+// serves.
 func onDisk(dir string) func(r *http.Request) (answer, error) {
 	return func(r *http.Request) (answer, error) {
 		name := filepath.Join(dir, filepath.FromSlash(r.URL.Path))

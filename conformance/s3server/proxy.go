@@ -7,7 +7,7 @@ import (
 )
 
 // Proxy starts an HTTP proxy that forwards requests for all hosts to the server, and
-// keeps the Host header. With HTTP_PROXY set to its URL,
+// keeps the Host header. With HTTP_PROXY set to the URL of the proxy,
 // http://BUCKET.s3.test reaches the bucket in virtual-host style. The caller closes the
 // proxy.
 func (s *Server) Proxy() *httptest.Server {

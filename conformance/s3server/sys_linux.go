@@ -7,14 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withParent makes the server end with this process.
+// withParent returns attributes that make the server end with this process.
 func withParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// memoryDir returns the memory file system if it has room for the data of a server, and
-// otherwise "", the default directory. The server stores an attribute with each object,
-// and on a disk the tests would mostly wait for that.
+// memoryDir returns the memory file system if it supports extended attributes and has
+// room for the data of a server, and otherwise "", the default directory. The server
+// stores an attribute with each object, which on a disk would take most of the time of
+// the tests.
 func memoryDir() string {
 	const dir, room = "/dev/shm", 4 << 30
 	var fs unix.Statfs_t
