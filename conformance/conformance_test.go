@@ -186,7 +186,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestVerdicts checks that only a complete run conforms, and which level it reaches.
+// TestVerdicts checks that only a complete run conforms, and checks the level that a
+// run reaches.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	fails := func(t conformance.T, _ *box) { t.Errorf("bad") }

@@ -46,7 +46,8 @@ func readRules(t *testing.T) (rules []rule, allowed []*regexp.Regexp, names rule
 	return rules, allowed, names
 }
 
-// wordsOf splits an identifier at capitals and underscores, in lower case.
+// wordsOf matches the words of an identifier, which begin at capitals and after
+// underscores.
 var wordsOf = regexp.MustCompile(`[A-Z]+(?:s\b)?(?:[a-z0-9]*)|[a-z0-9]+`)
 
 // TestPhrases refuses the phrases of phrases.txt in the comments, strings and

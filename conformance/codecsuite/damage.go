@@ -233,9 +233,9 @@ func garbage(t conformance.T, e *Env) {
 	})
 }
 
-// maxDecodeMemory is the most memory that decoding a few bytes may allocate, and
-// meanDecodeMemory the limit of the mean over many inputs. They allow for windows and tables
-// of fixed size.
+// maxDecodeMemory is the maximum number of bytes that decoding a short input may allocate,
+// and meanDecodeMemory is the maximum mean over many inputs. They allow for windows and
+// tables of fixed size.
 const maxDecodeMemory, meanDecodeMemory = 64 << 20, 1 << 20
 
 // memory overwrites the header, where formats store sizes, with large numbers. For a codec in

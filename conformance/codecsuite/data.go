@@ -36,9 +36,9 @@ func guarded(n int) (buf []byte, whole func() bool) {
 }
 
 // patterns lists the kinds of data. "bits" has random bit patterns, "special" has
-// values that careless arithmetic changes, and "signs" has a single negative zero
-// among zeros. The others hold small integers. Large chunks also use "runs", short runs
-// of random values.
+// values that arithmetic may change, and "signs" has a single negative zero among
+// zeros. The others hold small integers. Large chunks also use "runs", short runs of
+// random values.
 var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special", "signs"}
 
 // words are the elements of variable length: empty, short, long, non-ASCII and with a
@@ -84,9 +84,9 @@ func room(t dtype.Type, n int) int64 {
 	return int64(n) * int64(t.Size)
 }
 
-// special returns the bits of values of type t that careless codecs change: zeros of both
-// signs, NaNs with several payloads, infinities, subnormal and extreme numbers,
-// fractions, and integers of more than 32 and 53 bits.
+// special returns the bits of values of type t that a codec might change by mistake:
+// zeros of both signs, NaNs with several payloads, infinities, subnormal and extreme
+// numbers, fractions, and integers of more than 32 and 53 bits.
 func special(t dtype.Type) []uint64 {
 	switch {
 	case t.Kind == dtype.Float && t.Size == 4:

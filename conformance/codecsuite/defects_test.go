@@ -347,8 +347,8 @@ func (p lossyProvider) Describe() []driver.Description {
 	return all
 }
 
-// TestLossyDefectsAreCaught checks that defects other than lost precision are found in
-// lossy codecs.
+// TestLossyDefectsAreCaught checks that the suite detects defects other than lost
+// precision in lossy codecs.
 func TestLossyDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	var calls, opens atomic.Int64
@@ -534,7 +534,7 @@ func TestParamsAreSeparate(t *testing.T) {
 			case level == nil:
 				level = params
 			}
-			return level // without its own checksum
+			return level // ignores the parameter "checksum" of later sets
 		}},
 		ID: "zstd", Params: []json.RawMessage{json.RawMessage(`{}`), json.RawMessage(`{"checksum":true,"level":9}`)},
 		Restart: func() error { level = nil; return nil },
@@ -549,7 +549,7 @@ func TestParamsAreSeparate(t *testing.T) {
 type stickyProvider struct {
 	driver.Provider
 	first   *json.RawMessage
-	minSize int // of the elements of affected types
+	minSize int // minimum size of the elements of affected types
 }
 
 func (p stickyProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {

@@ -40,8 +40,8 @@ func (e *Env) members(t conformance.T, params json.RawMessage) members {
 	return m
 }
 
-// paramsDescribed changes one parameter of the first set at a time to values that its
-// description allows and to values that it excludes.
+// paramsDescribed changes the parameters of the first set, one at a time, to values
+// that the description allows and to values that the description excludes.
 func paramsDescribed(t conformance.T, e *Env) {
 	d := e.target.description()
 	if d.Transform == driver.Unstated {

@@ -115,7 +115,8 @@ func (c *opened) forgets(t conformance.T, enc, value []byte) {
 	}
 }
 
-// paramsApart checks the first type and the first other type of at least four bytes.
+// paramsApart runs the check for the first type and for the first other type of at
+// least four bytes.
 func paramsApart(t conformance.T, e *Env) {
 	first := e.first(t, 500).in.DType
 	e.paramsApart(t, first)

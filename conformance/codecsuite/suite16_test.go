@@ -310,8 +310,8 @@ func TestExactTypesDoNotExcludeOthers(t *testing.T) {
 	}
 }
 
-// TestUnusualSpecs tests filters that fail only for combinations of parameters, shapes,
-// orders, fill values and sizes.
+// TestUnusualSpecs checks that the suite detects filters that fail only for some
+// combinations of parameters, shapes, orders, fill values and sizes.
 func TestUnusualSpecs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

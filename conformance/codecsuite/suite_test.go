@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// params are valid and invalid sets of parameters for each codec.
+// params maps the id of each codec to valid and to invalid sets of parameters.
 var params = map[string][2][]string{
 	"blosc": {
 		{`{}`, `{"cname":"zstd","clevel":3,"shuffle":2}`, `{"cname":"zlib","shuffle":0}`, `{"cname":"snappy","clevel":9,"shuffle":-1}`, `{"cname":"lz4hc","blocksize":256}`, `{"cname":"blosclz","clevel":7}`, `{"clevel":"1","shuffle":"bitshuffle"}`, `{"clevel":0}`},
@@ -64,7 +64,7 @@ func labels() string {
 	return string(b)
 }
 
-// exact lists the types that lossy codecs store exactly.
+// exact maps the ids of lossy codecs to the types that they store exactly.
 var exact = map[string][]string{
 	"delta": {"|u1", "<i2", ">i2", "<i4", "<i8", "<u8"},
 	"json2": {"|u1", "<i2", ">i2", "<i4", "<i8", "<u8", "|b1", "|O"},
@@ -118,7 +118,7 @@ func TestExactForSome(t *testing.T) {
 	}
 }
 
-// runs implements PipelineOpener on top of a provider.
+// runs is a provider that also implements PipelineOpener.
 type runs struct{ driver.Provider }
 
 func (r runs) OpenPipeline(ctx context.Context, steps []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {

@@ -205,7 +205,8 @@ var (
 	thorough = func() effort { e := full; e.kinds, e.tiny = len(patterns)-1, 70_000; return e }()
 )
 
-// opened is a codec that was opened for in, and out, the Spec that Open returned.
+// opened is a codec that was opened for the Spec in. out is the Spec that Open
+// returned.
 type opened struct {
 	driver.Codec
 	in, out driver.Spec
@@ -215,7 +216,7 @@ type opened struct {
 	nth     int                // index of the type among the supported types
 	tries   int                // number of calls to decodeDamaged
 	large   bool               // decodeDamaged decodes every input again, not only one in five
-	bads    map[ncerr.Kind]int // errors for damaged input, by kind
+	bads    map[ncerr.Kind]int // number of errors for damaged input by kind
 }
 
 // open opens the codec for n elements of typ. If n is odd, the Spec has a fill value,

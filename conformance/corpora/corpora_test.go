@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// nczctl is the program under test, built once.
+// nczctl is the path of the program under test, which is built once.
 var nczctl string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -55,8 +55,8 @@ func corpora(t *testing.T) string {
 
 func table() []row { return slices.Concat(rows, arrays(), arraysV3()) }
 
-// TestListed checks that the table lists every file of the corpora, and no missing
-// file.
+// TestListed checks that the table lists every file of the corpora, and that every
+// listed file exists.
 func TestListed(t *testing.T) {
 	t.Parallel()
 	root := corpora(t)

@@ -1,7 +1,8 @@
 package corpora_test
 
-// A row is one nczctl command on files of the corpora and its expected result. Words
-// may contain $C, the directory of the corpora. Commands run in a directory of the row.
+// A row is one nczctl command on files of the corpora and its expected result. Commands
+// may contain $C, the directory of the corpora. They run in a separate directory for
+// each row.
 type row struct {
 	files []string // files that the row covers, relative to the corpora; a directory covers all files below it
 	setup []string // commands to run first: nczctl commands and the steps that work.step describes
@@ -101,7 +102,8 @@ data:
 		files: f("ref_jsonconvention.cdl", "ref_jsonconvention.zmap"), setup: []string{"gen -o x.zarr $C/nczarr/ref_jsonconvention.cdl"}, run: "zmap x.zarr",
 		same: "nczarr/ref_jsonconvention.zmap", mask: true, edits: []string{"[0.,0.,1.]", `"[0.,0.,1.]"`},
 	},
-	// A store as written by a big-endian machine, rebuilt from its listing.
+	// This store, which is rebuilt from its listing, was written by a big-endian
+	// machine.
 	{
 		files: f("ref_jsonconvention_be.zmap"), setup: []string{"rebuild x $C/nczarr/ref_jsonconvention_be.zmap"},
 		run: "dump -n tmp_jsonconvention x", same: "nczarr/ref_jsonconvention.cdl", edits: []string{"varjson3  =", "varjson3 =", "varchar1  =", "varchar1 ="},

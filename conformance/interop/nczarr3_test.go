@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestNCZarr3 copies a dataset that netCDF-C has written to NCZarr 3 and back. netCDF-C
-// must then read the same dimensions, types, attributes and values, and the readers of
-// Zarr v3 must read the same values from the NCZarr 3 copy.
+// TestNCZarr3 copies a dataset of netCDF-C to NCZarr 3 and back. netCDF-C must then
+// read the same dimensions, types, attributes and values, and the readers of Zarr v3
+// must read the same values from the NCZarr 3 copy.
 func TestNCZarr3(t *testing.T) {
 	t.Parallel()
 	need(t, append(append(packages["netcdf4"], packages["xarray"]...), packages["zarrita"]...)...)
@@ -53,7 +53,7 @@ func TestNCZarr3(t *testing.T) {
 // unsupported matches the messages of readers about codecs and types that they lack.
 var unsupported = regexp.MustCompile(`^tensorstore: .*("numcodecs\.|string data type)|^zarrita: .*Unknown codec`)
 
-// TestNCZarr3FromCDL checks that text survives gen and dump by way of NCZarr 3, in
+// TestNCZarr3FromCDL checks that gen and dump reproduce CDL text through NCZarr 3, in
 // chunks and in shards.
 func TestNCZarr3FromCDL(t *testing.T) {
 	t.Parallel()

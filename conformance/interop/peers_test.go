@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 )
 
-// nczctl is the program under test, built once.
+// nczctl is the path of the program under test, which is built once.
 var nczctl string
 
 func TestMain(m *testing.M) {

@@ -75,7 +75,7 @@ func newDisk(t *testing.T, kind, src string) *disk {
 	d.arena = newArena(t, kind, src)
 	place := filepath.Join(d.mount, "place")
 	copyTree(t, d.saved, place)
-	d.place, d.dst = place, filepath.Join(place, d.name) // no other command runs
+	d.place, d.dst = place, filepath.Join(place, d.name) // aside is not needed, because no other command runs
 	_, d.before = d.look(t)
 	f, err := os.Open(d.mount)
 	if err == nil {

@@ -387,8 +387,8 @@ func (a *arena) examine(t *testing.T, o ending, errorf func(string, ...any)) str
 	return outcome
 }
 
-// fails runs nczctl without plugin processes. If it fails, fails returns its error
-// output.
+// fails runs nczctl without plugin processes. It returns the error output if nczctl
+// fails, and otherwise an empty string.
 func (a *arena) fails(args ...string) (msg string) {
 	c := a.command(append([]string{"--isolation=inproc", "-q"}, args...)...)
 	var out bytes.Buffer
@@ -543,8 +543,8 @@ func (k *killRun) holder(t *testing.T) (end func() bool) {
 // second copy may find a dataset in a bucket without its root document.
 var allowedErrors = regexp.MustCompile(`replaced|was replacing|is gone|another process|changed|something other than a dataset exists there`)
 
-// readers repeatedly reads the dataset until end is called. once reads it once and
-// returns a description of the error, if any.
+// readers repeatedly calls once, which reads the dataset, until end is called. If the
+// read succeeds with a wrong result, once returns a description of the result.
 func (k *killRun) readers(t *testing.T, once func() (wrong string, err error)) (end func() bool) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

@@ -80,8 +80,9 @@ func (m *matrix) addStore(t *testing.T, what, layout, peer, path string, results
 	}
 }
 
-// rowOf returns the section and the row of a variable according to its .zarray. The row
-// is its codecs if it has any, and otherwise its type or the properties of its chunks.
+// rowOf returns the section and the row of a variable according to its .zarray or
+// zarr.json. The row is its codecs if it has any, and otherwise its type or the
+// properties of its chunks.
 func rowOf(t *testing.T, path, name string, types bool) (section, row string) {
 	t.Helper()
 	if data, err := os.ReadFile(filepath.Join(path, name, "zarr.json")); err == nil {

@@ -212,9 +212,9 @@ func TestMaskedV3(t *testing.T) {
 	}
 }
 
-// TestUpdateV3 updates a store that zarr-python wrote with nczarr and with zarr-python in
-// turn. Some of its arrays have shards, and some have chunks of different shapes. Each must
-// read what the other wrote. nczarr reads random parts of the arrays and writes them back
+// TestUpdateV3 updates a store of zarr-python, in turn with nczarr and with zarr-python.
+// Some of the arrays have shards, and some have chunks of different shapes. Each must read
+// what the other wrote. nczarr reads random parts of the arrays and writes them back
 // unchanged, so that all values must be equal afterwards.
 func TestUpdateV3(t *testing.T) {
 	t.Parallel()
@@ -361,8 +361,8 @@ func rewritePart(ctx context.Context, r *rand.Rand, v *nczarr.Var) error {
 }
 
 // TestShardsInTurns writes random parts of arrays in shards, in turn with zarr-python.
-// After each turn nczarr, zarr-python and tensorstore must read the values that plain
-// loops have written.
+// After each turn nczarr, zarr-python and tensorstore must read the expected values,
+// which the test computes with plain loops.
 func TestShardsInTurns(t *testing.T) {
 	t.Parallel()
 	need(t, append(packages["zarr"], "tensorstore")...)

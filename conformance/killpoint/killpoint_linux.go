@@ -23,7 +23,7 @@ import (
 // Victim selects the processes that get the signal.
 type Victim string
 
-// Victims.
+// The victims.
 const (
 	Root   Victim = "root"   // the program itself
 	Caller Victim = "caller" // the process that makes the call
@@ -32,8 +32,9 @@ const (
 
 // Plan describes what to do to a program.
 type Plan struct {
-	// At is the number of the call, from 1, before which the signal is sent. It counts
-	// the calls of all processes of the program. If At is 0, calls are only counted.
+	// At is the number of the call, from 1, before which the signal is sent. The calls
+	// of all processes of the program are counted together. If At is 0, calls are only
+	// counted.
 	At int
 	// Victim defaults to Root. For a program without child processes, Root and Caller
 	// are the same.
@@ -108,7 +109,8 @@ func Main() {
 	fatal(err)
 }
 
-// fatal ends the process with exit code 0, or with 125 after an error.
+// fatal ends the process with exit code 0 if err is nil. Otherwise it prints err and
+// ends the process with exit code 125.
 func fatal(err error) {
 	if err == nil {
 		os.Exit(0)

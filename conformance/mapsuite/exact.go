@@ -22,7 +22,7 @@ func exactChecks() []Check {
 	}
 }
 
-// similar are pairs of keys that careless media confuse.
+// similar contains pairs of keys that a store might confuse.
 var similar = [...][2]string{ // constant
 	{"Dir/Temp", "Dir/temp"},
 	{"Top/k", "top/k"},

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// outside returns a Map whose listings also have the entries that add returns for the
-// keys outside the prefix.
+// outside returns a function that wraps a Map, so that its listings also have the
+// entries that add returns for the keys outside the prefix.
 func outside(add func(key, prefix string, o *driver.ListOptions) (entry string, ok bool)) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
@@ -38,7 +38,8 @@ func outside(add func(key, prefix string, o *driver.ListOptions) (entry string, 
 	}
 }
 
-// folding returns a Map that converts keys to lower case in one operation.
+// folding returns a function that wraps a Map, so that one operation ignores the case
+// of keys.
 func folding(op string) func(driver.Map) *hooked {
 	return func(m driver.Map) *hooked {
 		folded := renamed(m, strings.ToLower)

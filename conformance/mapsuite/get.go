@@ -202,9 +202,9 @@ func versionAgain(t conformance.T, e *Env) {
 	put(e.create(t), "after the store was removed")
 }
 
-// statUnread counts the bytes that the driver's process reads during Stat. In this process
-// it also counts allocated bytes. Other goroutines may read or allocate at the same time,
-// so the check uses the lowest of several counts.
+// statUnread counts the bytes that the driver's process reads during Stat. For a driver in
+// this process it also counts allocated bytes. Other goroutines may read or allocate at
+// the same time, so the check uses the lowest of several counts.
 func statUnread(t conformance.T, e *Env) {
 	s := e.create(t)
 	size := int64(24 << 20)

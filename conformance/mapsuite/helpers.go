@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// fresh opens an empty store. With Target.OpenWriter, objects are stored through the
-// writer and read through the driver.
+// fresh opens the store, which is empty with mode Create. With Target.OpenWriter,
+// objects are stored through the writer and read through the driver.
 func (e *Env) fresh(ctx context.Context, mode driver.Mode) (driver.Map, error) {
 	if e.openWriter == nil || mode != driver.Create {
 		return e.open(ctx, mode)
@@ -200,7 +200,7 @@ func (s *store) wantAbsent(key string) {
 	wantKind(s.t, "stat "+key, err, ncerr.ErrNotFound)
 }
 
-// keys lists prefix in the driver's order.
+// keys returns the keys that a listing of prefix contains, in the driver's order.
 func (s *store) keys(prefix string, opts driver.ListOptions) []string {
 	var keys []string
 	s.t.Step("list", prefix)
@@ -341,8 +341,7 @@ type readerBody struct{ *strings.Reader }
 
 func (b readerBody) Size() int64 { return b.Reader.Size() }
 
-// badBody has size bytes, of which only the first readable ones can be read. Reading
-// more returns err.
+// badBody is a Body of size bytes. Reading beyond the first readable bytes returns err.
 type badBody struct {
 	size, readable int64
 	err            error

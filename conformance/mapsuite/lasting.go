@@ -12,7 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// lastingChecks returns the checks of defects that show only after many calls or bytes.
+// lastingChecks returns the checks for defects that appear only after many calls or
+// bytes.
 func lastingChecks() []Check {
 	return []Check{
 		{ID: "map.lasting.calls", Doc: "The thousandth call works like the first.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content}, Run: lastingCalls},
@@ -172,13 +173,13 @@ func leaks(t conformance.T, e *Env) {
 func leaksOpen(t conformance.T, e *Env) {
 	s := e.create(t)
 	s.putAll("a/l")
-	content := pattern(7, 100_000) // leaks of large content show sooner
+	content := pattern(7, 100_000) // a leak of large content is detected sooner
 	s.put("a/k", content)
 	s.flush()
 	calls := 2000 // a leaked goroutine takes 2 KiB
 	switch u, err := e.usage(); {
 	case err != nil || u.Memory < 0:
-		calls = 100 // leaked descriptors show sooner
+		calls = 100 // a leak of descriptors is detected sooner
 	case t.Effort() == conformance.Thorough && s.m.Capabilities().Latency != driver.Remote:
 		calls = 20_000 // to find leaked keys
 	}

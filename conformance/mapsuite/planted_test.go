@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// planted opens stores with a defect in every Map.
+// planted is an Opener whose Maps have a defect.
 type planted struct {
 	driver.Opener
 	plant func(driver.Map) driver.Map
@@ -30,8 +30,8 @@ func (p planted) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return p.plant(m), nil
 }
 
-// inPlace is a Map that overwrites objects without truncating them, like a careless
-// file driver.
+// inPlace is a Map that overwrites objects without truncating them, as a file driver
+// might by mistake.
 type inPlace struct{ driver.Map }
 
 func (m inPlace) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -110,7 +110,8 @@ func torn(m driver.Map) driver.Map {
 	return h
 }
 
-// lateCheck returns a Map that does not check IfAbsent and store the object atomically.
+// lateCheck returns a Map that checks IfAbsent and stores the object in two separate
+// steps.
 func lateCheck(m driver.Map) driver.Map {
 	var lookups meeting
 	return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {

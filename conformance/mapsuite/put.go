@@ -122,7 +122,7 @@ func exclusiveRace(t conformance.T, e *Env) {
 	}
 }
 
-// contents stores content that careless media interpret, truncate, or confuse with
+// contents stores content that a medium might interpret, truncate, or confuse with
 // content that has the same start or end.
 func contents(t conformance.T, e *Env) {
 	s := e.create(t)

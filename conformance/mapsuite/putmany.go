@@ -34,7 +34,7 @@ func putManySizes(t conformance.T, e *Env) {
 // write is one request of a PutMany and its expected result.
 type write struct {
 	req  driver.PutRequest
-	kind ncerr.Kind // of its error; 0 for success
+	kind ncerr.Kind // kind of the expected error; 0 for success
 	fail bool       // an error of any kind is expected
 	want string     // content afterwards
 	gone bool       // the key does not exist afterwards
@@ -217,7 +217,8 @@ func putManyReleased(t conformance.T, e *Env) {
 	}
 }
 
-// putManyCanceled cancels before the call and at several times during it.
+// putManyCanceled cancels calls to PutMany, before the call or when one of the results
+// arrives.
 func putManyCanceled(t conformance.T, e *Env) {
 	s := e.create(t)
 	for round, at := range []int{-1, 0, 1, 7} {

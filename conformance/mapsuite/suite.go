@@ -89,8 +89,8 @@ type Target struct {
 	// driver must start a new process. It is nil for a driver in this process.
 	Crash func() error
 	// Break makes the medium of the store at spec unreadable, so that reads fail although
-	// the objects still exist. It must not write zeros. If it is nil, the check of such
-	// failures does not run.
+	// the objects still exist. It must not overwrite the objects with zeros. If it is
+	// nil, the check of such failures does not run.
 	Break func(ctx context.Context, spec driver.OpenSpec) error
 	// Usage measures the resources of the driver's processes. If it is nil, the suite
 	// counts the descriptors of this process.

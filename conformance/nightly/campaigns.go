@@ -197,7 +197,8 @@ func fuzzTargets(module fs.FS) ([]fuzzTarget, error) {
 	return out, err
 }
 
-// sourcesID identifies the sources: the commit, and a checksum of uncommitted changes.
+// sourcesID returns an identifier of the sources: the commit, and a checksum of
+// uncommitted changes.
 func sourcesID(ctx context.Context) (string, error) {
 	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {

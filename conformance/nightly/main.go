@@ -147,8 +147,8 @@ func (s *state) campaign(ctx context.Context, c campaign) error {
 }
 
 // timeUsed returns the time that the finished steps of a campaign took, divided by the
-// number of steps that run concurrently. The caller holds the lock unless no campaign is
-// running.
+// number of steps that run concurrently. The caller must hold the lock unless no
+// campaign is running.
 func (s *state) timeUsed(c campaign) time.Duration {
 	var sum float64
 	for _, st := range c.steps {

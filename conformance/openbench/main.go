@@ -1,5 +1,5 @@
 // Command openbench measures the time to open a dataset with many variables, compares
-// it with zarr-python and netCDF4, and prints a table with ratios.
+// nczarr with zarr-python and netCDF4, and prints a table with ratios.
 //
 // All caches are warm. The measurements of nczarr and the peers alternate, so that a
 // busy machine affects both. The result is the fastest time.

@@ -85,9 +85,9 @@ type faulty struct {
 	lies     map[string]int
 }
 
-// newFaulty starts a proxy for the server at target. The proxy injects one of the
-// applicable faults into each of the given fraction of the exchanges. The store is below
-// the path root, which ends in a slash.
+// newFaulty starts a proxy for the server at target. The proxy injects a fault into the
+// given fraction of the exchanges, chosen from the applicable faults in list. The store
+// is below the path root, which ends in a slash.
 func newFaulty(t *testing.T, target, root string, fraction float64, list []fault) (*faulty, string) {
 	t.Helper()
 	u, err := url.Parse(target)

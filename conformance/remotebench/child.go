@@ -47,7 +47,7 @@ func runChild(ctx context.Context, spec string) error {
 			array[i] = float32(i%1000003) * 0.5
 		}
 	} else {
-		clear(array[:1]) // the measured read touches the pages
+		clear(array[:1]) // touches only the first page, because the measured read touches the others
 	}
 	work := map[string]func(context.Context, settings, []float32) error{
 		"write:nczarr": writeNczarr, "read:nczarr": readNczarr, "write:plain": writePlain, "read:plain": readPlain,

@@ -137,7 +137,7 @@ func delayed(target string, latency time.Duration) (*httptest.Server, error) {
 	})), nil
 }
 
-// compare runs one operation with every program in turns, and prints the medians.
+// compare runs one operation with every program in turn, and prints the medians.
 func (s settings) compare(ctx context.Context, w *tabwriter.Writer, op string, who []string, peers string) error {
 	all, sum := map[string][]result{}, ""
 	for turn := range s.Runs + 1 {

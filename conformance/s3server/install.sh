@@ -2,7 +2,7 @@
 # Builds the S3 server of the tests outside the tree, once, and prints its path. Its
 # version is pinned by versitygw.mod next to this file, which is not part of the
 # library's module. The binary is in a folder of $NCZARR_PEERS, or of
-# $XDG_CACHE_HOME/nczarr/peers, named by the pins and the Go used. Messages go to
+# $XDG_CACHE_HOME/nczarr/peers, named after the pins and the Go used. Messages go to
 # standard error.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

@@ -152,8 +152,8 @@ func run(ctx context.Context, binary, dir string) (*Server, func() error, error)
 }
 
 // start starts the server. The channel ended receives the error returned when the server
-// ends, and is then closed. The server ends with the thread that started it, see
-// withParent, so start dedicates a thread to waiting for it. Other threads may end
+// ends, and is then closed. The server ends with the thread that started it (see
+// withParent), so start dedicates a thread to waiting for it. Other threads may end
 // while tests run, for example when a goroutine that is locked to its thread ends.
 func start(cmd *exec.Cmd) (ended chan error, err error) {
 	started := make(chan error)

@@ -116,7 +116,7 @@ func packed() func(int) int {
 	return func(i int) int { return surface(i)/120 + noise(r)*3/2 }
 }
 
-// counts returns numbers of events around 40.
+// counts returns event counts of about 40.
 func counts() func(int) int {
 	r := source(4)
 	return func(int) int { return max(0, 40+noise(r)/33) }

@@ -97,7 +97,7 @@ def example(id, config, a, unique):
     enc = codec.encode(a)
     enc = enc.encode() if isinstance(enc, str) else enc if isinstance(enc, bytes) else np.asarray(enc).tobytes()
     if id == "gzip":
-        enc = enc[:4] + bytes(4) + enc[8:]  # the time
+        enc = enc[:4] + bytes(4) + enc[8:]  # clear the time stamp
     dec = codec.decode(np.frombuffer(enc, a.dtype) if id == "bitround" else enc)
     if isinstance(dec, (bytes, bytearray, memoryview)) and a.dtype != object:
         dec = np.frombuffer(dec, a.dtype)

@@ -24,8 +24,8 @@ const leakPerBatch = 2 << 20
 const memoryHeadroom = 256 << 20
 
 // maxDescriptors limits descriptors. Find reports a leak when a process has more than
-// this many above the initial number. Growth alone is not sufficient: a process may
-// reach its own limit in the first batch, after which the number no longer grows.
+// this many above the initial number. Checking for growth is not sufficient, because a
+// process may reach its own limit in the first batch.
 const maxDescriptors = 500
 
 // Find runs batch repeatedly and measures after each run. It reports whether memory grows

@@ -61,7 +61,7 @@ class Library:
         return list(ctypes.cast(at, ctypes.POINTER(P))[: n.value]) if at else []
 
     def dtype(self, handle):
-        """numpy's name of an extended data type; str for strings; None for a compound one."""
+        """numpy's name of an extended data type; str for strings; None for a compound type."""
         kind = self.call("GDALExtendedDataTypeGetClass", handle)
         if kind == CLASS_STRING:  # GDAL has no char type: a char is a string of length 1
             return "S1" if self.call("GDALExtendedDataTypeGetMaxStringLength", handle) == 1 else str

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Optional: builds the netCDF4 peer again, with a libnetcdf that supports zip, unlike the one in the wheel, and
-# prints a directory whose venv/bin/python runs read.py, write.py and convert.py --with netcdf4 --storage zip.
-# Sources: the netcdf-src crate (the same libnetcdf release as the wheel's) and netCDF4's source package. Takes
-# one to three minutes. Needs cargo, a C compiler, and root with apt-get unless the packages are there.
+# Builds a second netCDF4 peer, with a libnetcdf that supports zip, unlike the one in the wheel, and
+# prints a directory whose venv/bin/python runs read.py, write.py and convert.py --with netcdf4
+# --storage zip. Sources: the netcdf-src crate (the same libnetcdf release as the wheel's) and
+# netCDF4's source package. The script is optional. It takes one to three minutes, and needs cargo,
+# a C compiler and, unless the packages are installed, root with apt-get.
 set -eu
 crate=0.5.3
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -37,7 +38,8 @@ pip() { "$dir/venv/bin/python" -m pip install --disable-pip-version-check -q -c 
 { pip Cython==3.3.1 setuptools==84.2.1 setuptools-scm==10.3.4 wheel==0.48.0 numpy cftime certifi &&
     HDF5_INCDIR=$(pkg-config --cflags-only-I hdf5-serial | sed 's/^-I//; s/ *$//') HDF5_LIBDIR=$hdf5 NETCDF4_DIR=$dir/inst USE_NCCONFIG=0 \
     LDFLAGS="-Wl,-rpath,$dir/inst/lib" pip --no-build-isolation --no-binary netCDF4 "netCDF4==$netcdf4"; } >"$dir/pip.log" 2>&1 || die "pip failed, see $dir/pip.log"
-# Next to the module, where it looks for them. Only filters of real codecs: the test plugins of the build would replace others.
+# Copy the plugins next to the module, which looks for them there. Copy only filters of real codecs,
+# because the test plugins of the build would replace other filters.
 to=$("$dir/venv/bin/python" -c 'import netCDF4, os; print(os.path.join(os.path.dirname(netCDF4.__file__), "plugins"))')
 mkdir -p "$to"
 for f in nch5blosc nch5bzip2 nch5deflate nch5fletcher32 nch5shuffle nch5szip nch5zstd nczhdf5filters nczstdfilters; do

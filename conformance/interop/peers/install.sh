@@ -2,7 +2,7 @@
 # Installs the peers of the interop tests outside the tree and prints the directory they
 # are in: DIR/venv/bin/python runs the tools here, DIR/node has zarrita.js,
 # DIR/versions.json maps each peer to its version, or to the reason why it is absent.
-# DIR is a folder of $NCZARR_PEERS, or of $XDG_CACHE_HOME/nczarr/peers, named by the
+# DIR is a folder of $NCZARR_PEERS, or of $XDG_CACHE_HOME/nczarr/peers, named after the
 # pins and the Python used. $NCZARR_PYTHON names the Python to use (3.11 or newer).
 # Messages go to standard error.
 set -eu

@@ -1,7 +1,8 @@
 """Helpers for the netCDF4 wheel, used by read.py, write.py and convert.py."""
 import os
 
-# An inherited filter path, even an empty one, would hide the codecs in the wheel.
+# With an inherited filter path, even an empty one, libnetcdf would not find the codecs
+# in the wheel.
 os.environ.pop("HDF5_PLUGIN_PATH", None)
 
 import netCDF4
@@ -9,7 +10,7 @@ import netCDF4
 import canon
 
 
-NOT_BUILT = -128  # libnetcdf's code for a feature that it was built without: zip in the wheel
+NOT_BUILT = -128  # error of libnetcdf for a feature that it was built without, such as zip in the wheel
 
 
 def mode(args, storage=None):

@@ -73,7 +73,7 @@ def with_xarray(args):
                                 **({"group": top} if top else {}))
     out_groups, out = {}, {}
     for path, ds in groups.items():
-        path = "/" if path == "/." else path  # the spelling for a group that is not the store's root
+        path = "/" if path == "/." else path  # xarray's path of the dataset's root if it is a subgroup of the store
         prefix = path.rstrip("/") + "/"
         out_groups[path] = {"dims": None, "attrs": canon.attributes(ds.attrs, canon.json_attr)}
         for name, v in ds.variables.items():

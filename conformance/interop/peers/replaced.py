@@ -24,8 +24,9 @@ import zlib
 
 import numpy as np
 
-# Arrays of each dataset: path -> (dtype, shape, chunks, factor of the formula). Some share path and grid, so that a chunk of one
-# could be mistaken for a chunk of another; "sparse" has chunks of fill only, which need not be stored.
+# Arrays of each dataset: path -> (dtype, shape, chunks, factor of the formula). Some arrays share
+# path and grid, so that a chunk of one could be mistaken for a chunk of another. "sparse" has
+# chunks with only fill values, which need not be stored.
 DATASETS = {
     "old": {"a": ("<i4", (40, 30), (10, 10), 7919), "g/b": ("<f8", (25,), (10,), 31), "sparse": ("<i2", (30, 4), (10, 4), 0),
             "only_old": ("<i4", (6, 6), (3, 3), 17)},
@@ -79,7 +80,7 @@ def make(name, root):
 
 
 def objects(store, storage):
-    """Key -> content."""
+    """The contents of a store by key."""
     if storage == "zip":
         with zipfile.ZipFile(store) as archive:
             if bad := archive.testzip():
@@ -160,7 +161,7 @@ def check(store, storage):
         found = objects(store, storage) if os.path.lexists(store) else {}
         claimed = found.pop(".nczreplacing", None) is not None
         for key in [k for k in found if PROBE.fullmatch(k)]:
-            del found[key]  # a copy that was killed while it compared two places
+            del found[key]  # left by a copy that was killed while it compared two places
         if not found:
             return {"state": "absent", "why": "", "claimed": claimed}
         for name in DATASETS:

@@ -7,7 +7,7 @@ TEXTS = ["", "a", "\u65e5\u672c", "x\0y", "two words", "\U0001f30a", "0", "null"
 
 
 def shown(data):
-    """The values as netCDF has them: bools and times as integers, halves as floats."""
+    """The values with the types of netCDF: bools and times as integers, half floats as floats."""
     kind = data.dtype.kind
     if kind == "b":
         return data.view("u1")
@@ -17,7 +17,7 @@ def shown(data):
 
 
 def single(half):
-    """Halves as floats; the hardware would make signaling NaN quiet."""
+    """Half floats as floats, converted here because the hardware would make signaling NaNs quiet."""
     bits = half.view("<u2").astype("<u4")
     nan = (bits & 0x8000) << 16 | 0x7F800000 | (bits & 0x3FF) << 13
     return np.where(np.isnan(half), nan, half.astype("<f4").view("<u4")).astype("<u4").view("<f4")
@@ -35,7 +35,7 @@ def values(rng, dtype, shape):
         return np.array(list_, dtype).reshape(shape)
     if dtype.kind == "b":
         return rng.integers(0, 2, n).astype("?").reshape(shape)
-    return np.frombuffer(rng.bytes(n * dtype.itemsize), dtype).reshape(shape)  # all bits, payloads of NaN too
+    return np.frombuffer(rng.bytes(n * dtype.itemsize), dtype).reshape(shape)  # any bits, including NaNs with payloads
 
 
 def fill_of(rng, dtype, data):
@@ -89,7 +89,7 @@ def arrays(seed, count):
         written = values(rng, dtype, shape)
         fill, one = fill_of(rng, dtype, written)
         data, part = written, None
-        if shape and rng.integers(2):  # the tail of the first dimension stays unwritten
+        if shape and rng.integers(2):  # the end of the first dimension stays unwritten
             data, part = written.copy(), slice(0, int(rng.integers(0, shape[0] + 1)))
             data[part.stop:] = one[0]
         kw = codecs(rng, written, dtype)

@@ -5,7 +5,7 @@ import zipfile
 
 
 def bucket(url):
-    """An obstore store for http://host:port/bucket/key; the keys come from the environment."""
+    """An obstore store for http://host:port/bucket/key; the access keys come from the environment."""
     from urllib.parse import urlsplit
     from obstore.store import S3Store
     parts = urlsplit(url)
@@ -40,7 +40,7 @@ def nodes(path, storage, document):
 
 
 def nodes_v3(path, storage):
-    """The arrays and the groups of Zarr v3, and the top as nodes has it."""
+    """The arrays and the groups of Zarr v3, and the top-level folder that keys returns."""
     found, top = nodes(path, storage, "zarr.json")
     text = {}
     if storage == "zip":

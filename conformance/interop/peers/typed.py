@@ -24,7 +24,8 @@ if __name__ == "__main__":
             ("bitround", half, numcodecs.BitRound(3)), ("delta_i4", np.arange(10, dtype="<i4"), numcodecs.Delta("<i4")),
         ):
             g.create_array(name, shape=data.shape, chunks=(4,), dtype=data.dtype, filters=[codec], compressors=None, fill_value=0)[:] = data
-        # numcodecs decodes bitround of integers, and refuses to encode it.
+        # numcodecs decodes bitround of integers but refuses to encode it, so the codec
+        # is added afterwards.
         a = g.create_array("bitround_i4", shape=(10,), chunks=(4,), dtype="<i4", filters=None, compressors=None, fill_value=0)
         a[:] = np.arange(10) * 1001
         doc = json.load(open(path + "/bitround_i4/.zarray"))

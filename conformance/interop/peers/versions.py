@@ -91,7 +91,7 @@ def node_peer(name):
 
 
 def main():
-    os.environ.pop("HDF5_PLUGIN_PATH", None)  # it would hide the codecs that the wheel brings along
+    os.environ.pop("HDF5_PLUGIN_PATH", None)  # with this variable libnetcdf would not find the codecs in the wheel
     out = {"python": {"version": platform.python_version()}}
     out.update({name.lower(): python_peer(name) for name in PYTHON})
     try:

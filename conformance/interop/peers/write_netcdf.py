@@ -4,7 +4,8 @@ import numpy as np
 import canon
 from sample import NUMERIC, SIZES, TEXTS, Record, smooth, values
 
-# libnetcdf would truncate doubles to six digits, and reinterpret text that looks like JSON.
+# The attributes contain no doubles of more than six digits, which libnetcdf would truncate,
+# and no text that looks like JSON, which it would reinterpret.
 ATTRS = {"units": "m s-1", "byte": np.int8(-7), "count": np.int32(3), "big": np.int64(4611686018427387904),
          "range": np.array([-1.5, 2.25], "f4"), "half": 0.5, "levels": np.array([1, 2, 3], "i2"),
          "max": np.uint64(2**64 - 1), "names": ["low", "high"], "note": "Größe, (m)"}
@@ -34,7 +35,7 @@ def with_netcdf4(args):
         parent, name = path.rsplit("/", 1)
         dtype = str if data.dtype == object else data.dtype
         default = "" if dtype is str or dtype.kind == "S" else netCDF4.default_fillvals[dtype.str[1:]]
-        default = 9.96921e+36 if dtype == np.float64 else default  # libnetcdf writes six digits
+        default = 9.96921e+36 if dtype == np.float64 else default  # libnetcdf writes only six digits
         endian = "native" if default == "" else endian
         v = handles[parent or "/"].createVariable(name, dtype, dims, chunksizes=chunks, endian=endian, fill_value=fill, **kw)
         v.set_auto_maskandscale(False)

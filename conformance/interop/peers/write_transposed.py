@@ -38,8 +38,8 @@ def write(args):
         codecs = [little, *[[], [{"name": "gzip", "configuration": {"level": 1}}], [{"name": "zstd", "configuration": {"level": 1}}]][rng.integers(3)]]
         if rng.integers(2):
             codecs = [turn(rng, rank), *codecs]
-        # Build the levels from the innermost outwards. inner is the shape of a chunk of the level and
-        # outer the shape of a shard, both with the dimensions in the order of the level.
+        # Build the levels from the innermost outwards. inner is the shape of a chunk of the level,
+        # and outer is the shape of a shard, both with the dimensions in the order of the level.
         inner = np.array(chunks)
         for _ in range(1 + int(rng.integers(2))):
             outer = inner * rng.integers(1, 4, rank)

@@ -80,7 +80,7 @@ def rectilinear(rng, shape, unit):
 
 def arrays(args):
     rng = np.random.default_rng(args.seed)
-    lengths = np.random.default_rng([args.seed, 1])  # its own, so that the arrays stay the same
+    lengths = np.random.default_rng([args.seed, 1])  # a separate generator, so that the other random choices stay the same
     rec = Record({"name": "zarr", "version": zarr.__version__}, canon.json_attr)
     root = zarr.create_group(args.out, zarr_format=3, attributes={"title": "v3"})
     sub = root.create_group("g/h", attributes={"depth": 2})
@@ -140,7 +140,7 @@ def structs(args):
     rec = Record({"name": "zarr", "version": zarr.__version__}, canon.json_attr)
     root = zarr.create_group(args.out, zarr_format=3)
     rec.group("/", {})
-    allowed = ["S5", "U3", *(t for t in NUMBERS if t != "f2")]  # readers that have no f2 see f4, and "parts" has one form only
+    allowed = ["S5", "U3", *(t for t in NUMBERS if t != "f2")]  # no f2, because some readers read it as f4, and "parts" holds only one hash per field
     for i in range(args.count):
         types = [allowed[rng.integers(len(allowed))] for _ in range(rng.integers(1, 6))]
         dtype = np.dtype([(f"f{k}_{t}".split("[")[0], np.dtype(t).newbyteorder("<")) for k, t in enumerate(types)])

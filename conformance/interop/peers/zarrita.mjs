@@ -50,7 +50,8 @@ function digest(dtype, data) {
   return hash.digest("hex");
 }
 
-// inOrder returns the values in C order: zarrita leaves those of an array with order F in storage order.
+// inOrder returns the values in C order. zarrita returns the values of an array with order F in
+// storage order.
 function inOrder({ data, shape, stride }) {
   const natural = shape.map((_, d) => shape.slice(d + 1).reduce((product, n) => product * n, 1));
   if (natural.every((n, d) => n === stride[d])) return data;
@@ -91,6 +92,7 @@ async function describe(path) {
   return { canonical: 1, peer: { name: "zarrita", version }, groups, variables };
 }
 
-// JSON.stringify cannot write integers beyond 2^53: they are written as marked text and become bare digits here.
+// JSON.stringify cannot write integers beyond 2^53, so they are written as marked text, which
+// becomes bare digits here.
 const text = (doc) => JSON.stringify(doc).replace(/\{"big":"(-?\d+)"\}/g, "$1");
 for (const path of process.argv.slice(2)) console.log(text(await describe(path)));

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
-// seeded sets rapid's seed once; rapid only reads it from its flag.
+// seeded sets the seed of rapid once, through its flag, because rapid has no function
+// to set it.
 var seeded sync.Once // the flag is global too
 
 // Check is [rapid.Check] with random values drawn from the seed of [testseed.New]. The

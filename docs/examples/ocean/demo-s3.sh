@@ -17,7 +17,8 @@ say "generate the CDL text of the dataset"
 (cd "$here" && go run . ) >"$work/ocean.cdl"
 cd "$work"
 
-# Like any S3 program, nczctl only needs the keys and the address. The user's own settings are not used.
+# Like any S3 program, nczctl needs only the keys and the address. The script disables the user's
+# own settings.
 export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo-secret AWS_REGION=us-east-1 AWS_EC2_METADATA_DISABLED=true
 export AWS_CONFIG_FILE="$work/none" AWS_SHARED_CREDENTIALS_FILE="$work/none"
 unset AWS_PROFILE AWS_SESSION_TOKEN || true
