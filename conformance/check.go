@@ -177,7 +177,8 @@ func (o *Options) wants(id string, level Level, minEffort Effort) bool {
 		(len(o.Levels) == 0 || slices.Contains(o.Levels, level)) && o.Effort >= minEffort
 }
 
-// withDefaults returns a copy with every zero value replaced by its default.
+// withDefaults returns a copy of o in which a zero Limit, Effort or Seed is replaced by
+// its default.
 func (o *Options) withDefaults() *Options {
 	var c Options
 	if o != nil {

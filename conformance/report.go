@@ -160,7 +160,7 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 // WriteHead writes the metadata of the run: the suite, the target, the subject, the
-// tool, the platform and the seed.
+// capabilities, the tool, the platform and the seed.
 func (r *Report) WriteHead(w io.Writer) error {
 	var b strings.Builder
 	for _, row := range [][2]string{

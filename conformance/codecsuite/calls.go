@@ -59,8 +59,8 @@ func concurrent(t conformance.T, e *Env) {
 	})
 }
 
-// callConcurrently encodes and decodes n elements with c from eight goroutines. Some also
-// decode damaged input.
+// callConcurrently encodes and decodes n elements with c from eight goroutines. Every
+// second round also decodes truncated input.
 func (e *Env) callConcurrently(t conformance.T, c *opened, n int) {
 	var sources, wants [8][len(patterns)][]byte
 	for g := range sources {
@@ -111,9 +111,9 @@ func canceled(t conformance.T, e *Env) {
 	}
 }
 
-// canceled checks that calls for n elements stop when their context is canceled. It
-// returns the processor time of the longest call if the codec runs in a separate process,
-// and 0 otherwise.
+// canceled checks the results of calls for n elements with a canceled context, and checks
+// that long calls stop when their context is canceled. It returns the processor time of
+// the longest call if the codec runs in a separate process, and 0 otherwise.
 func (e *Env) canceled(t conformance.T, n int) (longest time.Duration) {
 	c := e.first(t, n)
 	var src, enc, value []byte

@@ -432,8 +432,8 @@ func changing(n int) wrong {
 	}}
 }
 
-// reusingTable returns an Encode that corrupts values that start with the same 1000 bytes
-// as the previous value.
+// reusingTable returns an Encode that corrupts values that are longer than the previous
+// value and start with the same 1000 bytes.
 func reusingTable() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
 	var mu sync.Mutex
 	var before []byte
@@ -464,8 +464,8 @@ func TestNumbersAsStrings(t *testing.T) {
 	}, "codec.open.forms")
 }
 
-// caching returns a Decode that returns an earlier value with the same length and the same
-// first 1000 bytes.
+// caching returns a Decode that, for values of at least 4096 bytes, returns an earlier
+// value with the same length and the same first 1000 bytes.
 func caching() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
 	var mu sync.Mutex
 	seen := map[string][]byte{}

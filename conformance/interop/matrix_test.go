@@ -257,7 +257,7 @@ func classify(t *testing.T, want, got []byte) []result {
 }
 
 // joined combines the variables into which a complex or structured variable is split.
-// It returns nil if they are missing.
+// It returns nil if a part is missing, or the part itself if the reader cannot read it.
 func joined(seen *document, name string, want *variable) *variable {
 	out := &variable{Shape: want.Shape, SHA256: want.SHA256}
 	for part, sum := range want.Parts {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// hardValues returns values whose logarithm is at or next to an integer, the ends of
-// the range and zeros, followed by finite random values.
+// hardValues returns zeros, NaN, values whose logarithm is at or next to an integer,
+// and random finite values.
 func hardValues() []float64 {
 	list := []float64{0, math.Copysign(0, -1), math.NaN(), 1, -1, math.Pi, 9.9692099683868690e+36, 1.11111111, 1e-45, 0.1}
 	for e := -44; e < 38; e++ {

@@ -431,8 +431,8 @@ func openUpdate(t conformance.T, e *Env) {
 	}
 }
 
-// secretInError sets each secret option to a distinctive string and searches for it in
-// the errors from failing calls to Open, Stat and Remove.
+// secretInError sets each secret string option to a distinctive value and searches for
+// it in the errors from failing calls to Open, Stat and Remove.
 func secretInError(t conformance.T, e *Env) {
 	const secret = "a-string-that-occurs-nowhere-else"
 	for _, o := range e.opener.Describe().Options {

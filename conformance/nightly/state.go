@@ -40,8 +40,9 @@ const (
 	failed = "failed"
 )
 
-// openState continues the run in a directory, or starts a new one. A run that continues
-// keeps its seed; another seed starts a new run.
+// openState continues the run in a directory. It starts a new run if no run exists, if
+// fresh is set, or if the sources or the seed differ. If seed is 0, a continued run
+// keeps its seed, and a new run derives its seed from the clock.
 func openState(dir, sources string, seed uint64, fresh bool) (*state, error) {
 	s := &state{}
 	data, err := os.ReadFile(filepath.Join(dir, "report.json"))

@@ -54,7 +54,7 @@ func planesOf(kind string) []plane {
 	}
 }
 
-// works returns the work of a kind for every plane.
+// works returns the work of a kind for every selected plane.
 func (s *settings) works(ctx context.Context, self plugin.Self, kind string, chunkSize, callers int) ([]*work, error) {
 	var all []*work
 	for i, p := range planesOf(kind) {

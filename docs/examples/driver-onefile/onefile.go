@@ -110,8 +110,9 @@ func (s *store) List(ctx context.Context, prefix string, o *driver.ListOptions) 
 	}
 }
 
-// Flush replaces the file with a rename, so that the file is always complete. If several
-// handles create the store concurrently, the first one to link its file succeeds.
+// Flush replaces the file with a rename, so that the file is always complete. In mode
+// CreateExclusive it links the file instead, so that only the first of several
+// concurrent handles succeeds.
 func (s *store) Flush(ctx context.Context) error {
 	if !s.spec.Mode.Writable() {
 		return nil
