@@ -19,7 +19,7 @@ import (
 var errBusy = errors.New("database is busy")
 
 // busy contains defective Maps, which fail with errBusy instead of waiting.
-var busy = map[string]func(m driver.Map) *hooked{ // constant
+var busy = map[string]func(m driver.Map) *hooked{ // never changed
 	"fails if another transaction is open": func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -92,7 +92,7 @@ var busy = map[string]func(m driver.Map) *hooked{ // constant
 }
 
 // crowded contains defective Maps, which fail or hang if several reads are in progress.
-var crowded = map[string]func(m driver.Map) driver.Map{ // constant
+var crowded = map[string]func(m driver.Map) driver.Map{ // never changed
 	"fails if 16 connections are in use": getting(limited(16, errBusy)),
 	"fails if 4 connections are in use":  getting(limited(4, ncerr.ErrIO)),
 	"fails if 60 connections are in use": getting(limited(60, errBusy)),

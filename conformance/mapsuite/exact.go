@@ -23,7 +23,7 @@ func exactChecks() []Check {
 }
 
 // similar contains pairs of keys that a store might confuse.
-var similar = [...][2]string{ // constant
+var similar = [...][2]string{ // never changed
 	{"Dir/Temp", "Dir/temp"},
 	{"Top/k", "top/k"},
 	{"UPPER", "upper"},

@@ -119,7 +119,7 @@ func getInfo(t conformance.T, e *Env) {
 
 // sameSums are pairs of contents of equal length with equal checksums: CRC-32 as in zip,
 // CRC-32C, Adler-32, and 32-bit FNV-1 and FNV-1a.
-var sameSums = [][2]string{ // constant
+var sameSums = [][2]string{ // never changed
 	{"plumless", "buckeroo"}, {"qvyisrte", "ixafgfvo"}, {"bdb", "cbc"}, {"givyovlg", "tehtzimj"}, {"fshjqjir", "nohiosbk"},
 }
 

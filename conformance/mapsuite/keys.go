@@ -47,7 +47,7 @@ func keyChecks() []Check {
 }
 
 // common contains segments of keys that drivers may skip or use for their own files.
-var common = [...]string{ // constant
+var common = [...]string{ // never changed
 	"._x", ".DS_Store", ".AppleDouble", ".Trashes", ".Trash-1000", ".localized", "__MACOSX", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN", "lost+found", "@eaDir", ".snapshot",
 	"x~", "#x#", ".#x", ".~x", "~$x", ".x.swp", "x.bak", "x.old", "x.orig", "x.new", "x.tmp", "x.temp", ".tmp", ".tmp-1", "tmp", "temp", "x.part", "x.partial", "x.crdownload", "x.lock", ".lock", "LOCK",
 	".git", ".gitignore", ".svn", "CVS", ".nfs0001", ".fuse_hidden01", ".hidden", ".x", "..x", "_x", "__x", "_SUCCESS", "_temporary", "x-wal", "x-shm", "x-journal", "x.db", "index.html", "manifest",

@@ -13,7 +13,7 @@ import (
 )
 
 // tree contains the keys that the checks of listings store.
-var tree = [...]string{".zgroup", "a-b", "a/.zarray", "a/0/0", "a/0/1", "a/1/0", "ab/x", "b", "c/d/e/f"} // constant
+var tree = [...]string{".zgroup", "a-b", "a/.zarray", "a/0/0", "a/0/1", "a/1/0", "ab/x", "b", "c/d/e/f"} // never changed
 
 func listChecks() []Check {
 	needs := []string{Content, List}

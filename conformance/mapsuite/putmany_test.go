@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 // putDefects are defective implementations of PutMany, each with the check that must
 // fail.
-var putDefects = []struct { // constant
+var putDefects = []struct { // never changed
 	name, want string
 	puts       func(m driver.Map, ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error
 }{

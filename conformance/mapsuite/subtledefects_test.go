@@ -112,7 +112,7 @@ func (s getManyMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink 
 }
 
 // manyDefects are defective implementations of GetMany.
-var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{ // constant
+var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{ // never changed
 	"handles only the first 999 requests": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		return m.(driver.GetManyer).GetMany(ctx, reqs[:min(len(reqs), 999)], sink) // memmap implements it
 	},

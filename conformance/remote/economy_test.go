@@ -24,7 +24,7 @@ import (
 )
 
 // columns lists the columns of the table in docs/reference/requests.md.
-var columns = [...]string{"get", "stat", "list", "put"} // constant
+var columns = [...]string{"get", "stat", "list", "put"} // never changed
 
 // table reads docs/reference/requests.md. It returns, for each situation, the number of
 // requests by kind and the number of round trips under "round trips".
