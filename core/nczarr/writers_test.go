@@ -91,7 +91,8 @@ func TestUnawareAppend(t *testing.T) {
 }
 
 // A writer does not overwrite a document that another writer has changed. Its Flush fails
-// instead, and the changes of the other writer are kept.
+// instead and names the document. The changes of the other writer are kept, and other
+// documents are written.
 func TestConflictingMetadata(t *testing.T) {
 	t.Parallel()
 	withTwoWriters(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -100,9 +101,11 @@ func TestConflictingMetadata(t *testing.T) {
 		setText(t, variable(t, a, "u").SetAttr, "units", "m")
 		closeDataset(t, a)
 		setText(t, b.Root().SetAttr, "history", "of b")
+		setText(t, variable(t, b, "w").SetAttr, "units", "s") // in another document
 		err := b.Flush(t.Context())
-		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process has changed the document") {
-			t.Errorf("%s: want ErrConflict, got %v", what, err)
+		key := map[bool]string{false: `"/.zattrs"`, true: `"/.zmetadata"`}[strings.Contains(what, "consolidated")]
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process has changed the document") || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: want ErrConflict for %s, got %v", what, key, err)
 		}
 		_ = b.Abort(t.Context())
 		ds := open(t, url, o)
@@ -111,6 +114,12 @@ func TestConflictingMetadata(t *testing.T) {
 		}
 		if got := attr(t, variable(t, ds, "u").Attrs(), "units"); got != "m" {
 			t.Errorf("%s: want units m, got %v", what, got)
+		}
+		if strings.Contains(what, "consolidated") { // the consolidated document was not written
+			return
+		}
+		if got := attr(t, variable(t, ds, "w").Attrs(), "units"); got != "s" {
+			t.Errorf("%s: want units s, got %v", what, got)
 		}
 	})
 }
