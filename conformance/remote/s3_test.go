@@ -15,6 +15,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -57,7 +58,17 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 		ok(t, ds.Close(t.Context()))
 		want(t, rows, situation, r)
 	}
-	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), place, &o))
+	filled := proxy.URL + "/" + srv.Bucket + "/filled#mode=nczarr,s3"
+	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), filled, &nczarr.CreateOptions{Options: o, Consolidated: true}))
+	x := must[*nczarr.Dim](t)(ds.Root().DefineDim("x", 20, false))
+	for _, name := range []string{"a", "b"} {
+		g := must[*nczarr.Group](t)(ds.Root().DefineGroup(name))
+		v := must[*nczarr.Var](t)(g.DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{10}}))
+		ok(t, v.Write(t.Context(), v.All(), make([]int8, 20)))
+	}
+	ok(t, ds.Close(t.Context()))
+	want(t, rows, "create-arrays", r)
+	ds = must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), place, &o))
 	ok(t, ds.Close(t.Context()))
 	if kinds, depth := r.take(); kinds["list"] != 1 || depth != 2 {
 		t.Errorf("open an empty dataset: want one list request and 2 round trips, got %v, %d", kinds, depth)

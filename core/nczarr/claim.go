@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -104,18 +106,23 @@ func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 		return err
 	}
 	d.newClaim.text = text
-	for e, lerr := range d.m.List(ctx, "", nil) { // another process may have finished before the claim was put
-		if err = lerr; err == nil && e.Key != zarr.ReplacingMark {
-			err = errNotEmpty(d.loc)
+	var g errgroup.Group
+	g.Go(func() error { // another process may have finished before the claim was put
+		for e, err := range d.m.List(ctx, "", nil) {
+			if err == nil && e.Key != zarr.ReplacingMark {
+				err = errNotEmpty(d.loc)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			break
-		}
+		return nil
+	})
+	var outside error
+	if !force { // a process that claims a prefix above this location lists the prefix only after its claim, so at least one of the two processes finds the other
+		outside = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
 	}
-	if err == nil && !force { // a process that claims a prefix above this location lists the prefix only after its claim, so at least one of the two processes finds the other
-		err = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
-	}
-	if err != nil {
+	if err := cmp.Or(g.Wait(), outside); err != nil {
 		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), zarr.ReplacingMark))
 	}
 	return nil

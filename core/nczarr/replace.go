@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -56,7 +58,17 @@ func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOpt
 	if local(loc) {
 		return chooseLocal(loc, opts, o)
 	}
-	return chooseRemote(ctx, loc, opts, o)
+	var g errgroup.Group // two requests, one after the other, would take twice as long
+	if !o.Force {
+		g.Go(func() error {
+			return checkOutsideInBucket(ctx, loc, opts, append(zarr.NodeDocNames(), zarr.ReplacingMark)...)
+		})
+	}
+	s, err := chooseRemote(ctx, loc, opts, o)
+	if outside := g.Wait(); outside != nil {
+		return nil, outside
+	}
+	return s, err
 }
 
 func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
@@ -215,11 +227,6 @@ func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options
 }
 
 func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
-	if !o.Force {
-		if err := checkOutsideInBucket(ctx, loc, opts, append(zarr.NodeDocNames(), zarr.ReplacingMark)...); err != nil {
-			return nil, err
-		}
-	}
 	s := &site{at: loc.Path}
 	ds, err := newDataset(ctx, loc, opts, driver.Read)
 	switch kind := ncerr.KindOf(err); {

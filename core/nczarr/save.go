@@ -40,6 +40,7 @@ type saved struct {
 	fresh  *newNode
 	clean  func(zarr.Docs) // records the documents as written
 	failed func()          // records that the write may be partial
+	hidden bool            // putHidden has written the documents, except those that make the root visible
 }
 
 // save writes the documents of all changed nodes: first variables, then groups from the
@@ -85,6 +86,11 @@ func (d *Dataset) save(ctx context.Context) error {
 // any node had changed.
 func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err error) {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n saved) bool { return !n.dirty })
+	if d.created && !d.flushed.Load() {
+		if err := d.putHidden(ctx, nodes); err != nil {
+			return true, err
+		}
+	}
 	for len(nodes) > 0 {
 		n := 1
 		for n < len(nodes) && nodes[n].stage == nodes[0].stage {
@@ -96,6 +102,33 @@ func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err 
 		nodes, changed = nodes[n:], true
 	}
 	return changed, nil
+}
+
+// putHidden concurrently writes all documents of a new dataset except those that make its
+// root visible. No reader finds the others before that, so their order does not matter,
+// and on a remote store they take one round trip.
+func (d *Dataset) putHidden(ctx context.Context, nodes []saved) error {
+	g, stop := errgroup.WithContext(ctx)
+	g.SetLimit(d.workers(1 << 20))
+	for i := range nodes {
+		n := &nodes[i]
+		n.hidden = true
+		for name := range n.docs {
+			if n.prefix == "" && announces(name) == 1 {
+				continue
+			}
+			g.Go(func() error {
+				if err := stop.Err(); err != nil {
+					return err
+				}
+				if err := d.putDoc(ctx, n.prefix+name, n.docs[name]); err != nil { // do not cancel puts in progress
+					return n.fail(d, name, err)
+				}
+				return nil
+			})
+		}
+	}
+	return g.Wait()
 }
 
 // putStage writes the documents of nodes concurrently.
@@ -122,6 +155,9 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 	}
 	n.fresh.put.Store(true)
 	for _, name := range putOrder(n.docs) {
+		if n.hidden && (n.prefix != "" || announces(name) == 0) {
+			continue
+		}
 		if old, ok := n.old[name]; ok && d.layout.SameContent(old, n.docs[name]) { // unchanged, such as the .zgroup of the root
 			continue
 		}

@@ -1,11 +1,13 @@
 package nczarr_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -376,6 +378,53 @@ func TestUpdateOfASubgroup(t *testing.T) {
 		b, err = ds.Root().Group("a/b")
 		if err != nil || attr(t, b.Attrs(), "new") != "b" {
 			t.Errorf("%s: group /a/b or its attribute: %v", name, err)
+		}
+	}
+}
+
+// keyRecorder records the keys of puts in order.
+type keyRecorder struct {
+	driver.Map
+	mu   *sync.Mutex
+	keys *[]string
+}
+
+func (r keyRecorder) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	info, err := r.Map.Put(ctx, key, body, o)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*r.keys = append(*r.keys, key)
+	return info, err
+}
+
+// The document that makes a new dataset visible is put after everything else, except the
+// consolidated document, which is the last one.
+func TestRootDocumentIsPutLast(t *testing.T) {
+	t.Parallel()
+	for mode, last := range map[string][]string{
+		"nczarr":              {".zgroup"},
+		"zarr":                {".zgroup"},
+		"nczarr,consolidated": {".zgroup", ".zmetadata"},
+		"nczarr,v3":           {"zarr.json"},
+		"zarr,v3":             {"zarr.json"},
+	} {
+		var keys []string
+		o := memory()
+		o.Wrap = func(m driver.Map) driver.Map { return keyRecorder{m, new(sync.Mutex), &keys} }
+		ds := create(t, "mem:order#mode="+mode, o)
+		setText(t, ds.Root().SetAttr, "title", "x")
+		at := ds.Root()
+		for _, name := range []string{"g", "h"} {
+			g, err := at.DefineGroup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, define(t, g, "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{dim(t, g, "x", 4, false)}}), slab(0, 4), []int8{1, 2, 3, 4})
+			at = g
+		}
+		closeDataset(t, ds)
+		if n := len(keys) - len(last); n < 6 || !slices.Equal(keys[n:], last) {
+			t.Errorf("%s: want %q at the end, got the order %q", mode, last, keys)
 		}
 	}
 }
