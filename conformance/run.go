@@ -117,7 +117,7 @@ func runOne[S any](ctx context.Context, c Check[S], target Target[S], caps []str
 	default:
 		runIn(ctx, &res, c, run, target, o)
 		if res.Status == StatusPass && len(missing) > 0 {
-			res.Status, res.Message = StatusUnsupported, "not declared, refused cleanly: "+strings.Join(missing, ", ")
+			res.Status, res.Message = StatusUnsupported, "not declared, and refused correctly: "+strings.Join(missing, ", ")
 		}
 	}
 	skipped := res.Status == StatusUnsupported || res.Status == StatusDisabled
@@ -178,7 +178,7 @@ func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan str
 			idle := t.idle()
 			switch {
 			case last:
-				t.add(true, false, "the check was abandoned because it continued after its context was done", nil)
+				t.add(true, false, "the check was abandoned because it did not return after its context was canceled", nil)
 				return interrupted
 			case idle < limit:
 				timer.Reset(limit - idle)
@@ -238,13 +238,13 @@ func (t *tester) lastCall() string {
 	if len(t.doing) == 0 {
 		return ""
 	}
-	return "; the last call that began: " + strings.Join(t.doing, " ")
+	return "; last call: " + strings.Join(t.doing, " ")
 }
 
 // hang records that the check exceeded limit without a call to Step, and ends its
 // context. Later failures are consequences of the hang.
 func (t *tester) hang(limit time.Duration) {
-	text := fmt.Sprintf("the check hangs: no call in %v", limit) + t.lastCall()
+	text := fmt.Sprintf("the check hangs: no call in the last %v", limit) + t.lastCall()
 	t.mu.Lock()
 	t.failed, t.hung = true, true
 	t.log = append(t.log, text)

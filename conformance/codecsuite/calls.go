@@ -25,7 +25,7 @@ func deterministic(t conformance.T, e *Env) {
 			again := func() {
 				for _, c := range []*opened{a, b} {
 					if got := c.encode(t, src); !bytes.Equal(want, got) {
-						t.Errorf("%v with %s: the same bytes have two encoded forms", a.in.DType, a.params)
+						t.Errorf("%v with %s: encoding the same bytes again returns different bytes", a.in.DType, a.params)
 					}
 				}
 			}
@@ -178,7 +178,7 @@ func (e *Env) stops(t conformance.T, what string, call func(context.Context)) ti
 	before = used()
 	time.Sleep(pause)
 	if more := used() - before; more > pause/2 {
-		t.Errorf("%s continues after its context is canceled: the process used %v of processor time in %v after the call had returned", what, more, pause)
+		t.Errorf("%s continues after its context is canceled: the process used %v of CPU time in the %v after the call returned", what, more, pause)
 	}
 	return took
 }
@@ -199,7 +199,7 @@ func pipeline(t conformance.T, e *Env) {
 		}
 	})
 	if len(specs) != 1 || specs[0].MaxBytes != c.out.MaxBytes {
-		t.Errorf("the pipeline returns different specs than the single step: %+v", specs)
+		t.Errorf("OpenPipeline returns different specs than Open: %+v", specs)
 	}
 	jobs := make([]driver.Job, 9)
 	plain, want := make([][]byte, len(jobs)), make([][]byte, len(jobs))
@@ -226,7 +226,7 @@ func batch(t conformance.T, what string, do func(context.Context, []driver.Job, 
 		if err != nil {
 			t.Errorf("%s: job %d: %v", what, i, err)
 		} else if !bytes.Equal(want[i], out) {
-			t.Errorf("%s: job %d returns different bytes than the single step: %s", what, i, describeDifference(want[i], out))
+			t.Errorf("%s: job %d returns different bytes than the codec itself: %s", what, i, describeDifference(want[i], out))
 		}
 	})
 	if err != nil {

@@ -134,20 +134,20 @@ func truncated(t conformance.T, e *Env) {
 			emptySize = len(none.encode(t, data(c.in.DType, 0, "zeros", 0)))
 		}
 		if c.out.Kind == driver.Array && c.out.DType.Fixed() {
-			if got := c.decodeDamaged(t, "one byte more", append(bytes.Clone(enc), 0)); got != nil {
-				t.Errorf("one byte more: want ErrCorrupt for %d bytes, because the array has %d, with %s for %s", len(enc)+1, len(enc), c.params, describeSpec(c.in))
+			if got := c.decodeDamaged(t, "extra byte", append(bytes.Clone(enc), 0)); got != nil {
+				t.Errorf("extra byte: want ErrCorrupt for input of %d bytes, because the encoded array has %d, with %s for %s", len(enc)+1, len(enc), c.params, describeSpec(c.in))
 			}
 		}
 		marksEnd := emptySize > 0 && !d.Preparation && (d.Transform == driver.BytesToBytes || d.Transform == driver.ArrayToBytes)
 		try := func(n int) {
-			got := c.decodeDamaged(t, "cut short", enc[:n:n])
+			got := c.decodeDamaged(t, "truncated input", enc[:n:n])
 			switch {
 			case len(got) > 0 && len(got) == len(full) && !bytes.Equal(got, full):
-				t.Errorf("cut short: %d bytes of %d decode to a different value of the same length", n, len(enc))
+				t.Errorf("truncated input: the first %d of %d bytes decode to a different value of the same length", n, len(enc))
 			case n == 0 && got != nil && emptySize > 0:
-				t.Errorf("empty input: want ErrCorrupt, because an empty value is encoded as %d bytes, got %d bytes and no error", emptySize, len(got))
+				t.Errorf("empty input: want ErrCorrupt, because an empty value is encoded as %d bytes; got %d bytes and no error", emptySize, len(got))
 			case got != nil && len(got) < len(full) && marksEnd:
-				t.Errorf("cut short: want an error, but %d bytes of %d decode to %d bytes of %d, with %s for %s", n, len(enc), len(got), len(full), c.params, describeSpec(c.in))
+				t.Errorf("truncated input: want an error, but the first %d of %d bytes decode to %d of %d bytes, with %s for %s", n, len(enc), len(got), len(full), c.params, describeSpec(c.in))
 			}
 		}
 		for n := 0; n < len(enc); n += 1 + len(enc)/e.effort.truncated {
@@ -157,7 +157,7 @@ func truncated(t conformance.T, e *Env) {
 			try(n)
 		}
 		if short, corrupt := c.bads[ncerr.ErrShortBuffer], c.bads[ncerr.ErrCorrupt]; short > 10 && short > corrupt {
-			t.Errorf("cut short: want ErrCorrupt, got ErrShortBuffer %d times and ErrCorrupt %d times: truncated input does not need a larger buffer", short, corrupt)
+			t.Errorf("truncated input: want ErrCorrupt, got ErrShortBuffer %d times and ErrCorrupt %d times; a larger buffer does not help", short, corrupt)
 		}
 	})
 }
@@ -209,7 +209,7 @@ func largeInput(t conformance.T, e *Env) {
 			c.flip(t, enc, r.IntN(8*len(enc)))
 		}
 		cut := r.IntN(len(enc))
-		c.decodeDamaged(t, "cut short", enc[:cut:cut])
+		c.decodeDamaged(t, "truncated input", enc[:cut:cut])
 		for i, v := range []byte{0, 0xFF, 1, 0x10, 0x80} {
 			if pattern == "runs" && i < 2 {
 				c.decodeDamaged(t, "a header followed by one repeated byte", append(bytes.Clone(enc[:min(len(enc), 16)]), bytes.Repeat([]byte{v}, most)...))
@@ -262,7 +262,7 @@ func memory(t conformance.T, e *Env) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			c.decodeDamaged(t, "absurd size", bad)
+			c.decodeDamaged(t, "input with a false size", bad)
 			runtime.ReadMemStats(&after)
 			if took := after.TotalAlloc - before.TotalAlloc; round == 0 || took < least[i] {
 				least[i] = took
@@ -279,7 +279,7 @@ func memory(t conformance.T, e *Env) {
 		}
 		time.Sleep(time.Duration(round) * time.Millisecond) // let other goroutines finish
 	}
-	t.Errorf("%d decodes of %d bytes allocate %d MiB of memory, of which one takes %d MiB: %s", len(inputs), c.in.MaxBytes, sum>>20, least[worst]>>20, abbreviated(inputs[worst]))
+	t.Errorf("decoding %d inputs with false sizes, for values of %d bytes, allocates %d MiB in total and %d MiB for one of them: %s", len(inputs), c.in.MaxBytes, sum>>20, least[worst]>>20, abbreviated(inputs[worst]))
 }
 
 // checkMemory checks that decoding inputs does not make the process of c grow by much.
@@ -287,11 +287,11 @@ func (e *Env) checkMemory(t conformance.T, c *opened, inputs [][]byte) {
 	before, err := e.target.Usage()
 	for i := 0; i < len(inputs) && err == nil; i++ {
 		for range 3 {
-			c.decodeDamaged(t, "absurd size", inputs[i])
+			c.decodeDamaged(t, "input with a false size", inputs[i])
 		}
 		var u conformance.Usage
 		if u, err = e.target.Usage(); u.Memory > before.Memory+4*maxDecodeMemory {
-			t.Errorf("the process grows from %d to %d MiB when it decodes an absurd size: %s", before.Memory>>20, u.Memory>>20, abbreviated(inputs[i]))
+			t.Errorf("the process grows from %d to %d MiB when it decodes input with a false size: %s", before.Memory>>20, u.Memory>>20, abbreviated(inputs[i]))
 			return
 		}
 	}
@@ -426,8 +426,8 @@ func (c *opened) detects(t conformance.T, src []byte, tries int, checks bool) {
 	for _, v := range []byte{0, 0xFF} {
 		bad := bytes.Repeat([]byte{v}, len(enc))
 		copy(bad[max(0, bytes.Index(enc, src)):], src)
-		if checks && !bytes.Equal(bad, enc) && c.decodeDamaged(t, "no checksum", bad) != nil {
-			t.Errorf("%s: a checksum of bytes %#02x is accepted for %d bytes", c.params, v, len(src))
+		if checks && !bytes.Equal(bad, enc) && c.decodeDamaged(t, "wrong checksum", bad) != nil {
+			t.Errorf("with %s: decode accepts a checksum whose bytes are all %#02x for %d bytes of data", c.params, v, len(src))
 			return
 		}
 	}
@@ -442,10 +442,10 @@ func (c *opened) detects(t conformance.T, src []byte, tries int, checks bool) {
 	for _, at := range places {
 		switch got := c.flip(t, enc, at); {
 		case got != nil && !bytes.Equal(got, want):
-			t.Errorf("%s: decoding with a flipped bit in byte %d of %d returns a different value instead of an error", c.params, at/8, len(enc))
+			t.Errorf("with %s: decoding input with a flipped bit in byte %d of %d returns a different value instead of an error", c.params, at/8, len(enc))
 			return
 		case got != nil && checks:
-			t.Errorf("%s: decoding with a flipped bit in byte %d of %d, in the checksum, returns the value instead of an error", c.params, at/8, len(enc))
+			t.Errorf("with %s: decoding input with a flipped bit in byte %d of %d, in the checksum, returns the value instead of an error", c.params, at/8, len(enc))
 			return
 		}
 	}
@@ -488,7 +488,7 @@ func (e *Env) released(t conformance.T, n, types int) {
 		for i, memory := range kept {
 			for k, name := range []string{"input of encode", "output of encode", "output of decode"} {
 				if len(bytes.Trim(memory[k], overwriteByte)) > 0 {
-					t.Errorf("%v: the %s of round %d changed after the call returned", c.in.DType, name, i)
+					t.Errorf("%v: the %s in round %d changed after the call returned", c.in.DType, name, i)
 				}
 			}
 		}
@@ -511,7 +511,7 @@ func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
 	t.Step("decode", c.in.DType.String(), "with", string(c.params))
 	n, err = c.Decode(t.Context(), memory[2], memory[1][:n])
 	if err != nil || n != len(want) || !bytes.Equal(memory[2][:n], want) {
-		t.Errorf("%v with %s changes in a round trip when the memory of earlier calls is reused: %d bytes, %s", c.in.DType, c.params, n, outcome(err))
+		t.Errorf("a value of %v changes in a round trip with %s when the memory of earlier calls is reused: got %d bytes, %s", c.in.DType, c.params, n, outcome(err))
 	}
 	if len(bytes.Trim(memory[0], overwriteByte)) > 0 {
 		t.Errorf("%v: decode writes to the input of encode", c.in.DType)

@@ -91,7 +91,7 @@ func (j exampleJSON) example(dir string) (Example, error) {
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(j.Codec, &codec); err != nil || codec.ID == "" {
-		return x, fmt.Errorf("codec is not an object with an id")
+		return x, fmt.Errorf(`codec must be an object with an "id"`)
 	}
 	x.ID = codec.ID
 	var err error

@@ -20,7 +20,7 @@ func lastingCalls(t conformance.T, e *Env) {
 	enc, value := c.encode(t, src), e.value(t, c, src)
 	for i := 0; i < e.effort.tiny && !t.Failed(); i++ {
 		if again := c.encode(t, src); !bytes.Equal(again, enc) {
-			t.Errorf("the same bytes are encoded differently after %d calls", i+1)
+			t.Errorf("call %d encodes the same bytes differently", i+1)
 		}
 		c.checkDecode(t, enc, value, len(src))
 	}
@@ -62,13 +62,13 @@ func lastingMemory(t conformance.T, e *Env) {
 					short(small, tight, little, enc)
 				}
 				cut := len(enc) * k / 12 // cuts may fall inside the header
-				small.decodeDamaged(t, "cut short", enc[:cut:cut])
+				small.decodeDamaged(t, "truncated input", enc[:cut:cut])
 			}
 			shapes++
 			e.open(t, e.params[0], typ, n+shapes)
 			for k, m := range medium {
 				m.encode(t, noise[k])
-				m.decodeDamaged(t, "cut short", encoded[k][:len(encoded[k])/2:len(encoded[k])/2])
+				m.decodeDamaged(t, "truncated input", encoded[k][:len(encoded[k])/2:len(encoded[k])/2])
 				short(m, tight, noise[k], encoded[k])
 			}
 		}
@@ -78,9 +78,9 @@ func lastingMemory(t conformance.T, e *Env) {
 		t.Fatalf("measure: %v", err)
 	}
 	if memory {
-		t.Errorf("memory grows each time %d codecs are opened and called for %d bytes and for small chunks: %+v", calls, size, at)
+		t.Errorf("memory grows with every %d codecs that are opened and used for chunks of %d bytes and smaller ones: %+v", calls, size, at)
 	}
 	if descriptors {
-		t.Errorf("open descriptors grow each time %d codecs are opened and called: %+v", calls, at)
+		t.Errorf("the number of open descriptors grows with every %d codecs that are opened and used: %+v", calls, at)
 	}
 }

@@ -179,7 +179,7 @@ func (e *Env) outOrder(t conformance.T, params json.RawMessage, typ dtype.Type) 
 		enc[i], out[i] = c.encode(t, c.data(210, "noise", t.Seed())), c.out
 	}
 	if bytes.Equal(enc[0], enc[1]) && (out[0].Order != driver.C || out[1].Order != driver.F) {
-		t.Errorf("%s of %v with %s keeps the arrangement of elements, but Open returns the orders %v for C and %v for F", e.target.ID, typ, params, out[0].Order, out[1].Order)
+		t.Errorf("%s of %v with %s does not reorder elements, but Open returns order %v for input in C order and %v for input in F order", e.target.ID, typ, params, out[0].Order, out[1].Order)
 	}
 }
 
@@ -197,7 +197,7 @@ func outSpec(t conformance.T, e *Env) {
 			return
 		}
 		if want, known := e.outType(t, c, &d); known && c.out.DType != want {
-			t.Errorf("%s is described as %s, but Open with %s for %s returns %s, want elements of %v", e.target.ID, d.Transform, c.params, describeSpec(c.in), describeSpec(c.out), want)
+			t.Errorf("%s is described as %s, but Open with %s for %s returns %s; want elements of %v", e.target.ID, d.Transform, c.params, describeSpec(c.in), describeSpec(c.out), want)
 			return
 		}
 		if c.out.Kind != driver.Array || !c.out.DType.Fixed() {

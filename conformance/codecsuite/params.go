@@ -54,7 +54,7 @@ func paramsDescribed(t conformance.T, e *Env) {
 			t.Errorf("parameters %s, %s: want ErrInvalid, got %s", params, why, outcome(err))
 		}
 	}
-	refused(all.with(t, "no-such-parameter", "1"), "which contain an undescribed one")
+	refused(all.with(t, "no-such-parameter", "1"), "which contain an unknown parameter")
 	listed := func(q driver.Param) bool { return q.Type == driver.ListParam && !e.sets(t, q.Name) }
 	for i := range d.Params {
 		p := &d.Params[i]
@@ -69,13 +69,13 @@ func paramsDescribed(t conformance.T, e *Env) {
 				continue // accepted, or the description has no range
 			}
 			if slices.ContainsFunc(d.Params, listed) { // the value may require a list parameter, as the raw format of lzma does
-				t.Logf("parameter %s: %s is refused without a list: %v", p.Name, v, err)
+				t.Logf("parameter %s: the value %s is refused when the list parameters are absent: %v", p.Name, v, err)
 			} else {
-				t.Errorf("parameter %s: %s is described, but refused with all tried values of the other parameters and for all types: %v", p.Name, v, err)
+				t.Errorf("parameter %s: the description allows %s, but Open refuses it for all types and with all tested values of the other parameters: %v", p.Name, v, err)
 			}
 		}
 		if !taken && len(inside) > 0 {
-			t.Errorf("parameter %s is described, but every value is refused: %q", p.Name, inside)
+			t.Errorf("parameter %s is described, but Open refuses all tested values, %q", p.Name, inside)
 		}
 		if lo, hi := p.Range(); p.Type == driver.IntParam && hi-lo <= fewValues {
 			for v := lo + 1; v < hi; v++ {
@@ -246,13 +246,13 @@ func (e *Env) same(t conformance.T, in driver.Spec, src []byte, a, b json.RawMes
 	c, outC, errC := e.target.Provider.Open(e.target.ID, a, in)
 	d, outD, errD := e.target.Provider.Open(e.target.ID, b, in)
 	if ncerr.KindOf(errC) != ncerr.KindOf(errD) {
-		t.Errorf("open with %q: %s; with %q: %s", a, outcome(errC), b, outcome(errD))
+		t.Errorf("open with %q: got %s; open with the equivalent %q: got %s", a, outcome(errC), b, outcome(errD))
 	}
 	if errC != nil || errD != nil {
 		return
 	}
 	first := (&opened{Codec: c, in: in, out: outC, params: a}).encode(t, src)
 	if !bytes.Equal(first, (&opened{Codec: d, in: in, out: outD, params: b}).encode(t, src)) {
-		t.Errorf("codecs opened with %q and with %q encode the same bytes differently", a, b)
+		t.Errorf("codecs opened with %q and with the equivalent %q encode the same bytes differently", a, b)
 	}
 }

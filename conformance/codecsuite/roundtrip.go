@@ -43,7 +43,7 @@ func (e *Env) value(t conformance.T, c *opened, src []byte) []byte {
 	enc, dst := fresh.encode(t, src), make([]byte, c.in.MaxBytes)
 	n, err := fresh.Decode(t.Context(), dst, enc)
 	if err != nil || n < 0 || n > len(dst) || c.in.DType.Fixed() && n != len(src) {
-		t.Fatalf("decode %d bytes of %v with %s: %d bytes, %s", len(src), c.in.DType, c.params, n, outcome(err))
+		t.Fatalf("decode %d bytes of %v with %s: got %d bytes, %s", len(src), c.in.DType, c.params, n, outcome(err))
 	}
 	return dst[:n]
 }
@@ -61,7 +61,7 @@ func (c *opened) data(n int, pattern string, seed uint64) []byte {
 // are equal.
 func difference(want, got []byte, t dtype.Type) string {
 	if len(want) != len(got) {
-		return fmt.Sprintf(": %d bytes", len(got))
+		return fmt.Sprintf(": got %d bytes", len(got))
 	}
 	size := 1
 	if t.Fixed() {

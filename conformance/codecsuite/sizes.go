@@ -39,7 +39,7 @@ func (c *opened) encodeSized(t conformance.T, src []byte) {
 	dst, whole := guarded(int(c.out.MaxBytes))
 	n, err := c.Encode(t.Context(), dst, src)
 	if err != nil && ncerr.KindOf(err) != ncerr.ErrConvert || n > len(dst) {
-		t.Errorf("encode %d bytes of %v with %s: %d bytes, %s", len(src), c.in.DType, c.params, n, outcome(err))
+		t.Errorf("encode %d bytes of %v with %s: got %d bytes, %s", len(src), c.in.DType, c.params, n, outcome(err))
 	}
 	if !whole() {
 		t.Errorf("encode writes outside its output buffer")
@@ -59,20 +59,20 @@ func ceilingEncode(t conformance.T, e *Env) {
 			if err == nil && n <= room { // a different, shorter encoding is correct too
 				c.checkDecode(t, dst[:n], src, len(src))
 			} else if ncerr.KindOf(err) != ncerr.ErrShortBuffer {
-				t.Errorf("encode with %d of %d bytes of room: want ErrShortBuffer, got %s", room, full, outcome(err))
+				t.Errorf("encode into a buffer of %d bytes, but %d are needed: want ErrShortBuffer, got %s", room, full, outcome(err))
 			}
 			if !whole() {
-				t.Errorf("encode with %d of %d bytes of room writes outside its output buffer", room, full)
+				t.Errorf("encode into a buffer of %d bytes, but %d are needed: the call writes outside the buffer", room, full)
 			}
 			if again := c.encode(t, src); len(again) != full {
-				t.Errorf("encode after a call with %d of %d bytes of room returns %d bytes", room, full, len(again))
+				t.Errorf("encode after a call with a buffer of %d bytes: want %d bytes, got %d", room, full, len(again))
 			}
 			if most := c.out.MaxBytes; most < 1<<20 { // a library might use the capacity of its output buffer
 				dst, whole := guarded(int(most) + room)
 				clear(dst[room:])
 				_, _ = c.Encode(t.Context(), dst[:room], src) // the result is the same as above
 				if !whole() || bytes.Count(dst[room:], []byte{0}) < int(most) {
-					t.Errorf("encode with %d of %d bytes of room, in a larger buffer, writes outside its output buffer", room, full)
+					t.Errorf("encode into the first %d bytes of a larger buffer, but %d are needed: the call writes to the rest of the buffer or outside it", room, full)
 				}
 			}
 		}
@@ -87,10 +87,10 @@ func ceilingDecode(t conformance.T, e *Env) {
 		for _, room := range []int{0, 1, len(src) / 2, len(src) - 1} {
 			dst, whole := guarded(room)
 			if _, err := c.Decode(t.Context(), dst, enc); ncerr.KindOf(err) != ncerr.ErrShortBuffer {
-				t.Errorf("decode with %d of %d bytes of room: want ErrShortBuffer, got %s", room, len(src), outcome(err))
+				t.Errorf("decode into a buffer of %d bytes, but %d are needed: want ErrShortBuffer, got %s", room, len(src), outcome(err))
 			}
 			if !whole() {
-				t.Errorf("decode with %d of %d bytes of room writes outside its output buffer", room, len(src))
+				t.Errorf("decode into a buffer of %d bytes, but %d are needed: the call writes outside the buffer", room, len(src))
 			}
 		}
 	})
@@ -144,7 +144,7 @@ func ceilingMemory(t conformance.T, e *Env) {
 		before := memory()
 		n, err := c.safely(t.Context(), make([]byte, room), enc)
 		if err == nil || ncerr.KindOf(err) != ncerr.ErrShortBuffer && ncerr.KindOf(err) != ncerr.ErrCorrupt {
-			t.Errorf("decode with %d of %d bytes of room: want ErrShortBuffer, got %d bytes, %s", room, size, n, outcome(err))
+			t.Errorf("decode into a buffer of %d bytes, but %d are needed: want ErrShortBuffer, got %d bytes, %s", room, size, n, outcome(err))
 			return
 		}
 		after := memory()
@@ -155,7 +155,7 @@ func ceilingMemory(t conformance.T, e *Env) {
 		time.Sleep(time.Duration(round) * time.Millisecond) // let other goroutines finish
 	}
 	if least > most {
-		t.Errorf("decoding %d bytes, which hold %d, into a buffer of %d bytes takes %d MiB of memory", len(enc), size, room, least>>20)
+		t.Errorf("decoding %d bytes, which decode to %d bytes, into a buffer of %d bytes allocates %d MiB", len(enc), size, room, least>>20)
 	}
 }
 
@@ -207,7 +207,7 @@ func decodedSize(t conformance.T, e *Env) {
 			enc := c.encode(t, src)
 			size, err := sizer.DecodedSize(enc)
 			if err != nil || size != 0 && size < int64(len(src)) || c.in.DType.Fixed() && size > int64(len(src)) {
-				t.Errorf("DecodedSize of %d bytes of %v with %s: want that length (or more if it is variable) or 0, got %d, %s", len(src), c.in.DType, c.params, size, outcome(err))
+				t.Errorf("DecodedSize for %d bytes of %v with %s: want that size, 0 or, for elements of variable length, an upper bound; got %d, %s", len(src), c.in.DType, c.params, size, outcome(err))
 			}
 			if size >= int64(len(src)) && size <= c.in.MaxBytes { // a buffer of the claimed size is large enough
 				c.checkDecode(t, enc, e.value(t, c, src), int(size))
@@ -218,7 +218,7 @@ func decodedSize(t conformance.T, e *Env) {
 				bad[i] ^= byte(1 + r.IntN(255))
 				for _, p := range [][]byte{enc[:i:i], bad} {
 					if size, err := safeSize(sizer, p); errors.Is(err, errPanic) || err == nil && size < 0 {
-						t.Errorf("DecodedSize of damaged input, %s: %d, %s", abbreviated(p), size, outcome(err))
+						t.Errorf("DecodedSize of damaged input, %s: want an error or a size, got %d, %s", abbreviated(p), size, outcome(err))
 					}
 				}
 			}

@@ -81,7 +81,7 @@ func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 	for range 2 {
 		c.checkDecode(t, encA, valueA, len(a))
 		c.checkDecode(t, encB, valueB, len(b))
-		c.decodeDamaged(t, "cut short", encA[:len(encA)/2:len(encA)/2])
+		c.decodeDamaged(t, "truncated input", encA[:len(encA)/2:len(encA)/2])
 		if err == nil { // the parameters may fit only one byte order
 			src := twin.data(5000, "noise", t.Seed())
 			twin.checkDecode(t, twin.encode(t, src), e.value(t, twin, src), len(src))
@@ -108,7 +108,7 @@ func (c *opened) forgets(t conformance.T, enc, value []byte) {
 			copy(bad, enc[:keep[0]])
 			copy(bad[len(bad)-keep[1]:], enc[len(enc)-keep[1]:])
 			if got := c.decodeDamaged(t, "all but the first and last bytes cleared", bad); bytes.Equal(got, value) {
-				t.Errorf("%v with %s: decoding returns the value of an earlier call for input of which only the first %d and the last %d of %d bytes are the same", c.in.DType, c.params, keep[0], keep[1], len(enc))
+				t.Errorf("%v with %s: decoding returns the value of an earlier call, although only the first %d and the last %d of the %d input bytes are the same", c.in.DType, c.params, keep[0], keep[1], len(enc))
 				return
 			}
 		}
@@ -170,14 +170,14 @@ func (e *Env) paramsApart(t conformance.T, typ dtype.Type) {
 	for i, p := range slices.Backward(sets) {
 		c, _ := e.tryOpen(p, in)
 		if (c == nil) != (codecs[i] == nil) {
-			t.Errorf("%s: whether Open fails depends on the codecs opened before", p)
+			t.Errorf("parameters %s: the result of Open depends on the codecs opened before", p)
 		}
 		if c == nil || codecs[i] == nil {
 			continue
 		}
 		c.checkDecode(t, encoded[i], e.value(t, c, src), len(src))
 		if !bytes.Equal(c.encode(t, src), encoded[i]) {
-			t.Errorf("%s: codecs opened with other parameters change the encoded bytes", p)
+			t.Errorf("parameters %s: the encoded bytes depend on the codecs opened before", p)
 		}
 	}
 }

@@ -264,7 +264,7 @@ func TestMessages(t *testing.T) {
 		Select: []string{"codec.input.truncated"}, Limit: 10 * time.Minute,
 	})
 	text := r.Results[0].Message
-	if !strings.Contains(text, "cut short, 13 bytes: ") || !strings.Contains(text, "panic: no room") || strings.Contains(text, "goroutine") {
+	if !strings.Contains(text, "truncated input, 13 bytes: ") || !strings.Contains(text, "panic: no room") || strings.Contains(text, "goroutine") {
 		t.Errorf("want the input and the first line of the panic, got %s", text)
 	}
 	if n := strings.Count(text, "unsupported types: |u1, <i2, "); n != 1 || strings.Count(text, "unsupported types") != 1 {

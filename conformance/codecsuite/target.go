@@ -261,7 +261,7 @@ func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) 
 // refused types.
 func (e *Env) refused(t conformance.T, typ dtype.Type, err error) {
 	if len(e.rejected) == 0 {
-		t.Cleanup(func() { t.Logf("unsupported types: %s; the first error: %v", strings.Join(e.rejected, ", "), err) })
+		t.Cleanup(func() { t.Logf("unsupported types: %s; first error: %v", strings.Join(e.rejected, ", "), err) })
 	}
 	if !slices.Contains(e.rejected, typ.String()) {
 		e.rejected = append(e.rejected, typ.String())
@@ -302,7 +302,7 @@ func (e *Env) each(t conformance.T, n int, f func(c *opened)) {
 		}
 	}
 	if done == 0 && n >= smallest {
-		t.Errorf("the filter supports none of the types")
+		t.Errorf("the filter does not support any of the tested types")
 	}
 }
 
@@ -313,6 +313,6 @@ func (e *Env) first(t conformance.T, n int) *opened {
 			return c
 		}
 	}
-	t.Fatalf("the filter supports none of the types")
+	t.Fatalf("the filter does not support any of the tested types")
 	return nil
 }

@@ -320,7 +320,7 @@ func (c keyRace) read(t conformance.T, s *store) bool {
 	}
 	is := func(content string) bool { return content == string(got) }
 	if !slices.ContainsFunc(c.contents, is) || info.Size != int64(len(got)) {
-		t.Errorf("get %q returned mixed content: %d bytes %s, size %d", c.key, len(got), show(string(got)), info.Size)
+		t.Errorf("get %q: want one of the stored contents, got %d bytes %s, size %d", c.key, len(got), show(string(got)), info.Size)
 		return false
 	}
 	return true
@@ -334,7 +334,7 @@ func (c keyRace) stat(t conformance.T, s *store) bool {
 	}
 	long := func(content string) bool { return int64(len(content)) == info.Size }
 	if !slices.ContainsFunc(c.contents, long) {
-		t.Errorf("stat %q returned size %d, which no content has", c.key, info.Size)
+		t.Errorf("stat %q returned size %d, which is not the size of any stored content", c.key, info.Size)
 		return false
 	}
 	return true
@@ -453,7 +453,7 @@ func versions(t conformance.T, e *Env) {
 		mu.Lock()
 		defer mu.Unlock()
 		if old, seen := belongs[version]; seen && old != content {
-			t.Errorf("%s: version %q belongs to %s, and earlier to %s", who, version, show(content), show(old))
+			t.Errorf("%s: version %q was returned for %s and earlier for %s", who, version, show(content), show(old))
 		}
 		belongs[version] = content
 	}

@@ -31,7 +31,7 @@ func durableChecks() []Check {
 				other.want("a/b", "again and longer")
 				other.wantOwn("c")
 				if info, err := other.stat("a/b"); err != nil || info.Size != 16 || info.Version == old.Version && info.Version != "" {
-					t.Errorf("stat after a put: %+v, %v; before the put: %+v", info, err, old)
+					t.Errorf("stat after a put: want size 16 and a new version, got %+v, %v; before the put: %+v", info, err, old)
 				}
 				if lists {
 					other.wantList("", driver.ListOptions{}, "a/", "c")
@@ -78,12 +78,12 @@ func flushedForOthers(t conformance.T, e *Env) {
 	}
 	s.flush()
 	if info, err := s.m.Stat(t.Context(), "b"); err != nil || info.Version != "" && version != "" && info.Version != version {
-		t.Errorf("stat: want version %q as before the flush, got %q, %v", version, info.Version, err)
+		t.Errorf("stat after a flush: want version %q, which Put returned, got %q, %v", version, info.Version, err)
 	}
 	again := e.mustOpen(t, driver.Read)
 	again.want("b", "new")
 	if info, err := again.m.Stat(t.Context(), "b"); again.m.Capabilities().IfMatch && s.m.Capabilities().IfMatch && (err != nil || info.Version != version) {
-		t.Errorf("stat by another handle: want version %q as from the put, got %q, %v", version, info.Version, err)
+		t.Errorf("stat by another handle: want version %q, which Put returned, got %q, %v", version, info.Version, err)
 	}
 	if gone {
 		again.wantAbsent("a-b")
@@ -115,7 +115,7 @@ func flushedBeforeCrash(t conformance.T, e *Env) {
 	s.wantOwn(tree[:]...)
 	s.want("big", big)
 	if v := s.put("counted", "two").Version; v != "" && v == version {
-		t.Errorf("version %q is used for different contents before and after the process was killed", v)
+		t.Errorf("version %q was returned for different contents before and after the driver was killed", v)
 	}
 	s.put("b", "new")
 	s.delete("deleted")
@@ -158,7 +158,7 @@ func crashInPuts(t conformance.T, e *Env) {
 		again := e.mustOpen(t, driver.Read)
 		again.wantOwn("beside")
 		if got, _, err := again.tryGet("large", driver.GetOptions{}); err != nil || string(got) != old && string(got) != fresh {
-			t.Fatalf("killed %v after the start of a put: want the old or the new content, got %d bytes %s, %v", took*time.Duration(i)/n, len(got), show(string(got)), err)
+			t.Fatalf("driver killed %v after the start of a put: want the old or the new content, got %d bytes %s, %v", took*time.Duration(i)/n, len(got), show(string(got)), err)
 		}
 		again.close()
 	}

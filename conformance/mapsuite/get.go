@@ -105,14 +105,14 @@ func getInfo(t conformance.T, e *Env) {
 		t.Fatalf("stat: %v", err)
 	}
 	if again, err := s.stat("a/k"); err != nil || !again.ModTime.Equal(stat.ModTime) {
-		t.Errorf("ModTime changes though the object did not: %v, then %v, %v", stat.ModTime, again.ModTime, err)
+		t.Errorf("stat of an unchanged object: want ModTime %v, got %v, %v", stat.ModTime, again.ModTime, err)
 	}
 	for name, info := range map[string]driver.Info{"put": put, "get": get} {
 		if info.Size != stat.Size || info.Version != stat.Version {
 			t.Errorf("%s returns %+v, stat returns %+v", name, info, stat)
 		}
 		if !info.ModTime.IsZero() && (info.ModTime.Before(before) || info.ModTime.After(time.Now().Add(time.Hour))) {
-			t.Errorf("%s returns the wrong ModTime %v", name, info.ModTime)
+			t.Errorf("%s returns the ModTime %v, which is not the current time", name, info.ModTime)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func getVersion(t conformance.T, e *Env) {
 	put := func(content string) {
 		v := s.put("k", content).Version
 		if old, twice := seen[v]; twice && v != "" && old != content {
-			t.Errorf("version %q is used for %s and for %s", v, show(old), show(content))
+			t.Errorf("version %q was returned for %s and for %s", v, show(old), show(content))
 		}
 		seen[v] = content
 	}
@@ -175,7 +175,7 @@ func versionAgain(t conformance.T, e *Env) {
 		n++
 		v := s.put("k", content).Version
 		if before, twice := seen[v]; twice && v != "" {
-			t.Errorf("version %q of the object put %s was used before for the one put %s", v, what, before)
+			t.Errorf("version %q of the object stored %s is also that of the object stored %s", v, what, before)
 		}
 		seen[v] = what
 		s.flush()
@@ -335,20 +335,20 @@ func getFailure(t conformance.T, e *Env) {
 			failures++
 		}
 		if err != nil && ncerr.KindOf(err) == ncerr.ErrNotFound {
-			t.Errorf("%s: the failure looks like a missing object: %v", what, err)
+			t.Errorf("%s: the failure is reported as a missing object: %v", what, err)
 		}
 	}
 	readAll := func(s *store) {
 		for _, key := range []string{"a/k", "a/l"} {
 			got, _, err := s.tryGet(key, driver.GetOptions{})
 			if checkError("get "+key, err); err == nil && bytes.Contains(got, make([]byte, 64)) {
-				t.Errorf("get %s: the failure looks like zeros", key)
+				t.Errorf("get %s returns zeros instead of an error", key)
 			} else if err == nil && len(got) == 0 {
-				t.Errorf("get %s: the failure looks like an empty object", key)
+				t.Errorf("get %s returns an empty object instead of an error", key)
 			}
 			info, err := s.stat(key)
 			if checkError("stat "+key, err); err == nil && info.Size == 0 {
-				t.Errorf("stat %s: the failure looks like an empty object", key)
+				t.Errorf("stat %s returns size 0 instead of an error", key)
 			}
 		}
 		if !s.m.Capabilities().List {
@@ -362,7 +362,7 @@ func getFailure(t conformance.T, e *Env) {
 			}
 		}
 		if checkError("list a/", failed); failed == nil && listed != len(contents) && (s.m.Capabilities().RecursiveList || listed != 3) {
-			t.Errorf("list a/: %d of %d objects are listed without an error", listed, len(contents))
+			t.Errorf("list a/ returns %d of %d objects and no error", listed, len(contents))
 		}
 	}
 	readAll(before)
@@ -370,7 +370,7 @@ func getFailure(t conformance.T, e *Env) {
 		t.Step("open in mode", modeName(mode))
 		m, err := e.open(t.Context(), mode)
 		if checkError("open in mode "+modeName(mode), err); ncerr.KindOf(err) == ncerr.ErrNoDataset {
-			t.Errorf("open in mode %s: the failure looks like a missing store: %v", modeName(mode), err)
+			t.Errorf("open in mode %s: the failure is reported as a missing store: %v", modeName(mode), err)
 		}
 		if err != nil {
 			continue
@@ -381,13 +381,13 @@ func getFailure(t conformance.T, e *Env) {
 		if mode == driver.Update && m.Capabilities().Delete {
 			if m.Delete(t.Context(), "a/l", &driver.DeleteOptions{}) == nil {
 				if _, err := after.stat("a/l"); ncerr.KindOf(err) != ncerr.ErrNotFound {
-					t.Errorf("delete of a/l returns no error, but a later stat returns %v", err)
+					t.Errorf("stat after a successful delete of a/l: want ErrNotFound, got %v", err)
 				}
 			}
 		}
 	}
 	if failures == 0 {
-		t.Errorf("every call succeeds, so the store is not broken")
+		t.Errorf("all calls succeeded, so the store was not made unreadable")
 	}
 }
 

@@ -31,7 +31,7 @@ func lastingCalls(t conformance.T, e *Env) {
 		s.want("a/k", "steady")
 		if i%5 == 0 {
 			if info, err := s.stat("a/k"); err != nil || info.Size != 6 {
-				t.Errorf("stat number %d: want size 6, got %+v, %v", i, info, err)
+				t.Errorf("stat after %d gets: want size 6, got %+v, %v", i, info, err)
 			}
 			s.put("b/k", fmt.Sprint(i))
 		}
@@ -70,11 +70,11 @@ func largeObject(t conformance.T, e *Env) {
 		}
 		got, _, err := s.tryRange("a/large", off, 10000)
 		if err != nil || string(got) != whole[off:off+10000] {
-			t.Errorf("10000 bytes at %d: want %s, got %s, %v", off, show(whole[off:off+10000]), show(string(got)), err)
+			t.Errorf("get 10000 bytes at offset %d: want %s, got %s, %v", off, show(whole[off:off+10000]), show(string(got)), err)
 		}
 	}
 	if got, _, err := s.tryRange("a/large", -9, -1); err != nil || string(got) != whole[n-9:] {
-		t.Errorf("the last 9 bytes: want %q, got %q, %v", whole[n-9:], got, err)
+		t.Errorf("get the last 9 bytes: want %q, got %q, %v", whole[n-9:], got, err)
 	}
 }
 
@@ -112,7 +112,7 @@ func manyPages(t conformance.T, e *Env) {
 		}
 	}
 	if seen != n {
-		t.Errorf("the listing with a concurrent put has %d of %d entries", seen, n)
+		t.Errorf("a listing during a put returned %d of %d entries", seen, n)
 	}
 	s.wantSteady(dir, want, 1500)
 	if s.m.Capabilities().Write { // mode Create removes all of the old objects

@@ -129,7 +129,7 @@ func listChecks() []Check {
 					s.t.Errorf("%q has %d bytes, but is listed with size %d", e.Key, n, e.Info.Size)
 				}
 				if e.Info.Version != "" && e.Info.Version != info.Version || !e.Info.ModTime.IsZero() && !e.Info.ModTime.Equal(info.ModTime) {
-					s.t.Errorf("%q is listed with version %q of %v, but stat returns %q of %v", e.Key, e.Info.Version, e.Info.ModTime, info.Version, info.ModTime)
+					s.t.Errorf("%q is listed with version %q and time %v, but stat returns version %q and time %v", e.Key, e.Info.Version, e.Info.ModTime, info.Version, info.ModTime)
 				}
 			}
 		})},
@@ -229,7 +229,7 @@ func besideListing(t conformance.T, e *Env) {
 	}
 	nest(20)
 	if len(seen) != n {
-		t.Errorf("a listing inside other listings has %d of %d objects", len(seen), n)
+		t.Errorf("a listing inside other listings returned %d of %d objects", len(seen), n)
 	}
 }
 
@@ -333,5 +333,5 @@ func listRefused(t conformance.T, e *Env) {
 	for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
 		last = err
 	}
-	wantKind(t, "an undeclared listing", last, ncerr.ErrUnsupported)
+	wantKind(t, "list, which the driver does not declare", last, ncerr.ErrUnsupported)
 }

@@ -209,7 +209,7 @@ func createRace(t conformance.T, e *Env) {
 				<-start
 				m, err := e.open(t.Context(), driver.CreateExclusive)
 				if err != nil {
-					wantKind(t, "a losing open", err, ncerr.ErrExists)
+					wantKind(t, "concurrent open of a store that another caller creates", err, ncerr.ErrExists)
 					return
 				}
 				_, err = m.Put(t.Context(), "k", driver.Bytes(pattern(byte(i), 1000)), &driver.PutOptions{})
@@ -217,7 +217,7 @@ func createRace(t conformance.T, e *Env) {
 					err = m.Flush(t.Context())
 				}
 				if made[i] = err == nil; err != nil {
-					wantKind(t, "a put or flush after a losing open", err, ncerr.ErrExists, ncerr.ErrConflict)
+					wantKind(t, "put or flush in a store that another caller created", err, ncerr.ErrExists, ncerr.ErrConflict)
 				}
 				if err := m.Close(t.Context()); err != nil && made[i] {
 					t.Errorf("close: %v", err)
@@ -266,7 +266,7 @@ func handles(t conformance.T, e *Env) {
 	check := func(s *store, k string) {
 		s.want("k", k)
 		if info, err := s.stat("k"); err != nil || info.Size != int64(len(k)) {
-			t.Errorf("stat in the store of %q: want its own object, got %+v, %v", k, info, err)
+			t.Errorf("stat in the store with content %q: want the object of this store, got %+v, %v", k, info, err)
 		}
 		if k == "that" {
 			s.wantAbsent("here")
@@ -277,7 +277,7 @@ func handles(t conformance.T, e *Env) {
 	one, two, there := e.mustOpen(t, driver.Read), e.mustOpen(t, driver.Read), other.mustOpen(t, driver.Read)
 	a, _ := one.stat("k")
 	if b, _ := two.stat("k"); a.Version != b.Version || !a.ModTime.Equal(b.ModTime) {
-		t.Errorf("two handles return different versions or times of the same object: version %q of %v, and %q of %v", a.Version, a.ModTime, b.Version, b.ModTime)
+		t.Errorf("two handles return different versions or times of the same object: version %q and time %v, version %q and time %v", a.Version, a.ModTime, b.Version, b.ModTime)
 	}
 	two.close() // close the second before the first, then the first before the third
 	check(one, "this one")

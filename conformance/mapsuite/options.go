@@ -54,7 +54,7 @@ func options(t conformance.T, e *Env) {
 			for _, mode := range modes {
 				err := open(mode, o.Name, value)
 				if _, is := given[o.Name]; err != nil && (!is && o.Default != "" || ncerr.KindOf(err) == ncerr.ErrInvalid || ncerr.KindOf(err) == ncerr.ErrUnsupported) {
-					t.Errorf("open in mode %s with %s as option %s, which is described as %s with the default %q: %v", modeName(mode), value, o.Name, o.Type, o.Default, err)
+					t.Errorf("open in mode %s with the value %s for option %s, of type %s and with the default %q: %v", modeName(mode), value, o.Name, o.Type, o.Default, err)
 				}
 			}
 		}
@@ -69,7 +69,7 @@ func options(t conformance.T, e *Env) {
 		}
 		for _, value := range []string{`"1"`, "1", "true"} {
 			if err := open(driver.Read, name, value); err == nil {
-				t.Errorf("open with the option %s: want ErrInvalid, because the driver does not describe it, got no error", name)
+				t.Errorf("open with the option %s, which the driver does not describe: want ErrInvalid, got no error", name)
 				break
 			}
 		}

@@ -165,7 +165,7 @@ func putRefused(t conformance.T, e *Env) {
 		t.Cleanup(s.close)
 		_, err = s.tryPut("k", "x")
 	}
-	wantKind(t, "an undeclared write", err, ncerr.ErrUnsupported, ncerr.ErrReadOnly)
+	wantKind(t, "put, which the driver does not declare", err, ncerr.ErrUnsupported, ncerr.ErrReadOnly)
 }
 
 func putBadBody(cause error) func(conformance.T, *Env) {
@@ -176,7 +176,7 @@ func putBadBody(cause error) func(conformance.T, *Env) {
 			for _, k := range []string{"old", "new/k"} {
 				_, err := s.m.Put(t.Context(), k, badBody{size: size, readable: size / 2, err: cause}, &driver.PutOptions{})
 				if err == nil {
-					t.Errorf("put %q succeeds although only half of its %d bytes can be read", k, size)
+					t.Errorf("put %q: want an error, because only half of the %d bytes of the body can be read, got none", k, size)
 				} else if ncerr.KindOf(err) == ncerr.ErrNotFound {
 					t.Errorf("put %q: %v", k, err)
 				}
@@ -211,17 +211,17 @@ func conditionChecks() []Check {
 			v1 := s.put("k", "one").Version
 			info, err := s.m.Put(t.Context(), "k", driver.Bytes("two"), &driver.PutOptions{IfMatch: v1})
 			if err != nil {
-				t.Fatalf("put under the current version: %v", err)
+				t.Fatalf("put with the current version: %v", err)
 			}
 			if info.Version == v1 {
 				t.Errorf("the version did not change: %q", v1)
 			}
 			_, err = s.m.Put(t.Context(), "k", driver.Bytes("three"), &driver.PutOptions{IfMatch: v1})
-			wantKind(t, "put under an old version", err, ncerr.ErrConflict)
+			wantKind(t, "put with an old version", err, ncerr.ErrConflict)
 			s.want("k", "two")
 			s.flush()
 			if _, err = s.m.Put(t.Context(), "k", driver.Bytes("four"), &driver.PutOptions{IfMatch: info.Version}); err != nil {
-				t.Errorf("the version that Put returned does not match after a flush: %v", err)
+				t.Errorf("put with the version that Put returned before a flush: %v", err)
 			}
 		}, Refuse: conditionRefused(driver.PutOptions{IfMatch: "1"})},
 		{ID: "map.put.if-match.others", Doc: "After another handle has replaced or deleted an object, IfMatch with the earlier version fails.", Needs: []string{Write, Delete, IfMatch, DurableOnPut}, Run: ifMatchOthers},
@@ -249,7 +249,7 @@ func conditionRefused(o driver.PutOptions) func(conformance.T, *Env) {
 			return
 		}
 		_, err = s.m.Put(t.Context(), "k", driver.Bytes("new"), &o)
-		wantKind(t, "an undeclared condition", err, ncerr.ErrUnsupported)
+		wantKind(t, "put with a condition that the driver does not declare", err, ncerr.ErrUnsupported)
 		s.want("k", "old")
 	}
 }
@@ -344,7 +344,7 @@ func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []st
 			<-start
 			_, err := s.m.Put(t.Context(), keys[i], body, &o)
 			if won[i] = err == nil; err != nil {
-				wantKind(t, "a losing put", err, loser)
+				wantKind(t, "concurrent put of an object that another caller puts", err, loser)
 			}
 		})
 	}
@@ -399,12 +399,12 @@ func ifMatchRace(t conformance.T, e *Env) {
 		winners := r.putConcurrently(t, s, round, "n", contents, driver.PutOptions{IfMatch: info.Version}, ncerr.ErrConflict)
 		switch {
 		case len(winners) > 1:
-			t.Errorf("round %d: %d of %d puts under one version succeeded, so all but one update are lost", round, len(winners), racers)
+			t.Errorf("round %d: want at most 1 successful put with the same version, got %d of %d", round, len(winners), racers)
 		case len(winners) == 1:
 			content, idle = contents[winners[0]], 0
 		default:
 			if idle++; idle == 10 {
-				t.Errorf("no put under the current version succeeded in 10 rounds")
+				t.Errorf("no put with the current version succeeded in 10 rounds")
 			}
 		}
 	}
@@ -418,7 +418,7 @@ func ifMatchOthers(t conformance.T, e *Env) {
 	other := e.mustOpen(t, driver.Update)
 	wantConflict := func(what, version string) {
 		_, err := s.m.Put(t.Context(), "k", driver.Bytes("mine"), &driver.PutOptions{IfMatch: version})
-		wantKind(t, "put under a version that "+what, err, ncerr.ErrConflict)
+		wantKind(t, "put with a version that "+what, err, ncerr.ErrConflict)
 	}
 	for range 2 { // in the second round the handle may have cached content from the other handle
 		put := s.put("k", "one").Version
@@ -426,7 +426,7 @@ func ifMatchOthers(t conformance.T, e *Env) {
 		wantConflict("others have replaced", put)
 		s.want("k", "two")
 		if _, err := s.m.Put(t.Context(), "k", driver.Bytes("three"), &driver.PutOptions{IfMatch: theirs}); err != nil {
-			t.Errorf("put under the version of another handle: %v", err)
+			t.Errorf("put with the version that another handle returned: %v", err)
 		}
 		_, info, err := s.tryGet("k", driver.GetOptions{})
 		if err != nil {
@@ -435,7 +435,7 @@ func ifMatchOthers(t conformance.T, e *Env) {
 		other.put("k", "four")
 		wantConflict("others have replaced since it was read", info.Version)
 		_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: info.Version})
-		wantKind(t, "get under a version that others have replaced", err, ncerr.ErrConflict)
+		wantKind(t, "get with a version that others have replaced", err, ncerr.ErrConflict)
 		put = s.put("k", "five").Version
 		other.delete("k")
 		wantConflict("others have deleted", put)
@@ -477,7 +477,7 @@ func deleteChecks() []Check {
 				return
 			}
 			err = m.Delete(t.Context(), "k", &driver.DeleteOptions{})
-			wantKind(t, "an undeclared delete", err, ncerr.ErrUnsupported)
+			wantKind(t, "delete, which the driver does not declare", err, ncerr.ErrUnsupported)
 			s.wantOwn("k")
 		}},
 		{ID: "map.delete.absent", Doc: "Deleting a missing key succeeds.", Needs: needs, Run: func(t conformance.T, e *Env) {

@@ -160,7 +160,7 @@ func (s *store) wantWritten(w write, info driver.Info, err error) {
 	}
 	now, err := s.stat(w.req.Key)
 	if err != nil || info.Size != now.Size || info.Version != now.Version {
-		s.t.Errorf("put many %q: want the result of Stat, %+v, %v, got %+v", w.req.Key, now, err, info)
+		s.t.Errorf("put many %q: want the info that Stat returns, %+v, %v, got %+v", w.req.Key, now, err, info)
 	}
 }
 
@@ -249,7 +249,7 @@ func putManyCanceled(t conformance.T, e *Env) {
 			case err != nil || want[i] != "old" && want[i] != fresh[i]:
 				t.Errorf("request %d: want the old or the new content, got %d bytes %s, %v", i, len(got), show(want[i]), err)
 			case stored[i] && want[i] == "old":
-				t.Errorf("request %d: it is reported as stored, but has the old content", i)
+				t.Errorf("request %d is reported as stored, but the object has the old content", i)
 			}
 			if i%2 == 0 { // the canceled call must not replace this one
 				s.put(reqs[i].Key, "last")

@@ -67,10 +67,10 @@ func rangeChecks() []Check {
 			s.put("k", content)
 			got, _, err := s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 3}, Limit: 3})
 			if err != nil || string(got) != "234" {
-				t.Errorf("3 bytes with a limit of 3: want \"234\", got %q, %v", got, err)
+				t.Errorf("get 3 bytes with limit 3: want \"234\", got %q, %v", got, err)
 			}
 			_, _, err = s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 4}, Limit: 3})
-			wantKind(t, "4 bytes with a limit of 3", err, ncerr.ErrLimit)
+			wantKind(t, "get 4 bytes with limit 3", err, ncerr.ErrLimit)
 		}},
 		{ID: "map.get.range.rounded", Doc: "Ranges that start or end at a block boundary or at the end of an object return exactly their bytes, or ErrRange if they extend past the end, for objects of several sizes.", Needs: needs, Run: rangeRounded},
 		{ID: "map.get.range.large", Doc: "Ranges anywhere in a large object return the correct bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
@@ -81,13 +81,13 @@ func rangeChecks() []Check {
 			for _, off := range []int64{0, 1, 4095, 65536, 1<<20 - 1, 2 << 20, n - 100000} {
 				got, _, err := s.tryRange("k", off, 100000)
 				if err != nil || string(got) != whole[off:off+100000] {
-					t.Errorf("100000 bytes at %d: got %d bytes, or different ones, %v", off, len(got), err)
+					t.Errorf("get 100000 bytes at offset %d: wrong content, got %d bytes, %v", off, len(got), err)
 				}
 			}
 			for _, off := range []int64{1, 1<<20 + 1} { // a transport may divide long ranges
 				got, _, err := s.tryRange("k", off, n-off)
 				if err != nil || string(got) != whole[off:] {
-					t.Errorf("%d bytes at %d: got %d bytes, or different ones, %v", n-off, off, len(got), err)
+					t.Errorf("get %d bytes at offset %d: wrong content, got %d bytes, %v", n-off, off, len(got), err)
 				}
 			}
 		}},
@@ -142,7 +142,7 @@ func rangeRefused(t conformance.T, e *Env) {
 	if err != nil {
 		wantKind(t, "range", err, ncerr.ErrUnsupported)
 	} else if string(got) != "12" {
-		t.Errorf("an undeclared range returns the wrong bytes: %q", got)
+		t.Errorf("get of a range that the driver does not declare: want \"12\" or ErrUnsupported, got %q", got)
 	}
 }
 
@@ -154,9 +154,9 @@ func allocChecks() []Check {
 			s := e.create(t)
 			s.put("k", "12345")
 			_, _, err := s.m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Into(make([]byte, 4)))
-			wantKind(t, "alloc with a buffer that is too small", err, ncerr.ErrShortBuffer)
+			wantKind(t, "get with an alloc that returns ErrShortBuffer", err, ncerr.ErrShortBuffer)
 			_, _, err = s.m.Get(t.Context(), "k", &driver.GetOptions{}, func(int64) ([]byte, error) { return nil, ncerr.ErrAuth })
-			wantKind(t, "alloc fails", err, ncerr.ErrAuth)
+			wantKind(t, "get with an alloc that returns ErrAuth", err, ncerr.ErrAuth)
 			s.want("k", "12345")
 			s.put("k", "changed after a failed read")
 			s.want("k", "changed after a failed read")
@@ -202,10 +202,10 @@ func allocExact(t conformance.T, e *Env) {
 			})
 			ok := err == nil && slices.Equal(got, want) && (len(asked) == 1 && asked[0] == int64(len(want)) || len(asked) == 0 && len(want) == 0)
 			if !ok || len(got) > 0 && &got[0] != &arena[1] {
-				t.Errorf("%d bytes, range %v: got %d bytes, alloc calls %v, memory not from alloc %v, %v", n, r, len(got), asked, len(got) > 0 && &got[0] != &arena[1], err)
+				t.Errorf("object of %d bytes, range %v: got %d bytes, alloc called with %v, memory not from alloc: %v, error: %v", n, r, len(got), asked, len(got) > 0 && &got[0] != &arena[1], err)
 			}
 			if arena[0] != 0 || arena[len(want)+1] != 0 {
-				t.Errorf("%d bytes, range %v: bytes outside the memory from alloc were written", n, r)
+				t.Errorf("object of %d bytes, range %v: get writes outside the memory from alloc", n, r)
 			}
 		}
 	}
