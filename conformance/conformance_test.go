@@ -65,7 +65,7 @@ func TestStatuses(t *testing.T) {
 		}}, want: conformance.StatusError, message: "conformance_test.go"},
 		"undeclared":         {check: check{Needs: []string{"fly"}, Run: pass}, want: conformance.StatusUnsupported, message: "fly"},
 		"declared":           {check: check{Needs: []string{"walk"}, Run: pass}, want: conformance.StatusPass},
-		"refused cleanly":    {check: check{Needs: []string{"fly"}, Run: func(t conformance.T, _ *box) { t.Errorf("must not run") }, Refuse: pass}, want: conformance.StatusUnsupported, message: "refused cleanly"},
+		"refused cleanly":    {check: check{Needs: []string{"fly"}, Run: func(t conformance.T, _ *box) { t.Errorf("must not run") }, Refuse: pass}, want: conformance.StatusUnsupported, message: "refused correctly"},
 		"refused badly":      {check: check{Needs: []string{"fly"}, Run: pass, Refuse: func(t conformance.T, _ *box) { t.Errorf("it flew") }}, want: conformance.StatusFail, message: "it flew"},
 		"disabled":           {check: check{Run: pass}, opts: conformance.Options{Disable: map[string]string{"x.y": "slow disk"}}, want: conformance.StatusDisabled, message: "slow disk"},
 		"required":           {check: check{Needs: []string{"fly"}, Run: pass}, opts: conformance.Options{Require: []string{"x.*"}}, want: conformance.StatusFail, message: "required"},
