@@ -163,7 +163,7 @@ func stepOf(c Codec) (zarr.CodecSpec, error) {
 	if stated, ok := set["id"]; ok {
 		var other string
 		if err := json.Unmarshal(stated, &other); err != nil || other != id {
-			return zarr.CodecSpec{}, ncerr.Errorf(ErrInvalid, "", "", "codec %q: the \"id\" in its parameters is %s", id, stated)
+			return zarr.CodecSpec{}, ncerr.Errorf(ErrInvalid, "", "", "codec %q: the parameters specify the id %s instead", id, stated)
 		}
 		return zarr.CodecSpec{ID: id, Params: text}, nil
 	}

@@ -106,7 +106,7 @@ func (s search) pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (posit
 func (s search) findText(ctx context.Context, c *Var, n int64, found *positions) error {
 	wanted, ok := s.values[0].(string)
 	if !ok || s.kind != equal {
-		return ncerr.Errorf(ErrBadType, "", "", "%q has strings: use Exact with a string instead of %v", c.Path(), s)
+		return ncerr.Errorf(ErrBadType, "", "", "the values of %q are strings: use Exact with a string instead of %v", c.Path(), s)
 	}
 	for from := int64(0); from < n && found.count == 0; from += block {
 		labels, err := Read[string](ctx, c, Span(from, min(from+block, n)))
@@ -164,7 +164,7 @@ func (s search) findPoints(ctx context.Context, c *Var, n int64, found *position
 				turn = p.compare(last)
 			}
 			if ended || turn*order < 0 {
-				return ncerr.Errorf(ErrInvalid, "", "", "the values of %q are not monotonic, or some before the last are missing", c.Path())
+				return ncerr.Errorf(ErrInvalid, "", "", "the values of %q are not monotonic, or a missing value precedes another value", c.Path())
 			}
 			last, order = p, cmp.Or(order, turn)
 			if p.compare(wanted[0]) >= 0 && p.compare(wanted[1]) <= 0 {

@@ -28,7 +28,7 @@ type Dataset struct {
 func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	c, err := gather(opts)
 	if err == nil && c.creates != "" {
-		err = ncerr.Errorf(ErrInvalid, "", "", "%s is an option of Create", c.creates)
+		err = ncerr.Errorf(ErrInvalid, "", "", "%s is an option of Create, not of Open", c.creates)
 	}
 	var ds *nczarr.Dataset
 	if err == nil {
@@ -47,7 +47,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	c, err := gather(opts)
 	if err == nil && c.opens != "" {
-		err = ncerr.Errorf(ErrInvalid, "", "", "%s is an option of Open", c.opens)
+		err = ncerr.Errorf(ErrInvalid, "", "", "%s is an option of Open, not of Create", c.opens)
 	}
 	var ds *nczarr.Dataset
 	if err == nil {
@@ -151,6 +151,6 @@ func (d *Dataset) Finish(ctx context.Context, err *error) {
 		return
 	}
 	if aerr := d.Abort(context.WithoutCancel(ctx)); aerr != nil {
-		*err = fmt.Errorf("%w (and aborting: %s)", *err, aerr.Error())
+		*err = fmt.Errorf("%w (and aborting failed: %s)", *err, aerr.Error())
 	}
 }

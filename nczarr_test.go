@@ -64,7 +64,7 @@ func TestOptionsTwice(t *testing.T) {
 		"WithDriverOptions(\"file\")":       {nczarr.WithDriverOptions("file", struct{}{}), nczarr.WithDriverOptions("file", struct{}{})},
 	} {
 		_, err := nczarr.Create(t.Context(), "mem:x", append(list, mem)...)
-		if !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "the option "+want+" occurs twice") {
+		if !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "the option "+want+" is specified twice") {
 			t.Errorf("%s twice: want ErrInvalid, got %v", want, err)
 		}
 	}
@@ -572,8 +572,8 @@ func TestCodecsAreDefined(t *testing.T) {
 		nczarr.Shuffle{ElementSize: -4}:                         `codec "shuffle": ElementSize is -4`,
 		nczarr.BitRound{KeepBits: 53}:                           `codec "bitround": KeepBits is 53, which is not in the range 0 to 52`,
 		nczarr.BitRound{KeepBits: 24}:                           `24`,
-		nczarr.RawCodec{ID: "zstd", Params: rawID{"zlib"}}:      `codec "zstd": the "id" in its parameters is "zlib"`,
-		nczarr.RawCodec{Params: rawID{"zlib"}}:                  `codec "": the "id" in its parameters is "zlib"`,
+		nczarr.RawCodec{ID: "zstd", Params: rawID{"zlib"}}:      `codec "zstd": the parameters specify the id "zlib" instead`,
+		nczarr.RawCodec{Params: rawID{"zlib"}}:                  `codec "": the parameters specify the id "zlib" instead`,
 		nczarr.RawCodec{ID: "zstd", Params: struct{ ID int }{}}: `unknown parameter "ID"`,
 	} {
 		_, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{c}})

@@ -75,7 +75,7 @@ func (c *config) with(opts []Option) (*config, error) {
 // checkRepeated fails if an option with a value has occurred before.
 func (c *config) checkRepeated(name string) error {
 	if slices.Contains(c.seen, name) {
-		return ncerr.Errorf(ErrInvalid, "", "", "the option %s occurs twice", name)
+		return ncerr.Errorf(ErrInvalid, "", "", "the option %s is specified twice", name)
 	}
 	c.seen = append(c.seen, name)
 	return nil

@@ -32,7 +32,7 @@ func (i at) String() string { return fmt.Sprintf("At(%d)", int64(i)) }
 
 func (i at) pick(context.Context, *Var, *nczarr.Dim, int64) (positions, error) {
 	if i < 0 {
-		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: positions start at 0", i)
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the position is negative", i)
 	}
 	return positions{start: int64(i), count: 1, step: 1, drop: true}, nil
 }
@@ -72,9 +72,9 @@ func (r Range) String() string {
 func (r Range) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (positions, error) {
 	switch {
 	case r.start < 0:
-		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: positions start at 0", r)
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the first position is negative", r)
 	case r.open && r.start > n:
-		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the length of the dimension is %d", r, n)
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the first position is beyond the end of the dimension, which has length %d", r, n)
 	case !r.open && r.stop < r.start:
 		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the second position is less than the first", r)
 	case r.step < 1:

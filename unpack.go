@@ -120,7 +120,7 @@ func (p *packing) boundsUnpacked() bool {
 func (v *Var) packing() (*packing, error) {
 	p := &packing{typ: v.Type(), scale: 1}
 	if v.Type() == Char || v.Type() == String {
-		return nil, ncerr.Errorf(ErrBadType, "", "", "a variable of type %s has no numbers", v.Type())
+		return nil, ncerr.Errorf(ErrBadType, "", "", "a variable of type %s does not contain numbers", v.Type())
 	}
 	var err error
 	number := func(name string) float64 {
@@ -140,10 +140,10 @@ func (v *Var) packing() (*packing, error) {
 		p.offset = x
 	}
 	if err == nil && (p.scale == 0 || math.IsNaN(p.scale) || math.IsInf(p.scale, 0)) {
-		err = ncerr.Errorf(ErrInvalid, "read attribute", "scale_factor", "%v is not a valid scale", p.scale)
+		err = ncerr.Errorf(ErrInvalid, "read attribute", "scale_factor", "the value %v is not finite and nonzero", p.scale)
 	}
 	if err == nil && (math.IsNaN(p.offset) || math.IsInf(p.offset, 0)) {
-		err = ncerr.Errorf(ErrInvalid, "read attribute", "add_offset", "%v is not a valid offset", p.offset)
+		err = ncerr.Errorf(ErrInvalid, "read attribute", "add_offset", "the value %v is not finite", p.offset)
 	}
 	list := func(name string, n int) any {
 		a := v.Attr(name)

@@ -91,10 +91,10 @@ func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 		out.Grid = &grid
 	}
 	if !s.Type.Valid() {
-		return nil, ncerr.Errorf(ErrBadType, "", "", "the field Type of the VarSpec is not a valid type")
+		return nil, ncerr.Errorf(ErrBadType, "", "", "VarSpec.Type is not a valid type")
 	}
 	if s.Shape != nil && len(s.Shape) != len(s.Dims) {
-		return nil, ncerr.Errorf(ErrInvalid, "", "", "Shape has %d lengths for %d dimensions", len(s.Shape), len(s.Dims))
+		return nil, ncerr.Errorf(ErrInvalid, "", "", "VarSpec.Shape has %d lengths, but VarSpec.Dims has %d dimensions", len(s.Shape), len(s.Dims))
 	}
 	for i, name := range s.Dims {
 		d, err := g.Dim(name)

@@ -166,7 +166,7 @@ func (f *conformanceFlags) check() error {
 		}
 	}
 	if named != 1 {
-		return &usageError{fmt.Errorf("conformance run needs exactly one of --driver, --filter and --plugin")}
+		return &usageError{fmt.Errorf("conformance run requires exactly one of --driver, --filter and --plugin")}
 	}
 	if f.report != "text" && f.report != "json" {
 		return &usageError{fmt.Errorf("--report must be text or json, not %s", f.report)}
@@ -183,11 +183,11 @@ func (f *conformanceFlags) check() error {
 		}
 	}
 	if f.options != "" && !json.Valid([]byte(f.options)) { // the value is not quoted, because it may contain a password
-		return &usageError{errors.New("--options is not JSON")}
+		return &usageError{errors.New("--options must be a JSON object")}
 	}
 	for _, text := range slices.Concat(f.params, f.invalid) {
 		if text != "" && !json.Valid([]byte(text)) {
-			return &usageError{fmt.Errorf("%q is not JSON", text)}
+			return &usageError{fmt.Errorf("--params and --invalid-params must be JSON objects, not %q", text)}
 		}
 	}
 	return f.checkRun()
@@ -335,14 +335,14 @@ func requireFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) err
 	defer m.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	for _, err := range m.List(ctx, "", nil) {
 		if err == nil {
-			return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "the path exists and the checks would delete it")
+			return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "the path exists, and the checks would delete it")
 		}
 		return nil // the checks report other failures
 	}
 	if raw.Capabilities().Latency == driver.Remote { // a remote store without objects does not exist
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "open in mode read succeeds, although the name of the path is random: the driver must return ErrNoDataset for a missing store, and the checks would delete an existing one")
+	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "open in mode read succeeded for a path with a random name: the driver must return ErrNoDataset for a missing store, and the checks would delete an existing one")
 }
 
 // examplesOf reads the examples of a filter. It skips examples of other filters in
@@ -361,7 +361,7 @@ func (f *conformanceFlags) examplesOf(id string) ([]codecsuite.Example, error) {
 		}
 	}
 	if len(own) == 0 && len(f.examples) > 0 && f.filter != "" {
-		return nil, &usageError{fmt.Errorf("--example: no examples for %s", id)}
+		return nil, &usageError{fmt.Errorf("--example: the files contain no examples for filter %q", id)}
 	}
 	return own, nil
 }

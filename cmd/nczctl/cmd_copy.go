@@ -250,7 +250,7 @@ func (f *copyFlags) chain() ([]zarr.CodecSpec, bool, error) {
 	}
 	switch {
 	case f.deflate < 0 && f.shuffle:
-		return nil, false, fmt.Errorf("-s needs -d")
+		return nil, false, fmt.Errorf("-s requires -d")
 	case f.deflate < 0:
 		return nil, false, nil
 	case f.deflate > 9:

@@ -75,7 +75,7 @@ type genFlags struct {
 
 func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	if f.output == "" {
-		return &usageError{fmt.Errorf("gen needs -o URL (see nczctl gen --help)")}
+		return &usageError{fmt.Errorf("gen requires -o URL (see nczctl gen --help)")}
 	}
 	in, name := a.in, "<stdin>"
 	if file != "-" {

@@ -92,7 +92,7 @@ func (s *storage) quantize(a *Attr) (taken bool, err error) {
 			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: %w", a.Name, err)
 		}
 		if s.spec.Quantize.Mode != dtype.QuantizeNone {
-			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: the variable already has a quantization", a.Name)
+			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: another attribute already specifies the quantization", a.Name)
 		}
 		s.spec.Quantize = q
 		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // Digits is at most 52

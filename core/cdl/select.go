@@ -16,7 +16,7 @@ const minLine = 10
 // a LineLength below 10. Write calls Check itself.
 func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
 	if n := o.LineLength; n != 0 && n < minLine {
-		return ncerr.Errorf(ncerr.ErrInvalid, "dump", "", "line length %d is less than %d", n, minLine)
+		return ncerr.Errorf(ncerr.ErrInvalid, "dump", "", "line length %d is less than the minimum of %d", n, minLine)
 	}
 	for _, name := range o.Groups {
 		if !anyGroup(ds.Root(), name) {

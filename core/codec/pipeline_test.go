@@ -254,7 +254,7 @@ func TestFaultyCodecs(t *testing.T) {
 		text string
 	}{
 		"panic": {ncerr.ErrFilter, `decode "panic": filter failed: panic: `},
-		"liar":  {ncerr.ErrFilter, `the codec claims 41 bytes of output in a buffer of 40`},
+		"liar":  {ncerr.ErrFilter, `the codec returned a length of 41 bytes for a buffer of 40`},
 		"raw":   {ncerr.ErrFilter, `decode "raw": filter failed: raw failure`},
 		"bomb":  {ncerr.ErrCorrupt, `decode "bomb": corrupt data: the decoded data has more than the limit of 40 bytes`},
 		"late":  {ncerr.ErrFilter, `decode "late": filter failed`},
@@ -280,7 +280,7 @@ func TestUnreportedJob(t *testing.T) {
 	runs := &runFakes{calls: &calls, dropsLast: true}
 	p := open(t, array(10), func(string) (driver.Provider, error) { return runs, nil }, tagStep('1'))
 	_, err := p.Encode(t.Context(), make([]byte, 41), make([]byte, 40))
-	if ncerr.KindOf(err) != ncerr.ErrFilter || !strings.Contains(err.Error(), "the pipeline did not report 1 of 1 jobs") {
+	if ncerr.KindOf(err) != ncerr.ErrFilter || !strings.Contains(err.Error(), "the pipeline returned no result for 1 of 1 jobs") {
 		t.Errorf("want ErrFilter about an unreported job, got %v", err)
 	}
 }

@@ -121,7 +121,7 @@ func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []
 		return p.fault(ctx, err, d, st.lo, st.hi, 0)
 	}
 	if count < len(jobs) {
-		return ncerr.Errorf(ncerr.ErrFilter, d.String(), p.name(st.lo, st.hi), "the pipeline did not report %d of %d jobs", len(jobs)-count, len(jobs))
+		return ncerr.Errorf(ncerr.ErrFilter, d.String(), p.name(st.lo, st.hi), "the pipeline returned no result for %d of %d jobs", len(jobs)-count, len(jobs))
 	}
 	return nil
 }

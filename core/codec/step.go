@@ -196,7 +196,7 @@ func call(ctx context.Context, c driver.Codec, d direction, dst, src []byte) (n 
 		n, err = c.Decode(ctx, dst, src)
 	}
 	if err == nil && (n < 0 || n > len(dst)) {
-		return 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "the codec claims %d bytes of output in a buffer of %d", n, len(dst))
+		return 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "the codec returned a length of %d bytes for a buffer of %d", n, len(dst))
 	}
 	return n, err
 }

@@ -54,7 +54,7 @@ func FillBytes(t Type, value any) ([]byte, error) {
 		return append([]byte{}, s[0]...), nil
 	}
 	if n := Len(value); n != 1 && t.Kind != Raw {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "fill value", "", "a fill value must have one value, not %d", n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "fill value", "", "expected one value, found %d", n)
 	}
 	if !t.Fixed() {
 		return nil, badType("fill value", t, value)

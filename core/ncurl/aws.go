@@ -98,7 +98,7 @@ func (p *parser) readProfile() error {
 	if _, ok := p.env.Profiles["default"]; ok {
 		return p.setProfile("default", "the default", false)
 	}
-	p.step("profile", "", "none chosen", "no setting selects a profile and the profile default does not exist; credentials come from the AWS chain")
+	p.step("profile", "", "none chosen", `no setting selects a profile, and the profile "default" does not exist; credentials come from the default chain of the AWS SDK`)
 	return nil
 }
 

@@ -50,7 +50,7 @@ const creationNote = "a dataset is being created here; if its process died, nczc
 
 // errNotEmpty returns the error for a location that is no longer empty.
 func errNotEmpty(loc *ncurl.Location) error {
-	return ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "another process has created something there in the meantime: try again")
+	return ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "another process created objects there at the same time: try again")
 }
 
 // lockEmpty locks a directory. It fails if the directory is not empty.
@@ -258,7 +258,7 @@ func (k *newClaim) check(ctx context.Context, m *zmap.Map) error {
 	if err != nil && k.deleted {
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process assumed that this process had died and removed its claim while the dataset was being created")
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process removed the claim of this process while the dataset was being created")
 }
 
 // releaseClaim releases the claim after a Flush. It fails if the claim no longer

@@ -390,7 +390,7 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error {
 	shard := p.dst.heldShardSize(box.Count)
 	if shard > c.opts.Memory {
-		p.dst.group.ds.log.Warn("a shard of the copy is larger than the memory to use, but is written as a whole", "path", p.dst.Path(), "bytes", shard, "memory", c.opts.Memory)
+		p.dst.group.ds.log.Warn("a shard of the copy exceeds the memory limit, but must be written as a whole", "path", p.dst.Path(), "bytes", shard, "memory", c.opts.Memory)
 	}
 	workers := int64(1)
 	if p.nested() && shard <= c.opts.Memory/2 {

@@ -273,7 +273,7 @@ func (v *Var) defineType(spec *VarSpec) error {
 // defineStored sets a stored element type other than the default one.
 func (v *Var) defineStored(t dtype.Type) error {
 	if t.NC() != v.nc {
-		return ncerr.Errorf(ncerr.ErrBadType, "", "", "elements of type %s read as %s, not as %s", t, t.NC(), v.nc)
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "elements of type %s are read as %s, not as %s", t, t.NC(), v.nc)
 	}
 	if err := v.meta.Layout.CheckType(t); err != nil {
 		return err
@@ -407,7 +407,7 @@ func (v *Var) checkGrid(g *chunk.Grid) error {
 	case g.Rank() != len(m.Shape):
 		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "the chunk grid has %d dimensions instead of %d", g.Rank(), len(m.Shape))
 	case !g.Regular() && !m.Layout.HasRectilinear():
-		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only pure Zarr v3 has chunks of different shapes")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only pure Zarr v3 supports chunks of different shapes")
 	}
 	if d := g.Uncovered(m.Shape); d >= 0 {
 		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "the chunk lengths of dimension %q add up to %d, but its length is %d", v.dims[d].name, g.Covered(d), m.Shape[d])

@@ -368,7 +368,7 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 	keys = slices.AppendSeq(keys, maps.Keys(d.docs.opened))
 	d.docs.mu.Unlock()
 	if err := d.compare(ctx, keys); err != nil {
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the metadata was written after the dataset was opened, so a writer is still alive; nothing was removed: %w", err)
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the metadata was written after the dataset was opened, so a writer is still active; nothing was removed: %w", err)
 	}
 	return nil
 }

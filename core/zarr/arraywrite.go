@@ -65,9 +65,9 @@ func (a *Array) check(s *spelling) error {
 	case a.Scalar && !a.isScalarShape():
 		return invalid("a scalar cannot have shape %v", a.Shape)
 	case a.DimNames != nil && len(a.DimNames) != a.rank(), a.DimRefs != nil && len(a.DimRefs) != a.rank():
-		return invalid("names %q or references %q do not match %d dimensions", a.DimNames, a.DimRefs, a.rank())
+		return invalid("dimension names %q or references %q do not match %d dimensions", a.DimNames, a.DimRefs, a.rank())
 	case a.Transpose != nil && !s.v3 && !slices.Equal(a.Transpose, reversed(rank)):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v needs Zarr v3; Zarr v2 has only C and F order", a.Transpose)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v requires Zarr v3; Zarr v2 supports only C and F order", a.Transpose)
 	case (a.Keys.Prefix || a.Keys.Suffix != "") && !s.v3 || a.Keys.Separator != 0 && a.Keys.Separator != '.' && a.Keys.Separator != '/':
 		return invalid("the layout does not support the chunk keys %+v", a.Keys)
 	case !a.DType.Fixed() && a.DType.Kind != dtype.String && a.DType.Kind != dtype.VlenBytes:
@@ -99,7 +99,7 @@ func (a *Array) checkGrid(s *spelling) error {
 	case g.Regular():
 		return nil
 	case !s.v3:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "only pure Zarr v3 has chunks of different shapes")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "only pure Zarr v3 supports chunks of different shapes")
 	case g.Rank() != len(a.Shape), a.Grid != nil && len(a.Shards) > 0, !slices.Equal(a.ChunkGrid().Largest(), a.Chunks):
 		return invalid("the chunk grid does not match chunk shape %v", a.Chunks)
 	}
@@ -155,7 +155,7 @@ func (o *output) dtypeText(t dtype.Type) (string, error) {
 	case t.Kind == dtype.Char:
 		return o.s.char, nil
 	case o.s.char == "<U1" && t.Kind == dtype.Unicode && t.Size == 4:
-		return "", ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "one-character %s means char in this layout", t)
+		return "", ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "elements of type %s would be read as char in this layout", t)
 	case o.s.pure && t.Kind == dtype.Bytes && t.Size == 1:
 		return "|S1", nil
 	}

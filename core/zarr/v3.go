@@ -55,7 +55,7 @@ func (n *node) loadV3(text []byte) error {
 	}
 	for _, m := range doc.Members {
 		if !slices.Contains(known, m.Key) && m.Val.Get("must_understand") != "false" {
-			return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "unknown extension %q, and its must_understand is not false", clip(m.Key))
+			return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "unknown extension %q, whose must_understand is not false", clip(m.Key))
 		}
 	}
 	attrs := doc.get("attributes")
@@ -348,7 +348,7 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 		first = a.Codecs[0].ID
 	}
 	if wants := map[string]string{"string": "vlen-utf8", "bytes": "vlen-bytes"}[text]; first != wants {
-		return n.bad(V3Doc, "codecs", "the data types string and bytes need the codecs vlen-utf8 and vlen-bytes, which no other type may use")
+		return n.bad(V3Doc, "codecs", "the data types \"string\" and \"bytes\" require the codecs \"vlen-utf8\" and \"vlen-bytes\", which no other type may use")
 	}
 	switch text {
 	case "string":
@@ -364,7 +364,7 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 		a.Fields, size, err = n.structV3(v, order, a.Layout)
 		a.DType = dtype.Type{Kind: dtype.Raw, Size: size}
 		if old && slices.ContainsFunc(a.Fields, func(f Field) bool { return f.fields != nil || f.Type.Order == dtype.Little }) {
-			n.warn("%s: codecs: the codec bytes has no endian, so the fields are read as little-endian", n.key(V3Doc))
+			n.warn("%s: codecs: codec \"bytes\" has no \"endian\", so the fields are read as little-endian", n.key(V3Doc))
 		}
 		return err
 	default:
@@ -383,7 +383,7 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 }
 
 func (n *node) needsEndian() error {
-	return n.bad(V3Doc, "codecs", "the codec bytes needs endian for elements of more than one byte")
+	return n.bad(V3Doc, "codecs", "codec \"bytes\" requires \"endian\" for elements of more than one byte")
 }
 
 // maxShards is the maximum number of levels of shards.
@@ -411,23 +411,23 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		case makesBytes && toBytes:
 			return n.bad(V3Doc, "codecs", "%q is the second array-to-bytes codec", clip(name))
 		case toBytes && name == "transpose":
-			return n.bad(V3Doc, "codecs", "transpose must come before the array-to-bytes codec")
+			return n.bad(V3Doc, "codecs", "codec \"transpose\" must precede the array-to-bytes codec")
 		}
 		toBytes = toBytes || makesBytes
 		switch name {
 		case "transpose":
 			if len(a.Codecs) > 0 {
-				return n.unknown("codecs", "transpose after another codec")
+				return n.unknown("codecs", "codec \"transpose\" after another codec")
 			}
 			return n.transpose(a, conf.Get("order"))
 		case "bytes":
 			if order, err = n.endian(conf); order == ">" && len(a.Codecs) > 0 {
-				return n.unknown("codecs", "the codec bytes with big endian after an array-to-array codec")
+				return n.unknown("codecs", "codec \"bytes\" with big-endian order after an array-to-array codec")
 			}
 			return err
 		case "sharding_indexed":
 			if len(a.Codecs) > 0 {
-				return n.unknown("codecs", "sharding_indexed after a codec other than transpose")
+				return n.unknown("codecs", "codec \"sharding_indexed\" after a codec other than \"transpose\"")
 			}
 			sharded = true
 			order, err = n.shardV3(a, conf)
@@ -493,18 +493,18 @@ func paramsOf(id string, conf jsontext.Value) (json.RawMessage, error) {
 
 // transpose applies a permutation of the dimensions to a.Transpose.
 func (n *node) transpose(a *Array, v jsontext.Value) error {
-	order, err := n.lengths("codecs: order of transpose", v)
+	order, err := n.lengths("codecs: transpose: order", v)
 	if err != nil {
 		return err
 	}
 	rank := len(a.Shape)
 	out, seen := make([]int, rank), make([]bool, rank)
 	if len(order) != rank {
-		return n.bad(V3Doc, "codecs", "order of transpose: %d dimensions, but shape has %d", len(order), rank)
+		return n.bad(V3Doc, "codecs", "transpose: order has %d dimensions, but shape has %d", len(order), rank)
 	}
 	for i, d := range order {
 		if d >= int64(rank) || seen[d] {
-			return n.bad(V3Doc, "codecs", "order of transpose: %v is not a permutation", order)
+			return n.bad(V3Doc, "codecs", "transpose: order %v is not a permutation", order)
 		}
 		seen[d] = true
 		if out[i] = int(d); a.Transpose != nil {
@@ -521,7 +521,7 @@ func (n *node) transpose(a *Array, v jsontext.Value) error {
 // the inner chunks.
 func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) {
 	if len(a.Shards) == maxShards {
-		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: the array has more than the limit of %d levels of shards", maxShards)
+		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: shards are nested deeper than the limit of %d levels", maxShards)
 	}
 	stored, err := n.chunkShape("codecs: sharding_indexed", conf, len(a.Shape))
 	if err != nil {
@@ -532,7 +532,7 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 		inner[d] = stored[i]
 	}
 	if _, ok := a.ChunkGrid().Over(inner); !ok {
-		return "", ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "codecs: inner chunks of %v do not divide shards of %v", inner, ShownGrid(a.ChunkGrid()))
+		return "", ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "codecs: inner chunk shape %v does not divide shard shape %v", inner, ShownGrid(a.ChunkGrid()))
 	}
 	s := Shard{Shape: a.Chunks, Grid: a.Grid, Axes: slices.Clone(a.Transpose)}
 	switch where := conf.Get("index_location"); where.Text() {
@@ -559,7 +559,7 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 			s.Checksum = true
 			return nil
 		}
-		return n.unknown("codecs", "the codec %q for the index of a shard", clip(name))
+		return n.unknown("codecs", "codec %q for the index of a shard", clip(name))
 	})
 	if err == nil && list.Len() == 0 {
 		err = n.bad(V3Doc, "codecs", "index_codecs: missing array-to-bytes codec")

@@ -72,9 +72,9 @@ func (m *Map) alive() error {
 	now, err := os.Stat(m.path)
 	switch {
 	case err != nil:
-		return ncerr.Errorf(ncerr.ErrIO, "", "", "the root of the store is gone: %w", plain(err, ""))
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "the root of the store no longer exists: %w", plain(err, ""))
 	case !os.SameFile(now, m.identity):
-		return ncerr.Errorf(ncerr.ErrIO, "", "", "the root of the store has been replaced")
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "the root of the store was replaced")
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (m *Map) absent(key string, err error) error {
 		return err
 	}
 	if info, e := m.root.Lstat(key); e == nil && info.Mode().Type() == fs.ModeSymlink {
-		return ncerr.Errorf(ncerr.ErrIO, "", "", "the symbolic link has no target")
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "the target of the symbolic link does not exist")
 	} else if e != nil && !missing(e) {
 		return classify(e)
 	}

@@ -28,7 +28,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 		return driver.Info{}, ncerr.ErrReadOnly
 	}
 	if opts.IfMatch != "" && !m.locks {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the file system has no locks, which IfMatch needs")
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "IfMatch requires locks, which the file system does not support")
 	}
 	if err := ctx.Err(); err != nil {
 		return driver.Info{}, err

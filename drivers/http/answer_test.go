@@ -272,7 +272,7 @@ func TestSlowBodies(t *testing.T) {
 		text  string
 	}{
 		"slow but steady": {want: "0123456789"},
-		"stalled":         {stops: true, want: "0123", kind: ncerr.ErrIO, text: "receiving nothing"},
+		"stalled":         {stops: true, want: "0123", kind: ncerr.ErrIO, text: "waiting for more data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -89,7 +89,7 @@ func (a *archive) check(r record, op, key string) error {
 		return err
 	}
 	if r.method == methodStored && r.size != r.csize {
-		return corrupt(op, key, "the stored member has a size of %d bytes but contains %d", r.size, r.csize)
+		return corrupt(op, key, "the uncompressed member has a size of %d bytes, but a compressed size of %d", r.size, r.csize)
 	}
 	if r.method == methodDeflated && r.size > (r.csize+1)*maxInflate {
 		return corrupt(op, key, "%d bytes of content do not fit in %d compressed bytes", r.size, r.csize)

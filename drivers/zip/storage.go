@@ -198,7 +198,7 @@ func (h *fileStorage) unchanged() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if h.was != nil {
-			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process removed the archive since it was read")
+			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has removed the archive since it was read")
 		}
 		return nil
 	case err != nil:
@@ -206,7 +206,7 @@ func (h *fileStorage) unchanged() error {
 	case h.was == nil:
 		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process created the archive")
 	case !os.SameFile(now, h.was) || now.Size() != h.was.Size() || !now.ModTime().Equal(h.was.ModTime()):
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process changed the archive since it was read")
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has changed the archive since it was read")
 	}
 	return nil
 }
@@ -315,7 +315,7 @@ func (h *mapStorage) put(ctx context.Context, tmp *os.File) error {
 	case err != nil:
 		return err
 	case now != existed || is.Size != was.Size || is.Version != was.Version || !is.ModTime.Equal(was.ModTime):
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process changed the archive since it was read")
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has changed the archive since it was read")
 	}
 	opts := driver.PutOptions{IfAbsent: !existed && h.caps.IfAbsent}
 	if existed && h.caps.IfMatch {

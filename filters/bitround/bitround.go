@@ -39,7 +39,7 @@ func New(t dtype.Type, keepbits int) (*Codec, error) {
 	case dtype.Int, dtype.Uint:
 		return &Codec{typ: t}, nil
 	default:
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be rounded, only floats and integers", t)
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be rounded; only floats and integers can", t)
 	}
 	if keepbits < 0 || keepbits > mantissa(t) {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "keepbits is %d, but the mantissa of %v has %d bits", keepbits, t, mantissa(t))

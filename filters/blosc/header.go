@@ -68,7 +68,7 @@ func parseHeader(src []byte) (header, error) {
 	case h.size < 0 || h.size > maxBytes:
 		return h, filter.Corrupt("the decoded size of %d bytes is invalid", h.size)
 	case h.total < headerSize || h.total > len(src):
-		return h, filter.Corrupt("the frame has %d bytes, but the input only %d", h.total, len(src))
+		return h, filter.Corrupt("the frame has %d bytes, but the input has only %d", h.total, len(src))
 	case h.typesize == 0:
 		return h, filter.Corrupt("the element size is 0")
 	case h.size > 0 && (h.block <= 0 || h.block > h.size):

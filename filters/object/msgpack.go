@@ -29,7 +29,7 @@ func (r *packReader) fail(format string, args ...any) {
 // take returns the next n bytes, or zeros if the input is too short.
 func (r *packReader) take(n uint64) []byte {
 	if n > uint64(len(r.src)-r.at) {
-		r.fail("%d bytes expected, but only %d are left", n, len(r.src)-r.at)
+		r.fail("expected %d bytes, but only %d are left", n, len(r.src)-r.at)
 		r.at = len(r.src)
 		return make([]byte, min(n, 8))
 	}

@@ -35,7 +35,7 @@ func Provider() driver.Provider {
 		OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			integers := in.Kind == driver.Array && in.DType.Size == 1 && (in.DType.Kind == dtype.Uint || in.DType.Kind == dtype.Int)
 			if in.DType.Kind != dtype.Bool && !integers {
-				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be packed, only bool and integers of one byte", in.DType)
+				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be packed; only bool and one-byte integers can", in.DType)
 			}
 			out := filter.Blob(in, 1+(in.MaxBytes+7)/8)
 			out.DType = dtype.Type{Kind: dtype.Uint, Size: 1}

@@ -181,9 +181,9 @@ func (d *Description) Check() error {
 	case !slices.Contains([]Objects{NoObjects, Text, Bytes, Arrays}, d.Objects):
 		return bad("unknown kind of objects %q", d.Objects)
 	case d.Objects != NoObjects && d.Transform != ArrayToArray && d.Transform != ArrayToBytes:
-		return bad("only a codec from arrays can encode elements of variable length")
+		return bad("only a codec that encodes arrays can support elements of variable length")
 	case d.Preparation && d.Transform != BytesToBytes:
-		return bad("prepares is set, but the codec is not from bytes to bytes")
+		return bad("a preparation must be a codec from bytes to bytes")
 	}
 	names, places := map[string]bool{"": true, "id": true}, map[int]bool{}
 	for i := range d.Params {
@@ -207,9 +207,9 @@ func (p *Param) check() string {
 	case p.Min > p.Max || (p.Min != 0 || p.Max != 0) && p.Type != IntParam:
 		return "only an integer can have a range, and the minimum must not exceed the maximum"
 	case len(p.Choices) > MaxChoices || len(p.Choices) > 0 && p.Type != TextParam:
-		return "only a string can have choices, and at most " + strconv.Itoa(MaxChoices)
+		return "only a string can have choices, and the limit is " + strconv.Itoa(MaxChoices)
 	case p.HDF5 < 0 || p.HDF5 > MaxHDF5Params || p.HDF5 != 0 && p.Type != IntParam && p.Type != BoolParam && len(p.Choices) == 0:
-		return "invalid HDF5 position " + strconv.Itoa(p.HDF5) + " for its type"
+		return "HDF5 position " + strconv.Itoa(p.HDF5) + " is not valid for the type"
 	case p.Required && p.Default != "":
 		return "a required parameter must not have a default"
 	case p.Input == InputType && p.Type != DTypeParam, p.Input == InputSize && p.Type != IntParam, p.Input != NoProperty && p.Input != InputType && p.Input != InputSize:

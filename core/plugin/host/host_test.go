@@ -243,7 +243,7 @@ func TestRestartPause(t *testing.T) {
 	for range 3 { // two deaths each
 		_, err = get(t.Context(), m, "die")
 	}
-	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "is refused for the rest") {
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "is not restarted until") {
 		t.Fatalf("want a refusal, got %v", err)
 	}
 	before := h.Plugins()[0].Restarts

@@ -50,7 +50,7 @@ func (x *execution) inline(ctx context.Context, s *session, indexes []int) error
 		return w.fail(ctx, err)
 	}
 	if left := len(x.undone(indexes)); left > 0 {
-		return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d jobs", left, len(indexes)))
+		return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin sent no result for %d of %d jobs", left, len(indexes)))
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func (s *streamPool[B, R]) put(l *jobStream[B, R]) {
 	extra := len(l.queue)
 	l.mu.Unlock()
 	if extra > 0 {
-		s.p.markBroken("the plugin sent more answers than requested")
+		s.p.markBroken("the plugin sent more results than requested")
 		return
 	}
 	s.mu.Lock()
@@ -239,7 +239,7 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	}
 	l.late, l.cancels = unanswered, true
 	if idle := p.supervisor.host.opts.CallTimeout; idle > 0 {
-		l.timer = time.AfterFunc(idle, func() { p.markBroken("the plugin did not answer canceled jobs") })
+		l.timer = time.AfterFunc(idle, func() { p.markBroken("the plugin sent no results for canceled jobs") })
 	}
 	var violation error
 	for _, r := range l.queue {
@@ -266,7 +266,7 @@ func (p *proc) killAbandoned() {
 		select {
 		case <-p.child.ended():
 		case <-timer.C:
-			p.markBroken("the plugin ended a stream with unanswered jobs")
+			p.markBroken("the plugin ended a stream before it sent all results")
 		}
 	})
 }

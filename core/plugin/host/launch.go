@@ -273,13 +273,13 @@ func (l *launch) startError(ctx context.Context, err error) error {
 	case line != "":
 		return handshakeError(line, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):
-		return pluginErrorf("the plugin did not serve within %v%s; a plugin must start to serve immediately and initialize on the first call", l.h.opts.StartTimeout, l.stderr.lastOutput())
+		return pluginErrorf("the plugin did not start to serve within %v%s; a plugin must serve immediately and initialize on the first call", l.h.opts.StartTimeout, l.stderr.lastOutput())
 	case ctx.Err() != nil:
 		return errClosed
 	case l.child.code == handshake.ExitNoCookie || strings.Contains(l.stderr.tail(), "not meant to be executed directly"):
 		return pluginErrorf("the plugin expects another handshake cookie: it is for another program or another major version")
 	}
-	return pluginErrorf("the plugin exited before it served (%s)%s", l.child.state, l.stderr.lastOutput())
+	return pluginErrorf("the plugin exited before it started to serve (%s)%s", l.child.state, l.stderr.lastOutput())
 }
 
 // handshakeError returns an error that explains why the first line of standard output
@@ -437,7 +437,7 @@ func initError(ctx context.Context, p *proc, call string, err error) error {
 	err = wire.FromStatus(ctx, err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return pluginErrorf("the plugin sent no answer to %s within %v", call, p.supervisor.host.opts.StartTimeout)
+		return pluginErrorf("the plugin did not respond to %s within %v", call, p.supervisor.host.opts.StartTimeout)
 	case ncerr.IsContext(err):
 		return errClosed
 	}
@@ -445,7 +445,7 @@ func initError(ctx context.Context, p *proc, call string, err error) error {
 		select {
 		case <-p.child.ended():
 			p.child.awaitOutput()
-			return pluginErrorf("the plugin died (%s) in %s%s", p.child.exitStatus(), call, p.stderr.lastOutput())
+			return pluginErrorf("the plugin died (%s) during %s%s", p.child.exitStatus(), call, p.stderr.lastOutput())
 		case <-time.After(time.Second):
 		}
 	}

@@ -31,7 +31,7 @@ func (p *plane) mayLend() bool {
 
 // errNoDescriptor is returned if the host had no free descriptor for a lent file. The
 // read is then repeated at level 0.
-var errNoDescriptor = errors.New("no free descriptor for a lent file")
+var errNoDescriptor = errors.New("no free descriptor for a file from the plugin")
 
 // maxRead limits the bytes read in one system call, so that a read ends soon after its
 // context is done.
@@ -52,13 +52,13 @@ func (p *plane) takeLent(tag uint64) (*os.File, error) {
 		}
 		t, f, err := shm.Receive(p.channel)
 		if err != nil && !errors.Is(err, shm.ErrNoDescriptor) {
-			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an announced file was not sent over the channel: %v", err)
+			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "cannot receive the file that the plugin announced: %v", err)
 		}
 		if _, twice := p.lent[t]; t == 0 || t > p.tag.Load() || twice || int64(len(p.lent)) >= p.lendMax {
 			if f != nil {
 				_ = f.Close()
 			}
-			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the channel contains a file that was not requested")
+			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "received a file that was not requested")
 		}
 		p.lent[t] = f
 	}
@@ -78,7 +78,7 @@ func (p *plane) dropLent(m *pb.StoreResult, t *pendingJob) {
 // because another process may truncate it.
 func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if t.lend == 0 || m.GetOutput() != nil || m.GetError() != nil {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin lent a file that was not requested")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the result refers to a file that was not requested")
 	}
 	f, err := p.takeLent(t.lend)
 	if err != nil {
@@ -88,9 +88,9 @@ func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, 
 	st, err := f.Stat()
 	switch off := m.GetLent().GetOffset(); {
 	case err != nil || !st.Mode().IsRegular():
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the lent file is not a regular file")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the file from the plugin is not a regular file")
 	case off < 0 || off > st.Size():
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "offset %d is beyond the end of a lent file of %d bytes", off, st.Size())
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "offset %d is beyond the end of the file from the plugin, which has %d bytes", off, st.Size())
 	}
 	return l.fill(ctx, f, m.GetLent().GetOffset())
 }

@@ -363,7 +363,7 @@ func (w *watch) fail(ctx context.Context, err error) error {
 	}
 	p := w.p
 	if context.Cause(w.ctx) == errHung { //nolint:errorlint // a cause is compared by identity
-		return p.lostProcessError(fmt.Sprintf("sent no answer for %v and was killed", w.limit()), true)
+		return p.lostProcessError(fmt.Sprintf("did not respond for %v and was killed", w.limit()), true)
 	}
 	err = wire.FromStatus(ctx, err)
 	switch {

@@ -343,7 +343,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 	}
 	if errors.Is(err, io.EOF) {
 		if left > 0 {
-			return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin did not answer %d of %d reads", left, len(indexes)))
+			return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin sent no result for %d of %d reads", left, len(indexes)))
 		}
 		return nil
 	}

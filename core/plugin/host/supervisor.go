@@ -153,7 +153,7 @@ func (s *supervisor) mayStart(now time.Time) (time.Duration, error) {
 	}
 	n := len(s.deaths)
 	if n >= deathLimit {
-		e := ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "the plugin failed %d times within %v and is refused for the rest of that time: %w", n, deathWindow, s.last)
+		e := ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "the plugin failed %d times within %v and is not restarted until that time has passed: %w", n, deathWindow, s.last)
 		e.Retryable, e.RetryAfter = true, deathWindow-now.Sub(s.deaths[0])
 		return 0, e
 	}

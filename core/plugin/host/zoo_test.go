@@ -426,8 +426,8 @@ func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 func TestZooStart(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string][]string{
-		"exits":           {"exited before it served", "exit status 3", "no license found"},
-		"sleeps":          {"did not serve within 2s"},
+		"exits":           {"exited before it started to serve", "exit status 3", "no license found"},
+		"sleeps":          {"did not start to serve within 2s"},
 		"garbage":         {`printed "Welcome to the plugin!"`, "log to standard error"},
 		"endless":         {"printed", "spam"},
 		"cookie":          {"handshake cookie"},

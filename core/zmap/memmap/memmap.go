@@ -198,7 +198,7 @@ func (s *store) checkExclusive(key string) error {
 	}
 	for p := range parents(key) {
 		if s.objects[p[:len(p)-1]] != nil {
-			return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "%q is an object", p[:len(p)-1])
+			return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "the prefix %q is an object", p[:len(p)-1])
 		}
 	}
 	return nil

@@ -189,7 +189,7 @@ func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	w.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		ConnectDone: func(_, _ string, err error) {
 			// The request may already use another connection.
-			if p := (&phase{"opening a connection", o.FirstByte + o.Connect}); err == nil && w.phase.CompareAndSwap(nil, p) {
+			if p := (&phase{"waiting for a connection", o.FirstByte + o.Connect}); err == nil && w.phase.CompareAndSwap(nil, p) {
 				w.timer.Reset(p.long)
 			}
 		},
@@ -211,9 +211,9 @@ func (w *watch) enter(p *phase) {
 	w.timer.Reset(p.long)
 }
 
-func (w *watch) sending() { w.enter(&phase{"sending without progress", w.o.Stall + w.o.Connect}) }
-func (w *watch) sentAll() { w.enter(&phase{"waiting for the answer", w.o.FirstByte}) }
-func (w *watch) arrived() { w.enter(&phase{"receiving nothing", w.o.Stall}) }
+func (w *watch) sending() { w.enter(&phase{"waiting to send more data", w.o.Stall + w.o.Connect}) }
+func (w *watch) sentAll() { w.enter(&phase{"waiting for the response", w.o.FirstByte}) }
+func (w *watch) arrived() { w.enter(&phase{"waiting for more data", w.o.Stall}) }
 
 // progress restarts the timer of the phase.
 func (w *watch) progress() { w.timer.Reset(w.phase.Load().long) }

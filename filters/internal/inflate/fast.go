@@ -86,7 +86,7 @@ func (d *Decoder) fast() (bool, error) {
 			}
 			if e&flagSpecial != 0 {
 				if e&flagEnd == 0 {
-					fault = corrupt("unused code")
+					fault = corrupt("invalid code")
 					break
 				}
 				hold >>= e & 31
@@ -107,7 +107,7 @@ func (d *Decoder) fast() (bool, error) {
 				e = dists[e>>16+uint32(hold&(1<<(e>>8&15)-1))]
 			}
 			if e&flagSpecial != 0 {
-				fault = corrupt("unused distance code")
+				fault = corrupt("undefined distance code")
 				break
 			}
 		}
@@ -115,7 +115,7 @@ func (d *Decoder) fast() (bool, error) {
 		hold >>= e & 31
 		have -= uint64(e & 31)
 		if dist > op {
-			fault = corrupt("distance %d exceeds the output so far", dist)
+			fault = corrupt("distance %d is before the start of the output", dist)
 			break
 		}
 		to := unsafe.Add(dst, op)

@@ -210,7 +210,7 @@ func (d *Decoder) codeLengths(total int) error {
 			if d.have < preBits {
 				return errTruncated
 			}
-			return corrupt("unused code of code lengths")
+			return corrupt("undefined code in the code lengths")
 		}
 		if n > d.have {
 			return errTruncated
@@ -229,7 +229,7 @@ func (d *Decoder) codeLengths(total int) error {
 		repeat, value := [3]int{3, 3, 11}[symbol-16]+d.take(extra), uint8(0)
 		if symbol == 16 {
 			if i == 0 {
-				return corrupt("a repeated code length has no previous one")
+				return corrupt("the first code length is a repetition of the previous one")
 			}
 			value = d.lengths[i-1]
 		}
@@ -259,7 +259,7 @@ func (d *Decoder) look(table []uint32, rootBits uint) (uint32, error) {
 		return 0, errTruncated
 	}
 	if e&(flagSpecial|flagEnd) == flagSpecial {
-		return 0, corrupt("unused code")
+		return 0, corrupt("invalid code")
 	}
 	return e, nil
 }
@@ -316,7 +316,7 @@ func (d *Decoder) slowMatch(e uint32) error {
 	}
 	switch {
 	case dist > d.op:
-		return corrupt("distance %d exceeds the output so far", dist)
+		return corrupt("distance %d is before the start of the output", dist)
 	case length > len(d.dst)-d.op:
 		return d.errFull()
 	}

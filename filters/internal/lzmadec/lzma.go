@@ -15,7 +15,7 @@ import (
 // not fit. ErrUnsupported is the error for an xz filter that cannot be decoded, wrapped
 // with the filter's name.
 var (
-	ErrCorrupt     = errors.New("damaged LZMA data")
+	ErrCorrupt     = errors.New("invalid LZMA data")
 	ErrShort       = errors.New("the output does not fit")
 	ErrUnsupported = errors.New("decoding is not supported")
 )

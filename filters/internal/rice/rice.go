@@ -8,7 +8,7 @@ package rice
 import "errors"
 
 // ErrCorrupt is the error for invalid input.
-var ErrCorrupt = errors.New("damaged entropy code")
+var ErrCorrupt = errors.New("invalid entropy-coded data")
 
 // Params describe a stream.
 type Params struct {

@@ -183,7 +183,7 @@ func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.Clos
 		d.mu.Unlock()
 	}
 	if err != nil && ctx.Err() == nil {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a call to the store did not return"))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a call to the store has not returned"))
 	} else if err != nil {
 		return nil, wire.Status(ctx, err)
 	}

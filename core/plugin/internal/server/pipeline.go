@@ -179,7 +179,7 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 			dst, n, err = into(ctx, &c, src, size, i%2, buf)
 		}
 		if err == nil && (n < 0 || n > len(dst)) {
-			err = ncerr.Errorf(ncerr.ErrInternal, "", "", "the codec claims to have written %d bytes to a buffer of %d bytes", n, len(dst))
+			err = ncerr.Errorf(ncerr.ErrInternal, "", "", "the codec returned a length of %d bytes for a buffer of %d", n, len(dst))
 		}
 		if err != nil {
 			return nil, filterError(op, p.ids[c.step], err)

@@ -97,7 +97,7 @@ func putAnswer(info driver.Info, err error) (*pb.Info, *pb.ErrorDetail) {
 // the key of an error. It replaces an info whose version is too long with ErrAmbiguous.
 func shorten(info *pb.Info, failed *pb.ErrorDetail, limit int) (*pb.Info, *pb.ErrorDetail) {
 	if proto.Size(info) > limit {
-		err := ncerr.Errorf(ncerr.ErrAmbiguous, "put", "", "the version has %d bytes, but the answer has room for only %d", len(info.GetVersion()), limit)
+		err := ncerr.Errorf(ncerr.ErrAmbiguous, "put", "", "the version has %d bytes, more than the limit of %d in a response", len(info.GetVersion()), limit)
 		return nil, wire.ToDetail(err)
 	}
 	if proto.Size(failed) > limit {
