@@ -124,15 +124,15 @@ func TestCodecErrors(t *testing.T) {
 		{"twice", "", "abac", 10, ncerr.ErrCorrupt, "halves"},
 		{"twice", "", "abab", 1, ncerr.ErrShortBuffer, ""},
 		{"trouble", `{"mode":"panic"}`, "X", 10, ncerr.ErrFilter, "out of cheese"},
-		{"trouble", `{"mode":"claim"}`, "X", 10, ncerr.ErrInternal, "claims"},
+		{"trouble", `{"mode":"claim"}`, "X", 10, ncerr.ErrInternal, "returned a length"},
 		{"trouble", `{"mode":"raw"}`, "X", 10, ncerr.ErrFilter, "no kind at all"},
-		{"trouble", `{"mode":"hang"}`, "X", 10, ncerr.ErrPlugin, "no answer"},
+		{"trouble", `{"mode":"hang"}`, "X", 10, ncerr.ErrPlugin, "did not respond"},
 	} {
 		c, _, err := p.Open(tc.id, []byte(tc.params), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tc.text == "no answer" {
+		if tc.text == "did not respond" {
 			host.SetCallTimeout(h, time.Second)
 		}
 		n, err := c.Decode(t.Context(), make([]byte, tc.dstSize), []byte(tc.src))

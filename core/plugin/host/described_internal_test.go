@@ -28,7 +28,7 @@ func TestHostileDescription(t *testing.T) {
 		"stated":          {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "array to bytes", Objects: "text"}}}, ""},
 		"many parameters": {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: many}}}, "the codec has 65 parameters, more than the limit of 64"},
 		"many aliases":    {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Aliases: slices.Repeat([]string{"a"}, 1000)}}}, "the codec has 17 aliases, more than the limit of 16"},
-		"many choices":    {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "text", Choices: make([]string, 1000)}}}}}, "at most 64"},
+		"many choices":    {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "text", Choices: make([]string, 1000)}}}}}, "the limit is 64"},
 		"many filters":    {&pb.DescribeReply{Codecs: make([]*pb.CodecDescription, 2000)}, "2000 drivers and filters"},
 		"HDF5 position":   {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "int", Hdf5: 1 << 31}}}}}, "position"},
 		"other transform": {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "bytes to gold"}}}, "unknown transform"},

@@ -328,7 +328,7 @@ func TestHang(t *testing.T) {
 	const short, long = 300 * time.Millisecond, 2 * time.Minute // long is for calls that must succeed on a busy machine
 	host.SetCallTimeout(h, short)
 	_, err := get(ctx, m, "hang")
-	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 300ms") {
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "did not respond for 300ms") {
 		t.Fatalf("want ErrPlugin after the call timeout, got %v", err)
 	}
 	host.SetCallTimeout(h, long)

@@ -517,7 +517,7 @@ func TestPluginStopsReading(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends the test if the host does not kill the plugin
 	defer cancel()
 	err := m.(driver.GetManyer).GetMany(ctx, reqs, func(int, []byte, driver.Info, error) {})
-	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 1s") {
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "did not respond for 1s") {
 		t.Errorf("want ErrPlugin, got %v", err)
 	}
 }

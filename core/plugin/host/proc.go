@@ -220,7 +220,7 @@ func (p *proc) waitEnd(d time.Duration) bool {
 }
 
 // errHung is the cause of a context that a watch canceled after its time limit.
-var errHung = errors.New("no answer")
+var errHung = errors.New("no response")
 
 // watch enforces the time limit of one call. Its context is done if the plugin sends
 // nothing for too long while the host waits for an answer.
@@ -272,7 +272,7 @@ func (w *watch) expired() {
 		return // the call ended during the check
 	}
 	w.cancel(errHung)
-	w.p.markBroken(fmt.Sprintf("no answer for %v", w.limit()))
+	w.p.markBroken(fmt.Sprintf("no response for %v", w.limit()))
 }
 
 // isResponsive reports whether the process answers a trivial call.

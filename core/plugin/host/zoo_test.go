@@ -433,7 +433,7 @@ func TestZooStart(t *testing.T) {
 		"cookie":          {"handshake cookie"},
 		"version":         {"uses version 7", "this program uses version 1"},
 		"misnamed":        {`serves no driver named "zoo"`},
-		"describe-hangs":  {"no answer to Describe within"},
+		"describe-hangs":  {"did not respond to Describe within"},
 		"describe-dies":   {"died (exit status 5) in Describe"},
 		"describe-major":  {"version 2 of the plugin protocol"},
 		"describe-levels": {"level 0"},
