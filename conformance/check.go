@@ -78,7 +78,7 @@ func (s Suite[S]) Validate() error {
 		case seen[c.ID]:
 			return fmt.Errorf("suite %s: two checks have the id %q", s.Name, c.ID)
 		case c.Doc == "" || c.Run == nil:
-			return fmt.Errorf("suite %s: check %q lacks a rule or code", s.Name, c.ID)
+			return fmt.Errorf("suite %s: check %q has no rule or no code", s.Name, c.ID)
 		case c.Refuse != nil && len(c.Needs) == 0:
 			return fmt.Errorf("suite %s: check %q has Refuse but no Needs", s.Name, c.ID)
 		}

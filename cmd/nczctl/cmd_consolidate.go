@@ -105,7 +105,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 	if err != nil || len(stale) == 0 {
 		return err
 	}
-	return ncerr.Errorf(ncerr.ErrConsolidated, "check", key, "number of stale documents: %d, the first of which is /%s", len(stale), stale[0])
+	return ncerr.Errorf(ncerr.ErrConsolidated, "check", key, "the copy of %q is stale (stale documents: %d)", "/"+stale[0], len(stale))
 }
 
 // consolidatedFlag is the value of --use-consolidated.

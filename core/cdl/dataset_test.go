@@ -208,7 +208,7 @@ func TestReferenceStrings(t *testing.T) {
 	f := mustParse(t, string(text))
 	r := newRegistry()
 	err = cdl.Generate(t.Context(), f, "mem:x", r.create())
-	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `the string has 10 bytes, more than the string size of "truncated", 4 bytes`) {
+	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `the string has 10 bytes, but the string size of "truncated" is 4 bytes`) {
 		t.Errorf("want ErrConvert about the string of 10 bytes, got %v", err)
 	}
 	f.TruncateStrings = true

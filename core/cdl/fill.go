@@ -71,7 +71,7 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 	for i, item := range outer {
 		dims := w.shape[w.starts[i]:w.starts[i+1]]
 		if n := chunk.Product(dims); item >= n {
-			return w.fail(ncerr.ErrRange, pos, "%d lists for %q exceed its length, %d", item+1, w.v.Name, n)
+			return w.fail(ncerr.ErrRange, pos, "%d lists for %q exceed its length of %d", item+1, w.v.Name, n)
 		}
 		index := make([]int64, len(dims))
 		for d := len(dims) - 1; d >= 0; d-- {
@@ -262,7 +262,7 @@ func (w *filler) end() error {
 		return err
 	}
 	if room := chunk.Product(w.tail); w.n > room {
-		return w.fail(ncerr.ErrRange, w.excess, "%d values for %q exceed its size, %d", w.n, w.v.Name, room)
+		return w.fail(ncerr.ErrRange, w.excess, "%d values for %q exceed its size of %d", w.n, w.v.Name, room)
 	}
 	if err := w.write(); err != nil || !w.whole {
 		return err
@@ -295,7 +295,7 @@ func (w *filler) checkStrings(dst any, part []Value) error {
 			if i < len(part) {
 				pos = part[i].Pos
 			}
-			return w.fail(ncerr.ErrConvert, pos, "the string has %d bytes, more than the string size of %q, %d bytes", len(list[i]), w.v.Name, most)
+			return w.fail(ncerr.ErrConvert, pos, "the string has %d bytes, but the string size of %q is %d bytes", len(list[i]), w.v.Name, most)
 		}
 		end := most
 		for end > 0 && !utf8.RuneStart(list[i][end]) {

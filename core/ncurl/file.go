@@ -254,7 +254,7 @@ func (p *parser) notZarr(found PathKind) error {
 // mem sets the driver and the path for a mem: URL.
 func (p *parser) mem(storage string) error {
 	if storage != "" {
-		return p.bad(errors.New("mode=" + storage + " contradicts the scheme mem:"))
+		return p.bad(errors.New("mode=" + storage + " conflicts with the scheme mem:"))
 	}
 	name, err := unescape(p.in.path)
 	switch {
@@ -263,7 +263,7 @@ func (p *parser) mem(storage string) error {
 	case name == "":
 		return p.bad(errors.New("a mem: URL needs a name"))
 	case p.isBytes():
-		return p.bad(errors.New("the scheme mem: contradicts mode=bytes"))
+		return p.bad(errors.New("the scheme mem: conflicts with mode=bytes"))
 	}
 	p.loc.Path = name
 	p.setStorage(DriverMem, "", "the scheme mem: selects the memory of this process")

@@ -122,7 +122,7 @@ func (p *parser) place(storage string) error {
 		return p.mem(storage)
 	}
 	if storage == modeFile {
-		return p.bad(errors.New("mode=file contradicts the scheme " + p.in.scheme + ":"))
+		return p.bad(errors.New("mode=file conflicts with the scheme " + p.in.scheme + ":"))
 	}
 	return p.remote(storage)
 }

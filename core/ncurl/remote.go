@@ -46,7 +46,7 @@ func (p *parser) remote(storage string) error {
 	}
 	p.setStorage(DriverS3, mode, why)
 	if value, ok := p.take(keyEndpoint); ok && strings.TrimSuffix(value, "/") != srv.String() {
-		return p.bad(errors.New("aws.endpoint contradicts the host of the URL; use it with s3://bucket/key"))
+		return p.bad(errors.New("aws.endpoint conflicts with the host of the URL; use it with s3://bucket/key"))
 	}
 	return p.bucketOnHost(site)
 }

@@ -136,7 +136,7 @@ func TestObjectStoreErrors(t *testing.T) {
 		{"s3://b/k#aws.endpoint=localhost", ncerr.ErrBadURL, "an endpoint is http://"},
 		{"s3://b/k#aws.endpoint=http://h/x", ncerr.ErrBadURL, "an endpoint is http://"},
 		{"s3://b/k#aws.endpoint=http://h:x", ncerr.ErrBadURL, "port"},
-		{"https://h/b/k#mode=s3&aws.endpoint=http://g", ncerr.ErrBadURL, "contradicts the host"},
+		{"https://h/b/k#mode=s3&aws.endpoint=http://g", ncerr.ErrBadURL, "conflicts with the host"},
 		{"gs3://b/k#aws.endpoint=http://g", ncerr.ErrBadURL, "Google"},
 		{"https://s3.amazonaws.com/b/k#mode=gs3", ncerr.ErrBadURL, "Amazon"},
 	} {

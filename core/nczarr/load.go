@@ -518,7 +518,7 @@ func (l *loader) explainUnlistable(g *Group, err error) error {
 // problem records that the part of the dataset at path is left out, and logs a warning.
 func (l *loader) problem(path string, err error) {
 	l.ds.problems = append(l.ds.problems, Problem{Path: path, Err: err})
-	l.ds.log.Warn("left out", "path", path, "error", err)
+	l.ds.log.Warn("skipping a part of the dataset", "path", path, "error", err)
 }
 
 // omit records that a node is left out. It keeps the node's name and documents, so that

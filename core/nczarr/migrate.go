@@ -81,7 +81,7 @@ func Migrate(ctx context.Context, url string, o *MigrateOptions) (*Migration, er
 		err = m.plan(ctx)
 	}
 	if n := len(m.report.Refused); err == nil && n > 0 {
-		err = ncerr.Errorf(ncerr.KindOf(m.report.Refused[0].Err), "migrate", loc.Path, "groups and variables that cannot be converted: %d; nothing was written", n)
+		err = ncerr.Errorf(ncerr.KindOf(m.report.Refused[0].Err), "migrate", loc.Path, "number of groups and variables that cannot be converted: %d; nothing was written", n)
 	}
 	if err == nil && !o.DryRun {
 		err = m.run(ctx)
@@ -149,7 +149,7 @@ func (m *migration) check(ctx context.Context) error {
 	case ds.noXarray:
 		return m.unsupported("mode=noxarray hides dimension names, which would be lost")
 	case !m.changesVersion() && ds.layout != m.to && !(inPlace(ds.layout) && inPlace(m.to)):
-		return m.unsupported("%s and %s store their metadata in documents of the same name, so readers would see a mixture for a moment; migrate to NCZarr 3 first (nczarr3)", ds.layout, m.to)
+		return m.unsupported("%s and %s store their metadata in documents of the same name, so readers would temporarily see a mixture of both; migrate to NCZarr 3 first (nczarr3)", ds.layout, m.to)
 	}
 	root := ds.top.docsInStore
 	if ds.arrayOnly && len(ds.top.vars.list) > 0 {

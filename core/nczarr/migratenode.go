@@ -51,7 +51,7 @@ func (m *migration) convert(ctx context.Context, n *migratedNode) (err error) {
 		return err
 	}
 	if !m.changesVersion() && m.order(n) == nil {
-		return refusalReason("readers would see other values for a moment, because not all documents of the array can be replaced at once; migrate to NCZarr 3 first (nczarr3)")
+		return refusalReason("readers would temporarily see different values, because not all documents of the array can be replaced at once; migrate to NCZarr 3 first (nczarr3)")
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (m *migration) checkStorage(n *migratedNode) error {
 	case v3 && len(a.Fields) > 0 && a.DType.Kind == dtype.Raw:
 		return refusalReason("its elements are structures, which cannot be written in Zarr v3")
 	case v3 && !m.changesVersion() && m.ds.layout != m.to && a.DType.Kind == dtype.Char:
-		return refusalReason("NCZarr 3 and pure Zarr v3 have different data types for char, and readers would see the wrong one for a moment; migrate to Zarr v2 first (pure)")
+		return refusalReason("NCZarr 3 and pure Zarr v3 have different data types for char, and readers would temporarily see the wrong one; migrate to Zarr v2 first (pure)")
 	}
 	return m.to.CheckType(a.DType)
 }

@@ -50,7 +50,7 @@ func TestOpenWhileReplacementEnds(t *testing.T) {
 	var listed atomic.Bool
 	o.Wrap = func(m driver.Map) driver.Map { return rootless{m, &listed} }
 	_, err := nczarr.Open(t.Context(), "mem:replaced", o)
-	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has just stopped: try again") {
+	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has since stopped: try again") {
 		t.Errorf("open during a replacement: want ErrConflict, got %v", err)
 	}
 	expect(t, open(t, "mem:replaced", o), "v", []int32{-2147483647, -2147483647, -2147483647, -2147483647})
@@ -86,7 +86,7 @@ func TestOpenWhileClaimGoes(t *testing.T) {
 	closeDataset(t, create(t, "mem:gone", o))
 	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, ".nczreplacing"} }
 	_, err := nczarr.Open(t.Context(), "mem:gone", o)
-	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has just stopped: try again") {
+	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has since stopped: try again") {
 		t.Errorf("a claim that no longer exists: want ErrConflict, got %v", err)
 	}
 	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, "other"} }

@@ -275,7 +275,7 @@ func claimedError(op string, loc *ncurl.Location, c *Claim, err error) error {
 	case err != nil:
 		return err
 	case c == nil:
-		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or creating a dataset there and has just stopped: try again")
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or creating a dataset there, and has since stopped: try again")
 	}
 	c.place = displayLoc(loc)
 	if c.Creates {

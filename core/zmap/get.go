@@ -61,9 +61,9 @@ func (z *Map) Stat(ctx context.Context, key string) (Info, error) {
 	}
 	switch {
 	case info.Size < 0:
-		return Info{}, z.internal("stat", key, "negative size %d", info.Size)
+		return Info{}, z.internal("stat", key, "returned the negative size %d", info.Size)
 	case len(info.Version) > maxVersion:
-		return Info{}, z.internal("stat", key, "the version has %d bytes, which is too long", len(info.Version))
+		return Info{}, z.internal("stat", key, "returned a version of %d bytes, more than the limit of %d", len(info.Version), maxVersion)
 	}
 	return info, nil
 }
@@ -227,7 +227,7 @@ func (g *guard) checkResult(z *Map, key string, data []byte, info Info) error {
 	}
 	switch {
 	case len(info.Version) > maxVersion:
-		return z.internal("get", key, "the version has %d bytes, which is too long", len(info.Version))
+		return z.internal("get", key, "returned a version of %d bytes, more than the limit of %d", len(info.Version), maxVersion)
 	case int64(len(data)) != want:
 		return z.internal("get", key, "returned %d bytes instead of %d", len(data), want)
 	case len(data) > 0 && !(g.owns(data) && len(data) == len(g.mem)):

@@ -170,7 +170,7 @@ func (z *Map) ordered(ctx context.Context, op, prefix string, o ListOptions) ite
 		last := ""
 		for e, err := range z.checked(ctx, op, prefix, o) {
 			if err == nil && e.Key <= last {
-				e, err = Entry{}, z.internal(op, prefix, "listed %q after %q", e.Key, last)
+				e, err = Entry{}, z.internal(op, prefix, "listed %q after %q, which is not in order", e.Key, last)
 			}
 			if !yield(e, err) || err != nil {
 				return

@@ -114,7 +114,7 @@ func (b *batch) end(err error) error {
 	case breach != nil:
 		return breach
 	case missing >= 0:
-		return b.z.internal("get", b.reqs[missing].Key, "a request of a batch has no result")
+		return b.z.internal("get", b.reqs[missing].Key, "returned no result for a request of a batch")
 	}
 	if !fail { // back to the pool; no goroutine holds the lock
 		z := b.z

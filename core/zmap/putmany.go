@@ -115,7 +115,7 @@ func (b *putBatch) end(err error) error {
 	case b.err != nil:
 		return b.err
 	case missing >= 0:
-		return b.z.internal("put", b.reqs[missing].Key, "a request of a batch has no result")
+		return b.z.internal("put", b.reqs[missing].Key, "returned no result for a request of a batch")
 	}
 	return nil
 }

@@ -174,15 +174,15 @@ func describe(code, message string, status int, header http.Header) string {
 	case region != "" && (status/100 == 3 || status == http.StatusBadRequest):
 		text += "; the bucket is in region " + region + ": set aws.region=" + region
 	case status/100 == 3 && codeKind(code) == 0 && header.Get("x-amz-request-id") == "":
-		text += "; is it an S3 server, or a proxy that requires a login?"
+		text += "; is the server an S3 server, or a proxy that requires a login?"
 	case status/100 == 3 || code == "AuthorizationHeaderMalformed":
-		text += "; is it another region (aws.region) or endpoint?"
+		text += "; is the region (aws.region) or the endpoint wrong?"
 	case status == http.StatusProxyAuthRequired:
 		text += ": the proxy requires a user name and password"
 	case status == http.StatusNotFound && codeKind(code) == 0:
-		text += "; the object may still exist: is it an S3 server?"
+		text += "; the object may still exist: is the server an S3 server?"
 	case code == "RequestTimeTooSkewed":
-		text += "; is the clock of this machine correct?"
+		text += "; is the clock of this machine wrong?"
 	}
 	return web.Sanitize(text)
 }

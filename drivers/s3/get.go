@@ -253,7 +253,7 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 		return driver.Info{}, "", err
 	}
 	if out.ContentLength == nil || *out.ContentLength != 0 {
-		return driver.Info{}, "", answerError("the server refuses the first byte of an object that is not empty")
+		return driver.Info{}, "", answerError("the server refused a range inside an object that is not empty")
 	}
 	return driver.Info{Version: aws.ToString(out.ETag), ModTime: aws.ToTime(out.LastModified)}, out.Metadata[WriteID], nil
 }
@@ -274,7 +274,7 @@ func (m *bucketMap) readError(ctx context.Context, err error) error {
 
 // answerError returns a retryable error for a response that does not match the request.
 func answerError(format string, args ...any) error {
-	e := ncerr.Errorf(ncerr.ErrIO, "", "", "the server broke the protocol: "+format, args...)
+	e := ncerr.Errorf(ncerr.ErrIO, "", "", "the server violated the protocol: "+format, args...)
 	e.Retryable = true
 	return e
 }

@@ -354,7 +354,7 @@ func (a *archive) infoOf(entry int, r record) driver.Info {
 }
 
 func badRecord(op, key string) error {
-	return corrupt(op, key, "impossible size or offset in the directory of the archive")
+	return corrupt(op, key, "invalid size or offset in the directory of the archive")
 }
 
 // versionOf builds a version from the checksum and length of the content.

@@ -64,7 +64,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		return 0, err
 	}
 	if len(src) > maxBytes {
-		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a frame holds at most %d bytes, got %d", maxBytes, len(src))
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a frame can contain at most %d bytes, got %d", maxBytes, len(src))
 	}
 	h := header{typesize: c.typesize, size: len(src), flags: c.params.format() << 5}
 	h.block = c.params.blockSize(h.typesize, h.size)

@@ -65,7 +65,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	switch {
 	case len(src) > math.MaxInt32:
-		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a block holds at most %d bytes, got %d", math.MaxInt32, len(src))
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a block can contain at most %d bytes, got %d", math.MaxInt32, len(src))
 	case len(dst) < 5:
 		return 0, filter.Short(dst)
 	}

@@ -106,7 +106,7 @@ func (s *sink) put(v value, b []byte) error {
 		return filter.Corrupt("element %d is %s, not a string", i, show(v, b))
 	}
 	if !s.number(s.dst[i*s.typ.Size:][:s.typ.Size], v) {
-		return filter.Corrupt("element %d is %s, which %v cannot hold", i, show(v, b), s.typ)
+		return filter.Corrupt("element %d is %s, which %v cannot represent", i, show(v, b), s.typ)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	case len(src)%(c.size*c.planes) != 0:
 		return 0, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the chunk size of %d bytes is not a multiple of the pixel size of %d bytes", len(src), c.size*c.planes)
 	case uint64(len(src)) > math.MaxUint32:
-		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk holds at most 4 GiB")
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk can contain at most 4 GiB")
 	case len(dst) < headerLength:
 		return 0, filter.Short(dst)
 	}

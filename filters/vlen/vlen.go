@@ -93,7 +93,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		return 0, err
 	}
 	if c.count > math.MaxUint32 {
-		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk holds at most %d elements", uint32(math.MaxUint32))
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk can contain at most %d elements", uint32(math.MaxUint32))
 	}
 	if len(dst) < len(src) { // the output is as long as src: 4*(count+1) bytes and the elements
 		return 0, filter.Short(dst)

@@ -42,7 +42,7 @@ func ValuesSize(n int, data int64) int64 { return 4*(int64(n)+1) + data }
 func ParseValues(b []byte, n int) (Values, error) {
 	head := ValuesSize(n, 0)
 	if n < 0 || int64(len(b)) < head {
-		return Values{}, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "%d bytes cannot hold the offsets of %d values", len(b), n)
+		return Values{}, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "%d bytes are too few for the offsets of %d values", len(b), n)
 	}
 	v := Values{b[:head:head], b[head:]}
 	before := uint32(0)

@@ -309,14 +309,14 @@ func (h *Host) notFound(kind, name string, failed error) error {
 	if kind == kindFilter {
 		k, prefix = ncerr.ErrNoFilter, filterPrefix
 	}
-	text := "a plugin named " + prefix + name + " would supply it"
+	text := "the " + kind + " requires the plugin " + prefix + name
 	switch {
 	case !h.opts.thirdPartyAllowed():
-		text += fmt.Sprintf(", but isolation %q runs no plugins", h.opts.Isolation)
+		text += fmt.Sprintf(", but isolation %q does not run plugins", h.opts.Isolation)
 	case len(h.dirs) == 0:
 		text += ", but no plugin directory is configured"
 	default:
-		text += " if it were installed in " + strings.Join(h.dirs, " or ")
+		text += ", which is not installed in " + strings.Join(h.dirs, " or ")
 	}
 	if kind == kindFilter {
 		var ids []string

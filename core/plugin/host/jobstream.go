@@ -134,9 +134,9 @@ func (l *jobStream[B, R]) receive() {
 		case l.late != nil:
 			err = l.pool.acceptLate(r, l.late)
 		case len(l.queue) >= maxQueue:
-			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d unexpected answers", maxQueue)
+			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d unexpected results", maxQueue)
 		case l.queued+sizeOf(r) > maxQueued:
-			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "received more than %d bytes of unexpected answers", maxQueued)
+			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "received more than %d bytes of unexpected results", maxQueued)
 		default:
 			l.queue = append(l.queue, r)
 			l.queued += sizeOf(r)

@@ -77,7 +77,7 @@ func TestNeverStored(t *testing.T) {
 func TestEmptyAnswers(t *testing.T) {
 	t.Parallel()
 	m := open(t, newHost(t, planeOptions(t, "store-put-empty")), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
-	if _, err := m.Put(t.Context(), "k", driver.Bytes("1234"), &driver.PutOptions{}); err == nil || !strings.Contains(err.Error(), "an answer without results") {
+	if _, err := m.Put(t.Context(), "k", driver.Bytes("1234"), &driver.PutOptions{}); err == nil || !strings.Contains(err.Error(), "a response without results") {
 		t.Errorf("want a protocol violation, got %v", err)
 	}
 }

@@ -539,7 +539,7 @@ func TestFloodedStream(t *testing.T) {
 	}
 	_ = pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("a"), Limit: 100}}, func(int, []byte, error) {
 		for range 6000 { // block the sink while the plugin sends answers
-			if strings.Contains(log.String(), "bytes of unexpected answers") {
+			if strings.Contains(log.String(), "bytes of unexpected results") {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)

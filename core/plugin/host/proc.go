@@ -253,7 +253,7 @@ func (w *watch) countMessage(content bool) error {
 		w.empty = 0
 	}
 	if w.empty > maxEmpty {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin broke the protocol: %d messages without content", w.empty)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin violated the protocol: %d messages without content", w.empty)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func (p *program) setDescription(r *pb.DescribeReply) (ignored []string, err err
 		return nil, nil
 	}
 	if n := len(r.GetDrivers()) + len(r.GetCodecs()); n > handshake.MaxBatch {
-		return nil, pluginErrorf("the plugin serves %d drivers and filters; the limit is %d", n, handshake.MaxBatch)
+		return nil, pluginErrorf("the plugin serves %d drivers and filters, more than the limit of %d", n, handshake.MaxBatch)
 	}
 	var ds []driver.Description
 	for _, d := range r.GetDrivers() {
@@ -125,18 +125,18 @@ func (p *program) setDescription(r *pb.DescribeReply) (ignored []string, err err
 	case p.pin.Version != "" && p.pin.Version != r.GetVersion():
 		return nil, pluginErrorf("the plugin has version %q; the lock file requires %q", r.GetVersion(), p.pin.Version)
 	case p.kind == kindDriver && !hasDriver(ds, p.promised):
-		return nil, pluginErrorf("the plugin serves no driver named %q, contrary to its file name", p.promised)
+		return nil, pluginErrorf("the plugin serves no driver named %q, which its file name requires", p.promised)
 	case p.kind == kindFilter && !hasCodec(cs, p.promised):
-		return nil, pluginErrorf("the plugin serves no filter named %q, contrary to its file name", p.promised)
+		return nil, pluginErrorf("the plugin serves no filter named %q, which its file name requires", p.promised)
 	}
 	for _, n := range p.pin.Drivers {
 		if !hasDriver(ds, n) {
-			return nil, pluginErrorf("the plugin serves no driver named %q, contrary to the lock file", n)
+			return nil, pluginErrorf("the plugin serves no driver named %q, which the lock file requires", n)
 		}
 	}
 	for _, n := range p.pin.Filters {
 		if !hasCodec(cs, n) {
-			return nil, pluginErrorf("the plugin serves no filter named %q, contrary to the lock file", n)
+			return nil, pluginErrorf("the plugin serves no filter named %q, which the lock file requires", n)
 		}
 	}
 	if !p.all && p.attachment == nil {

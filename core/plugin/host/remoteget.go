@@ -330,7 +330,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 				continue
 			}
 			if int64(item.GetIndex()) >= int64(len(indexes)) || all[indexes[item.GetIndex()]].done {
-				return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected answer for read %d of %d: the read is complete or was not requested", item.GetIndex(), len(indexes)))
+				return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for read %d of %d: the read is complete or was not requested", item.GetIndex(), len(indexes)))
 			}
 			i := indexes[item.GetIndex()]
 			if err := m.item(s.p, &all[i], item, func(data []byte, err error) { sink(i, data, all[i].info, err) }); err != nil {

@@ -92,7 +92,7 @@ func (m *remoteMap) current() (*session, error) {
 
 // lostWrites returns the error of a store whose process died with unflushed writes.
 func (m *remoteMap) lostWrites(p *proc) error {
-	cause := p.lostProcessError("is gone", true)
+	cause := p.lostProcessError("no longer exists", true)
 	return ncerr.New(ncerr.ErrPlugin, "use store", m.spec.Path,
 		&lostError{"writes that were not flushed are lost and the store can no longer be used: reopen it and repeat the writes (" + cause.Error() + ")", true})
 }

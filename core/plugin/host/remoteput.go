@@ -224,7 +224,7 @@ func (x *writing) inlineMany(ctx context.Context, s *session, indexes []int) err
 	}
 	w.pause() // the sink may be slow
 	if len(reply.GetResults()) != len(items) {
-		return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d answers to %d puts", len(reply.GetResults()), len(items)))
+		return s.p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d results for %d puts", len(reply.GetResults()), len(items)))
 	}
 	for k, r := range reply.GetResults() {
 		if err := x.answered(items[k], s, r.GetInfo(), r.GetError()); err != nil {

@@ -115,7 +115,7 @@ type sharedRun struct {
 func (x *execution) shared(ctx context.Context, s *session, indexes []int) error {
 	p := s.p
 	if !p.plane.enter() {
-		return p.lostProcessError("is gone", false)
+		return p.lostProcessError("no longer exists", false)
 	}
 	defer p.plane.leave()
 	w := p.watch(ctx)
@@ -291,7 +291,7 @@ func (r *sharedRun) take(m *pb.Result) error {
 		return err
 	}
 	if n != m.GetSize() || !m.GetLast() {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes but its region has %d", m.GetSize(), n)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes, but its region has %d", m.GetSize(), n)
 	}
 	r.answered(m.GetId(), t) // before the sink, which may also call the plugin
 	defer t.free(r.p.plane)
@@ -302,11 +302,11 @@ func (r *sharedRun) take(m *pb.Result) error {
 // of bytes written there.
 func (t *pendingJob) written(m *pb.Region, limit int64) (int64, error) {
 	if len(t.out) == 0 {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer refers to a region, but the job has no region")
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the result refers to a region, but the job has no region")
 	}
 	out := t.out[len(t.out)-1]
 	if m.GetSegment() != responseSegment || m.GetOffset() != uint64(out.off) || m.GetGeneration() != out.generation {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer does not refer to the region of its job")
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the result does not refer to the region of its job")
 	}
 	if m.GetLength() > uint64(limit) {
 		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes; the limit is %d", m.GetLength(), limit)

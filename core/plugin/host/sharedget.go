@@ -37,7 +37,7 @@ type sharedReads struct {
 func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, indexes []int, done func(int, error)) error {
 	p := s.p
 	if !p.plane.enter() {
-		return p.lostProcessError("is gone", false)
+		return p.lostProcessError("no longer exists", false)
 	}
 	defer p.plane.leave()
 	w := p.watch(ctx)
@@ -209,7 +209,7 @@ func (r *sharedReads) sendControl(b *pb.StoreBatch) error {
 func (r *sharedReads) storeAnswer(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if m.GetHead() == nil {
 		if m.GetError() == nil || m.GetLent() != nil {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer to a read has no header")
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the result of a read has no header")
 		}
 		return nil
 	}

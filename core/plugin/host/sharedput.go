@@ -30,7 +30,7 @@ type sharedWrites struct {
 func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
 	p := s.p
 	if !p.plane.enter() {
-		return p.lostProcessError("is gone", false)
+		return p.lostProcessError("no longer exists", false)
 	}
 	defer p.plane.leave()
 	sent := context.WithoutCancel(ctx)
@@ -60,7 +60,7 @@ func (x *writing) shared(ctx context.Context, s *session, indexes []int) error {
 			w.pause() // the sink may be slow
 		}
 		if len(reply.GetResults()) == 0 {
-			return p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received an answer without results"))
+			return p.killBroken(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received a response without results"))
 		}
 		for _, m := range reply.GetResults() {
 			if err := r.take(ctx, m); err != nil {
@@ -194,7 +194,7 @@ func (r *sharedWrites) copyBody(w *watch, i int, in *region) bool {
 func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil || m.GetNeed() != 0 {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received an answer to an unknown put")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received a result for an unknown put")
 	}
 	r.answered(m.GetId(), t)
 	t.free(r.p.plane)

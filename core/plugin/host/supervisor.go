@@ -149,7 +149,7 @@ func (s *supervisor) mayStart(now time.Time) (time.Duration, error) {
 		s.deaths = s.deaths[1:]
 	}
 	if limit := s.host.opts.MaxRestarts; limit != 0 && s.crashes > max(0, limit) {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "the plugin failed %d times; the limit is %d restarts (plugins.max_restarts): %w", s.crashes, max(0, limit), s.last)
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "the plugin failed %d times, and the limit is %d restarts (plugins.max_restarts): %w", s.crashes, max(0, limit), s.last)
 	}
 	n := len(s.deaths)
 	if n >= deathLimit {

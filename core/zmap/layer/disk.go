@@ -151,7 +151,7 @@ func checksum(parts ...[]byte) (sum uint32) {
 // keep writes an entry. began is the time at which the read of the content began.
 func (d *disk) keep(name string, began time.Time, info driver.Info, data []byte) error {
 	if len(info.Version) > maxVersion {
-		return errors.New("the version is too long")
+		return errors.New("the version exceeds the maximum length")
 	}
 	head := make([]byte, diskHead, diskHead+len(info.Version))
 	copy(head, diskMagic)

@@ -10,13 +10,13 @@ import (
 // EncodeError returns an ErrConvert for encoding element i of src, which has type from
 // and does not fit type to.
 func EncodeError(src []byte, from dtype.Type, i int, to dtype.Type) error {
-	return ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
+	return ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is %v, which %v cannot represent", i, from.Value(src[i*from.Size:]), to)
 }
 
 // DecodeError returns an ErrCorrupt for decoding element i of src, which does not fit
 // type to.
 func DecodeError(src []byte, from dtype.Type, i int, to dtype.Type) error {
-	return Corrupt("stored element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
+	return Corrupt("stored element %d is %v, which %v cannot represent", i, from.Value(src[i*from.Size:]), to)
 }
 
 // Convert converts the elements of src to another type in dst and returns the length. For

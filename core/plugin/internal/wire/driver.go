@@ -10,7 +10,7 @@ import (
 
 // protocolErrorf returns the error for a response that violates the protocol.
 func protocolErrorf(format string, args ...any) error {
-	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin broke the protocol: "+format, args...)
+	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin violated the protocol: "+format, args...)
 }
 
 // DriverToWire returns the message for d.

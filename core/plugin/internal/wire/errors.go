@@ -118,11 +118,11 @@ func FromStatus(ctx context.Context, err error) error {
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < deadlineSlack {
 			return context.DeadlineExceeded
 		}
-		return ncerr.Errorf(ncerr.ErrIO, "", "", "timeout in the plugin: %s", message)
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "a call timed out in the plugin: %s", message)
 	case codes.Unavailable, codes.Canceled:
 		return ncerr.New(ncerr.ErrPlugin, "", "", &transportError{message})
 	case codes.Unimplemented:
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin lacks a method of the protocol: %s", message)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin does not implement a method of the protocol: %s", message)
 	case codes.ResourceExhausted:
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a message is longer than the protocol allows: %s", message)
 	}
