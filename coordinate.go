@@ -327,7 +327,7 @@ func toNumber(value any, c *Var) (point, bool) {
 func (s search) momentReader(c *Var) (wanted []point, read func(context.Context, selection) ([]point, error), err error) {
 	u, err := c.units()
 	if err != nil {
-		return nil, nil, ncerr.Errorf(ErrBadType, "", "", "%v: %q has no times: %w", s, c.Path(), err)
+		return nil, nil, ncerr.Errorf(ErrBadType, "", "", "%v: the values of %q are not times: %w", s, c.Path(), err)
 	}
 	epoch, err := u.ParseDate("1970-01-01")
 	if err != nil {

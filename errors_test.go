@@ -48,7 +48,7 @@ func TestErrorTexts(t *testing.T) {
 		{read(nczarr.Span(2, 1)), `read "/surface/temp": select along "time": outside the bounds: Span(2, 1): the second position is less than the first`},
 		{read(nczarr.Nearest("soon")), `read "/surface/temp": select along "time": invalid argument: Nearest("soon"): the value is not a date in the calendar of "/time", standard; use a form like 2000-01-31 or 2000-01-31 12:00`},
 		{read(nczarr.Nearest(nczarr.Date{})), `read "/surface/temp": select along "time": invalid argument: Nearest(Date{}): the value is not a date in the calendar of "/time", standard; use a form like 2000-01-31 or 2000-01-31 12:00`},
-		{read(nczarr.Along("lat", nczarr.Exact(time.Unix(0, 0).UTC()))), `read "/surface/temp": select along "lat": wrong or unknown type: Exact(1970-01-01T00:00:00Z): "/lat" has no times: the units "degrees_north" are not of the form "unit since date"`},
+		{read(nczarr.Along("lat", nczarr.Exact(time.Unix(0, 0).UTC()))), `read "/surface/temp": select along "lat": wrong or unknown type: Exact(1970-01-01T00:00:00Z): the values of "/lat" are not times: the units "degrees_north" are not of the form "unit since date"`},
 		{errorOf(nczarr.Read[int8](ctx, temp)), `read "/surface/temp": value not representable: element 5: -32768 does not fit in byte`},
 		{errorOf(nczarr.ReadTimes(ctx, temp)), `read "/surface/temp": invalid argument: the units "degC" are not of the form "unit since date"`},
 		{errorOf(nczarr.ReadUnpacked[float64](ctx, scaled)), `read "/scaled": read attribute "scale_factor": invalid argument: the value 0 is not finite and nonzero`},

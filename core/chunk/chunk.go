@@ -62,9 +62,9 @@ func (s Selection) Check(shape []int64) error {
 		start, count, step := s.Start[d], s.Count[d], s.step(d)
 		switch {
 		case start < 0 || count < 0 || step < 1:
-			return ncerr.Errorf(ncerr.ErrInvalid, "select", "", "dimension %d: invalid start %d, count %d, stride %d", d, start, count, step)
+			return ncerr.Errorf(ncerr.ErrInvalid, "select", "", "dimension %d: invalid start %d, count %d or stride %d", d, start, count, step)
 		case start > n || count > 0 && (start == n || (count-1) > (n-1-start)/step):
-			return ncerr.Errorf(ncerr.ErrRange, "select", "", "dimension %d: start %d, count %d, stride %d is outside the length %d", d, start, count, step, n)
+			return ncerr.Errorf(ncerr.ErrRange, "select", "", "dimension %d: the selection with start %d, count %d and stride %d exceeds the length %d", d, start, count, step, n)
 		}
 		if count > 0 && total > math.MaxInt64/count {
 			return ncerr.Errorf(ncerr.ErrLimit, "select", "", "the selection has more than the limit of %d elements", int64(math.MaxInt64))

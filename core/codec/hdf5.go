@@ -81,7 +81,7 @@ func fromHDF5(id string, p *driver.Param, params []uint32, elem int) (any, error
 	case p.Type == driver.BoolParam:
 		return n != 0, nil
 	case p.Type == driver.TextParam && uint64(n) >= uint64(len(p.Choices)):
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %s must be from 0 to %d, not %d", p.Name, id, len(p.Choices)-1, n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of codec %q must be from 0 to %d, not %d", p.Name, id, len(p.Choices)-1, n)
 	case p.Type == driver.TextParam:
 		return p.Choices[n], nil
 	case p.Min < 0:
@@ -112,7 +112,7 @@ func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params [
 	var have map[string]json.RawMessage
 	if len(doc) > 0 {
 		if err := json.Unmarshal(doc, &have); err != nil {
-			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameters of %q are not a JSON object: %w", id, err)
+			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the parameters of codec %q are not a JSON object: %w", id, err)
 		}
 	}
 	for i := range d.Params {
@@ -123,7 +123,7 @@ func (c Catalog) ToHDF5(id string, doc json.RawMessage) (number uint32, params [
 		n, ok := toHDF5(p, have[p.Name])
 		switch {
 		case !ok:
-			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %q: %s cannot be represented in 32 bits", p.Name, id, have[p.Name])
+			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of codec %q: %s cannot be represented in 32 bits", p.Name, id, have[p.Name])
 		case n == 0 && p.Input == driver.InputSize: // the parameters do not contain the size
 			continue
 		case len(params) < p.HDF5:

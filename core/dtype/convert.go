@@ -117,7 +117,7 @@ func Encode(dst []byte, t Type, src any) error {
 }
 
 func badType(op string, t Type, slice any) error {
-	return ncerr.Errorf(ncerr.ErrBadType, op, "", "no conversion between %s and %T", t, slice)
+	return ncerr.Errorf(ncerr.ErrBadType, op, "", "cannot convert between %s and %T", t, slice)
 }
 
 // checkLen checks that n stored bytes hold exactly the elements of slice.
@@ -136,7 +136,7 @@ func checkLen(slice any, n int, t Type) error {
 		want *= t.Size
 	}
 	if n != want {
-		return ncerr.Errorf(ncerr.ErrInvalid, "convert", "", "%d bytes do not hold %d values of type %s", n, Len(slice), t)
+		return ncerr.Errorf(ncerr.ErrInvalid, "convert", "", "%d bytes is the wrong length for %d values of type %s", n, Len(slice), t)
 	}
 	return nil
 }

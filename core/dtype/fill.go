@@ -54,10 +54,10 @@ func FillBytes(t Type, value any) ([]byte, error) {
 		return append([]byte{}, s[0]...), nil
 	}
 	if n := Len(value); n != 1 && t.Kind != Raw {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "fill value", "", "expected one value, found %d", n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "encode", "", "expected one value, found %d", n)
 	}
 	if !t.Fixed() {
-		return nil, badType("fill value", t, value)
+		return nil, badType("encode", t, value)
 	}
 	b := make([]byte, t.Size)
 	if s, ok := value.([]string); ok && t.Kind == Char && s[0] == "\x00" {

@@ -43,7 +43,7 @@ func (v *Var) defineQuantization(spec *VarSpec) error {
 		return nil
 	}
 	if found.Mode != dtype.QuantizeNone {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the attribute %q and the spec specify different quantizations", found.Mode.Attr())
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the attribute %q and the VarSpec specify different quantizations", found.Mode.Attr())
 	}
 	v.attrs = setAttr(v.attrs, Attr{Name: q.Mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // Digits is at most 52
 	return nil

@@ -69,7 +69,7 @@ func (a *Array) check(s *spelling) error {
 	case a.Transpose != nil && !s.v3 && !slices.Equal(a.Transpose, reversed(rank)):
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v requires Zarr v3; Zarr v2 supports only C and F order", a.Transpose)
 	case (a.Keys.Prefix || a.Keys.Suffix != "") && !s.v3 || a.Keys.Separator != 0 && a.Keys.Separator != '.' && a.Keys.Separator != '/':
-		return invalid("the layout does not support the chunk keys %+v", a.Keys)
+		return invalid("the layout does not support the chunk key encoding %+v", a.Keys)
 	case !a.DType.Fixed() && a.DType.Kind != dtype.String && a.DType.Kind != dtype.VlenBytes:
 		return invalid("elements of type %s cannot be written", a.DType)
 	}

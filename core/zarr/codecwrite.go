@@ -38,7 +38,7 @@ func writeCodec(w *jsontext.Writer, c CodecSpec) error {
 	}
 	v, err := jsontext.Check(string(params))
 	if err != nil || v.Kind() != jsontext.Object {
-		return invalid("parameters of codec %q are not a JSON object: %s", c.ID, clip(c.Params))
+		return invalid("the parameters of codec %q are not a JSON object: %s", c.ID, clip(c.Params))
 	}
 	w.Open('{')
 	if v.Get("id") == "" {

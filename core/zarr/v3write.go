@@ -591,7 +591,7 @@ func (a *Array) checkChainV3() error {
 	case a.ArrayCodecs > 0 && (wants != "" || a.DType.Order == dtype.Big):
 		return unsupported("in Zarr v3 the codec %q cannot be an array-to-array codec for elements of type %s", a.Codecs[0].ID, a.DType)
 	case wants != "" && (len(a.Codecs) == 0 || a.Codecs[0].ID != wants):
-		return unsupported("in Zarr v3 elements of type %s need the codec %q", a.DType, wants)
+		return unsupported("in Zarr v3 elements of type %s require the codec %q", a.DType, wants)
 	case wants == "" && len(a.Codecs) > 0 && strings.HasPrefix(a.Codecs[0].ID, "vlen-"):
 		return unsupported("in Zarr v3 the codec %q does not support elements of type %s", a.Codecs[0].ID, a.DType)
 	}
@@ -613,7 +613,7 @@ func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
 	}
 	v, err := jsontext.Check(string(params))
 	if err != nil || v.Kind() != jsontext.Object {
-		return invalid("parameters of codec %q are not a JSON object: %s", c.ID, clip(c.Params))
+		return invalid("the parameters of codec %q are not a JSON object: %s", c.ID, clip(c.Params))
 	}
 	name := c.ID
 	switch {

@@ -18,7 +18,7 @@ func (m *Map) checkNew(key string) error {
 		return err
 	}
 	if m.rewrites && strings.ContainsFunc(key, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return ncerr.Errorf(ncerr.ErrBadName, "", "", "the file system changes names that are not ASCII")
+		return ncerr.Errorf(ncerr.ErrBadName, "", "", "the file system changes names with non-ASCII characters")
 	}
 	if !m.folds {
 		return nil

@@ -123,7 +123,7 @@ func (x meta) object() error {
 	case x.mode.IsDir():
 		return ncerr.ErrNotFound
 	}
-	return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the object is not a regular file (%s)", x.mode.Type())
+	return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the object is not a regular file (mode %s)", x.mode.Type())
 }
 
 // metaOf converts a FileInfo of package os.

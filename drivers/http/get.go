@@ -215,7 +215,7 @@ func (g *get) partial() ([]byte, driver.Info, error) {
 		return nil, i, protocolError("the server sent bytes %d to %d of %d instead of %d bytes from position %d", first, last, size, n, start)
 	}
 	if cl := g.resp.ContentLength; cl >= 0 && cl != n {
-		return nil, i, protocolError("the server announced %d bytes for a range of %d", cl, n)
+		return nil, i, protocolError("the server sent Content-Length %d for a range of %d bytes", cl, n)
 	}
 	return g.read(i, n)
 }

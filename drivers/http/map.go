@@ -92,7 +92,7 @@ func (m *Map) redirect(req *http.Request, via []*http.Request) error {
 	case last.Scheme == "https" && req.URL.Scheme == "http":
 		return ncerr.Errorf(ncerr.ErrPermission, "", "", "refused a redirect from https to http on %q", req.URL.Host)
 	case len(via) > m.o.Redirects:
-		return ncerr.Errorf(ncerr.ErrIO, "", "", "the server sends more than %d redirects", m.o.Redirects)
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "the server sent more than %d redirects", m.o.Redirects)
 	}
 	req.Header.Del("Authorization")
 	req.Header.Del("Referer") // the Referer header would reveal the query, which may contain a secret

@@ -114,7 +114,7 @@ func (d *document) checkRoot() error {
 		case errors.Is(err, io.EOF) && d.root == "" && len(bytes.TrimSpace(d.head.Bytes())) == 0:
 			return nil
 		case (ok || errors.Is(err, io.EOF) || errors.As(err, &wrong)) && d.root == "":
-			return errors.New("the response has unexpected content")
+			return errors.New("the response body is not empty")
 		case ok, errors.Is(err, io.EOF), errors.As(err, &wrong):
 			return fmt.Errorf("the response is not a %s document", d.root)
 		case err != nil:

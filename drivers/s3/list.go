@@ -126,7 +126,7 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 				return
 			}
 			if token == "" || token == seen || empty >= emptyPages {
-				yield(nil, answerError("the listing does not advance"))
+				yield(nil, answerError("the listing made no progress"))
 				return
 			}
 			empty++

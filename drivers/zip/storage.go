@@ -204,7 +204,7 @@ func (h *fileStorage) unchanged() error {
 	case err != nil:
 		return err
 	case h.was == nil:
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process created the archive")
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has created the archive")
 	case !os.SameFile(now, h.was) || now.Size() != h.was.Size() || !now.ModTime().Equal(h.was.ModTime()):
 		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has changed the archive since it was read")
 	}
@@ -221,7 +221,7 @@ func (h *fileStorage) rename(tmp string) error {
 			return nil
 		}
 		if errors.Is(err, fs.ErrExist) {
-			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process created the archive")
+			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has created the archive")
 		}
 		// The file system has no hard links; unchanged checked the path just before.
 	}

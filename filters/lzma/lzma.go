@@ -111,7 +111,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			return nil, driver.Spec{}, err
 		}
 	case prm.Filters != nil && prm.Format == Alone:
-		p.Fail("filters", "the format \"alone\" has no filters")
+		p.Fail("filters", "the format \"alone\" does not allow filters")
 	case prm.Filters != nil:
 		if err := c.chain(p); err != nil {
 			return nil, driver.Spec{}, err

@@ -99,7 +99,7 @@ func (r *jsonReader) err() error { return r.bad }
 
 func (r *jsonReader) fail(format string, args ...any) {
 	if r.bad == nil {
-		r.bad = filter.Corrupt("at byte %d of the list: "+format, append([]any{r.at}, args...)...)
+		r.bad = filter.Corrupt("at byte %d: "+format, append([]any{r.at}, args...)...)
 	}
 }
 
@@ -117,7 +117,7 @@ func (r *jsonReader) peek() byte {
 
 func (r *jsonReader) list() int {
 	if r.peek() != '[' {
-		r.fail("expected a list")
+		r.fail(`expected "["`)
 		return -1
 	}
 	r.at++
@@ -146,7 +146,7 @@ func (r *jsonReader) more() bool {
 			return true
 		}
 	}
-	r.fail("expected a comma or the end of a list")
+	r.fail(`expected "," or "]"`)
 	return false
 }
 

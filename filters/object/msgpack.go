@@ -22,7 +22,7 @@ func (r *packReader) err() error { return r.bad }
 
 func (r *packReader) fail(format string, args ...any) {
 	if r.bad == nil {
-		r.bad = filter.Corrupt("at byte %d of the list: "+format, append([]any{r.at}, args...)...)
+		r.bad = filter.Corrupt("at byte %d: "+format, append([]any{r.at}, args...)...)
 	}
 }
 
@@ -57,10 +57,10 @@ func (r *packReader) list() int {
 	case c == 0xDD:
 		n = r.uint(4)
 	default:
-		r.fail("expected a list")
+		r.fail("expected an array")
 	}
 	if n > uint64(len(r.src)-r.at) { // a value has at least one byte
-		r.fail("a list of %d values does not fit in %d bytes", n, len(r.src)-r.at)
+		r.fail("an array of %d values does not fit in %d bytes", n, len(r.src)-r.at)
 		n = 0
 	}
 	r.left = append(r.left, int(n))

@@ -18,7 +18,7 @@ type Base struct{}
 var _ Map = Base{}
 
 func unsupported(op, key string) error {
-	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "this store cannot %s", op)
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the store does not support %s", op)
 }
 
 // Capabilities returns the zero value, which declares no capability.

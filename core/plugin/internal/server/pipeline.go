@@ -70,7 +70,7 @@ func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineReque
 func (c *codecService) open(r *pb.OpenPipelineRequest) (*pipeline, error) {
 	steps := wire.StepsFromWire(r.GetSteps())
 	if len(steps) == 0 || len(steps) > maxSteps {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open pipeline", "", "the pipeline has %d steps; want 1 to %d", len(steps), maxSteps)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open pipeline", "", "the pipeline has %d steps, not 1 to %d", len(steps), maxSteps)
 	}
 	spec, err := wire.SpecFromWire(r.GetInput())
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *codecService) open(r *pb.OpenPipelineRequest) (*pipeline, error) {
 			return nil, ncerr.Wrap("open codec", step.ID, err)
 		}
 		if limit := c.s.maxObject.Load(); out.MaxBytes < 0 || out.MaxBytes > limit || spec.MaxBytes > limit {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "open codec", step.ID, "chunks have up to %d bytes, and up to %d bytes encoded, more than the limit of %d", spec.MaxBytes, out.MaxBytes, limit)
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "open codec", step.ID, "a chunk may have %d bytes, or %d bytes when encoded, more than the limit of %d", spec.MaxBytes, out.MaxBytes, limit)
 		}
 		p.ids, p.codecs, p.specs = append(p.ids, step.ID), append(p.codecs, codec), append(p.specs, out)
 		spec = out

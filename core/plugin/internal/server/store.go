@@ -127,7 +127,7 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 	defer x.mu.Unlock()
 	for i, m := range ms {
 		if x.jobs[m.GetId()] != nil || len(x.jobs) >= handshake.MaxBatch {
-			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d already exists, or the limit of active jobs is reached (%d)", m.GetId(), len(x.jobs))
+			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d already exists, or the stream has the maximum of %d active jobs", m.GetId(), len(x.jobs))
 		}
 		j := &storeJob{m: m, grant: make(chan *pb.Grant, 1)}
 		j.ctx, j.cancel = context.WithCancel(x.ctx)
@@ -221,7 +221,7 @@ func (x *storeExec) do(j *storeJob) *pb.StoreResult {
 		case j.m.GetPut() != nil:
 			r.Info, r.Error = putAnswer(x.write(j, m))
 		default:
-			err = ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation")
+			err = ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "the job contains no operation")
 		}
 	}
 	if err != nil {
