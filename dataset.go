@@ -53,10 +53,13 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	if err == nil {
 		ds, err = nczarr.Create(ctx, url, &c.CreateOptions)
 	}
-	if ncerr.KindOf(err) == ErrExists && !c.Force {
-		err = ncerr.Errorf(ErrExists, "", "", "%w (the option Replace replaces a dataset, and Force replaces anything)", err)
+	err = wrapError("create", ncurl.Masked(url), err)
+	if e, ok := err.(*ncerr.Error); ok && e.Kind == ErrExists && e.Err != nil && !c.Force { //nolint:errorlint // the result of wrapError
+		hinted := *e
+		hinted.Err = fmt.Errorf("%w (the option Replace replaces a dataset, and Force replaces anything)", e.Err)
+		err = &hinted
 	}
-	return newDataset(ds, wrapError("create", ncurl.Masked(url), err))
+	return newDataset(ds, err)
 }
 
 func newDataset(ds *nczarr.Dataset, err error) (*Dataset, error) {

@@ -68,8 +68,8 @@ func TestCleanClaims(t *testing.T) {
 	put("bkt/made/v/0", "12345678")
 	put("bkt/made/v/.zarray", `{"shape": [2]}`)
 	remedy := "nczctl clean --remove '" + made + fragment + "'"
-	says("gen", nczctl(conflict, "gen", "-o", made+fragment, at("x.cdl")), "a dataset is being created there by process 77", remedy)
-	says("dump", nczctl(ncerr.Exit(ncerr.ErrNotZarr), "dump", made+fragment), "a dataset is being created there by process 77", remedy)
+	says("gen", nczctl(conflict, "gen", "-o", made+fragment, at("x.cdl")), "a dataset is being created at this location by process 77", remedy)
+	says("dump", nczctl(ncerr.Exit(ncerr.ErrNotZarr), "dump", made+fragment), "a dataset is being created at this location by process 77", remedy)
 	says("clean", nczctl(0, "clean", made+fragment), "bkt/made: claim of a process that creates a dataset: present, by process 77 on \"ship\"", "died: "+remedy)
 	says("resume", nczctl(conflict, "clean", "--resume-replace", made+fragment), remedy)
 	says("json", nczctl(0, "clean", "--json", made+fragment), `"next": "`+remedy+`"`)

@@ -85,9 +85,9 @@ func (e *Env) callConcurrently(t conformance.T, c *opened, n int) {
 				}
 				switch {
 				case err != nil:
-					t.Errorf("concurrent calls, %v with %s: %v", c.in.DType, c.params, err)
+					t.Errorf("concurrent calls for %v with %s: %v", c.in.DType, c.params, err)
 				case !bytes.Equal(want, dst[:n]):
-					t.Errorf("concurrent calls, %v with %s: decode returns a different value", c.in.DType, c.params)
+					t.Errorf("concurrent calls for %v with %s: decode returns a different value", c.in.DType, c.params)
 				default:
 					continue
 				}
@@ -158,7 +158,7 @@ func (e *Env) stops(t conformance.T, what string, call func(context.Context)) ti
 	used := func() time.Duration {
 		u, err := e.target.Usage()
 		if err != nil {
-			t.Fatalf("measure: %v", err)
+			t.Fatalf("measure resource usage: %v", err)
 		}
 		return u.CPU
 	}

@@ -296,7 +296,7 @@ func (e *Env) checkMemory(t conformance.T, c *opened, inputs [][]byte) {
 		}
 	}
 	if err != nil {
-		t.Errorf("measure: %v", err)
+		t.Errorf("measure resource usage: %v", err)
 	}
 }
 

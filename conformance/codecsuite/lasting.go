@@ -75,7 +75,7 @@ func lastingMemory(t conformance.T, e *Env) {
 		return !t.Failed()
 	}, e.target.Usage, calls/2)
 	if err != nil {
-		t.Fatalf("measure: %v", err)
+		t.Fatalf("measure resource usage: %v", err)
 	}
 	if memory {
 		t.Errorf("memory grows with every %d codecs that are opened and used for chunks of %d bytes and smaller ones: %+v", calls, size, at)

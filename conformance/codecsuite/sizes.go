@@ -133,7 +133,7 @@ func ceilingMemory(t conformance.T, e *Env) {
 		memory = func() uint64 {
 			u, err := e.target.Usage()
 			if err != nil {
-				t.Fatalf("measure: %v", err)
+				t.Fatalf("measure resource usage: %v", err)
 			}
 			return uint64(max(0, u.Memory))
 		}

@@ -541,7 +541,7 @@ func (k *killRun) holder(t *testing.T) (end func() bool) {
 
 // allowedErrors matches the errors that are allowed while a dataset is being replaced. A
 // second copy may find a dataset in a bucket without its root document.
-var allowedErrors = regexp.MustCompile(`replaced|was replacing|is gone|no longer exists|another process|changed|something other than a dataset exists there`)
+var allowedErrors = regexp.MustCompile(`replaced|was replacing|is gone|no longer exists|another process|changed|something other than a dataset`)
 
 // readers repeatedly calls once, which reads the dataset, until end is called. If the
 // read succeeds with a wrong result, once returns a description of the result.

@@ -108,7 +108,7 @@ func cancelBefore(t conformance.T, e *Env) {
 	}
 	ended(ctx, t, "list", last)
 	if last == nil && seen != 1 {
-		t.Errorf("the listing ended without an error after %d of 1 entries", seen)
+		t.Errorf("list with a canceled context: want an error or 1 entry, got %d entries and no error", seen)
 	}
 }
 
@@ -266,6 +266,6 @@ func cancelList(t conformance.T, e *Env) {
 	}
 	ended(ctx, t, "list", last)
 	if last == nil && n != 300 {
-		t.Errorf("the listing ended without an error after %d of 300 entries", n)
+		t.Errorf("the canceled listing ended without an error after %d of 300 entries", n)
 	}
 }

@@ -271,7 +271,7 @@ func statFresh(t conformance.T, e *Env) {
 			}
 			versions[info.Version] = content
 			if n := listed(); n >= 0 && n != int64(len(content)) {
-				t.Errorf("the listing after put of %q has size %d", content, n)
+				t.Errorf("list after put of %q: want size %d, got %d", content, len(content), n)
 			}
 		}
 	}

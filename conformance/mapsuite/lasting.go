@@ -132,7 +132,7 @@ func (s *store) countAbandoned(e *Env, prefix string) {
 	}
 	_, descriptors, at, err := leak.Find(func() bool { s.abandonListings(prefix); return !s.t.Failed() }, func() (conformance.Usage, error) { return leastUsage(s.t, e) }, numAbandoned/2)
 	if err != nil {
-		s.t.Fatalf("measure: %v", err)
+		s.t.Fatalf("measure resource usage: %v", err)
 	}
 	if descriptors {
 		s.t.Errorf("open descriptors grow with every %d abandoned listings: %+v", numAbandoned, at)
@@ -158,7 +158,7 @@ func leaks(t conformance.T, e *Env) {
 		return !t.Failed()
 	}, func() (conformance.Usage, error) { return leastUsage(t, e) }, cycles/2)
 	if err != nil {
-		t.Fatalf("measure: %v", err)
+		t.Fatalf("measure resource usage: %v", err)
 	}
 	if descriptors {
 		t.Errorf("open descriptors grow with every %d cycles of open, read and close: %+v", cycles, at)
@@ -219,7 +219,7 @@ func leaksOpen(t conformance.T, e *Env) {
 			return !t.Failed()
 		}, func() (conformance.Usage, error) { return leastUsage(t, e) }, max(1, reads.calls/2))
 		if err != nil {
-			t.Fatalf("measure: %v", err)
+			t.Fatalf("measure resource usage: %v", err)
 		}
 		if descriptors {
 			t.Errorf("open descriptors grow with every %d %s: %+v", reads.calls, reads.what, at)

@@ -214,7 +214,7 @@ func conditionChecks() []Check {
 				t.Fatalf("put with the current version: %v", err)
 			}
 			if info.Version == v1 {
-				t.Errorf("the version did not change: %q", v1)
+				t.Errorf("put of new content: want a new version, got %q again", v1)
 			}
 			_, err = s.m.Put(t.Context(), "k", driver.Bytes("three"), &driver.PutOptions{IfMatch: v1})
 			wantKind(t, "put with an old version", err, ncerr.ErrConflict)

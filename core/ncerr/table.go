@@ -93,7 +93,7 @@ var table = [...]Row{
 	{ErrNotFound, "ErrNotFound", "no object at this key", "NC_EEMPTY", -139, gNotFound, 10},
 	{ErrNoDataset, "ErrNoDataset", "no dataset at this location", "NC_ENOTFOUND", -90, gNotFound, 10},
 	{ErrNoObject, "ErrNoObject", "object required by the metadata is missing", "NC_ENOOBJECT", -141, gDataLoss, 13},
-	{ErrExists, "ErrExists", "dataset already exists", "NC_EEXIST", -35, gAlreadyExists, 11},
+	{ErrExists, "ErrExists", "location already in use", "NC_EEXIST", -35, gAlreadyExists, 11},
 	{ErrObjectExists, "ErrObjectExists", "object already exists", "NC_EOBJECT", -140, gAlreadyExists, 11},
 	{ErrReadOnly, "ErrReadOnly", "store is open for reading only", "NC_EPERM", -37, gFailedPrecondition, 12},
 	{ErrPermission, "ErrPermission", "permission denied", "NC_EACCESS", -77, gPermissionDenied, 12},

@@ -50,7 +50,7 @@ const creationNote = "a dataset is being created here; if its process died, nczc
 
 // errNotEmpty returns the error for a location that is no longer empty.
 func errNotEmpty(loc *ncurl.Location) error {
-	return ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "another process created objects there at the same time: try again")
+	return ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "another process created objects at this location at the same time: try again")
 }
 
 // lockEmpty locks a directory. It fails if the directory is not empty.
@@ -59,7 +59,7 @@ func lockEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	h, err := place.NewHold(at)
 	switch {
 	case errors.Is(err, place.ErrHeld):
-		return nil, ncerr.Errorf(ncerr.ErrConflict, "create", at, "another process is creating a dataset there: wait until it has finished")
+		return nil, ncerr.Errorf(ncerr.ErrConflict, "create", at, "another process is creating a dataset at this location: wait until it has finished")
 	case errors.Is(err, fs.ErrNotExist) && isDangling(at):
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", at, "the path is a symbolic link to a missing file")
 	case errors.Is(err, fs.ErrNotExist):

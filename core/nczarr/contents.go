@@ -41,13 +41,13 @@ func (c *contents) refuse(path string, force, keep bool) error {
 	case len(c.mounts) > 0:
 		return ncerr.Errorf(ncerr.ErrExists, "replace", path, "a file system is mounted at %q in this directory; unmount that file system first", c.mounts[0])
 	case force && keep && c.dataset:
-		return ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset already exists there")
+		return ncerr.Errorf(ncerr.ErrExists, "create", path, "the location contains a dataset")
 	case force || len(c.foreign) == 0:
 		return nil
 	}
-	what := "something other than a dataset exists there"
+	what := "the location contains something other than a dataset"
 	if c.dataset {
-		what = "entries exist there that are not part of the dataset"
+		what = "the location contains entries that are not part of the dataset"
 	}
 	shown := make([]string, 0, maxShown)
 	for _, name := range c.foreign[:min(maxShown, len(c.foreign))] {

@@ -312,7 +312,7 @@ func (d *Dataset) checkNoOtherDataset(ctx context.Context, m *zmap.Map) error {
 			return err
 		}
 		if there {
-			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process created a dataset there at the same time, and it may contain chunks of this one")
+			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process created a dataset at this location at the same time, and it may contain chunks of this one")
 		}
 	}
 	return nil

@@ -167,7 +167,7 @@ func (l *loader) notZarr(ctx context.Context) error {
 	case err != nil && ncerr.KindOf(err) != ncerr.ErrUnsupported:
 		return err
 	case err == nil && len(names) == 0 && ds.m.Capabilities().Latency == driver.Remote:
-		return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "no objects exist at this location")
+		return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "the location contains no objects")
 	case err == nil && len(names) == 0:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
 	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool {
@@ -615,7 +615,7 @@ func (l *loader) fillGroup(g *Group) {
 // checkStoredName refuses names that are not valid in keys.
 func checkStoredName(name string) error {
 	if name == "" || strings.Contains(name, "/") || zmap.ValidKey(name) != nil {
-		return ncerr.Errorf(ncerr.ErrBadName, "open", name, "the name is not valid")
+		return ncerr.Errorf(ncerr.ErrBadName, "open", name, "the name is empty or cannot be part of a key")
 	}
 	return nil
 }

@@ -342,5 +342,5 @@ func checkNotEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error 
 	for _, err := range m.List(ctx, "", nil) {
 		return err
 	}
-	return ncerr.Errorf(ncerr.ErrNoDataset, "open", loc.Path, "no objects exist at this location")
+	return ncerr.Errorf(ncerr.ErrNoDataset, "open", loc.Path, "the location contains no objects")
 }

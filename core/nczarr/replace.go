@@ -101,7 +101,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 		return nil, err
 	}
 	if o.NoClobber && !o.Force {
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset already exists there")
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "the location contains a dataset")
 	}
 	warnHardLinks(loc, opts)
 	check := func(old string) error {
@@ -237,7 +237,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	case (kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr) && o.Force:
 		return s, nil
 	case kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr:
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something other than a dataset exists there: %w", err)
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the location contains something other than a dataset: %w", err)
 	default: // the driver failed, so the contents are unknown
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	if o.NoClobber && !o.Force {
 		names, err := ds.m.Search(ctx, "")
 		if err == nil {
-			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "%s already exists there", describeContents(names))
+			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the location contains %s", describeContents(names))
 		}
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func checkUnlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *C
 			return err
 		}
 		if there {
-			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset already exists there, and the driver %s cannot list its objects: remove it first, or use --overwrite and --force", loc.Driver)
+			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the location contains a dataset, and the driver %s cannot list its objects: remove it first, or use --overwrite and --force", loc.Driver)
 		}
 	}
 	return nil

@@ -275,11 +275,11 @@ func claimedError(op string, loc *ncurl.Location, c *Claim, err error) error {
 	case err != nil:
 		return err
 	case c == nil:
-		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or creating a dataset there, and has since stopped: try again")
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or creating a dataset at this location, and has since stopped: try again")
 	}
 	c.place = displayLoc(loc)
 	if c.Creates {
-		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "a dataset is being created there by %s; if that process has died, remove its leftovers with: %s", c.Owner(), c.Remedy())
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "a dataset is being created at this location by %s; if that process has died, remove its leftovers with: %s", c.Owner(), c.Remedy())
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that process has died, finish the replacement with: %s", c.Owner(), c.Remedy())
 }

@@ -302,7 +302,7 @@ func TestNestedDatasetsInBucket(t *testing.T) {
 		"dir/a.zarr/in":         `inside the dataset "bkt/dir/a.zarr"`,
 		"dir/a.zarr/both/0/x/y": `inside the dataset "bkt/dir/a.zarr`,
 		"dir/a.zarr/":           "", // another spelling
-		"dir":                   "something other than a dataset exists there",
+		"dir":                   "something other than a dataset",
 		"dir/a":                 "",
 	} {
 		_, err := nczarr.Create(t.Context(), server+at+rest, &nczarr.CreateOptions{Options: *o})

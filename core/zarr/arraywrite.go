@@ -82,7 +82,7 @@ func (a *Array) check(s *spelling) error {
 		return err
 	}
 	if !allRefs(a.DimRefs) {
-		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "invalid dimension name")
+		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "a dimension name is empty, has a control character, or is not UTF-8")
 	}
 	if s.v3 {
 		if err := a.checkChainV3(); err != nil {

@@ -150,7 +150,7 @@ func (o *output) blocks(g *Group, root bool, types [][2]string) {
 func (g *Group) check(s *spelling) error {
 	for _, d := range g.Dims {
 		if !validName(d.Name) {
-			return ncerr.Errorf(ncerr.ErrBadName, "write dimension", d.Name, "invalid name")
+			return ncerr.Errorf(ncerr.ErrBadName, "write dimension", d.Name, "the name is empty, has a slash or a control character, or is not UTF-8")
 		}
 		if d.Len < 0 {
 			return invalid("dimension %q has negative length %d", d.Name, d.Len)
@@ -158,7 +158,7 @@ func (g *Group) check(s *spelling) error {
 	}
 	for _, name := range slices.Concat(g.Arrays, g.Groups) {
 		if !validName(name) {
-			return ncerr.Errorf(ncerr.ErrBadName, "write group", name, "invalid name")
+			return ncerr.Errorf(ncerr.ErrBadName, "write group", name, "the name is empty, has a slash or a control character, or is not UTF-8")
 		}
 	}
 	return checkAttrs(g.Attrs, s)

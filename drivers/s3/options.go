@@ -72,9 +72,9 @@ func readConfig(raw []byte) (config, error) {
 	}
 	switch {
 	case c.Addressing != "path" && c.Addressing != "virtual":
-		return invalid("invalid addressing %q: must be path or virtual", c.Addressing)
+		return invalid("invalid value %q for addressing: must be path or virtual", c.Addressing)
 	case c.Missing != "" && c.Missing != "403":
-		return invalid("invalid missing %q: must be 403 or empty", c.Missing)
+		return invalid("invalid value %q for missing: must be 403 or empty", c.Missing)
 	case c.Threshold > maxPart:
 		return invalid("multipart_threshold is %d bytes; the maximum is 5 GiB", c.Threshold)
 	case c.PartSize < minPart || c.PartSize > maxPart:

@@ -111,7 +111,7 @@ func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) e
 
 func (m *Map) writable(ctx context.Context, op, key string) error {
 	if !m.mode.Writable() {
-		return ncerr.Errorf(ncerr.ErrReadOnly, op, key, "the archive is open for reading")
+		return ncerr.Errorf(ncerr.ErrReadOnly, op, key, "the store is open for reading only")
 	}
 	return ctx.Err()
 }

@@ -388,7 +388,7 @@ var _ goplugin.GRPCPlugin = clientPlugin{}
 // GRPCServer implements goplugin.GRPCPlugin. It always fails, because a host is only a
 // client.
 func (clientPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("a host is not a plugin server")
+	return errors.New("the host does not serve plugins")
 }
 
 // GRPCClient implements goplugin.GRPCPlugin.

@@ -114,7 +114,7 @@ func InfoFromWire(m *pb.Info, unknownSize bool) (driver.Info, error) {
 	}
 	i := driver.Info{Size: m.GetSize(), Version: string(m.GetVersion()), NoRanges: m.GetNoRanges()}
 	if i.Size < 0 && !(unknownSize && i.Size == -1) {
-		return driver.Info{}, protocolErrorf("the size of an object is %d", i.Size)
+		return driver.Info{}, protocolErrorf("an object has the invalid size %d", i.Size)
 	}
 	if m.GetHasModTime() {
 		i.ModTime = time.Unix(0, m.GetModTimeNanos()).UTC()
