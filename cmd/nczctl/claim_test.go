@@ -110,5 +110,5 @@ func TestCleanClaims(t *testing.T) {
 			t.Errorf("%s was not removed", name)
 		}
 	}
-	says("resume again", nczctl(ncerr.Exit(ncerr.ErrNotFound), "clean", "--resume-replace", old+fragment), "no replacement is in progress here")
+	says("resume again", nczctl(ncerr.Exit(ncerr.ErrNotFound), "clean", "--resume-replace", old+fragment), "no replacement is in progress at this location")
 }

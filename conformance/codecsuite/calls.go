@@ -199,7 +199,7 @@ func pipeline(t conformance.T, e *Env) {
 		}
 	})
 	if len(specs) != 1 || specs[0].MaxBytes != c.out.MaxBytes {
-		t.Errorf("OpenPipeline returns different specs than Open: %+v", specs)
+		t.Errorf("OpenPipeline and Open return different specs: %+v", specs)
 	}
 	jobs := make([]driver.Job, 9)
 	plain, want := make([][]byte, len(jobs)), make([][]byte, len(jobs))
@@ -226,7 +226,7 @@ func batch(t conformance.T, what string, do func(context.Context, []driver.Job, 
 		if err != nil {
 			t.Errorf("%s: job %d: %v", what, i, err)
 		} else if !bytes.Equal(want[i], out) {
-			t.Errorf("%s: job %d returns different bytes than the codec itself: %s", what, i, describeDifference(want[i], out))
+			t.Errorf("%s: the result of job %d differs from that of the codec: %s", what, i, describeDifference(want[i], out))
 		}
 	})
 	if err != nil {

@@ -224,6 +224,6 @@ func openCase(t conformance.T, e *Env) {
 	if err := lower.opener.Remove(t.Context(), lower.spec); err != nil {
 		t.Fatalf("remove: %v", err)
 	}
-	wantKind(t, "remove twice", lower.opener.Remove(t.Context(), lower.spec), ncerr.ErrNoDataset)
+	wantKind(t, "remove again", lower.opener.Remove(t.Context(), lower.spec), ncerr.ErrNoDataset)
 	upper.mustOpen(t, driver.Read).wantOwn("k")
 }

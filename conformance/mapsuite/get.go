@@ -299,7 +299,7 @@ func getIfMatch(t conformance.T, e *Env) {
 	if s.m.Capabilities().Ranges {
 		for _, r := range []driver.Range{{Offset: 1, Length: 2}, {Offset: 2, Length: -1}, {Offset: -2, Length: -1}} {
 			_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: first, Range: &r})
-			wantKind(t, fmt.Sprintf("get of %+v of an old version", r), err, ncerr.ErrConflict)
+			wantKind(t, fmt.Sprintf("get range %+v of an old version", r), err, ncerr.ErrConflict)
 		}
 	}
 	_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: "not a version of this store"})
@@ -466,7 +466,7 @@ func (s *store) getMany(versions, old []string) {
 			s.t.Errorf("the sink is called again before the previous call has returned")
 		}
 		if i < 0 || i >= len(reqs) {
-			s.t.Errorf("the sink is called for request %d of %d: %d bytes, %v", i, len(reqs), len(data), err)
+			s.t.Errorf("the sink is called with index %d for %d requests: %d bytes, %v", i, len(reqs), len(data), err)
 			inside.Add(-1)
 			return
 		}
@@ -496,9 +496,9 @@ func (s *store) getMany(versions, old []string) {
 		case calls[i] == 0:
 			s.t.Errorf("%s: want %s, but the sink was not called for it", request(reqs, i), show(want[i]))
 		case errs[i] != nil:
-			s.t.Errorf("%s: want %s once, got %s, %d calls: %v", request(reqs, i), show(want[i]), got[i], calls[i], errs[i])
+			s.t.Errorf("%s: want %s in one call of the sink, got %s in %d calls: %v", request(reqs, i), show(want[i]), got[i], calls[i], errs[i])
 		default:
-			s.t.Errorf("%s: want %s once, got %s, %d calls", request(reqs, i), show(want[i]), show(got[i]), calls[i])
+			s.t.Errorf("%s: want %s in one call of the sink, got %s in %d calls", request(reqs, i), show(want[i]), show(got[i]), calls[i])
 		}
 	}
 }

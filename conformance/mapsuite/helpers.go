@@ -211,7 +211,7 @@ func (s *store) keys(prefix string, opts driver.ListOptions) []string {
 		}
 		s.t.Step("list", prefix, "after", e.Key)
 		if e.Prefix != strings.HasSuffix(e.Key, "/") {
-			s.t.Errorf("list %q: the Prefix field of %q is wrong", prefix, e.Key)
+			s.t.Errorf("list %q: the Prefix field does not match the key %q", prefix, e.Key)
 		}
 		keys = append(keys, e.Key)
 	}

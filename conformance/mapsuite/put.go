@@ -114,7 +114,7 @@ func exclusiveRace(t conformance.T, e *Env) {
 		keys := slices.Repeat([]string{above, above + "/x", above, above + "/y/z"}, 4)
 		won := r.race(t, s, round, keys, keys, driver.PutOptions{}, ncerr.ErrObjectExists)
 		if slices.ContainsFunc(won, func(i int) bool { return i%2 == 0 }) && slices.ContainsFunc(won, func(i int) bool { return i%2 == 1 }) {
-			t.Errorf("round %d: an object and one below it were both stored", round)
+			t.Errorf("round %d: an object and an object below it were both stored", round)
 		}
 		for _, i := range won {
 			s.wantOwn(keys[i])

@@ -120,7 +120,7 @@ func rangeRounded(t conformance.T, e *Env) {
 			case failed != nil:
 				wantKind(t, fmt.Sprintf("range %+v of %d bytes (got %d bytes)", r, n, len(got)), err, ncerr.ErrRange)
 			case err != nil || info.Size != n || string(got) != whole[start:start+length]:
-				t.Errorf("range %+v of %d bytes: want %d bytes %s, got %d bytes %s of %d, %v", r, n, length, show(whole[start:start+length]), len(got), show(string(got)), info.Size, err)
+				t.Errorf("range %+v of %d bytes: want %d bytes %s, got %d bytes %s, size %d, %v", r, n, length, show(whole[start:start+length]), len(got), show(string(got)), info.Size, err)
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 	}
 	d.newClaim.version, err = putClaim(ctx, d.m, "create", d.loc, text)
 	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // the server lacks conditional writes although its driver declares them
-		d.log.Warn("the location of the new dataset cannot be claimed: another process may create one there at the same time", "path", d.loc.Path, "error", err)
+		d.log.Warn("the location of the new dataset cannot be claimed: another process may create a dataset at the same time", "path", d.loc.Path, "error", err)
 		return nil
 	}
 	if err != nil {
@@ -330,7 +330,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	defer ds.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
 	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
 	if err == nil && (claim == nil || !claim.Creates) {
-		err = ncerr.Errorf(ncerr.ErrNotFound, "clean", loc.Path, "no dataset is being created here")
+		err = ncerr.Errorf(ncerr.ErrNotFound, "clean", loc.Path, "no dataset is being created at this location")
 	}
 	if err != nil {
 		return nil, err

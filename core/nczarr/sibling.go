@@ -525,7 +525,7 @@ func ResumeReplacement(ctx context.Context, url string, o *Options) (done string
 		return "", err
 	}
 	if claim == nil {
-		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement is in progress here")
+		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement is in progress at this location")
 	}
 	if claim.Creates {
 		return "", claimedError("resume", loc, claim, nil)
