@@ -814,7 +814,7 @@ func TestSubtleDefectsAreCaught(t *testing.T) {
 func TestMessagesOfGetMany(t *testing.T) {
 	t.Parallel()
 	for want, many := range map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{
-		`request 3 of 16, get "none": want "ErrNotFound" once, got ErrIO, 1 calls: i/o failure: disk on fire`: func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		`request 3 of 16, get "none": want "ErrNotFound" in one call of the sink, got ErrIO in 1 calls: i/o failure: disk on fire`: func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 			return m.(driver.GetManyer).GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) { // memmap implements it
 				if reqs[i].Key == "none" {
 					err = ncerr.Errorf(ncerr.ErrIO, "", "", "disk on fire")
@@ -828,7 +828,7 @@ func TestMessagesOfGetMany(t *testing.T) {
 		"get many, 1 requests: i/o failure: too many keys": func(driver.Map, context.Context, []driver.GetRequest, driver.GetSink) error {
 			return ncerr.Errorf(ncerr.ErrIO, "", "", "too many keys")
 		},
-		"the sink is called for request 1 of 1: 0 bytes": func(_ driver.Map, _ context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		"the sink is called with index 1 for 1 requests: 0 bytes": func(_ driver.Map, _ context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 			sink(len(reqs), nil, driver.Info{}, nil)
 			return nil
 		},
