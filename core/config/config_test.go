@@ -204,7 +204,7 @@ func TestErrors(t *testing.T) {
 		"[plugins]\nisolation = []":            `"c.toml:2": invalid argument: plugins.isolation: expected a string, found an array`,
 		"[plugins]\nstart_timeout = 10":        `"c.toml:2": invalid argument: plugins.start_timeout: expected a duration such as "10s", found an integer`,
 		"[plugins]\nstart_timeout = \"10\"":    `"c.toml:2": invalid argument: plugins.start_timeout: "10" is not a duration such as "10s" or "1m30s"`,
-		"[plugins]\nstart_timeout = \"0s\"":    `"c.toml:2": invalid argument: plugins.start_timeout: 0s is less than 1ms`,
+		"[plugins]\nstart_timeout = \"0s\"":    `"c.toml:2": invalid argument: plugins.start_timeout: 0s is less than the minimum of 1ms`,
 		"[plugins]\ndirs = \"x\"":              `"c.toml:2": invalid argument: plugins.dirs: expected an array of paths, found a string`,
 		"[plugins]\ndirs = [1]":                `"c.toml:2": invalid argument: plugins.dirs: expected an array of paths, found an integer`,
 		"[plugins]\ndirs = [\"\"]":             `"c.toml:2": invalid argument: plugins.dirs: the path is empty`,

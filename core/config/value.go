@@ -85,7 +85,7 @@ func duration(at func(*Config) *time.Duration, lowest time.Duration) setter {
 			return fmt.Errorf(`%q is not a duration such as "10s" or "1m30s"`, s)
 		}
 		if d < lowest {
-			return fmt.Errorf("%s is less than %s", d, lowest)
+			return fmt.Errorf("%s is less than the minimum of %s", d, lowest)
 		}
 		*at(c) = d
 		return nil

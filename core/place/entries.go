@@ -50,7 +50,7 @@ func (e *Entries) list(root, dir string, mounts []string, limit int) error {
 	for _, d := range list {
 		name := path.Join(dir, d.Name())
 		if e.All() >= limit {
-			return fmt.Errorf("%s has more than the limit of %d entries", root, limit)
+			return fmt.Errorf("%q has more than the limit of %d entries", root, limit)
 		}
 		switch {
 		case slices.Contains(mounts, filepath.Join(root, filepath.FromSlash(name))):
@@ -99,7 +99,7 @@ func Remove(dir string) error {
 		return err
 	}
 	if len(mounts) > 0 {
-		return fmt.Errorf("%s is a mount point", mounts[0])
+		return fmt.Errorf("%q is a mount point", mounts[0])
 	}
 	return removeAll(dir)
 }

@@ -219,7 +219,7 @@ func (s *Stage) AbandonForTest() error { return s.temp.Keep() }
 // because another process redirected its path.
 func (s *Stage) unchanged() error {
 	if names, err := os.ReadDir(s.newPath()); !sameName(s.temp.lock) || s.opts.Directory && (err != nil || len(names) == 0) {
-		return fmt.Errorf("another process has replaced %s", s.temp.Dir)
+		return fmt.Errorf("another process has replaced %q", s.temp.Dir)
 	}
 	now, err := os.Lstat(s.final)
 	switch {
@@ -232,7 +232,7 @@ func (s *Stage) unchanged() error {
 	}
 	mounts, err := mountsBelow(s.final)
 	if err == nil && len(mounts) > 0 {
-		err = fmt.Errorf("%s is a mount point", mounts[0])
+		err = fmt.Errorf("%q is a mount point", mounts[0])
 	}
 	return err
 }
@@ -258,7 +258,7 @@ func (s *Stage) swap() error {
 		t := s.temp
 		s.temp = nil
 		_ = os.Remove(filepath.Join(t.fdPath(), markName)) // Sweep does not remove a directory without a mark
-		return join(err, fmt.Errorf("the old store is in %s and cannot be moved back: %w", filepath.Join(t.Dir, filepath.Base(old)), uerr), t.Keep())
+		return join(err, fmt.Errorf("the old store is in %q and cannot be moved back: %w", filepath.Join(t.Dir, filepath.Base(old)), uerr), t.Keep())
 	}
 	return err
 }

@@ -174,7 +174,7 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 		return nil // the location does not exist, and the driver reports that
 	}
 	if write && g.thirdParty && h.holdsHome(path) {
-		return pluginErrorf("a third-party plugin would be able to write to %s, which contains your home directory: use a separate directory for the store", path)
+		return pluginErrorf("a third-party plugin would be able to write to %q, which contains your home directory: use a separate directory for the store", path)
 	}
 	g.addRoot(h, path, write)
 	return nil

@@ -478,9 +478,9 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 // sumError returns the error for a plugin whose checksum is not in the lock file.
 func sumError(path, sum string, pins []Pin) error {
 	if len(pins) == 0 {
-		return pluginErrorf("%s is not in the lock file: pin it (sha256 %s) or allow unpinned plugins", path, sum)
+		return pluginErrorf("%q is not in the lock file: pin it (sha256 %s) or allow unpinned plugins", path, sum)
 	}
-	return pluginErrorf("%s has the checksum %s, which is not in the lock file: it was changed or replaced; pin it again if you changed it", path, sum)
+	return pluginErrorf("%q has the checksum %s, which is not in the lock file: it was changed or replaced; pin it again if you changed it", path, sum)
 }
 
 var errClosed = fmt.Errorf("the plugin host is closed")

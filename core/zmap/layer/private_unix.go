@@ -18,7 +18,7 @@ func checkPrivate(dir string) error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(owner.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-		return ncerr.Errorf(ncerr.ErrPermission, "", "", "%s is not a directory, belongs to another user or is writable by others", dir)
+		return ncerr.Errorf(ncerr.ErrPermission, "", "", "%q is not a directory, belongs to another user or is writable by others", dir)
 	}
 	return nil
 }

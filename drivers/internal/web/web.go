@@ -111,7 +111,7 @@ func New(o Options) (*Transport, error) {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s contains no certificate", o.CAFile)
+			return nil, fmt.Errorf("%q contains no certificate", o.CAFile)
 		}
 		t.base.TLSClientConfig = &tls.Config{RootCAs: pool}
 	}
