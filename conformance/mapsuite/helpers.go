@@ -248,7 +248,7 @@ func (s *store) wantEqual(prefix string, opts driver.ListOptions, want, got []st
 		if i < len(list) {
 			return show(list[i])
 		}
-		return "the end"
+		return "the end of the listing"
 	}
 	for i := range max(len(got), len(want)) {
 		if w, g := at(want, i), at(got, i); i >= len(got) || i >= len(want) || got[i] != want[i] {

@@ -556,7 +556,7 @@ func (l *loader) dropEmpty(g *Group) {
 		case len(sub.groups.list)+len(sub.vars.list)+len(sub.omitted) > 0:
 			l.ds.log.Warn("the directory is treated as a group without "+l.ds.layout.GroupDoc()+" because it contains groups or arrays; zarr-python does not list it", "path", sub.Path())
 		case len(sub.attrs) > 0:
-			l.ds.log.Warn("the directory is left out: it has attributes (.zattrs) but is neither an array (.zarray) nor a group (.zgroup)", "path", sub.Path())
+			l.ds.log.Warn("the directory is skipped: it has attributes (.zattrs) but is neither an array (.zarray) nor a group (.zgroup)", "path", sub.Path())
 			continue
 		default:
 			continue

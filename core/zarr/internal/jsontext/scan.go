@@ -361,7 +361,7 @@ func digits(w string, i int) int {
 // show quotes the beginning of b for a message.
 func show(b string) string {
 	if len(b) == 0 {
-		return "the end"
+		return "the end of the document"
 	}
 	if len(b) > 12 {
 		b = b[:12]
