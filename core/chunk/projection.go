@@ -48,12 +48,12 @@ type planRun struct {
 // different rank, and ErrLimit for more than 2^63-1 chunks.
 func NewPlan(sel Selection, grid Grid) (*Plan, error) {
 	if grid.Rank() != len(sel.Count) {
-		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "the chunk shape has %d dimensions, but the selection has %d", grid.Rank(), len(sel.Count))
+		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "select", "", "the chunk shape has %d dimensions, but the selection has %d", grid.Rank(), len(sel.Count))
 	}
 	p := &Plan{dims: make([]planDim, grid.Rank()), total: 1}
 	for d, size := range grid.chunks {
 		if size < 1 {
-			return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "dimension %d: invalid chunk length %d", d, size)
+			return nil, ncerr.Errorf(ncerr.ErrBadChunk, "select", "", "dimension %d: invalid chunk length %d", d, size)
 		}
 		dim := planDim{start: sel.Start[d], count: sel.Count[d], step: sel.step(d), size: size}
 		if dim.count == 0 {
@@ -66,7 +66,7 @@ func NewPlan(sel Selection, grid Grid) (*Plan, error) {
 				dim.plan()
 			}
 			if p.total > math.MaxInt64/dim.n {
-				return nil, ncerr.Errorf(ncerr.ErrLimit, "cut", "", "the selection overlaps too many chunks")
+				return nil, ncerr.Errorf(ncerr.ErrLimit, "select", "", "the selection overlaps too many chunks")
 			}
 			p.total *= dim.n
 		}
@@ -238,10 +238,10 @@ func Bytes(chunks []int64, elem int, limit int64) (int64, error) {
 	n := int64(elem)
 	for _, c := range chunks {
 		if c < 1 {
-			return 0, ncerr.Errorf(ncerr.ErrBadChunk, "size chunk", "", "the chunk shape %v has a length below 1", chunks)
+			return 0, ncerr.Errorf(ncerr.ErrBadChunk, "compute chunk size", "", "the chunk shape %v has a length below 1", chunks)
 		}
 		if n > limit/c {
-			return 0, ncerr.Errorf(ncerr.ErrLimit, "size chunk", "", "a chunk of shape %v with elements of %d bytes is larger than the limit of %d bytes", chunks, elem, limit)
+			return 0, ncerr.Errorf(ncerr.ErrLimit, "compute chunk size", "", "a chunk of shape %v with elements of %d bytes is larger than the limit of %d bytes", chunks, elem, limit)
 		}
 		n *= c
 	}

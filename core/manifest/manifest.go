@@ -103,7 +103,7 @@ func AsWriter(s Source) (Writer, error) {
 		}
 		return in, nil
 	case *Wrapped:
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write", "", "the shards of the array are encoded as a whole by codecs after sharding_indexed, and can only be read")
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write", "", "the array is read-only, because codecs after sharding_indexed encode each shard as a whole")
 	case Writer:
 		return in, nil
 	}

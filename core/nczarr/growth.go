@@ -164,7 +164,7 @@ func (d *Dataset) checkForeignGrowth(ctx context.Context, writer string) error {
 	if !m.Created.IsZero() {
 		age = fmt.Sprintf("%s old", time.Since(m.Created).Round(time.Second))
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "grow a dimension", zarr.GrowthMark,
+	return ncerr.Errorf(ncerr.ErrConflict, "grow", zarr.GrowthMark,
 		"another writer is extending a dimension: %s, whose mark is %s; wait for it to finish or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shellQuote(displayLoc(d.loc)))
 }
 

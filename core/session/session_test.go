@@ -167,8 +167,8 @@ func TestErrors(t *testing.T) {
 		"grants of no list":               {machine{user: "[drivers.s3]\ngrants = 1"}, ncerr.ErrInvalid, `"DIR/home/.config/nczarr/config.toml:2": read configuration "grants": invalid argument: the value is not a list of strings`},
 		"a grant of nothing":              {machine{user: "[drivers.s3]\ngrants = [\"moon\"]"}, ncerr.ErrInvalid, `config.toml:2"`},
 		"a filter's options":              {machine{user: "[filters.zlib]\nlevel = 3"}, ncerr.ErrInvalid, `config.toml:2": invalid argument: unknown key "level": the table of a filter has only the key grants`},
-		"an isolation":                    {machine{opts: session.Options{Isolation: "wat"}}, ncerr.ErrInvalid, `read isolation "wat": invalid argument: must be auto, process or inproc`},
-		"the environment's":               {machine{vars: map[string]string{"NCZARR_ISOLATION": "wat"}}, ncerr.ErrInvalid, `read isolation "wat"`},
+		"an isolation":                    {machine{opts: session.Options{Isolation: "wat"}}, ncerr.ErrInvalid, `parse isolation "wat": invalid argument: must be auto, process or inproc`},
+		"the environment's":               {machine{vars: map[string]string{"NCZARR_ISOLATION": "wat"}}, ncerr.ErrInvalid, `parse isolation "wat"`},
 		"a lock file":                     {machine{user: "plugins.lock_file = \"../../bad.lock\""}, ncerr.ErrInvalid, `read lock file "DIR/home/bad.lock"`},
 		"a lock file that cannot be read": {machine{user: "plugins.lock_file = \"..\""}, ncerr.ErrIO, `read DIR/home/.config: `},
 	} {

@@ -24,19 +24,19 @@ func attached(text string, mode Sandbox) ([]*program, error) {
 		return nil, nil
 	}
 	if mode == SandboxRequire {
-		return nil, ncerr.Errorf(ncerr.ErrPlugin, "read variable", handshake.EnvReattach, "the sandbox is required, but attached plugins run outside it: unset the variable")
+		return nil, ncerr.Errorf(ncerr.ErrPlugin, "read environment variable", handshake.EnvReattach, "the sandbox is required, but attached plugins run outside it: unset the variable")
 	}
 	var list []handshake.Attachment
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "%w", err)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "read environment variable", handshake.EnvReattach, "%w", err)
 	}
 	var out []*program
 	for _, a := range list {
 		if a.Network == "tcp" && !local(a.Address) {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q has the address %q, which is not a loopback address", a.Name, a.Address)
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read environment variable", handshake.EnvReattach, "plugin %q has the address %q, which is not a loopback address", a.Name, a.Address)
 		}
 		if a.Network != "unix" && a.Network != "tcp" || a.Address == "" || a.PID <= 0 {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q: the network, address or process ID is missing or invalid", a.Name)
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read environment variable", handshake.EnvReattach, "plugin %q: the network, address or process ID is missing or invalid", a.Name)
 		}
 		out = append(out, &program{name: a.Name, attachment: &a})
 	}

@@ -39,7 +39,7 @@ func ParseSandbox(s string) (Sandbox, error) {
 	case SandboxAuto, SandboxRequire, SandboxOff:
 		return m, nil
 	}
-	return "", ncerr.Errorf(ncerr.ErrInvalid, "read sandbox", s, "must be auto, require or off")
+	return "", ncerr.Errorf(ncerr.ErrInvalid, "parse sandbox", s, "must be auto, require or off")
 }
 
 // SandboxInfo describes the sandbox of a process.

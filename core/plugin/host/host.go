@@ -68,7 +68,7 @@ func New(opts *Options) (*Host, error) {
 	switch o.Isolation {
 	case Auto, Process, InProcess, Loopback:
 	default:
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "make plugin host", string(o.Isolation), "unknown isolation")
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "create plugin host", string(o.Isolation), "unknown isolation")
 	}
 	if _, err := ParseSandbox(string(o.Sandbox)); err != nil {
 		return nil, err

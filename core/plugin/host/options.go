@@ -38,7 +38,7 @@ func ParseIsolation(s string) (Isolation, error) {
 	case Auto, Process, InProcess:
 		return i, nil
 	}
-	return "", ncerr.Errorf(ncerr.ErrInvalid, "read isolation", s, "must be auto, process or inproc")
+	return "", ncerr.Errorf(ncerr.ErrInvalid, "parse isolation", s, "must be auto, process or inproc")
 }
 
 // Options configures a Host. The zero value has no built-ins and finds plugins in the

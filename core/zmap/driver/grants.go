@@ -88,7 +88,7 @@ func ParseGrant(text string) (Grant, error) {
 		ok = name != "" && !strings.ContainsAny(name, "*=\x00")
 	}
 	if !ok || strings.ContainsRune(arg, 0) {
-		return Grant{}, ncerr.Errorf(ncerr.ErrInvalid, "read grant", text, "the grant is not one of path:read, path:write, dir:write, read:PATH, write:PATH, tcp:PORT, network, env:NAME")
+		return Grant{}, ncerr.Errorf(ncerr.ErrInvalid, "parse grant", text, "the grant is not one of path:read, path:write, dir:write, read:PATH, write:PATH, tcp:PORT, network, env:NAME")
 	}
 	return g, nil
 }
