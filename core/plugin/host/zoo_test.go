@@ -434,7 +434,7 @@ func TestZooStart(t *testing.T) {
 		"version":         {"uses version 7", "this program uses version 1"},
 		"misnamed":        {`serves no driver named "zoo"`},
 		"describe-hangs":  {"did not respond to Describe within"},
-		"describe-dies":   {"died (exit status 5) in Describe"},
+		"describe-dies":   {"died (exit status 5) during Describe"},
 		"describe-major":  {"version 2 of the plugin protocol"},
 		"describe-levels": {"level 0"},
 	} {
