@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -54,7 +55,7 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 		ds, err = nczarr.Create(ctx, url, &c.CreateOptions)
 	}
 	err = wrapError("create", ncurl.Masked(url), err)
-	if e, ok := err.(*ncerr.Error); ok && e.Kind == ErrExists && e.Err != nil && !c.Force { //nolint:errorlint // the result of wrapError
+	if e, ok := errors.AsType[*ncerr.Error](err); ok && e.Kind == ErrExists && e.Err != nil && !c.Force {
 		hinted := *e
 		hinted.Err = fmt.Errorf("%w (the option Replace replaces a dataset, and Force replaces anything)", e.Err)
 		err = &hinted

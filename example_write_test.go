@@ -41,7 +41,7 @@ func ExampleOpen_errors() {
 	// Output:
 	// true
 	// true
-	// open "ocean.zarr": invalid argument: PureZarr is an option of Create
+	// open "ocean.zarr": invalid argument: PureZarr is an option of Create, not of Open
 }
 
 func ExampleCreate() {
