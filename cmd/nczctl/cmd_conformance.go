@@ -182,11 +182,15 @@ func (f *conformanceFlags) check() error {
 			return &usageError{fmt.Errorf("--exact-types %s: %w", text, err)}
 		}
 	}
-	if f.options != "" && !json.Valid([]byte(f.options)) { // the value is not quoted, because it may contain a password
+	isObject := func(text string) bool {
+		var members map[string]json.RawMessage
+		return json.Unmarshal([]byte(text), &members) == nil && members != nil
+	}
+	if f.options != "" && !isObject(f.options) { // the value is not quoted, because it may contain a password
 		return &usageError{errors.New("--options must be a JSON object")}
 	}
 	for _, text := range slices.Concat(f.params, f.invalid) {
-		if text != "" && !json.Valid([]byte(text)) {
+		if text != "" && !isObject(text) {
 			return &usageError{fmt.Errorf("--params and --invalid-params must be JSON objects, not %q", text)}
 		}
 	}

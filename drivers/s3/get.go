@@ -248,7 +248,9 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 	out, err := m.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &m.at.bucket, Key: m.name(key)})
 	if err != nil {
 		if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
-			err = answerError("the object was removed during the read")
+			e := ncerr.Errorf(ncerr.ErrIO, "", "", "the object was removed between two requests for it")
+			e.Retryable = true
+			err = e
 		}
 		return driver.Info{}, "", err
 	}
