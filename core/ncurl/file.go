@@ -155,9 +155,7 @@ func (p *parser) filePath() (string, error) {
 	before := name
 	if p.env.Windows {
 		name = strings.ReplaceAll(name, `\`, "/")
-		if p.in.scheme == schemeFile && hasDrive(strings.TrimPrefix(name, "/")) {
-			name = strings.TrimPrefix(name, "/")
-		}
+		name = trimBeforeDrive(name)
 	}
 	clean, why := cleanPath(name, p.env)
 	if clean != before {
@@ -184,7 +182,20 @@ func cleanPath(name string, env *Env) (clean, why string) {
 	case env.Windows && hasDrive(name):
 		return name[:2] + path.Clean(name[2:]), why // the root of a drive keeps its slash and has no parent
 	}
-	return path.Clean(name), why
+	clean = path.Clean(name)
+	if env.Windows {
+		clean = trimBeforeDrive(clean)
+	}
+	return clean, why
+}
+
+// trimBeforeDrive removes a slash before a drive letter, because /C:/x means C:/x, as in a
+// URL.
+func trimBeforeDrive(name string) string {
+	if rest := strings.TrimPrefix(name, "/"); hasDrive(rest) {
+		return rest
+	}
+	return name
 }
 
 // hasDrive reports whether name begins with a drive letter and a slash.

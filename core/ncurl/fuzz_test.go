@@ -16,7 +16,7 @@ func FuzzParse(f *testing.F) {
 		"s3://b/k#aws.profile=no&aws.region=eu-west-1", "s3://b/k#aws.endpoint=http://x.s3.a.b.c:80",
 		"https://a.b.s3.us-west-2.amazonaws.com/k/l", "https://b.storage.googleapis.com/k#mode=gs3,bytes",
 		"http://[::1]:9000/b/%C3%BC#s3", "https://h/a%2Fb/../c?sig=1#log=x&Log=y", "mem://%2F/x#dimension_separator=/",
-		`C:\x\y`, "A:/", "C:/../../x", `\\srv\share`, "file:///C:/x", "dap4://h/p", "https://u:p@h/x", "file:%ff#%41=%26",
+		`C:\x\y`, `\A:\0`, `\a\..\A:\0`, "A:/", "C:/../../x", `\\srv\share`, "file:///C:/x", "dap4://h/p", "https://u:p@h/x", "file:%ff#%41=%26",
 		"https://s3.amazonaws.com.cn/b/k", "https://x.s3.us-east-1.vpce.amazonaws.com/b/k",
 	} {
 		f.Add(s, "/w", byte(0))
