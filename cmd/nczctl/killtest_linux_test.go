@@ -209,8 +209,9 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 		// The dataset is visibly incomplete: nczctl warns, and readers of plain Zarr see no dataset.
 		outcome = "incomplete"
 	case whole(code, got):
-		// A killed nczctl may leave the temporary files of an archive or a driver.
-		if exit == killed {
+		// A killed process may leave the temporary files of an archive or a driver. The next
+		// copy to the same archive removes those of an archive.
+		if exit != 0 {
 			names, _ := filepath.Glob(filepath.Join(a.dir, "."+dst+".*.tmp"))
 			for _, name := range a.tempFiles(dst) {
 				names = append(names, filepath.Join(a.dir, dst, name))

@@ -29,7 +29,7 @@ func TestCheckDescription(t *testing.T) {
 		"objects, no more": {driver.Description{ID: "x", Objects: driver.Text}, "only a codec that encodes arrays"},
 		"transform":        {driver.Description{Transform: "x"}, "unknown transform"},
 		"kind of objects":  {driver.Description{Objects: "x"}, "unknown kind"},
-		"prepares":         {driver.Description{Preparation: true}, "prepares"},
+		"prepares":         {driver.Description{Preparation: true}, "preparation"},
 		"number":           {driver.Description{HDF5: 1 << 16}, "filter number"},
 		"aliases":          {driver.Description{Aliases: many[:17]}, "aliases"},
 		"parameters":       {driver.Description{Params: slices.Repeat([]driver.Param{level}, 65)}, "65 parameters"},
