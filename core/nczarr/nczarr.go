@@ -67,7 +67,7 @@ type Options struct {
 	// for high-latency stores.
 	Workers int
 	// Wrap, if not nil, wraps the driver's Map, for example to log or count requests.
-	// The wrapper sees every single request.
+	// The wrapper sees every single request. Create may call Wrap concurrently.
 	Wrap func(driver.Map) driver.Map
 	// Remote configures access to high-latency stores: retries, concurrency and the
 	// disk cache. The zero value means the defaults of layer.RemoteOptions.

@@ -31,7 +31,7 @@ type site struct {
 // replacement replaces a dataset with a new one that was created elsewhere.
 type replacement interface {
 	// commit makes the new dataset durable, moves it to its final location, and then
-	// removes the old one. After an error the old dataset is unchanged unless the error
+	// removes the old one. If commit fails, the old dataset is unchanged unless the error
 	// reports a change.
 	commit(ctx context.Context) error
 	// discard removes the new dataset.
@@ -58,7 +58,7 @@ func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOpt
 	if local(loc) {
 		return chooseLocal(loc, opts, o)
 	}
-	var g errgroup.Group // two requests, one after the other, would take twice as long
+	var g errgroup.Group // at the same time, to save a round trip
 	if !o.Force {
 		g.Go(func() error {
 			return checkOutsideInBucket(ctx, loc, opts, append(zarr.NodeDocNames(), zarr.ReplacingMark)...)
@@ -120,7 +120,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 
 // interrupted returns the error for a dataset whose replacement was interrupted.
 func interrupted(op, path, dir string) error {
-	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q: to restore it, run: nczctl clean --remove %s", dir, shellQuote(filepath.Dir(dir)))
+	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q; to restore it, run: nczctl clean --remove %s", dir, shellQuote(filepath.Dir(dir)))
 }
 
 // staged is the replacement of a local file or directory.

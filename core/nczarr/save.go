@@ -40,7 +40,7 @@ type saved struct {
 	fresh  *newNode
 	clean  func(zarr.Docs) // records the documents as written
 	failed func()          // records that the write may be partial
-	hidden bool            // putHidden has written the documents, except those that make the root visible
+	hidden bool            // putHidden has written the documents that do not make the node visible
 }
 
 // save writes the documents of all changed nodes: first variables, then groups from the
@@ -86,7 +86,7 @@ func (d *Dataset) save(ctx context.Context) error {
 // any node had changed.
 func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err error) {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n saved) bool { return !n.dirty })
-	if d.created && !d.flushed.Load() {
+	if d.created && !d.announced.Load() { // afterwards nodes are visible and may be claimed by other processes
 		if err := d.putHidden(ctx, nodes); err != nil {
 			return true, err
 		}
@@ -104,9 +104,9 @@ func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err 
 	return changed, nil
 }
 
-// putHidden concurrently writes all documents of a new dataset except those that make its
-// root visible. No reader finds the others before that, so their order does not matter,
-// and on a remote store they take one round trip.
+// putHidden writes the documents of a new dataset that do not make a node visible. Readers
+// find no node before the others are written, so on a remote store these documents take
+// one round trip instead of one for each stage.
 func (d *Dataset) putHidden(ctx context.Context, nodes []saved) error {
 	g, stop := errgroup.WithContext(ctx)
 	g.SetLimit(d.workers(1 << 20))
@@ -114,7 +114,7 @@ func (d *Dataset) putHidden(ctx context.Context, nodes []saved) error {
 		n := &nodes[i]
 		n.hidden = true
 		for name := range n.docs {
-			if n.prefix == "" && announces(name) == 1 {
+			if announces(name) == 1 {
 				continue
 			}
 			g.Go(func() error {
@@ -155,7 +155,7 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 	}
 	n.fresh.put.Store(true)
 	for _, name := range putOrder(n.docs) {
-		if n.hidden && (n.prefix != "" || announces(name) == 0) {
+		if n.hidden && announces(name) == 0 {
 			continue
 		}
 		if old, ok := n.old[name]; ok && d.layout.SameContent(old, n.docs[name]) { // unchanged, such as the .zgroup of the root

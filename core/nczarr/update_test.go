@@ -382,14 +382,21 @@ func TestUpdateOfASubgroup(t *testing.T) {
 	}
 }
 
-// keyRecorder records the keys of puts in order.
+// keyRecorder records the keys of puts in order. The put of the key fail fails.
 type keyRecorder struct {
 	driver.Map
 	mu   *sync.Mutex
 	keys *[]string
+	fail *string
 }
 
 func (r keyRecorder) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	r.mu.Lock()
+	fails := key == *r.fail
+	r.mu.Unlock()
+	if fails {
+		return driver.Info{}, ncerr.ErrAuth
+	}
 	info, err := r.Map.Put(ctx, key, body, o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -397,34 +404,112 @@ func (r keyRecorder) Put(ctx context.Context, key string, body driver.Body, o *d
 	return info, err
 }
 
-// The document that makes a new dataset visible is put after everything else, except the
-// consolidated document, which is the last one.
-func TestRootDocumentIsPutLast(t *testing.T) {
+// pausedFlush is a Map whose first Flush closes entered and then waits until goOn is
+// closed. put is called before each put.
+type pausedFlush struct {
+	driver.Map
+	entered, goOn chan struct{}
+	first         *sync.Once
+	put           func(key string)
+}
+
+func (p pausedFlush) Flush(ctx context.Context) error {
+	p.first.Do(func() {
+		close(p.entered)
+		<-p.goOn
+	})
+	return p.Map.Flush(ctx)
+}
+
+func (p pausedFlush) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	p.put(key)
+	return p.Map.Put(ctx, key, body, o)
+}
+
+// A group that is defined during the first Flush can be written by another Flush, even if
+// the first one ends between its documents.
+func TestGroupDefinedDuringFirstFlush(t *testing.T) {
 	t.Parallel()
-	for mode, last := range map[string][]string{
-		"nczarr":              {".zgroup"},
-		"zarr":                {".zgroup"},
-		"nczarr,consolidated": {".zgroup", ".zmetadata"},
-		"nczarr,v3":           {"zarr.json"},
-		"zarr,v3":             {"zarr.json"},
-	} {
+	o := memory()
+	entered, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var end sync.Once
+	put := func(key string) {
+		if key == "g/.zattrs" {
+			end.Do(func() {
+				close(goOn)
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	o.Wrap = func(m driver.Map) driver.Map { return pausedFlush{m, entered, goOn, new(sync.Once), put} }
+	ds := create(t, "mem:flushes#mode=nczarr", o)
+	go func() { done <- ds.Flush(t.Context()) }()
+	<-entered
+	g, err := ds.Root().DefineGroup("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setText(t, g.SetAttr, "title", "x")
+	closeDataset(t, ds)
+}
+
+// checkOrder checks that the document that makes a node visible is put after everything
+// else in the node and below it, except consolidated metadata.
+func checkOrder(t *testing.T, what string, keys []string) {
+	t.Helper()
+	for i, key := range keys {
+		dir, name := path.Split(key)
+		if !slices.Contains(zarr.NodeDocNames(), name) {
+			continue
+		}
+		for _, later := range keys[i+1:] {
+			if strings.HasPrefix(later, dir) && later != ".zmetadata" {
+				t.Errorf("%s: %s is put after %s", what, later, key)
+			}
+		}
+	}
+}
+
+// A node of a new dataset becomes visible only when it is complete, also if the first
+// Flush fails after it has put the document of the root.
+func TestOrderOfDocuments(t *testing.T) {
+	t.Parallel()
+	for mode, last := range map[string]string{"nczarr": ".zgroup", "zarr": ".zgroup", "nczarr,consolidated": ".zmetadata", "nczarr,v3": "zarr.json", "zarr,v3": "zarr.json"} {
 		var keys []string
+		fail := ""
 		o := memory()
-		o.Wrap = func(m driver.Map) driver.Map { return keyRecorder{m, new(sync.Mutex), &keys} }
+		o.Wrap = func(m driver.Map) driver.Map { return keyRecorder{m, new(sync.Mutex), &keys, &fail} }
 		ds := create(t, "mem:order#mode="+mode, o)
 		setText(t, ds.Root().SetAttr, "title", "x")
-		at := ds.Root()
-		for _, name := range []string{"g", "h"} {
-			g, err := at.DefineGroup(name)
-			if err != nil {
-				t.Fatal(err)
+		fill := func(at *nczarr.Group, names ...string) {
+			t.Helper()
+			for _, name := range names {
+				g, err := at.DefineGroup(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				v := define(t, g, "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{dim(t, g, "x", 4, false)}})
+				setText(t, v.SetAttr, "units", "m")
+				write(t, v, slab(0, 4), []int8{1, 2, 3, 4})
+				at = g
 			}
-			write(t, define(t, g, "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{dim(t, g, "x", 4, false)}}), slab(0, 4), []int8{1, 2, 3, 4})
-			at = g
 		}
+		fill(ds.Root(), "g", "h")
+		if fail = last; last != ".zmetadata" {
+			fail = ""
+		}
+		if err := ds.Flush(t.Context()); (err == nil) != (fail == "") {
+			t.Errorf("%s: Flush: %v", mode, err)
+		}
+		checkOrder(t, mode, keys)
+		if fail == "" && keys[len(keys)-1] != last || len(keys) < 8 {
+			t.Errorf("%s: want %s at the end, got the order %q", mode, last, keys)
+		}
+		keys, fail = nil, ""
+		fill(ds.Root(), "i", "j")
 		closeDataset(t, ds)
-		if n := len(keys) - len(last); n < 6 || !slices.Equal(keys[n:], last) {
-			t.Errorf("%s: want %q at the end, got the order %q", mode, last, keys)
-		}
+		checkOrder(t, mode+", again", slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, "i/") }))
 	}
 }

@@ -139,7 +139,8 @@ func parseDate(s string) (date, int, bool) {
 	}
 	for i, p := range parts {
 		n, err := strconv.ParseUint(p, 10, 32)
-		if err != nil || i == 0 && n > MaxYear || i > 0 && len(p) > 2 {
+		if err != nil || i == 0 && (n > MaxYear || len(parts) == 1 && n > 99999) || // a longer number may be a date without dashes
+			i > 0 && len(p) > 2 {
 			return date{}, 0, false
 		}
 		d[i] = int(n)
