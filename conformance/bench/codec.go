@@ -24,8 +24,8 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// compared maps the name of each codec that can be compared to its parameters, in which %d
-// is replaced by the level, from 1 to 9.
+// compared maps the names of the codecs in the comparison to their parameters. The level,
+// from 1 to 9, replaces %d.
 var compared = map[string]struct {
 	params   string
 	shuffles bool // the codec shuffles the data itself

@@ -239,5 +239,5 @@ func (e *Env) outType(t conformance.T, c *opened, d *driver.Description) (dtype.
 	}
 	before, errIn := c.in.Elements()
 	after, errOut := c.out.Elements()
-	return c.in.DType, errIn == nil && errOut == nil && before == after // a codec that changes their number packs elements
+	return c.in.DType, errIn == nil && errOut == nil && before == after // otherwise the codec packs elements, and their type is unknown
 }

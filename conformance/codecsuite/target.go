@@ -56,8 +56,8 @@ type Target struct {
 	// that it is lossy for other types, as delta is for floats. The default types are
 	// then checked too.
 	Exact bool
-	// Detects declares that the encoded form has a checksum that lets decoding detect
-	// every flipped bit of a value. It need not be set for the codecs of numcodecs.
+	// Detects declares that the encoded form has a checksum with which decoding detects a
+	// flipped bit. It need not be set for the codecs of numcodecs.
 	Detects bool
 	// Usage measures the resources of the filter's process. It is nil for a filter in
 	// this process.

@@ -119,7 +119,7 @@ func optionValues(t conformance.T, o driver.Option) (values []string) {
 	case o.Default == "" && o.Type != "bool":
 		return nil
 	case err != nil:
-		t.Errorf("option %s: the default %q is not a %s: %v", o.Name, o.Default, o.Type, err)
+		t.Errorf("option %s: the default %q is not of type %s: %v", o.Name, o.Default, o.Type, err)
 		return nil
 	}
 	return values

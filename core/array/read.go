@@ -163,7 +163,7 @@ func (w *worker) cache(i int, data []byte, buf *[]byte) {
 }
 
 // get sends the requests of the batch to their Maps. It sends them in one call if that
-// is cheaper, and otherwise one by one, because other workers run in parallel.
+// is cheaper, and otherwise one by one, because the workers already run in parallel.
 func (w *worker) get(ctx context.Context) error {
 	for w.base = 0; w.base < len(w.reqs) && w.err == nil; {
 		if w.skipPiece() {
@@ -351,7 +351,8 @@ func (w *worker) recordFound(i int) {
 }
 
 // decodeJobs decodes the batch. It uses one call if the codecs are in another process,
-// and otherwise one call per chunk, because other workers run in parallel.
+// and otherwise one call per chunk, because a call with several chunks would start
+// goroutines although the workers already run in parallel.
 func (w *worker) decodeJobs(ctx context.Context) error {
 	pipe := w.pipe
 	w.base = 0

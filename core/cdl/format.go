@@ -148,8 +148,8 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendByte appends one byte of a string. It writes control characters and bytes above
-// top as octal escapes.
+// appendByte appends one byte of a string. It writes the characters in charEscapes
+// as named escapes, and other control characters and bytes above top as octal escapes.
 func appendByte(dst []byte, c, top byte) []byte {
 	switch {
 	case charEscapes[c] != "":

@@ -66,8 +66,8 @@ func (p *printer) valueMoments(v *nczarr.Var) *moments {
 	return nil
 }
 
-// boundsOf returns the variable with the given name in the group of owner or in the
-// innermost group above it.
+// boundsOf returns the variable with the given name in the group of owner, or else in the
+// nearest group above it that has one. It returns nil if no group has one.
 func boundsOf(owner *nczarr.Var, name string) *nczarr.Var {
 	for g := owner.Group(); g != nil; g = g.Parent() {
 		if v, err := g.Var(strings.TrimSpace(name)); err == nil {

@@ -93,7 +93,7 @@ func specs() []spec {
 			"2s", duration(func(c *Config) *time.Duration { return &c.Plugins.StopTimeout }, 0),
 		},
 		{
-			Key{"plugins.max_restarts", "int", "3", "How often one plugin is restarted after a crash within one run of the program."},
+			Key{"plugins.max_restarts", "int", "3", "Maximum number of restarts of one plugin after crashes within one run of the program."},
 			int64(3), integer(func(c *Config) *int { return &c.Plugins.MaxRestarts }, 0, 1000),
 		},
 		{

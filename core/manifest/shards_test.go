@@ -214,8 +214,8 @@ func TestDamagedShards(t *testing.T) {
 	}
 }
 
-// TestShardReplaced checks that a cached index has the version of its shard, and that
-// Forget drops it.
+// TestShardReplaced checks that a location has the version of the shard whose index was
+// read, and that Forget drops the cached index.
 func TestShardReplaced(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{Checksum: true}

@@ -224,8 +224,8 @@ func (m *moving) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return m.Map.Get(ctx, key, o, alloc)
 }
 
-// TestUpdateReadsAgain checks that a chunk that another writer replaces while it is read is
-// read again.
+// TestUpdateReadsAgain checks that Update reads a chunk again if another writer replaces it
+// during the read, and fails with ErrConflict if this happens too often.
 func TestUpdateReadsAgain(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {

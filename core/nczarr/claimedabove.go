@@ -33,7 +33,7 @@ type upper struct {
 }
 
 // openUpper returns the bucket of a location, or nil if the location is not inside a
-// bucket or the bucket cannot be opened. It sends no requests.
+// bucket or the bucket is not accessible. It sends no requests.
 func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, error) {
 	bucket, dir, _ := strings.Cut(strings.TrimRight(loc.Path, "/"), "/")
 	if loc.Driver != ncurl.DriverS3 || dir == "" {

@@ -614,7 +614,8 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	return out, nil
 }
 
-// checkUnclaimed closes the dataset and fails if a process has claimed its location.
+// checkUnclaimed fails if a process has claimed the location of the dataset or the claim
+// cannot be read. Before it fails, it closes the dataset.
 func (d *Dataset) checkUnclaimed(ctx context.Context) error {
 	claim, err := readClaim(ctx, d.m, zarr.ReplacingMark)
 	if err == nil && claim == nil {

@@ -72,7 +72,7 @@ func (m *Map) alive() error {
 	now, err := os.Stat(m.path)
 	switch {
 	case err != nil:
-		return ncerr.Errorf(ncerr.ErrIO, "", "", "the root of the store no longer exists: %w", plain(err, ""))
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "cannot access the root of the store: %w", plain(err, ""))
 	case !os.SameFile(now, m.identity):
 		return ncerr.Errorf(ncerr.ErrIO, "", "", "the root of the store was replaced")
 	}

@@ -74,7 +74,7 @@ func (d *duration) UnmarshalJSON(data []byte) error {
 func (Opener) Describe() driver.Description {
 	return driver.Description{
 		Name:    Name,
-		Summary: "files below a URL of a web server, read only",
+		Summary: "files below a URL of a web server, read-only",
 		Options: []driver.Option{
 			{Name: "query", Type: "string", Secret: true, Doc: "the raw query sent with every request, without the question mark; a query in the dataset's URL replaces it"},
 			{Name: "origin", Type: "string", Doc: "the only server that receives user and password: https://HOST[:PORT], or http on this machine"},

@@ -59,8 +59,11 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	if err := p.Err(); err != nil {
 		return nil, driver.Spec{}, err
 	}
-	if in.Kind != driver.Array || in.DType.Kind != dtype.String && in.DType.Kind != dtype.Unicode || named != in.DType {
-		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "labels have the type %v, but the array has %v", named, in.DType)
+	if in.Kind != driver.Array || in.DType.Kind != dtype.String && in.DType.Kind != dtype.Unicode {
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the codec encodes only arrays of strings, not of %v", in.DType)
+	}
+	if named != in.DType {
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the parameter dtype is %v, but the array has the type %v", named, in.DType)
 	}
 	var err error
 	if c.count, err = in.Elements(); err != nil {

@@ -194,8 +194,8 @@ func (w *packWriter) number(v value) {
 	}
 }
 
-// integer writes v in the fewest bytes that hold size. code is the format code of an
-// integer of one byte.
+// integer writes v in the smallest format whose unsigned range includes size. code is the
+// format code of an integer of one byte.
 func (w *packWriter) integer(code byte, v, size uint64) {
 	switch {
 	case size <= math.MaxUint8:

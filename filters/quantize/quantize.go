@@ -30,7 +30,7 @@ var _ driver.Codec = (*Codec)(nil)
 // the point.
 func New(plain, coded dtype.Type, digits int) (*Codec, error) {
 	if plain.Kind != dtype.Float || coded.Kind != dtype.Float {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats can be rounded, not %v to %v", plain, coded)
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "both types must be floats, but they are %v and %v", plain, coded)
 	}
 	return &Codec{plain, coded, math.Ldexp(1, int(math.Ceil(math.Log2(math.Pow10(digits)))))}, nil
 }

@@ -121,7 +121,7 @@ func (c *Codec) check(i int, e []byte) error {
 	return nil
 }
 
-// DecodedSize returns an upper bound of the decoded size.
+// DecodedSize returns an upper bound on the decoded size.
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	return max(int64(len(src)), driver.ValuesSize(c.count, 0)), nil
 }

@@ -257,8 +257,8 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 }
 
 // killAbandoned kills a process that ended a stream with unanswered jobs, because the
-// process may still write to their regions. It first waits a second for the process to
-// end, because a stream usually ends when its process dies.
+// process may still write to their regions. It first waits up to a second for the process
+// to end by itself, because a stream usually ends when its process dies.
 func (p *proc) killAbandoned() {
 	p.goOwned(func() {
 		timer := time.NewTimer(time.Second)

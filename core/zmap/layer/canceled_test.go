@@ -79,7 +79,7 @@ func TestRetryCreateExclusive(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		mode      driver.Mode
-		err, want error
+		err, want ncerr.Kind
 	}{
 		{driver.CreateExclusive, ncerr.ErrExists, ncerr.ErrAmbiguous},
 		{driver.CreateExclusive, ncerr.ErrAuth, ncerr.ErrAuth},

@@ -79,8 +79,8 @@ func (s *sorter) first(block []byte) int {
 	return int(classes)
 }
 
-// place sorts the rotations in other by rank and stores them in order. count holds the
-// sizes of the classes.
+// place sorts the rotations in s.other by rank and stores them in s.order. s.count holds
+// the sizes of the classes and is overwritten.
 func (s *sorter) place() {
 	sum := int32(0)
 	for i, c := range s.count {
