@@ -64,6 +64,9 @@ func TestFOrderAgainstModel(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			rt.Fatalf("%+v: want %v, got %v, %v", sel, want, got, err)
 		}
+		if err := ds.Flush(context.Background()); err != nil { // stores parts of chunks that are in the buffer
+			rt.Fatal(err)
+		}
 		if codec == "null" {
 			checkFChunk(rt, ds, m, shape, chunks, big)
 		}
