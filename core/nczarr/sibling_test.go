@@ -156,14 +156,7 @@ func stateOf(t *testing.T, url string, o *nczarr.Options) string {
 // A replacement fails and changes nothing if another process has claimed the location.
 func TestClaimedPlace(t *testing.T) {
 	t.Parallel()
-	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
-	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
-	ds, err := several(t, url, o, false, 1, "both", "old")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeDataset(t, ds)
+	b, o, url := oldInBucket(t)
 	second, err := several(t, url, o, false, 2, "both", "new")
 	if err != nil {
 		t.Fatal(err)
@@ -211,14 +204,7 @@ func TestAbortKeepsOtherDataset(t *testing.T) {
 // dataset, because it lacks chunks.
 func TestCleanedStage(t *testing.T) {
 	t.Parallel()
-	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
-	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
-	ds, err := several(t, url, o, false, 1, "both", "old")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeDataset(t, ds)
+	b, o, url := oldInBucket(t)
 	for _, killed := range []bool{false, true} { // whether the process that cleans is killed before it has finished
 		late, err := several(t, url, o, false, 2, "both", "new")
 		if err != nil {
@@ -254,14 +240,7 @@ func TestCleanedStage(t *testing.T) {
 // with Force.
 func TestForeignObjects(t *testing.T) {
 	t.Parallel()
-	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
-	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
-	ds, err := several(t, url, o, false, 1, "both", "old")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeDataset(t, ds)
+	b, o, url := oldInBucket(t)
 	late, err := several(t, url, o, false, 2, "both", "new")
 	if err != nil {
 		t.Fatal(err)
@@ -322,6 +301,21 @@ func TestNestedDatasetsInBucket(t *testing.T) {
 	closeDataset(t, ds)
 }
 
+// oldInBucket returns buckets that contain a complete old dataset, options for them, and the
+// URL of the dataset.
+func oldInBucket(t *testing.T) (b *buckets, o *nczarr.Options, url string) {
+	t.Helper()
+	b = newBuckets()
+	o = &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url = "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	ds, err := several(t, url, o, false, 1, "both", "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	return b, o, url
+}
+
 // putObject puts an object that does not belong to any dataset of the test.
 func putObject(t *testing.T, b *buckets, key string) {
 	t.Helper()
@@ -335,14 +329,7 @@ func putObject(t *testing.T, b *buckets, key string) {
 func TestClaimWithoutStage(t *testing.T) {
 	t.Parallel()
 	for _, complete := range []bool{true, false} {
-		b := newBuckets()
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
-		url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
-		ds, err := several(t, url, o, false, 1, "both", "old")
-		if err != nil {
-			t.Fatal(err)
-		}
-		closeDataset(t, ds)
+		b, o, url := oldInBucket(t)
 		if !complete {
 			if err := b.bucket("bkt").Delete(t.Context(), "dir/a.zarr/.zgroup", nil); err != nil {
 				t.Fatal(err)
@@ -371,14 +358,7 @@ func TestClaimWithoutStage(t *testing.T) {
 func TestHostileClaim(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"bkt/other", "bkt/dir/a.zarr", "bkt/dir/a.zarr.nczstage-/../../other", "bkt/dir/a.zarr.nczstage-abcdefghij/x", "bkt/dir/a.zarr.nczstage-ABCDEFGHIJ", ""} {
-		b := newBuckets()
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
-		url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
-		ds, err := several(t, url, o, false, 1, "both", "old")
-		if err != nil {
-			t.Fatal(err)
-		}
-		closeDataset(t, ds)
+		b, o, url := oldInBucket(t)
 		putObject(t, b, "other/.zgroup")
 		claim := `{"stage": "` + stage + `"}`
 		if _, err := b.bucket("bkt").Put(t.Context(), "dir/a.zarr/.nczreplacing", driver.Bytes(claim), &driver.PutOptions{}); err != nil {
@@ -394,7 +374,8 @@ func TestHostileClaim(t *testing.T) {
 		if after := b.names("bkt"); !slices.Equal(after, before) {
 			t.Errorf("%q: the keys changed from %q to %q", stage, before, after)
 		}
-		if ds, err = several(t, url, o, true, 2, "both", "new"); err != nil {
+		ds, err := several(t, url, o, true, 2, "both", "new")
+		if err != nil {
 			t.Fatal(err)
 		}
 		closeDataset(t, ds)

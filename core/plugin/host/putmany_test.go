@@ -128,9 +128,7 @@ func TestPutManyOfADyingPlugin(t *testing.T) {
 // that were sent, and sends no further puts. Level 0 cannot cancel puts that were sent.
 func TestPutManyCanceled(t *testing.T) {
 	t.Parallel()
-	if sharedLevel() == 0 {
-		t.Skip("this system has no sealed shared memory")
-	}
+	needSharedMemory(t)
 	opts := host.Options{}
 	ctx := cancelOnLog(t, &opts, "it waits")
 	m := open(t, newHost(t, opts), "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
