@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	places "github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -92,7 +91,7 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 		}
 	}
 	claimed := false
-	if loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip {
+	if a.isLocal(loc) {
 		if resume {
 			return ncerr.Errorf(ncerr.ErrUnsupported, "resume", loc.Path, "a file or directory is replaced in one step, so nothing can be resumed; nczctl clean lists what was left behind")
 		}

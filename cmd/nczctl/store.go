@@ -12,6 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -33,10 +34,10 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 	if err != nil {
 		return a.openSplit(ctx, arg) // the key in arg need not be valid in a URL
 	}
-	switch loc.Driver {
-	case ncurl.DriverFile, ncurl.DriverZip:
+	switch d := store.Describe(a.session.Host(), loc); {
+	case store.IsLocal(&d):
 		return a.openSplit(ctx, arg)
-	case ncurl.DriverS3, ncurl.DriverHTTP:
+	case d.Locality == driver.OnServer:
 		return a.openPrefix(ctx, arg, object)
 	}
 	m, err := nczarr.OpenStore(ctx, arg, a.options())
@@ -61,8 +62,8 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 // openSplit opens the innermost directory or archive in the path arg and returns
 // the rest of the path as the key.
 func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, error) {
-	store, key := splitStore(arg)
-	m, err := nczarr.OpenStore(ctx, store, a.options())
+	url, key := splitStore(arg)
+	m, err := nczarr.OpenStore(ctx, url, a.options())
 	if err != nil || key == "" {
 		return m, key, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/store"
 )
 
 // create creates the dataset at url.
@@ -50,7 +51,14 @@ func closeNew(ctx context.Context, ds *nczarr.Dataset) error {
 
 // locate parses a URL or path into a Location. create is set for a new dataset.
 func (a *app) locate(url string, create bool) (*ncurl.Location, error) {
-	env := *a.session.Options().URLEnv
-	env.Create, env.Probe = create, nczarr.Probe
+	o := a.session.Options()
+	env := *o.URLEnv
+	env.Create, env.Probe, env.Schemes = create, nczarr.Probe, store.Schemes(o.Registry, url)
 	return ncurl.Parse(url, &env)
+}
+
+// isLocal reports whether a location is a local directory or archive.
+func (a *app) isLocal(loc *ncurl.Location) bool {
+	d := store.Describe(a.session.Host(), loc)
+	return store.IsLocal(&d)
 }

@@ -24,6 +24,7 @@ import (
 // registry combines two hosts: the drivers of one and the filters of the other.
 type registry struct{ drivers, filters *host.Host }
 
+func (r registry) Drivers() []driver.Description                  { return r.drivers.Drivers() }
 func (r registry) Driver(name string) (driver.Opener, error)      { return r.drivers.Driver(name) }
 func (r registry) Filter(id string) (codecdriver.Provider, error) { return r.filters.Filter(id) }
 func (r registry) Filters() []codecdriver.Description             { return r.filters.Filters() }

@@ -117,7 +117,10 @@ type bucket struct {
 // Describe implements driver.Opener.
 func (b *bucket) Describe() driver.Description {
 	d := b.Opener.Describe()
-	d.Name = "mem"
+	d.Name, d.Locality, d.Nested, d.Schemes = "mem", "", false, nil // as of the stores in memory
+	for i := range d.Options {
+		d.Options[i].From = ""
+	}
 	return d
 }
 

@@ -43,6 +43,10 @@ func (r *registry) Driver(name string) (driver.Opener, error) {
 	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "only mem and file are available")
 }
 
+func (r *registry) Drivers() []driver.Description {
+	return []driver.Description{r.mem.Describe(), file.New().Describe()}
+}
+
 func (r *registry) Filter(id string) (codecdriver.Provider, error) {
 	provider, ok := map[string]codecdriver.Provider{
 		"shuffle": shuffle.Provider(), "zlib": zlib.Provider(), "zstd": zstd.Provider(), "fletcher32": checksum.Provider(),

@@ -67,7 +67,7 @@ func lockEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	case err != nil:
 		return nil, systemError("create", at, err)
 	}
-	c, err := localContents(loc.Driver, at, l)
+	c, err := localContents(driver.LocalDirectory, at, l)
 	if err == nil && c.exists {
 		err = errNotEmpty(loc)
 	}
@@ -90,7 +90,7 @@ func isDangling(path string) bool {
 // Flush.
 func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 	caps := d.m.Capabilities()
-	if local(d.loc) || !caps.IfAbsent || !caps.List || !caps.Delete || caps.Durable == driver.OnFlush {
+	if d.isLocal() || !caps.IfAbsent || !caps.List || !caps.Delete || caps.Durable == driver.OnFlush {
 		return nil
 	}
 	text, err := claimText(Claim{About: creationNote, Creates: true})
@@ -289,7 +289,7 @@ func (d *Dataset) releaseClaim(ctx context.Context) error {
 // stores without rename have claims.
 func FindClaim(ctx context.Context, url string, o *Options) (*Claim, error) {
 	opts, loc, err := resolve(url, o, false)
-	if err != nil || local(loc) {
+	if err != nil || opts.isLocal(loc) {
 		return nil, err
 	}
 	return findClaim(ctx, loc, opts)

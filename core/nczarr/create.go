@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -72,7 +73,7 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	mode := driver.Create
 	_, staged := s.swap.(*staged)
 	switch {
-	case staged && loc.Driver == ncurl.DriverFile, s.bare: // the store is empty and needs no clearing
+	case staged && store.Describe(opts.Registry, loc).Locality == driver.LocalDirectory, s.bare: // the store is empty and needs no clearing
 		mode = driver.Update
 	case exclusive, s.free, staged: // fail if another process creates something first
 		mode = driver.CreateExclusive
@@ -107,8 +108,8 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 	case beside:
 		return swap.mark(ctx, ds.m)
 	case s.swap != nil:
-	case local(ds.loc):
-		if s.free && ds.loc.Driver == ncurl.DriverFile {
+	case ds.isLocal():
+		if s.free && ds.store.Driver().Locality == driver.LocalDirectory {
 			ds.newClaim.hold, err = lockEmpty(ds.loc, ds.opts.Limits)
 		}
 		if err == nil && !force { // a process that locks a directory above this location lists the directory only after locking it, so at least one of the two processes finds the other

@@ -177,7 +177,7 @@ func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 	if err := d.m.Flush(ctx); err != nil {
 		return err
 	}
-	if more && d.created && !d.flushed.Load() && !local(d.loc) && d.swap == nil { // the claim prevents a replacement until it is released
+	if more && d.created && !d.flushed.Load() && !d.isLocal() && d.swap == nil { // the claim prevents a replacement until it is released
 		key, info, err := d.findAnchor(ctx)
 		if err != nil {
 			return err

@@ -251,7 +251,7 @@ type foreign struct {
 
 func (w *foreign) Describe() driver.Description {
 	d := w.Opener.Describe()
-	d.Name = "foreign"
+	d.Name, d.Locality, d.Nested = "foreign", "", false // as of a plugin driver
 	return d
 }
 

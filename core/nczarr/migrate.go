@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -167,12 +166,12 @@ func (m *migration) check(ctx context.Context) error {
 }
 
 // checkAbove fails if the location is a node of a dataset directly above it. Like Open, it
-// searches only directories and buckets.
+// searches only stores that can lie inside one another.
 func (m *migration) checkAbove(ctx context.Context) error {
 	loc := *m.ds.loc
 	base := path.Base(path.Clean(loc.Path))
 	up := path.Dir(path.Clean(loc.Path))
-	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 || up == "." || up == loc.Path {
+	if !m.ds.store.Driver().Nested || up == "." || up == loc.Path {
 		return nil
 	}
 	opts := m.ds.opts

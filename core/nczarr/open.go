@@ -43,7 +43,7 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 // dataset, it opens that dataset.
 func openOrParent(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	ds, err := openAt(ctx, loc, opts)
-	if ncerr.KindOf(err) == ncerr.ErrNoDataset && local(loc) {
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset && opts.isLocal(loc) {
 		if dir := place.Interrupted(filepath.FromSlash(loc.Path)); dir != "" {
 			err = interrupted("open", loc.Path, dir)
 		}
@@ -65,7 +65,7 @@ func openOrParent(ctx context.Context, loc *ncurl.Location, opts Options) (*Data
 // checkVisible closes the dataset and fails if the location is claimed. It skips this check
 // if the root has a document that a replacement removes first.
 func (d *Dataset) checkVisible(ctx context.Context) error {
-	if local(d.loc) {
+	if d.isLocal() {
 		return nil
 	}
 	if name := d.rootDoc(); name == zarr.ConsolidatedDoc || zarr.IsNodeDoc(name) {
@@ -92,6 +92,9 @@ func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, err
 	env.Windows = env.Windows || runtime.GOOS == "windows"
 	if env.Probe == nil {
 		env.Probe = Probe
+	}
+	if env.Schemes == nil {
+		env.Schemes = store.Schemes(opts.Registry, url)
 	}
 	if env.Cwd == "" {
 		env.Cwd, _ = os.Getwd() // on error relative paths stay relative
@@ -221,11 +224,12 @@ func (d *Dataset) openParent(ctx context.Context) (*Dataset, error) {
 
 // datasetAbove returns the dataset above loc that contains a group at loc, with that
 // group as its Root, or nil. Directories in between need no group documents.
-// datasetAbove searches only with the drivers file and s3: it does not let plugin
-// drivers access locations above the one that the user specified.
+// datasetAbove searches only with drivers whose stores can lie inside one another, which
+// plugin drivers never are: they must not access locations above the one that the user
+// specified.
 func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
-	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 {
-		return nil, nil // other drivers are not searched
+	if !store.Describe(opts.Registry, loc).Nested {
+		return nil, nil
 	}
 	dir, below := path.Clean(loc.Path), ""
 	for {
