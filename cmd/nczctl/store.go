@@ -12,6 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -40,17 +41,17 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 	case d.Locality == driver.OnServer:
 		return a.openPrefix(ctx, arg, object)
 	}
-	m, err := nczarr.OpenStore(ctx, arg, a.options())
+	m, err := open.Store(ctx, arg, a.options())
 	for at, key := arg, ""; err != nil && !ncerr.IsContext(err); {
 		up, last, ok := cutLast(at)
 		if !ok {
 			return nil, "", err
 		}
 		at, key = up, path.Join(last, key)
-		if loc, lerr := a.locate(at, false); lerr != nil || nczarr.Probe(loc.Path) == ncurl.Missing {
+		if loc, lerr := a.locate(at, false); lerr != nil || open.Probe(loc.Path) == ncurl.Missing {
 			continue
 		}
-		inner, oerr := nczarr.OpenStore(ctx, at, a.options())
+		inner, oerr := open.Store(ctx, at, a.options())
 		if oerr != nil {
 			continue
 		}
@@ -63,7 +64,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 // the rest of the path as the key.
 func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, error) {
 	url, key := splitStore(arg)
-	m, err := nczarr.OpenStore(ctx, url, a.options())
+	m, err := open.Store(ctx, url, a.options())
 	if err != nil || key == "" {
 		return m, key, err
 	}
@@ -75,7 +76,7 @@ func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, err
 func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
 	o := a.options()
 	if !object {
-		m, err := nczarr.OpenStore(ctx, arg, o)
+		m, err := open.Store(ctx, arg, o)
 		if err == nil && m.Capabilities().List {
 			return m, "", nil
 		}
@@ -108,7 +109,7 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 		return nil, "", ncerr.New(ncerr.ErrBadURL, "open", ncurl.Masked(arg), err)
 	}
 	o.UseConsolidated = nczarr.ConsolidatedIgnore
-	m, err := nczarr.OpenStore(ctx, up, o)
+	m, err := open.Store(ctx, up, o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -283,7 +284,7 @@ func splitStore(arg string) (store, key string) {
 		}
 	}
 	for at := base; at != "" && at != "." && at != "/"; {
-		if p := nczarr.Probe(at); p == ncurl.Directory || p == ncurl.ZipArchive {
+		if p := open.Probe(at); p == ncurl.Directory || p == ncurl.ZipArchive {
 			return scheme + at + fragment, key
 		}
 		dir, last := path.Split(strings.TrimRight(at, "/"))

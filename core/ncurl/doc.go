@@ -37,5 +37,5 @@
 //
 // Source: netcdf-c libdispatch/dinfermodel.c and ds3util.c, for behavior only.
 //
-// Package core/nczarr passes the Location to a registry of drivers.
+// Package core/open calls Parse, and core/store opens the store at a Location.
 package ncurl

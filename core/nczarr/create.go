@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Create creates a dataset and opens it for writing. It replaces an existing dataset at
+// Create creates a dataset at a location, which core/open infers from a URL, and opens it
+// for writing. It replaces an existing dataset at
 // the location unless NoClobber is set. Unless Force is set, it refuses a location that
 // is inside another dataset, or that contains entries that are not part of a dataset.
 // The error lists those entries.
@@ -31,14 +32,16 @@ import (
 // Errors: ncerr.ErrExists if a dataset or something else exists at the location,
 // ncerr.ErrConflict if another process is creating a dataset there, and those of
 // [Open].
-func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error) {
+func Create(ctx context.Context, loc *ncurl.Location, o *CreateOptions) (*Dataset, error) {
 	if o == nil {
 		o = &CreateOptions{}
 	}
-	opts, loc, err := resolve(url, &o.Options, true)
+	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}
+	at := *loc // layoutFor changes it
+	loc = &at
 	layout, err := layoutFor(loc, o)
 	if err != nil {
 		return nil, err

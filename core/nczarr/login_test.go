@@ -40,7 +40,7 @@ func TestLoginIsWhole(t *testing.T) {
 		a := &optionRecorder{}
 		o := &nczarr.Options{Registry: registry.New([]driver.Opener{a}), URLEnv: &ncurl.Env{RC: rc}}
 		o.DriverOptions = map[string][]byte{"http": []byte(c.configured)}
-		if _, err := nczarr.Open(t.Context(), c.url, o); err == nil {
+		if _, err := openURL(t.Context(), c.url, o); err == nil {
 			t.Fatal("Open succeeded with a driver that fails")
 		}
 		var got struct{ User, Password, Origin string }

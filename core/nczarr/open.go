@@ -3,12 +3,9 @@ package nczarr
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
-	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/array"
@@ -17,22 +14,20 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
-	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Open opens an existing dataset. url is a URL in the form that netCDF tools accept
-// ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain path; see
-// core/ncurl. It may also be the URL of a group inside a dataset, even of a group without
-// documents. Open then finds the dimensions that the group's variables share with groups
-// above it.
+// Open opens the existing dataset at a location, which core/open infers from a URL. It may
+// also be the location of a group inside a dataset, even of a group without documents.
+// Open then finds the dimensions that the group's variables share with groups above it.
+// The caller must not change loc before it closes the dataset.
 //
-// Errors: ncerr.ErrBadURL, ncerr.ErrNoDataset if nothing exists at the location,
+// Errors: ncerr.ErrNoDataset if nothing exists at the location,
 // ncerr.ErrNotZarr if something other than a dataset exists there, ncerr.ErrMetadata for
 // a damaged root document, and those of the store. A group or variable that cannot be
 // read is left out: see [Dataset.Problems].
-func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
-	opts, loc, err := resolve(url, o, false)
+func Open(ctx context.Context, loc *ncurl.Location, o *Options) (*Dataset, error) {
+	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}
@@ -74,66 +69,24 @@ func (d *Dataset) checkVisible(ctx context.Context) error {
 	return d.checkUnclaimed(ctx)
 }
 
-// resolve completes the options and infers the location.
-func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, error) {
+// complete checks and completes the options for an operation at a location, and logs the
+// warnings about its URL.
+func (o *Options) complete(loc *ncurl.Location) (Options, error) {
 	if o == nil || o.Registry == nil {
-		return Options{}, nil, ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(url), "Options.Registry is not set")
+		return Options{}, ncerr.Errorf(ncerr.ErrInvalid, "open", loc.Display, "Options.Registry is not set")
 	}
 	opts := *o
 	opts.Limits = opts.Limits.withDefaults()
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	env := ncurl.Env{}
-	if opts.URLEnv != nil {
-		env = *opts.URLEnv
-	}
-	env.Create = create
-	env.Windows = env.Windows || runtime.GOOS == "windows"
-	if env.Probe == nil {
-		env.Probe = Probe
-	}
-	if env.Schemes == nil {
-		env.Schemes = store.Schemes(opts.Registry, url)
-	}
-	if env.Cwd == "" {
-		env.Cwd, _ = os.Getwd() // on error relative paths stay relative
-	}
-	loc, err := ncurl.Parse(url, &env)
-	if err != nil {
-		return opts, nil, err
-	}
 	for _, w := range loc.Warnings {
 		opts.Log.Warn(w, "url", loc.Display)
 	}
 	if loc.Format == ncurl.Bytes {
-		return opts, nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", loc.Display, "byte-range access to netCDF-3 and HDF5 files is not supported")
+		return opts, ncerr.Errorf(ncerr.ErrUnsupported, "open", loc.Display, "byte-range access to netCDF-3 and HDF5 files is not supported")
 	}
-	return opts, loc, nil
-}
-
-// Probe examines a local path for URL inference. It reports whether the path is a
-// directory and, for a file, the format that its first bytes indicate.
-func Probe(name string) ncurl.PathKind {
-	info, err := os.Stat(name)
-	switch {
-	case os.IsNotExist(err):
-		return ncurl.Missing
-	case err != nil:
-		return ncurl.NotProbed
-	case info.IsDir():
-		return ncurl.Directory
-	case !info.Mode().IsRegular():
-		return ncurl.OtherFile
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return ncurl.NotProbed // the driver reports the reason
-	}
-	defer f.Close() // opened for reading only
-	head := make([]byte, ncurl.SniffLen)
-	n, _ := io.ReadFull(f, head) // a short file yields fewer bytes
-	return ncurl.Sniff(head[:n])
+	return opts, nil
 }
 
 // openStore opens the store of a location.
@@ -142,6 +95,16 @@ func openStore(ctx context.Context, loc *ncurl.Location, opts Options, mode driv
 		Registry: opts.Registry, DriverOptions: opts.DriverOptions, Documents: zarr.DocNames(), Wrap: opts.Wrap, Remote: opts.Remote,
 		MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing,
 	})
+}
+
+// OpenStore opens the store at a location for reading, with the options of a dataset.
+// Opening a store on a server sends no request, so the store need not exist.
+func OpenStore(ctx context.Context, loc *ncurl.Location, o *Options) (*store.Store, error) {
+	opts, err := o.complete(loc)
+	if err != nil {
+		return nil, err
+	}
+	return openStore(ctx, loc, opts, driver.Read)
 }
 
 // newDataset opens the store of a location and returns a dataset without metadata. It
@@ -268,35 +231,4 @@ func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Data
 func (d *Dataset) isSubgroup() bool {
 	m := d.top.meta
 	return m != nil && m.Listed && m.Superblock == ""
-}
-
-// OpenStore opens the store at url for reading, whatever it contains. It is for tools
-// that examine objects. The caller must close the result. Errors: those of [Open], except
-// the ones about metadata.
-func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
-	opts, loc, err := resolve(url, o, false)
-	if err != nil {
-		return nil, err
-	}
-	s, err := openStore(ctx, loc, opts, driver.Read)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkNotEmpty(ctx, loc, s.Map); err != nil {
-		_ = s.Close(ctx) // the first error is more useful
-		return nil, err
-	}
-	return s.Map, nil
-}
-
-// checkNotEmpty fails with ncerr.ErrNoDataset if a remote store is empty. Opening such
-// a store sends no request and so does not check this.
-func checkNotEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error {
-	if c := m.Capabilities(); c.Latency != driver.Remote || !c.List {
-		return nil
-	}
-	for _, err := range m.List(ctx, "", nil) {
-		return err
-	}
-	return ncerr.Errorf(ncerr.ErrNoDataset, "open", loc.Path, "the location contains no objects")
 }

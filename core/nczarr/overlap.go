@@ -16,14 +16,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// CheckOverlap fails with ncerr.ErrInvalid if the destination url is the dataset src
-// itself, lies inside it or contains it, even if the two URLs are spelled differently.
+// CheckOverlap fails with ncerr.ErrInvalid if the destination is the dataset src
+// itself, lies inside it or contains it, even if the two URLs were spelled differently.
 // It compares local paths by file identity, and stores on one server by bucket and key.
 // If the server names or the drivers differ, CheckOverlap writes an object to the
 // destination, looks for it in the source and, if the source is local, in the
 // directories above it, and deletes it.
-func CheckOverlap(ctx context.Context, src *Dataset, url string, o *Options) error {
-	opts, to, err := resolve(url, o, true)
+func CheckOverlap(ctx context.Context, src *Dataset, to *ncurl.Location, o *Options) error {
+	opts, err := o.complete(to)
 	if err != nil {
 		return err
 	}
