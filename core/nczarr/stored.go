@@ -43,7 +43,7 @@ func (v *Var) Stored(ctx context.Context) (Stored, error) {
 			continue
 		}
 		if ch.Size < 0 {
-			info, err := v.group.ds.m.Stat(ctx, ch.Key)
+			info, err := ch.Map.Stat(ctx, ch.Key)
 			if err != nil {
 				return s, err
 			}
