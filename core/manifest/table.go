@@ -31,10 +31,12 @@ type Entry struct {
 	FilterMask uint32
 	// Required is set if a missing object is an error rather than fill.
 	Required bool
+	// Err, if not nil, is the reason why the entry of the chunk is invalid.
+	Err error
 }
 
 // Absent reports whether e is the entry of an absent chunk.
-func (e *Entry) Absent() bool { return e.Ref == "" && e.Inline == nil }
+func (e *Entry) Absent() bool { return e.Ref == "" && e.Inline == nil && e.Err == nil }
 
 // A Resolver finds the object that a reference of a dataset refers to. It decides which
 // objects references may refer to. It is safe for concurrent use.
@@ -137,6 +139,8 @@ func (t *Table) number(index []int64) (n int64) {
 // in r.
 func (e *Entry) locate(ctx context.Context, resolver Resolver, r *driver.Range, out *Location) error {
 	switch {
+	case e.Err != nil:
+		return e.Err
 	case e.Absent():
 		*out = Location{Absent: true}
 		return nil
