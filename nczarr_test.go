@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr"
 	core "github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
@@ -83,7 +84,7 @@ func TestOptionsOfMissingDriver(t *testing.T) {
 	bad := nczarr.WithDriverOptions("fil", struct{}{})
 	for want, list := range map[string][]nczarr.Option{
 		"drivers are file, http, mem, zip": {bad, mem},
-		"drivers are file\x00":             {bad, nczarr.WithOptions(&core.Options{Registry: core.NewRegistry([]driver.Opener{file.New()})})},
+		"drivers are file\x00":             {bad, nczarr.WithOptions(&core.Options{Registry: registry.New([]driver.Opener{file.New()})})},
 		"import drivers/s3":                {nczarr.WithDriverOptions("s3", struct{}{})},
 	} {
 		_, err := nczarr.Create(t.Context(), "mem:x", list...)

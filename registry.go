@@ -4,7 +4,7 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -24,47 +24,47 @@ func Memory() driver.Opener { return memmap.NewOpener() }
 // registryOf returns a registry of the given drivers and codecs, followed by those of
 // next, or by the built-in ones if next is nil. Of several with the same name, the
 // first one is used.
-func registryOf(drivers []driver.Opener, codecs []codecdriver.Provider, next nczarr.Registry) nczarr.Registry {
+func registryOf(drivers []driver.Opener, codecs []codecdriver.Provider, next registry.Registry) registry.Registry {
 	if next == nil {
-		return builtins{nczarr.NewRegistry(append(drivers, file.New(), http.New(), zip.New()), append(codecs, filters.Provider())...)}
+		return builtins{registry.New(append(drivers, file.New(), http.New(), zip.New()), append(codecs, filters.Provider())...)}
 	}
-	return &registry{own: nczarr.NewRegistry(drivers, codecs...), next: next}
+	return &layered{own: registry.New(drivers, codecs...), next: next}
 }
 
-// registry looks for drivers and codecs first among those of the options, then in next.
-type registry struct {
-	own  *nczarr.StaticRegistry
-	next nczarr.Registry
+// layered looks for drivers and codecs first among those of the options, then in next.
+type layered struct {
+	own  *registry.Static
+	next registry.Registry
 }
 
-var _ nczarr.Registry = (*registry)(nil)
+var _ registry.Registry = (*layered)(nil)
 
-func (r *registry) Driver(name string) (driver.Opener, error) {
+func (r *layered) Driver(name string) (driver.Opener, error) {
 	if o, err := r.own.Driver(name); err == nil {
 		return o, nil
 	}
 	return r.next.Driver(name)
 }
 
-func (r *registry) Filter(id string) (codecdriver.Provider, error) {
+func (r *layered) Filter(id string) (codecdriver.Provider, error) {
 	if p, err := r.own.Filter(id); err == nil {
 		return p, nil
 	}
 	return r.next.Filter(id)
 }
 
-func (r *registry) Filters() []codecdriver.Description {
+func (r *layered) Filters() []codecdriver.Description {
 	return append(r.own.Filters(), r.next.Filters()...)
 }
 
 // builtins holds the drivers and codecs of the options and those built into this
 // package.
-type builtins struct{ *nczarr.StaticRegistry }
+type builtins struct{ *registry.Static }
 
 // Driver returns the driver with the given name. Its errors for the drivers s3 and mem
 // explain how to add them.
 func (b builtins) Driver(name string) (driver.Opener, error) {
-	o, err := b.StaticRegistry.Driver(name)
+	o, err := b.Static.Driver(name)
 	switch {
 	case err != nil && name == ncurl.DriverS3:
 		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "the driver is not built in: import drivers/s3 and use the option nczarr.WithDriver(s3.New())")

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
@@ -111,7 +112,7 @@ func TestStructsV3(t *testing.T) {
 // returns the number of arrays whose chunks or shards differ in shape.
 func sameGrids(t *testing.T, src, dst string) (n int) {
 	t.Helper()
-	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider())}
+	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	var grids [2]map[string]chunk.Grid
 	for i, path := range []string{src, dst} {
 		ds, err := nczarr.Open(t.Context(), path, &o)
@@ -168,7 +169,7 @@ func TestMaskedV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["xarray"]...)
 	dir := t.TempDir()
-	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider())}
+	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	src := filepath.Join(dir, "src.zarr")
 	ds, err := nczarr.Create(t.Context(), src, &nczarr.CreateOptions{Options: o})
 	if err != nil {
@@ -222,7 +223,7 @@ func TestUpdateV3(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.zarr")
 	wrote := must(t, "write_v3.py", "--seed", "7", "--count", "40", "--consolidated", path)
 	r := rand.New(rand.NewPCG(testseed.New(t), 0))
-	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider()), Update: true}
+	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true}
 	ds, err := nczarr.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +307,7 @@ func TestTransposedShards(t *testing.T) {
 	const ignored = "type,chunks,fill,dims,attrs"
 	same(t, want, encode(t, describe(t, path, false)), ignored)
 	r := rand.New(rand.NewPCG(seed, 0))
-	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider()), Update: true}
+	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true}
 	ds, err := nczarr.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatal(err)
@@ -367,7 +368,7 @@ func TestShardsInTurns(t *testing.T) {
 	t.Parallel()
 	need(t, append(packages["zarr"], "tensorstore")...)
 	r := rand.New(rand.NewPCG(testseed.New(t), 0))
-	o := nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider())}
+	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	path := filepath.Join(t.TempDir(), "x.zarr")
 	ds, err := nczarr.Create(t.Context(), path+"#mode=v3", &nczarr.CreateOptions{Options: o})
 	if err != nil {

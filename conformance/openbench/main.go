@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
@@ -53,7 +54,7 @@ type store struct {
 }
 
 func (s *settings) run(ctx context.Context) error {
-	s.opts = &nczarr.Options{Registry: nczarr.NewRegistry(builtin.New(), filters.Provider()), SingleWriter: true}
+	s.opts = &nczarr.Options{Registry: registry.New(builtin.New(), filters.Provider()), SingleWriter: true}
 	dir, err := os.MkdirTemp("", "nczarr-open-")
 	if err != nil {
 		return err

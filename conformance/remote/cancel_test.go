@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -24,7 +25,7 @@ import (
 func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
 	t.Helper()
 	dir := t.TempDir()
-	reg := nczarr.NewRegistry([]driver.Opener{file.New(), httpdriver.New()})
+	reg := registry.New([]driver.Opener{file.New(), httpdriver.New()})
 	build(t, filepath.Join(dir, "d")+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg, SingleWriter: true}, Consolidated: true})
 	files := http.FileServer(http.Dir(dir))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

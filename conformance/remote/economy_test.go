@@ -15,6 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -80,7 +81,7 @@ func want(t *testing.T, rows map[string]map[string]int, situation string, r *rou
 
 // unlimited returns options that allow unlimited concurrent requests, so that only requests
 // that depend on each other add round trips.
-func unlimited(reg nczarr.Registry, wrap func(driver.Map) driver.Map) nczarr.Options {
+func unlimited(reg registry.Registry, wrap func(driver.Map) driver.Map) nczarr.Options {
 	return nczarr.Options{Registry: reg, Wrap: wrap, SingleWriter: true, Remote: layer.RemoteOptions{InFlight: 4096}}
 }
 
@@ -106,7 +107,7 @@ func TestRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rows, r := table(t), bubbleRounds()
-		reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
+		reg := registry.New([]driver.Opener{memmap.NewOpener()})
 		local := nczarr.Options{Registry: reg, SingleWriter: true}
 		o := unlimited(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
 		build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: local})
@@ -176,7 +177,7 @@ func TestRequestsOfGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rows, r := table(t), bubbleRounds()
-		reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
+		reg := registry.New([]driver.Opener{memmap.NewOpener()})
 		ds, err := nczarr.Create(t.Context(), "mem:tree#mode=zarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}})
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +202,7 @@ func TestRequestsOfGroups(t *testing.T) {
 	})
 }
 
-func memmapStore(t *testing.T, reg nczarr.Registry, name string) (driver.Map, error) {
+func memmapStore(t *testing.T, reg registry.Registry, name string) (driver.Map, error) {
 	t.Helper()
 	d, err := reg.Driver("mem")
 	if err != nil {
@@ -237,7 +238,7 @@ func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Op
 func TestRequestsOfHTTP(t *testing.T) {
 	t.Parallel()
 	rows, r, dir := table(t), newRounds(), t.TempDir()
-	reg := nczarr.NewRegistry([]driver.Opener{file.New(), httpdriver.New()})
+	reg := registry.New([]driver.Opener{file.New(), httpdriver.New()})
 	for name, consolidated := range map[string]bool{"nczarr": false, "all": true} {
 		build(t, filepath.Join(dir, name)+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg, SingleWriter: true}, Consolidated: consolidated})
 	}
@@ -276,7 +277,7 @@ func TestErrorsNameTheStore(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	t.Cleanup(server.Close)
-	o := unlimited(nczarr.NewRegistry([]driver.Opener{httpdriver.New()}), nil)
+	o := unlimited(registry.New([]driver.Opener{httpdriver.New()}), nil)
 	_, err := nczarr.Open(t.Context(), server.URL+"/data/x?X-Amz-Signature=abcdef", &o)
 	if err == nil || !strings.HasSuffix(err.Error(), "(in "+server.URL+"/data/x)") || strings.Contains(err.Error(), "abcdef") || strings.Count(err.Error(), server.URL) != 1 {
 		t.Errorf("want an error with the store and without the signature, got %v", err)

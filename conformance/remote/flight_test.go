@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
@@ -71,7 +72,7 @@ func TestInFlight(t *testing.T) {
 	const inFlight, side = 32, 2048
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
+	reg := registry.New([]driver.Opener{memmap.NewOpener()})
 	c := &meetingStore{size: side * side}
 	o := nczarr.Options{Registry: reg, SingleWriter: true, Wrap: func(m driver.Map) driver.Map {
 		clone := *c

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -44,7 +45,7 @@ func ok(t *testing.T, err error) {
 // bucket's objects from the directory of the server.
 func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv := bucket(t)
-	o := nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
+	o := nczarr.Options{Registry: registry.New([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
 	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1, zarr.LayoutV3, zarr.LayoutNCZarr3} { //nolint:paralleltest // the layouts share a bucket and must run in sequence
 		t.Run(layout.String(), func(t *testing.T) {
 			dir, key := t.TempDir(), "l"+layout.String()

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
@@ -25,7 +26,7 @@ func TestServerWithoutRanges(t *testing.T) {
 	t.Parallel()
 	const rows, columns = 300, 100
 	dir := t.TempDir()
-	reg := nczarr.NewRegistry([]driver.Opener{file.New(), httpdriver.New()})
+	reg := registry.New([]driver.Opener{file.New(), httpdriver.New()})
 	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), filepath.Join(dir, "d")+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}}))
 	y, x := must[*nczarr.Dim](t)(ds.Root().DefineDim("y", rows, false)), must[*nczarr.Dim](t)(ds.Root().DefineDim("x", columns, false))
 	v := must[*nczarr.Var](t)(ds.Root().DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{rows, columns}}))

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 	"github.com/seed-695719ce/nczarr/drivers/s3"
@@ -51,7 +52,7 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 		forward.ServeHTTP(w, q)
 	}))
 	t.Cleanup(proxy.Close)
-	o := unlimited(nczarr.NewRegistry([]driver.Opener{s3.New()}), nil)
+	o := unlimited(registry.New([]driver.Opener{s3.New()}), nil)
 	place := proxy.URL + "/" + srv.Bucket + "/counted#mode=zarr,s3"
 	for _, situation := range []string{"create", "create-over"} {
 		ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
@@ -98,7 +99,7 @@ func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // the test sets
 		forward.ServeHTTP(w, q)
 	}))
 	t.Cleanup(proxy.Close)
-	o := unlimited(nczarr.NewRegistry([]driver.Opener{s3.New()}), nil)
+	o := unlimited(registry.New([]driver.Opener{s3.New()}), nil)
 	place := proxy.URL + "/" + srv.Bucket + "/again#mode=zarr,s3"
 	for range 2 {
 		ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))

@@ -27,6 +27,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
 )
 
@@ -93,7 +94,7 @@ func (s settings) url() string {
 }
 
 func options() nczarr.Options {
-	return nczarr.Options{Registry: nczarr.NewRegistry(builtin.New()), SingleWriter: true}
+	return nczarr.Options{Registry: registry.New(builtin.New()), SingleWriter: true}
 }
 
 func writeNczarr(ctx context.Context, s settings, array []float32) error {

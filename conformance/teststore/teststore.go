@@ -4,7 +4,7 @@
 //
 //	func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
 //
-//	reg := nczarr.NewRegistry([]driver.Opener{teststore.New()})
+//	reg := registry.New([]driver.Opener{teststore.New()})
 //	ds, err := nczarr.Create(ctx, "mem:a", ...)
 //
 // A test of properties of the memory store (the number of goroutines or bytes that a

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -27,7 +28,7 @@ const (
 // inBuckets returns a set of buckets and the options to use them.
 func inBuckets() (*buckets, *nczarr.Options) {
 	b := newBuckets()
-	return b, &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
+	return b, &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true, Workers: 1}
 }
 
 // putBelow puts a dataset inside another one, as other software might.

@@ -297,15 +297,15 @@ func FindClaim(ctx context.Context, url string, o *Options) (*Claim, error) {
 
 func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, error) {
 	opts.Remote.Cache = nil // bypass the cache
-	ds, err := newDataset(ctx, loc, opts, driver.Read)
+	s, err := openStore(ctx, loc, opts, driver.Read)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // opened for reading only
-	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
+	defer s.Close(ctx) //nolint:errcheck // opened for reading only
+	claim, err := readClaim(ctx, s.Map, zarr.ReplacingMark)
 	if claim != nil {
 		claim.place = displayLoc(loc)
 	}
@@ -323,12 +323,12 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 		return nil, err
 	}
 	opts.Remote.Cache = nil // bypass the cache
-	ds, err := newDataset(ctx, loc, opts, driver.Update)
+	s, err := openStore(ctx, loc, opts, driver.Update)
 	if err != nil {
 		return nil, err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
-	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
+	defer s.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
+	claim, err := readClaim(ctx, s.Map, zarr.ReplacingMark)
 	if err == nil && (claim == nil || !claim.Creates) {
 		err = ncerr.Errorf(ncerr.ErrNotFound, "clean", loc.Path, "no dataset is being created at this location")
 	}
@@ -337,20 +337,20 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	}
 	text, err := claimText(Claim{About: "leftovers of a dead process are being removed; nczctl clean completes the removal if it was interrupted", Creates: true, Nodes: claim.Nodes, Format: claim.Format})
 	if err == nil { // with this text, the Flush of a live process fails
-		_, err = ds.m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), nil)
+		_, err = s.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), nil)
 	}
 	var ours []string
 	if err == nil {
-		ours, others, err = ds.sortUnfinished(ctx, claim)
+		ours, others, err = sortUnfinished(ctx, s.Map, opts.Limits, claim)
 	}
 	if err == nil {
-		err = each(ctx, ours, storeConcurrency, func(key string) error { return ds.m.Delete(ctx, key) })
+		err = each(ctx, ours, storeConcurrency, func(key string) error { return s.Delete(ctx, key) })
 	}
 	if err == nil {
-		err = ds.m.Delete(ctx, zarr.ReplacingMark)
+		err = s.Delete(ctx, zarr.ReplacingMark)
 	}
 	if err == nil {
-		err = ds.m.Flush(ctx)
+		err = s.Flush(ctx)
 	}
 	return others, err
 }
@@ -358,8 +358,8 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 // sortUnfinished divides the objects at the location of a claim into those of the dataset
 // that was being created there and others. If a root document exists, the dataset is
 // complete, and sortUnfinished returns no keys.
-func (d *Dataset) sortUnfinished(ctx context.Context, claim *Claim) (ours, others []string, err error) {
-	names, err := listKeys(ctx, d.m, "")
+func sortUnfinished(ctx context.Context, m *zmap.Map, l Limits, claim *Claim) (ours, others []string, err error) {
+	names, err := listKeys(ctx, m, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -372,7 +372,7 @@ func (d *Dataset) sortUnfinished(ctx context.Context, claim *Claim) (ours, other
 			return nil, nil, nil
 		}
 	}
-	docs, err := memberDocs(ctx, names, storeConcurrency, d.opts.Limits, storeReader(ctx, d.m))
+	docs, err := memberDocs(ctx, names, storeConcurrency, l, storeReader(ctx, m))
 	if err != nil {
 		return nil, nil, err
 	}

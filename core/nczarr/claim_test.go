@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -22,7 +23,7 @@ func freeLocations(t *testing.T) map[string]*nczarr.Options {
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	b := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
+	b := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()}), SingleWriter: true}
 	empty := inMemory()
 	opener, err := empty.Registry.Driver("mem")
 	if err == nil {
@@ -87,7 +88,7 @@ func TestConcurrentCreate(t *testing.T) {
 func TestClaimedAfterAnother(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	b.beforeChange = func(string, string) error {
 		b.beforeChange = nil // do not intercept the calls of the other process
@@ -122,7 +123,7 @@ func TestUnfinishedDataset(t *testing.T) {
 func leaveUnfinished(t *testing.T, url string) {
 	t.Helper()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotFound {
 		t.Errorf("an empty location: want ErrNotFound, got %v", err)
 	}
@@ -186,7 +187,7 @@ func TestKilledWhileCreating(t *testing.T) {
 func killWhileCreating(t *testing.T, mode string) {
 	t.Helper()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true, Workers: 1}
 	for n, finished := 0, false; !finished; n++ {
 		url := fmt.Sprintf("s3://bkt/dir/%d.zarr#mode=%s&aws.endpoint=http://127.0.0.1:9000", n, mode)
 		var left atomic.Int64 // objects are deleted concurrently
@@ -257,7 +258,7 @@ func (r refusing) Delete(ctx context.Context, key string, o *driver.DeleteOption
 func TestCreateWithoutConditions(t *testing.T) {
 	t.Parallel()
 	for _, r := range []refusing{{putErr: ncerr.ErrUnsupported}, {deleteErr: ncerr.ErrPermission}} {
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
+		o := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()}), SingleWriter: true}
 		o.Wrap = func(m driver.Map) driver.Map { return refusing{m, r.putErr, r.deleteErr} }
 		url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 		ds, err := several(t, url, o, false, 1, "both", "old")

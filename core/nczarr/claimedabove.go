@@ -49,14 +49,14 @@ func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, 
 		}
 	}
 	opts.Remote.Cache = nil // bypass the cache
-	ds, err := newDataset(ctx, &top, opts, driver.Read)
+	s, err := openStore(ctx, &top, opts, driver.Read)
 	if isInaccessible(err) {
 		return nil, nil // assume that no dataset exists above
 	}
 	if err != nil {
 		return nil, err
 	}
-	u.m = ds.m
+	u.m = s.Map
 	return u, nil
 }
 

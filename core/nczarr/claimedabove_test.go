@@ -12,12 +12,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // bucketOptions returns the options for buckets.
 func bucketOptions(b *buckets) *nczarr.Options {
-	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	return &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 }
 
 // at returns the URL of a location in a bucket.

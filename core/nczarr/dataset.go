@@ -18,6 +18,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -26,12 +27,11 @@ import (
 // Dataset is an open dataset.
 type Dataset struct {
 	loc    *ncurl.Location
-	m      *zmap.Map
+	store  *store.Store
+	m      *zmap.Map // of store
 	opts   Options
 	log    *slog.Logger
 	layout zarr.Layout
-	spec   driver.OpenSpec
-	opener driver.Opener
 
 	mu   sync.RWMutex // guards the tree of groups, dimensions and variables
 	top  *Group       // the root of the store
@@ -47,7 +47,6 @@ type Dataset struct {
 	consolidated  bool     // consolidated metadata was read, or is kept up to date by writes
 	inline        bool     // the root's zarr.json contains consolidated metadata
 	unsearched    []string // key prefixes that could not be searched for nodes
-	getMany       bool     // batched reads are cheaper than single ones
 	created       bool
 	swap          replacement // how this dataset replaces an existing one, or nil
 	flushed       atomic.Bool // a Flush has succeeded
@@ -73,7 +72,7 @@ func (d *Dataset) Root() *Group { return d.root }
 // dataset was opened at a group.
 func (d *Dataset) storeLoc() *ncurl.Location {
 	loc := *d.loc
-	loc.Path = d.spec.Path
+	loc.Path = d.store.Path()
 	return &loc
 }
 
@@ -246,7 +245,7 @@ func (d *Dataset) Abort(ctx context.Context) error {
 	}
 	ctx = context.WithoutCancel(ctx) // clean up even after a cancellation
 	if rerr := d.removeNew(ctx); rerr != nil && ncerr.KindOf(rerr) != ncerr.ErrNoDataset {
-		return ncerr.Wrap("remove", d.spec.Path, rerr)
+		return ncerr.Wrap("remove", d.store.Path(), rerr)
 	}
 	return err
 }
@@ -261,35 +260,35 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	if d.m.Capabilities().Durable == driver.OnFlush { // no Flush has succeeded, so the objects belong to another process
 		return nil
 	}
-	again, err := newDataset(ctx, d.storeLoc(), d.opts, driver.Update)
+	again, err := openStore(ctx, d.storeLoc(), d.opts, driver.Update)
 	if err != nil {
 		return err
 	}
 	d.newClaim.deleted = false // if the claim is gone, the objects may belong to another process
 	hold := d.newClaim.hold
 	held := hold.Held()
-	foreign, ours, err := false, []string(nil), d.checkClaim(ctx, again.m)
+	foreign, ours, err := false, []string(nil), d.checkClaim(ctx, again.Map)
 	if err == nil && held {
 		err = hold.Check()
 	}
 	if err == nil {
-		err = d.checkNoOtherDataset(ctx, again.m)
+		err = d.checkNoOtherDataset(ctx, again.Map)
 	}
 	if err == nil {
-		foreign, ours, err = d.separateForeign(ctx, again.m)
+		foreign, ours, err = d.separateForeign(ctx, again.Map)
 	}
-	remove := func(key string) error { return again.m.Delete(ctx, key) }
+	remove := func(key string) error { return again.Delete(ctx, key) }
 	if err == nil && (foreign || d.newClaim.text != nil || held) { // delete the claim last
 		err = each(ctx, slices.DeleteFunc(ours, func(key string) bool { return key == zarr.ReplacingMark }), storeConcurrency, remove)
 		if err == nil && foreign && d.newClaim.text != nil {
 			err = remove(zarr.ReplacingMark)
 		}
 	}
-	if cerr := again.m.Close(ctx); err == nil {
+	if cerr := again.Close(ctx); err == nil {
 		err = cerr
 	}
 	if err == nil && !foreign && held {
-		err = hold.Remove(filepath.FromSlash(d.spec.Path))
+		err = hold.Remove(filepath.FromSlash(d.store.Path()))
 	}
 	if errors.Is(err, place.ErrReplaced) {
 		return ncerr.Errorf(ncerr.ErrConflict, "", "", "%w; nothing was removed", err)
@@ -297,7 +296,7 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	if err != nil || foreign || held {
 		return err
 	}
-	return d.opener.Remove(ctx, d.spec)
+	return d.store.Remove(ctx)
 }
 
 // checkNoOtherDataset fails if the store contains a dataset although d has not written the

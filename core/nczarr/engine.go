@@ -116,7 +116,7 @@ func (d *Dataset) env() *array.Env {
 	o := &d.opts
 	e := &array.Env{
 		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.m.Capabilities().Latency == driver.Remote,
-		BatchGets: d.getMany, MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap, Cache: d.cache, Buffer: d.buffer,
+		BatchGets: d.store.ReadsMany(), MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap, Cache: d.cache, Buffer: d.buffer,
 	}
 	if e.InFlight <= 0 {
 		e.InFlight = 64
@@ -135,7 +135,7 @@ func (v *Var) source() manifest.Source {
 	e := &v.data
 	e.once.Do(func() {
 		ds := v.group.ds
-		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.getMany)
+		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.store.ReadsMany())
 		for i, s := range v.meta.Shards {
 			grid, _ := v.meta.ShardGrid(i) // ok is true, because the array was parsed or defined
 			if s.Around != nil {
@@ -143,7 +143,7 @@ func (v *Var) source() manifest.Source {
 				e.wraps = append(e.wraps, w)
 				e.source = manifest.NewWrapped(e.source, ds.opts.Limits.MaxChunk, w.decode)
 			}
-			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.getMany)
+			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.store.ReadsMany())
 		}
 	})
 	return e.source

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -112,7 +113,7 @@ func TestDottedNameInNCZarr(t *testing.T) {
 func TestDottedLink(t *testing.T) {
 	t.Parallel()
 	o := memory()
-	o.Registry = nczarr.NewRegistry([]driver.Opener{file.New()})
+	o.Registry = registry.New([]driver.Opener{file.New()})
 	dir, out := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, ".zgroup"), []byte(`{"zarr_format": 2}`), 0o600); err != nil {
 		t.Fatal(err)

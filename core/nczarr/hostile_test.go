@@ -17,6 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -287,7 +288,7 @@ func TestSmallDatasetTakesLittleMemory(t *testing.T) { //nolint:paralleltest // 
 
 // absent is a registry that has no filters while *there is false.
 type absent struct {
-	nczarr.Registry
+	registry.Registry
 	there *bool
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/drivers/zip"
@@ -88,7 +89,7 @@ func checkImplicit(t *testing.T, ds *nczarr.Dataset) {
 func TestImplicitGroups(t *testing.T) {
 	t.Parallel()
 	o := memory()
-	o.Registry = nczarr.NewRegistry([]driver.Opener{file.New(), zip.New()})
+	o.Registry = registry.New([]driver.Opener{file.New(), zip.New()})
 	dir := t.TempDir()
 	for name, objects := range map[string]map[string]string{"single": implicitStore(), "consolidated": consolidated(implicitStore())} { //nolint:paralleltest // one store
 		for ext, open := range map[string]driver.Opener{"": file.New(), ".zip": zip.New()} {
@@ -275,7 +276,7 @@ func TestNothingAboveForDriversOfOthers(t *testing.T) {
 			}
 		}
 		w := &foreign{Opener: file.New()}
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{w})}
+		o := &nczarr.Options{Registry: registry.New([]driver.Opener{w})}
 		if ds, err := nczarr.Open(t.Context(), filepath.Join(dir, name)+"#driver=foreign", o); err == nil {
 			closeDataset(t, ds)
 		}

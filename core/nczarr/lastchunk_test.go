@@ -17,6 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
@@ -305,7 +306,7 @@ func TestClearedWriterLeavesNothing(t *testing.T) {
 // not read its last chunks.
 func TestReplacementReadsNothing(t *testing.T) {
 	t.Parallel()
-	o := unbuffered(&nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})})
+	o := unbuffered(&nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()})})
 	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	closeDataset(t, create(t, url, o))
 	gets, _ := countRequests(o, nil)
@@ -458,7 +459,7 @@ func TestLeftoversOfNewDatasetOnStores(t *testing.T) {
 	for pattern, o := range map[string]*nczarr.Options{
 		"mem:NAME":                inMemory(),
 		"mem:NAME#mode=nczarr,v3": inMemory(),
-		"s3://bkt/NAME.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000": {Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})},
+		"s3://bkt/NAME.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000": {Registry: registry.New([]driver.Opener{newBuckets()})},
 		filepath.Join(t.TempDir(), "NAME.zarr") + "#mode=nczarr,file":       localOptions(),
 		filepath.Join(t.TempDir(), "NAME.zip") + "#mode=nczarr,zip":         localOptions(),
 	} {

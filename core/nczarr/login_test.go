@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -36,7 +37,7 @@ func TestLoginIsWhole(t *testing.T) {
 		{"https://third.example/x", `{"user":"c","password":"p","origin":"https://other.example"}`, "c", "p", "https://other.example"},
 	} {
 		a := &optionRecorder{}
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{a}), URLEnv: &ncurl.Env{RC: rc}}
+		o := &nczarr.Options{Registry: registry.New([]driver.Opener{a}), URLEnv: &ncurl.Env{RC: rc}}
 		o.DriverOptions = map[string][]byte{"http": []byte(c.configured)}
 		if _, err := nczarr.Open(t.Context(), c.url, o); err == nil {
 			t.Fatal("Open succeeded with a driver that fails")

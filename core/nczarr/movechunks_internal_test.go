@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -18,7 +19,7 @@ import (
 func twoVars(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{}
-	o := Options{Registry: NewRegistry([]driver.Opener{memmap.NewOpener()})}
+	o := Options{Registry: registry.New([]driver.Opener{memmap.NewOpener()})}
 	for url, v := range map[string]**Var{"mem:a": &p.src, "mem:b": &p.dst} {
 		ds, err := Create(t.Context(), url, &CreateOptions{Options: o})
 		if err != nil {

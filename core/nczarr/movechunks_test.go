@@ -17,6 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -301,7 +302,7 @@ func (m *observedMap) Put(ctx context.Context, key string, body driver.Body, opt
 
 func observe(call func(ctx context.Context, op, path, key string)) *nczarr.Options {
 	opener := observed{memmap.NewOpener(), call}
-	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{opener}, newMarked()), SingleWriter: true, Workers: 2}
+	return &nczarr.Options{Registry: registry.New([]driver.Opener{opener}, newMarked()), SingleWriter: true, Workers: 2}
 }
 
 // makeMarked creates a dataset with n chunks of 16 bytes and the codec marked.

@@ -6,7 +6,7 @@
 //	values, err := nczarr.Get[float32](ctx, temp, chunk.All(temp.Shape()))
 //
 // A [Dataset] is a tree of [Group]s with shared [Dim]s, [Var]s and attributes. Storage
-// drivers and filters come from a [Registry]: drivers/builtin and filters/builtin
+// drivers and filters come from a registry.Registry: drivers/builtin and filters/builtin
 // provide the in-process ones, core/plugin/host the out-of-process ones.
 //
 // All types are safe for concurrent use, with two exceptions: no method may be called
@@ -18,9 +18,9 @@ import (
 	"log/slog"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
-	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -30,27 +30,13 @@ import (
 // Version is the version of this module. It is written into new datasets.
 const Version = "0.1.0"
 
-// Registry finds storage drivers and filters by name.
-type Registry interface {
-	// Driver returns the storage driver with the given name, or ncerr.ErrUnsupported
-	// with a message that lists the available drivers.
-	Driver(name string) (driver.Opener, error)
-	// Filter returns a provider of the codec with the given id, or ncerr.ErrNoFilter
-	// with a message that says how to add it.
-	Filter(id string) (codecdriver.Provider, error)
-	// Filters describes the codecs that Filter finds. For a plugin that has not been
-	// started yet, a description contains only names. If two codecs share a name or an
-	// HDF5 number, the first one is used.
-	Filters() []codecdriver.Description
-}
-
 // Attr is an attribute: a name, a netCDF type and a typed value.
 type Attr = zarr.Attr
 
 // Options configures how a dataset is opened or created.
 type Options struct {
 	// Registry supplies drivers and filters. It is required.
-	Registry Registry
+	Registry registry.Registry
 	// URLEnv supplies settings from rc files and the AWS configuration to URL
 	// inference. If nil, no such settings are used; local paths are probed in any case.
 	URLEnv *ncurl.Env

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
 // memory returns options with a fresh driver named "mem". Its stores are in memory, or
 // wherever package teststore puts them.
 func memory(filters ...codecdriver.Provider) *nczarr.Options {
-	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{teststore.New()}, filters...), SingleWriter: true}
+	return &nczarr.Options{Registry: registry.New([]driver.Opener{teststore.New()}, filters...), SingleWriter: true}
 }
 
 // unbuffered changes o so that every Write stores its data immediately, and returns o.
@@ -36,7 +37,7 @@ func unbuffered(o *nczarr.Options) *nczarr.Options {
 // inMemory is like memory, for tests that depend on stores in memory or send thousands of
 // requests.
 func inMemory(filters ...codecdriver.Provider) *nczarr.Options {
-	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()}, filters...), SingleWriter: true}
+	return &nczarr.Options{Registry: registry.New([]driver.Opener{memmap.NewOpener()}, filters...), SingleWriter: true}
 }
 
 // symlink creates a symbolic link.

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/zip"
@@ -81,7 +82,7 @@ func TestConcurrentDefine(t *testing.T) {
 // fails and leaves the archive of the first in place.
 func TestConcurrentCreateArchive(t *testing.T) {
 	t.Parallel()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{zip.New()})}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{zip.New()})}
 	url := filepath.Join(t.TempDir(), "a.zip")
 	var both [2]*nczarr.Dataset
 	for i := range both {

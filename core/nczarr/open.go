@@ -3,7 +3,6 @@ package nczarr
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -16,10 +15,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
-	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
 // Open opens an existing dataset. url is a URL in the form that netCDF tools accept
@@ -134,74 +133,27 @@ func Probe(name string) ncurl.PathKind {
 	return ncurl.Sniff(head[:n])
 }
 
+// openStore opens the store of a location.
+func openStore(ctx context.Context, loc *ncurl.Location, opts Options, mode driver.Mode) (*store.Store, error) {
+	return store.Open(ctx, loc, mode, &store.Options{
+		Registry: opts.Registry, DriverOptions: opts.DriverOptions, Documents: zarr.DocNames(), Wrap: opts.Wrap, Remote: opts.Remote,
+		MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing,
+	})
+}
+
 // newDataset opens the store of a location and returns a dataset without metadata. It
 // reads nothing from the store.
 func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode driver.Mode) (*Dataset, error) {
-	opener, err := opts.Registry.Driver(loc.Driver)
+	s, err := openStore(ctx, loc, opts, mode)
 	if err != nil {
-		return nil, ncerr.Wrap("open", loc.Display, err)
-	}
-	opener = layer.RetryOpener(opener, &opts.Remote.Retry)
-	spec := driver.OpenSpec{Path: loc.Path, Endpoint: loc.Endpoint, Options: opts.DriverOptions[loc.Driver], Mode: mode, Documents: zarr.DocNames()}
-	if spec.Options, err = formatOptions(loc, spec.Options, mode); err != nil {
 		return nil, err
 	}
-	raw, err := opener.Open(ctx, spec)
-	if err != nil {
-		return nil, ncerr.Wrap("open", loc.Path, err)
-	}
-	_, many := raw.(driver.GetManyer)
-	if opts.Wrap != nil {
-		raw = opts.Wrap(raw)
-	}
-	if raw.Capabilities().Latency == driver.Remote {
-		if raw, err = remote(ctx, raw, loc, spec, opts.Remote); err != nil {
-			return nil, err
-		}
-	}
-	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Location: printablePlace(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
-	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray, docs: documents{all: !m.ReadOnly()}}
+	ds := &Dataset{loc: loc, store: s, m: s.Map, opts: opts, log: opts.Log, noXarray: !loc.Xarray, docs: documents{all: !s.ReadOnly()}}
 	ds.cache = array.NewCache(cmp.Or(opts.ChunkCache, DefaultChunkCache))
-	if !m.ReadOnly() {
+	if !s.ReadOnly() {
 		ds.buffer = array.NewWriteBuffer(cmp.Or(opts.WriteBuffer, DefaultWriteBuffer))
 	}
-	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil
-}
-
-// printablePlace returns a printable location of a remote store for errors. It omits
-// secret parts of the URL, such as a query with a signature. It returns "" for a local
-// store.
-func printablePlace(m driver.Map, loc *ncurl.Location) string {
-	if m.Capabilities().Latency != driver.Remote {
-		return ""
-	}
-	server := loc.Endpoint
-	if server == "" {
-		server = loc.Driver + ":/"
-	}
-	return strings.TrimSuffix(server, "/") + "/" + strings.TrimPrefix(loc.Path, "/")
-}
-
-// remote wraps a high-latency store in the retry, concurrency and cache layers.
-func remote(ctx context.Context, raw driver.Map, loc *ncurl.Location, spec driver.OpenSpec, o layer.RemoteOptions) (driver.Map, error) {
-	if o.Cache != nil {
-		c := *o.Cache
-		c.Identity = identity(c.Identity, loc, spec)
-		o.Cache = &c
-	}
-	m, err := layer.Remote(raw, o)
-	if err != nil {
-		_ = raw.Close(ctx) // the first error is more useful
-	}
-	return m, err
-}
-
-// identity returns the cache identity of a store and its reader. Readers may have
-// different permissions, and a cache that does not query the store must not serve one
-// reader's data to another. Only a hash of the identity is ever written.
-func identity(caller string, loc *ncurl.Location, spec driver.OpenSpec) string {
-	return fmt.Sprintf("%q", []string{caller, loc.Driver, spec.Endpoint, spec.Path, loc.Query, loc.Profile, loc.Region, string(spec.Options)})
 }
 
 // openAt opens the dataset whose root is exactly at the location.
@@ -322,15 +274,15 @@ func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds, err := newDataset(ctx, loc, opts, driver.Read)
+	s, err := openStore(ctx, loc, opts, driver.Read)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNotEmpty(ctx, loc, ds.m); err != nil {
-		_ = ds.m.Close(ctx) // the first error is more useful
+	if err := checkNotEmpty(ctx, loc, s.Map); err != nil {
+		_ = s.Close(ctx) // the first error is more useful
 		return nil, err
 	}
-	return ds.m, nil
+	return s.Map, nil
 }
 
 // checkNotEmpty fails with ncerr.ErrNoDataset if a remote store is empty. Opening such

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -119,7 +120,7 @@ func TestIdentityIsNotOverwritten(t *testing.T) {
 	const url = "s3://bkt/a.zarr#mode=nczarr,v3&aws.endpoint=http://127.0.0.1:9000"
 	for _, stored := range []bool{false, true} {
 		for _, other := range []bool{false, true} {
-			o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
+			o := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()}), SingleWriter: true}
 			closeDataset(t, create(t, url, o))
 			b, once := update(t, url, o), true
 			fail := func(key string) error {
@@ -159,7 +160,7 @@ func TestIdentityIsNotOverwritten(t *testing.T) {
 func TestIdentityIsChangedAfterPut(t *testing.T) {
 	t.Parallel()
 	const url = "s3://bkt/a.zarr#mode=nczarr,v3&aws.endpoint=http://127.0.0.1:9000"
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()}), SingleWriter: true}
 	closeDataset(t, create(t, url, o))
 	b, once := update(t, url, o), true
 	a := update(t, url, withHooks(o, &hooked{stored: func(key string) error {

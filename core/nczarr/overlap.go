@@ -102,19 +102,19 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	if local(to) { // a local destination is replaced only after the source was read
 		return place.Disjoint, nil
 	}
-	dst, err := newDataset(ctx, to, opts, driver.Update)
+	dst, err := openStore(ctx, to, opts, driver.Update)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
 		return place.Disjoint, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	defer dst.m.Close(ctx) //nolint:errcheck // the mark was deleted or an error is returned
-	if caps := dst.m.Capabilities(); !caps.Write || !caps.Delete || !caps.List {
+	defer dst.Close(ctx) //nolint:errcheck // the mark was deleted or an error is returned
+	if caps := dst.Capabilities(); !caps.Write || !caps.Delete || !caps.List {
 		return place.Disjoint, nil
 	}
 	if relation != place.Below { // an empty location contains no source
-		if empty, err := isEmpty(ctx, dst.m); err != nil || empty {
+		if empty, err := isEmpty(ctx, dst.Map); err != nil || empty {
 			return place.Disjoint, err
 		}
 	}
@@ -128,7 +128,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	case place.Disjoint:
 		relation = place.Same
 	}
-	found, above, err := src.seesProbe(ctx, dst.m, put, look)
+	found, above, err := src.seesProbe(ctx, dst.Map, put, look)
 	switch {
 	case err != nil:
 		return 0, err
@@ -159,12 +159,12 @@ func (d *Dataset) seesProbe(ctx context.Context, m *zmap.Map, put, look string) 
 	if err := m.Flush(ctx); err != nil {
 		return false, false, err
 	}
-	again, err := newDataset(ctx, d.loc, d.opts, driver.Read) // the open store may not show newer objects
+	again, err := openStore(ctx, d.loc, d.opts, driver.Read) // the open store may not show newer objects
 	if err != nil {
 		return false, false, err
 	}
-	defer again.m.Close(ctx) //nolint:errcheck // opened for reading only
-	found, err = again.m.Exists(ctx, look)
+	defer again.Close(ctx) //nolint:errcheck // opened for reading only
+	found, err = again.Exists(ctx, look)
 	return found, !found && local(d.loc) && existsAbove(filepath.FromSlash(d.loc.Path), look), err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -45,7 +46,7 @@ func (mounted) Describe() driver.Description { return driver.Description{Name: "
 func TestCheckOverlap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := &nczarr.Options{SingleWriter: true, Registry: nczarr.NewRegistry([]driver.Opener{
+	o := &nczarr.Options{SingleWriter: true, Registry: registry.New([]driver.Opener{
 		file.New(), zip.New(), aliased{memmap.NewOpener()}, mounted{aliased{file.New()}}, newBuckets(),
 	})}
 	in := func(name string) string { return filepath.Join(dir, name) }

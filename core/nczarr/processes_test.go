@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
@@ -44,7 +45,7 @@ func (h pausing) Put(ctx context.Context, key string, body driver.Body, o *drive
 // the first puts it. Both parts exist afterwards, whether or not the chunk existed before.
 func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it starts a child
 	var log bytes.Buffer
-	o := unbuffered(&nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	o := unbuffered(&nczarr.Options{Registry: registry.New([]driver.Opener{file.New()}), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if path := os.Getenv("NCZARR_TEST_DATASET"); path != "" {
 		lines := bufio.NewReader(os.Stdin)
 		o.Wrap = func(m driver.Map) driver.Map { return pausing{m, map[string]bool{}, lines} }

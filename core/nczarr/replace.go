@@ -194,11 +194,11 @@ func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options
 	}
 	top := *loc
 	top.Path = bucket
-	ds, err := newDataset(ctx, &top, opts, driver.Read)
+	up, err := openStore(ctx, &top, opts, driver.Read)
 	if err != nil {
 		return err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // opened for reading only
+	defer up.Close(ctx) //nolint:errcheck // opened for reading only
 	var keys []string
 	for dir := rest; dir != ""; {
 		dir, _ = splitKey(dir)
@@ -209,13 +209,13 @@ func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options
 		}
 	}
 	return each(ctx, keys, len(keys), func(key string) error {
-		there, err := ds.m.Exists(ctx, key)
+		there, err := up.Exists(ctx, key)
 		if there {
 			dir, name := splitKey(key)
 			above := *loc
 			above.Path = strings.TrimSuffix(docKey(bucket, dir), "/")
 			if err = insideError(loc.Path, above.Path); name == zarr.ReplacingMark {
-				claim, cerr := readClaim(ctx, ds.m, key)
+				claim, cerr := readClaim(ctx, up.Map, key)
 				err = fmt.Errorf("the location is inside %q: %w", above.Path, claimedError("create", &above, claim, cerr))
 			}
 		}
@@ -228,7 +228,7 @@ func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options
 
 func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	s := &site{at: loc.Path}
-	ds, err := newDataset(ctx, loc, opts, driver.Read)
+	old, err := openStore(ctx, loc, opts, driver.Read)
 	switch kind := ncerr.KindOf(err); {
 	case err == nil:
 	case kind == ncerr.ErrNoDataset:
@@ -241,25 +241,25 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	default: // the driver failed, so the contents are unknown
 		return nil, err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // opened for reading only
-	if !ds.m.Capabilities().List {
-		return s, checkUnlistable(ctx, ds.m, loc, o)
+	defer old.Close(ctx) //nolint:errcheck // opened for reading only
+	if !old.Capabilities().List {
+		return s, checkUnlistable(ctx, old.Map, loc, o)
 	}
-	if empty, err := isEmpty(ctx, ds.m); err != nil || empty {
+	if empty, err := isEmpty(ctx, old.Map); err != nil || empty {
 		s.bare = true
 		return s, err
 	}
-	if claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark); err != nil || claim != nil && (!o.Force || o.NoClobber && !claim.Creates) {
+	if claim, err := readClaim(ctx, old.Map, zarr.ReplacingMark); err != nil || claim != nil && (!o.Force || o.NoClobber && !claim.Creates) {
 		return nil, claimedError("create", loc, claim, err)
 	}
 	if o.NoClobber && !o.Force {
-		names, err := ds.m.Search(ctx, "")
+		names, err := old.Search(ctx, "")
 		if err == nil {
 			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the location contains %s", describeContents(names))
 		}
 		return nil, err
 	}
-	c, err := storeContents(ctx, ds.m, opts.Limits)
+	c, err := storeContents(ctx, old.Map, opts.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	if err != nil {
 		return nil, err
 	}
-	if caps := ds.m.Capabilities(); swap != nil && caps.Durable == driver.OnPut {
+	if caps := old.Capabilities(); swap != nil && caps.Durable == driver.OnPut {
 		s.at, s.swap = swap.stage, swap
 		return s, nil
 	}

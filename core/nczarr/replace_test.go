@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/drivers/zip"
@@ -20,7 +21,7 @@ import (
 
 // localOptions returns options with the drivers for local files.
 func localOptions() *nczarr.Options {
-	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), zip.New()}), SingleWriter: true}
+	return &nczarr.Options{Registry: registry.New([]driver.Opener{file.New(), zip.New()}), SingleWriter: true}
 }
 
 // one creates a dataset with one value and does not close it.
@@ -53,7 +54,7 @@ func TestConcurrentCreateAtEmptyLocation(t *testing.T) {
 	t.Parallel()
 	url := filepath.Join(t.TempDir(), "d.zarr")
 	o := localOptions()
-	o.Registry = nczarr.NewRegistry([]driver.Opener{beforeOpen{file.New(), func() {
+	o.Registry = registry.New([]driver.Opener{beforeOpen{file.New(), func() {
 		if err := errors.Join(os.Mkdir(url, 0o777), os.WriteFile(filepath.Join(url, "notes"), []byte("mine"), 0o666)); err != nil {
 			t.Error(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
@@ -75,7 +76,7 @@ func TestSeparatorOfOthers(t *testing.T) {
 				if !lists {
 					var on atomic.Bool
 					on.Store(true)
-					o.Registry = nczarr.NewRegistry([]driver.Opener{noList{memmap.NewOpener(), &on}})
+					o.Registry = registry.New([]driver.Opener{noList{memmap.NewOpener(), &on}})
 				}
 				objects := map[string]string{
 					".zgroup":    `{"zarr_format": 2}`,
@@ -118,7 +119,7 @@ func TestSeparatorTries(t *testing.T) {
 	var on atomic.Bool
 	var stats atomic.Int64
 	o := inMemory()
-	o.Registry = nczarr.NewRegistry([]driver.Opener{noList{countStat{memmap.NewOpener(), &stats}, &on}})
+	o.Registry = registry.New([]driver.Opener{noList{countStat{memmap.NewOpener(), &stats}, &on}})
 	store(t, o, "s", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": `{"shape": [10, 10], "chunks": [1, 1], ` + i4 + `}`})
 	v := variable(t, open(t, "mem:s#mode=zarr", o), "v")
 	on.Store(true)
@@ -212,7 +213,7 @@ func TestSeparatorNotKnown(t *testing.T) {
 	t.Parallel()
 	var on atomic.Bool
 	o := inMemory()
-	o.Registry = nczarr.NewRegistry([]driver.Opener{noStat{memmap.NewOpener(), &on}})
+	o.Registry = registry.New([]driver.Opener{noStat{memmap.NewOpener(), &on}})
 	store(t, o, "s", map[string]string{
 		".zgroup": `{"zarr_format": 2}`, "v/.zarray": `{"shape": [2, 2], "chunks": [1, 2], ` + i4 + `}`,
 		"v/0/0": "\x01\x00\x00\x00\x02\x00\x00\x00",

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -127,11 +128,11 @@ func (s *sibling) mark(ctx context.Context, m *zmap.Map) error {
 // checkStage fails if another process has begun to remove the stage since it was
 // marked. The stage may then lack chunks, which would read as the fill value.
 func (s *sibling) checkStage(ctx context.Context) error {
-	ds, err := s.open(ctx, s.stage, driver.Read)
+	stage, err := s.open(ctx, s.stage, driver.Read)
 	var text []byte
 	if err == nil {
-		text, _, err = ds.m.ReadAll(ctx, zarr.StageMark, maxMark)
-		_ = ds.m.Close(ctx) // opened for reading only
+		text, _, err = stage.ReadAll(ctx, zarr.StageMark, maxMark)
+		_ = stage.Close(ctx) // opened for reading only
 	}
 	if kind := ncerr.KindOf(err); err != nil && kind != ncerr.ErrNotFound && kind != ncerr.ErrNoDataset {
 		return err
@@ -150,13 +151,13 @@ func (s *sibling) markForRemoval(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer stage.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
+	defer stage.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
 	text, err := s.claim("this dataset is being removed; nczctl clean completes the removal if it was interrupted")
 	if err == nil {
-		_, err = stage.m.Put(ctx, zarr.StageMark, driver.Bytes(text), nil)
+		_, err = stage.Put(ctx, zarr.StageMark, driver.Bytes(text), nil)
 	}
 	if err == nil {
-		err = stage.m.Flush(ctx)
+		err = stage.Flush(ctx)
 	}
 	if err != nil {
 		return false, err
@@ -175,29 +176,29 @@ func (s *sibling) claimedStage(ctx context.Context) (string, error) {
 }
 
 // open opens the store at a path, which is the path of the location or of a stage.
-func (s *sibling) open(ctx context.Context, path string, mode driver.Mode) (*Dataset, error) {
+func (s *sibling) open(ctx context.Context, path string, mode driver.Mode) (*store.Store, error) {
 	at := *s.loc
 	at.Path = path
-	return newDataset(ctx, &at, s.opts, mode)
+	return openStore(ctx, &at, s.opts, mode)
 }
 
 // discard removes the stage. It deletes the mark last, so that Stages finds the remains
 // of an interrupted discard.
 func (s *sibling) discard(ctx context.Context) error {
-	ds, err := s.open(ctx, s.stage, driver.Update)
+	stage, err := s.open(ctx, s.stage, driver.Update)
 	if err != nil {
 		return err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // Remove returns the errors
-	keys, err := listKeys(ctx, ds.m, "")
+	defer stage.Close(ctx) //nolint:errcheck // Remove returns the errors
+	keys, err := listKeys(ctx, stage.Map, "")
 	if err != nil {
 		return err
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == zarr.StageMark })
-	if err := each(ctx, keys, storeConcurrency, func(key string) error { return ds.m.Delete(ctx, key) }); err != nil {
+	if err := each(ctx, keys, storeConcurrency, func(key string) error { return stage.Delete(ctx, key) }); err != nil {
 		return err
 	}
-	err = ds.opener.Remove(ctx, ds.spec)
+	err = stage.Remove(ctx)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
 		err = nil
 	}
@@ -211,11 +212,11 @@ func (s *sibling) commit(ctx context.Context) error {
 	if err != nil {
 		return joinCleanupError(err, s.discard(context.WithoutCancel(ctx)))
 	}
-	defer to.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
-	if err := s.begin(ctx, to.m); err != nil {
+	defer to.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
+	if err := s.begin(ctx, to.Map); err != nil {
 		return joinCleanupError(err, s.discard(context.WithoutCancel(ctx)))
 	}
-	if err := s.move(ctx, to.m); err != nil {
+	if err := s.move(ctx, to.Map); err != nil {
 		return fmt.Errorf("%w; the dataset is being replaced, and the new one is complete in %q; to finish the replacement, run: nczctl copy --resume-replace %s", err, s.stage, shellQuote(displayLoc(s.loc)))
 	}
 	return nil
@@ -314,8 +315,8 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	if err != nil {
 		return err
 	}
-	defer stage.m.Close(ctx) //nolint:errcheck // opened for reading only
-	fresh, err := s.listStage(ctx, stage.m)
+	defer stage.Close(ctx) //nolint:errcheck // opened for reading only
+	fresh, err := s.listStage(ctx, stage.Map)
 	if err != nil {
 		return err
 	}
@@ -330,7 +331,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	var mu sync.Mutex
 	versions := make(map[string]string, len(fresh)) // versions of the objects that were put
 	put := func(key string) error {
-		body, _, err := stage.m.ReadAll(ctx, key, 0)
+		body, _, err := stage.ReadAll(ctx, key, 0)
 		var info zmap.Info
 		if err == nil {
 			info, err = to.Put(ctx, key, driver.Bytes(body), nil)
@@ -519,8 +520,8 @@ func ResumeReplacement(ctx context.Context, url string, o *Options) (done string
 	if err != nil {
 		return "", err
 	}
-	defer to.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
-	claim, err := readClaim(ctx, to.m, zarr.ReplacingMark)
+	defer to.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
+	claim, err := readClaim(ctx, to.Map, zarr.ReplacingMark)
 	if err != nil {
 		return "", err
 	}
@@ -534,19 +535,19 @@ func ResumeReplacement(ctx context.Context, url string, o *Options) (done string
 		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(zarr.ReplacingMark), "the claim names the store %q, which is not a stage of this dataset; use --overwrite and --force to replace the dataset", claim.Stage)
 	}
 	s.stage, s.force, s.nodes = claim.Stage, claim.Force, claim.Nodes
-	err = s.move(ctx, to.m)
+	err = s.move(ctx, to.Map)
 	if ncerr.KindOf(err) != ncerr.ErrNoDataset {
 		return "replaced", err
 	}
 	// The replacement had not begun, or it was finished except for the claim.
-	c, cerr := storeContents(ctx, to.m, opts.Limits)
+	c, cerr := storeContents(ctx, to.Map, opts.Limits)
 	if cerr != nil || !c.dataset {
 		return "", cmp.Or(cerr, err)
 	}
-	if err := to.m.Delete(ctx, zarr.ReplacingMark); err != nil {
+	if err := to.Delete(ctx, zarr.ReplacingMark); err != nil {
 		return "", err
 	}
-	return "claim removed", to.m.Flush(ctx)
+	return "claim removed", to.Flush(ctx)
 }
 
 // Leftover is a stage next to a store; see [Stages].
@@ -576,8 +577,8 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	if err != nil {
 		return nil, err
 	}
-	defer up.m.Close(ctx) //nolint:errcheck // opened for reading only
-	names, err := up.m.Search(ctx, "")
+	defer up.Close(ctx) //nolint:errcheck // opened for reading only
+	names, err := up.Search(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -586,7 +587,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 		if !strings.HasPrefix(name, path.Base(loc.Path)+stageInfix) {
 			continue
 		}
-		claim, err := readClaim(ctx, up.m, path.Join(name, zarr.StageMark))
+		claim, err := readClaim(ctx, up.Map, path.Join(name, zarr.StageMark))
 		if err != nil {
 			return out, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -46,7 +47,7 @@ func TestKilledWhileReplacing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {
 		b := newBuckets()
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+		o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 		url := "s3://bkt/dir/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 		other := []string{"dir/a.zarr2/v/0", "dir/b", "dir/a.zarr.nczstage-mine/note"}
 		finished := false
@@ -176,7 +177,7 @@ func TestClaimedPlace(t *testing.T) {
 func TestAbortKeepsOtherDataset(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	first, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: true})
 	if err != nil {
@@ -269,7 +270,7 @@ func TestForeignObjects(t *testing.T) {
 func TestNestedDatasetsInBucket(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 	const server, rest = "http://127.0.0.1:9000/bkt/", "#mode=nczarr,s3"
 	ds, err := several(t, server+"dir/a.zarr"+rest, o, false, 1, "both", "old")
 	if err != nil {
@@ -306,7 +307,7 @@ func TestNestedDatasetsInBucket(t *testing.T) {
 func oldInBucket(t *testing.T) (b *buckets, o *nczarr.Options, url string) {
 	t.Helper()
 	b = newBuckets()
-	o = &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	o = &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 	url = "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	ds, err := several(t, url, o, false, 1, "both", "old")
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -25,7 +26,7 @@ func TestReplacedWhileRead(t *testing.T) {
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
 		for _, what := range []string{"rewritten", "root only", "array only", "gone", "untouched"} {
 			b := newBuckets()
-			o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+			o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 			url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 			ds := create(t, url, o)
 			x := dim(t, ds.Root(), "x", 4, false)
@@ -86,7 +87,7 @@ func TestReplacedWhileCopied(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
 		b := newBuckets()
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
+		o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true, Workers: 1}
 		url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 		ds, err := several(t, url, o, false, 1, "one", "two")
 		if err != nil {
@@ -123,7 +124,7 @@ func TestReplacedWhileWritten(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
 		b := newBuckets()
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+		o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 		url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 		ds, err := several(t, url, o, false, 1, "both", "old")
 		if err != nil {
@@ -162,7 +163,7 @@ func TestReplacedWhileValuesAreWritten(t *testing.T) {
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
 		for _, who := range []string{"opened", "opened, wrote", "opened, wrote metadata", "made"} {
 			for _, sel := range []chunk.Selection{slab(0, 2), slab(1, 1)} {
-				o := unbuffered(&nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})})
+				o := unbuffered(&nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()})})
 				url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 				writer := pairs(t, url, o, 1)
 				if who != "made" {
@@ -213,7 +214,7 @@ func (r reading) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 func TestRootArrayReplaced(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b})}
 	url := "s3://bkt/a.zarr#mode=zarr&aws.endpoint=http://127.0.0.1:9000"
 	array := `{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"<i4","compressor":null,"fill_value":0,"order":"C","filters":null}`
 	if _, err := b.bucket("bkt").Put(t.Context(), "a.zarr/.zarray", driver.Bytes(array), &driver.PutOptions{}); err != nil {
@@ -298,7 +299,7 @@ func withHooks(o *nczarr.Options, h *hooked) *nczarr.Options {
 // it changes with the metadata, and opens the dataset for writing.
 func inOldLayout(t *testing.T, mode string) (*nczarr.Dataset, *hooked) {
 	t.Helper()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()})}
 	url := "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 	layout := zarr.LayoutLower
 	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
@@ -385,7 +386,7 @@ func TestFlushAgain(t *testing.T) {
 // A Write of many chunks stops soon after the dataset was replaced.
 func TestReplacedInLongWrite(t *testing.T) {
 	t.Parallel()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()})}
 	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	const n = 200
 	made := func(value int32) {
@@ -420,7 +421,7 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 	t.Parallel()
 	for _, sel := range []chunk.Selection{slab(1, 1), slab(2, 1)} {
 		b := newBuckets()
-		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}
+		o := &nczarr.Options{Registry: registry.New([]driver.Opener{b})}
 		url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 		closeDataset(t, pairs(t, url, o, 1))
 		if err := b.bucket("bkt").Delete(t.Context(), "a.zarr/v/1", nil); err != nil { // so that this chunk is absent
@@ -455,7 +456,7 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 func TestLateChunksDuringReplacement(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b})}
 	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	ds, err := several(t, url, o, false, 1, "both", "old")
 	if err != nil {
@@ -526,7 +527,7 @@ func TestAppendedWhileRead(t *testing.T) {
 func TestChangedBackAfterFailure(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	ds := create(t, url, o)
 	x := dim(t, ds.Root(), "x", 0, true)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -316,7 +317,7 @@ func TestUpdateOfAnArrayAtTheRoot(t *testing.T) {
 }
 
 func fileOptions() *nczarr.Options {
-	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), SingleWriter: true}
+	return &nczarr.Options{Registry: registry.New([]driver.Opener{file.New()}), SingleWriter: true}
 }
 
 // A dataset that was opened at one of its groups can be changed.

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -39,7 +40,7 @@ func withTwoWriters(t *testing.T, modes []string, f func(t *testing.T, what stri
 	t.Helper()
 	for _, mode := range modes {
 		for _, conditions := range []bool{true, false} {
-			o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
+			o := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()}), SingleWriter: true}
 			what := mode
 			if !conditions {
 				what += ", without conditions"

@@ -1,4 +1,4 @@
-package nczarr
+package store
 
 import (
 	"encoding/json"
