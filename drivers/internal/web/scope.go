@@ -199,5 +199,5 @@ func (l limit) refuse(host string) error {
 			"refused a redirect to %q: the address is more local (loopback, link-local or private) than that of the redirecting server", host)
 	}
 	return ncerr.Errorf(ncerr.ErrPermission, "", "",
-		"refused to connect to %q: the address is more local (loopback, link-local or private) than references may reach", host)
+		"refused to connect to %q: the address is loopback, link-local or private, and the driver option reach excludes it (see --allow-local)", host)
 }
