@@ -9,10 +9,9 @@ import (
 
 // Chunk is a stored chunk.
 type Chunk struct {
-	Index []int64   // position in the grid
-	Map   *zmap.Map // holds the object with key Key; nil if the chunk is no object
+	Index []int64 // position in the grid
 	Key   string
-	Size  int64 // size in bytes as stored; -1 if only a Stat of the object tells it
+	Size  int64 // size in bytes as stored; -1 if only a Stat of the object at its Location tells it
 }
 
 // Chunks implements Source. It skips keys that are not chunk keys. The sequence ends
@@ -35,7 +34,7 @@ func (c *Computed) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, er
 				continue
 			}
 			found = found || Within(index, grid)
-			if !yield(Chunk{Index: index, Map: c.m, Key: e.Key, Size: e.Info.Size}, nil) {
+			if !yield(Chunk{Index: index, Key: e.Key, Size: e.Info.Size}, nil) {
 				return
 			}
 		}

@@ -467,7 +467,7 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 					index[d] = start + rest%length
 					rest /= length
 				}
-				if !yield(Chunk{Index: index, Map: ch.Map, Key: ch.Key, Size: length}, err) || err != nil {
+				if !yield(Chunk{Index: index, Key: ch.Key, Size: length}, err) || err != nil {
 					return
 				}
 			}

@@ -67,6 +67,7 @@ type Table struct {
 	pages    Pages
 	grid     []int64
 	total    int64 // number of chunks in the grid
+	err      error // why no chunk can be located
 	resolver Resolver
 	most     int64               // maximum bytes of the cached pages
 	limit    int64               // maximum bytes of one page
@@ -82,20 +83,21 @@ var _ Source = (*Table)(nil)
 
 // NewTable returns the Source of the chunks in pages. grid is the number of chunks along each
 // dimension. The cache holds up to most bytes. A page of more than limit bytes, including
-// inline chunks, is an error. NewTable fails with ncerr.ErrLimit if the number of chunks in the
-// grid overflows.
-func NewTable(pages Pages, grid []int64, resolver Resolver, most, limit int64) (*Table, error) {
-	total := int64(1)
-	for _, n := range grid {
-		if n > 0 && total > math.MaxInt64/n {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the number of chunks in a grid of shape %v overflows", grid)
-		}
-		total *= n
-	}
-	return &Table{
-		pages: pages, grid: grid, total: total, resolver: resolver, most: most, limit: limit,
+// inline chunks, is an error. If the number of chunks in the grid overflows, all methods fail
+// with ncerr.ErrLimit.
+func NewTable(pages Pages, grid []int64, resolver Resolver, most, limit int64) *Table {
+	t := &Table{
+		pages: pages, grid: grid, total: 1, resolver: resolver, most: most, limit: limit,
 		room: semaphore.NewWeighted(1), kept: make(map[int64][]Entry),
-	}, nil
+	}
+	for _, n := range grid {
+		if n > 0 && t.total > math.MaxInt64/n {
+			t.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "the number of chunks in a grid of shape %v overflows", grid)
+			break
+		}
+		t.total *= n
+	}
+	return t
 }
 
 // Locate implements Source. The error is ncerr.ErrCorrupt for an invalid entry, ncerr.ErrLimit
@@ -166,8 +168,8 @@ func (e *Entry) locate(ctx context.Context, resolver Resolver, r *driver.Range, 
 
 // page returns the entries of page n. It loads them unless they are cached.
 func (t *Table) page(ctx context.Context, n int64) ([]Entry, error) {
-	if page, ok, _ := t.cached(n); ok {
-		return page, nil
+	if page, ok, _ := t.cached(n); ok || t.err != nil {
+		return page, t.err
 	}
 	if err := t.room.Acquire(ctx, 1); err != nil {
 		return nil, err
@@ -216,13 +218,16 @@ func (t *Table) keep(n int64, page []Entry, size int64, generation int) {
 	t.size += size
 }
 
-// Chunks implements Source. It resolves the references of all chunks, and lists no chunks
-// outside the grid of the table.
+// Chunks implements Source. It does not resolve references: the Key of a chunk is its
+// reference, or empty. Chunks lists no chunks outside the grid of the table.
 func (t *Table) Chunks(ctx context.Context, _ []int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		last := (t.total - 1) / PageSize // number of the last page
 		for n := int64(0); t.total > 0 && n <= last; n++ {
-			next, err := t.pages.Next(ctx, n)
+			next, err := n, t.err
+			if err == nil {
+				next, err = t.pages.Next(ctx, n)
+			}
 			if err == nil && (next < n || next > last) {
 				return
 			}
@@ -236,10 +241,7 @@ func (t *Table) Chunks(ctx context.Context, _ []int64) iter.Seq2[Chunk, error] {
 			}
 			for i := range page {
 				number := n*PageSize + int64(i)
-				if number >= t.total || page[i].Absent() {
-					continue
-				}
-				if ch, err := t.chunk(ctx, number, &page[i]); !yield(ch, err) || err != nil {
+				if number < t.total && !page[i].Absent() && !yield(t.chunk(number, &page[i]), nil) {
 					return
 				}
 			}
@@ -248,22 +250,19 @@ func (t *Table) Chunks(ctx context.Context, _ []int64) iter.Seq2[Chunk, error] {
 }
 
 // chunk describes the chunk with the given number.
-func (t *Table) chunk(ctx context.Context, number int64, e *Entry) (Chunk, error) {
-	index := make([]int64, len(t.grid))
-	for d, rest := len(t.grid)-1, number; d >= 0; d-- {
-		index[d] = rest % t.grid[d]
-		rest /= t.grid[d]
+func (t *Table) chunk(number int64, e *Entry) Chunk {
+	c := Chunk{Index: make([]int64, len(t.grid)), Key: e.Ref, Size: max(e.Length, -1)}
+	for d := len(t.grid) - 1; d >= 0; d-- {
+		c.Index[d] = number % t.grid[d]
+		number /= t.grid[d]
 	}
-	var at Location
-	var r driver.Range
-	if err := e.locate(ctx, t.resolver, &r, &at); err != nil {
-		return Chunk{}, entryError(index, err)
-	}
-	c := Chunk{Index: index, Map: at.Map, Key: at.Key, Size: e.Length}
-	if e.Inline != nil {
+	switch {
+	case e.Inline != nil:
 		c.Size = int64(len(e.Inline))
+	case e.Err != nil:
+		c.Size = -1
 	}
-	return c, nil
+	return c
 }
 
 // entryError returns the error for the entry of the chunk at a grid position.

@@ -256,7 +256,7 @@ func TestCopyOfLocations(t *testing.T) {
 			objects["many"], objects["long"] = ".."+objects["v/0"]+"..", strings.Repeat("x", 5000)
 			store(t, o, "src", objects)
 			src := open(t, "mem:src#mode=zarr", o)
-			variable(t, src, "v").SetSource(table(t, src.Map(), c.at, manifest.Entry{}, manifest.Entry{}))
+			variable(t, src, "v").SetSource(table(src.Map(), c.at, manifest.Entry{}, manifest.Entry{}))
 			dst := create(t, "mem:dst#mode=zarr", o)
 			err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil)
 			if ncerr.KindOf(err) != c.kind {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/refs"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -35,6 +36,9 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {
 		return nil, err
+	}
+	if loc.References {
+		return openReferences(ctx, loc, opts)
 	}
 	return openUnclaimed(ctx, loc, opts)
 }
@@ -128,17 +132,26 @@ func Probe(name string) ncurl.PathKind {
 		return ncurl.NotProbed // the driver reports the reason
 	}
 	defer f.Close() // opened for reading only
-	head := make([]byte, ncurl.SniffLen)
+	head := make([]byte, max(ncurl.SniffLen, refs.SniffLen))
 	n, _ := io.ReadFull(f, head) // a short file yields fewer bytes
-	return ncurl.Sniff(head[:n])
+	kind := ncurl.Sniff(head[:n])
+	if kind == ncurl.OtherFile && !zarr.IsZarrDoc(filepath.Base(name)) && refs.Sniff(head[:n]) {
+		kind = ncurl.References
+	}
+	return kind
 }
 
 // openStore opens the store of a location.
 func openStore(ctx context.Context, loc *ncurl.Location, opts Options, mode driver.Mode) (*store.Store, error) {
-	return store.Open(ctx, loc, mode, &store.Options{
-		Registry: opts.Registry, DriverOptions: opts.DriverOptions, Documents: zarr.DocNames(), Wrap: opts.Wrap, Remote: opts.Remote,
-		MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing,
-	})
+	return store.Open(ctx, loc, mode, opts.store())
+}
+
+// store returns the options for opening stores.
+func (o *Options) store() *store.Options {
+	return &store.Options{
+		Registry: o.Registry, DriverOptions: o.DriverOptions, Documents: zarr.DocNames(), Wrap: o.Wrap, Remote: o.Remote,
+		MaxList: o.Limits.MaxKeys, MaxListBytes: o.Limits.MaxListing,
+	}
 }
 
 // newDataset opens the store of a location and returns a dataset without metadata. It
@@ -149,11 +162,15 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 		return nil, err
 	}
 	ds := &Dataset{loc: loc, store: s, m: s.Map, opts: opts, log: opts.Log, noXarray: !loc.Xarray, docs: documents{all: !s.ReadOnly()}}
-	ds.cache = array.NewCache(cmp.Or(opts.ChunkCache, DefaultChunkCache))
+	ds.setChunkCache()
 	if !s.ReadOnly() {
 		ds.buffer = array.NewWriteBuffer(cmp.Or(opts.WriteBuffer, DefaultWriteBuffer))
 	}
 	return ds, nil
+}
+
+func (d *Dataset) setChunkCache() {
+	d.cache = array.NewCache(cmp.Or(d.opts.ChunkCache, DefaultChunkCache))
 }
 
 // openAt opens the dataset whose root is exactly at the location.
@@ -167,17 +184,23 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{ds: ds}
-	if err := l.load(ctx); err != nil {
+	if err := (&loader{ds: ds}).loadAll(ctx); err != nil {
 		_ = ds.m.Close(ctx) // the first error is more useful
-		return nil, ncerr.Wrap("open", loc.Path, err)
-	}
-	if err := l.decideConsolidated(ctx); err != nil {
-		_ = ds.m.Close(ctx)
 		return nil, err
 	}
-	ds.setStored(ds.lengths())
 	return ds, nil
+}
+
+// loadAll reads all metadata and completes the dataset.
+func (l *loader) loadAll(ctx context.Context) error {
+	if err := l.load(ctx); err != nil {
+		return ncerr.Wrap("open", l.ds.loc.Path, err)
+	}
+	if err := l.decideConsolidated(ctx); err != nil {
+		return err
+	}
+	l.ds.setStored(l.ds.lengths())
+	return nil
 }
 
 // decideConsolidated determines whether consolidated metadata is current or must be
@@ -267,12 +290,20 @@ func (d *Dataset) isSubgroup() bool {
 }
 
 // OpenStore opens the store at url for reading, whatever it contains. It is for tools
-// that examine objects. The caller must close the result. Errors: those of [Open], except
+// that examine objects. A reference file is presented as the Zarr store that its references
+// describe. The caller must close the result. Errors: those of [Open], except
 // the ones about metadata.
 func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {
 		return nil, err
+	}
+	if loc.References {
+		ds, err := openReferences(ctx, loc, opts)
+		if err != nil {
+			return nil, err
+		}
+		return ds.keyView(), nil
 	}
 	s, err := openStore(ctx, loc, opts, driver.Read)
 	if err != nil {

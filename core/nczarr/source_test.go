@@ -30,13 +30,8 @@ func (w within) Resolve(_ context.Context, ref string) (*zmap.Map, string, error
 }
 
 // table returns the Source of the chunks of a one-dimensional array.
-func table(t *testing.T, m *zmap.Map, list ...manifest.Entry) manifest.Source {
-	t.Helper()
-	s, err := manifest.NewTable(entries(list), []int64{int64(len(list))}, within{m}, 1<<20, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+func table(m *zmap.Map, list ...manifest.Entry) manifest.Source {
+	return manifest.NewTable(entries(list), []int64{int64(len(list))}, within{m}, 1<<20, 1<<20)
 }
 
 // TestLocations reads chunks at Locations that use every state and field.
@@ -83,7 +78,7 @@ func TestLocations(t *testing.T) {
 			o := inMemory(invert{})
 			store(t, o, "s", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": `{"zarr_format": 2, "shape": [6], "chunks": [2], "dtype": "<i4", "order": "C", "fill_value": 9, "filters": null, "compressor": {"id": "invert"}}`})
 			v := variable(t, update(t, "mem:s#mode=zarr", o), "v")
-			v.SetSource(table(t, elsewhere, manifest.Entry{}, c.at, manifest.Entry{Inline: []byte(encoded(11, 12))}))
+			v.SetSource(table(elsewhere, manifest.Entry{}, c.at, manifest.Entry{Inline: []byte(encoded(11, 12))}))
 			got, err := nczarr.Get[int32](t.Context(), v, v.All())
 			switch {
 			case c.kind != 0:

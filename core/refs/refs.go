@@ -22,7 +22,6 @@ import (
 	"encoding/base64"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -227,7 +226,7 @@ func (f *File) expand(ref string) (string, error) {
 // encoded as keys specifies; grid is the number of chunks along each dimension. Keys outside
 // the grid are ignored. most and limit are the maximum sizes in bytes of the cached entries
 // and of the entries of one page; see manifest.NewTable.
-func (f *File) Table(prefix string, keys chunk.Keys, grid []int64, resolver manifest.Resolver, most, limit int64) (*manifest.Table, error) {
+func (f *File) Table(prefix string, keys chunk.Keys, grid []int64, resolver manifest.Resolver, most, limit int64) *manifest.Table {
 	return manifest.NewTable(&pages{f: f, prefix: prefix, keys: keys, grid: grid}, grid, resolver, most, limit)
 }
 
@@ -322,17 +321,28 @@ func (p *pages) Next(_ context.Context, n int64) (int64, error) {
 	return -1, nil
 }
 
+// SniffLen is the number of leading bytes of a file that [Sniff] needs. For a shorter file,
+// the caller passes all bytes.
+const SniffLen = 4096
+
 // Sniff reports whether a file that begins with head is probably a reference file: a JSON
-// object whose first members are those of version 1, or keys of a Zarr store.
+// object whose first member is one of version 1, or the key of a Zarr document.
 func Sniff(head []byte) bool {
 	text := strings.TrimLeft(string(head), "\ufeff \t\r\n")
-	if !strings.HasPrefix(text, "{") {
+	text, ok := strings.CutPrefix(text, "{")
+	if !ok {
 		return false
 	}
-	for _, name := range append(zarr.DocNames(), "refs", "templates", "gen") {
-		if strings.Contains(text, strconv.Quote(name)) || strings.Contains(text, "/"+name+`"`) {
-			return true
-		}
+	text, ok = strings.CutPrefix(strings.TrimLeft(text, " \t\r\n"), `"`)
+	name, rest, closed := strings.Cut(text, `"`)
+	if !ok || !closed {
+		return false
 	}
-	return false
+	switch name {
+	case "version":
+		return strings.Contains(rest, `"refs"`) || strings.Contains(rest, `"templates"`) || strings.Contains(rest, `"gen"`)
+	case "refs", "templates", "gen":
+		return true
+	}
+	return zarr.IsZarrDoc(path.Base(strings.ReplaceAll(name, `\/`, "/")))
 }
