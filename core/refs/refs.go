@@ -67,7 +67,7 @@ func Parse(text []byte, l Limits) (*File, error) {
 	}
 	f := &File{docs: make(map[string][]byte)}
 	switch version := doc.Get("version"); {
-	case version == "":
+	case version == "" || version.Kind() != jsontext.Number && doc.Get("refs") == "": // version may be a key
 		return f, f.readKeys(doc, l)
 	case version != "1":
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the reference file has version %.20s; the supported versions are 0 and 1", version)
