@@ -106,7 +106,7 @@ func (t *Table) Locate(ctx context.Context, indexes [][]int64, out []Location) e
 	ranges := make([]driver.Range, len(indexes))
 	page, loaded := []Entry(nil), int64(-1)
 	for i, index := range indexes {
-		if !Within(index, t.grid) {
+		if len(index) > 0 && !Within(index, t.grid) { // the index of a scalar's chunk may be nil
 			out[i] = Location{Absent: true}
 			continue
 		}

@@ -63,8 +63,11 @@ func (k *keyView) locate(ctx context.Context, key string) (manifest.Location, er
 		if v == nil || at == len(key) && !v.data.atRoot {
 			continue
 		}
-		out := make([]manifest.Location, 1)
 		index := v.meta.Keys.Parse(key[len(prefix):], len(v.meta.Chunks))
+		if index == nil {
+			break
+		}
+		out := make([]manifest.Location, 1)
 		err := v.chunks().Locate(ctx, [][]int64{index}, out)
 		if err == nil && out[0].FilterMask != 0 {
 			err = ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the chunk has filter mask %#x, which a Zarr store cannot express", out[0].FilterMask)
