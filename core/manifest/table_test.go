@@ -153,7 +153,7 @@ func TestHostileTable(t *testing.T) {
 		"negative length":      {[]manifest.Entry{{Ref: "x", Length: -2}, good}, ncerr.ErrCorrupt, "length -2"},
 		"part without length":  {[]manifest.Entry{{Ref: "x", Offset: 1, Length: -1}, good}, ncerr.ErrCorrupt, "offset 1"},
 		"minimum":              {[]manifest.Entry{{Ref: "x", Offset: math.MinInt64, Length: math.MaxInt64}, good}, ncerr.ErrCorrupt, "offset -9"},
-		"not parsed":           {[]manifest.Entry{{Err: ncerr.Errorf(ncerr.ErrCorrupt, "", "", "not an array")}, good}, ncerr.ErrCorrupt, "chunk [0]: corrupted data: not an array"},
+		"not parsed":           {[]manifest.Entry{{Err: ncerr.Errorf(ncerr.ErrCorrupt, "", "", "not an array")}, good}, ncerr.ErrCorrupt, "chunk [0]: corrupt data: not an array"},
 		"both":                 {[]manifest.Entry{{Ref: "x", Inline: []byte{}}, good}, ncerr.ErrCorrupt, "both"},
 		"refused":              {[]manifest.Entry{{Ref: "s3://x"}, good}, ncerr.ErrPermission, `chunk [0]: permission denied: the reference "s3://x" is not allowed`},
 		"too many entries":     {make([]manifest.Entry, manifest.PageSize+1), ncerr.ErrLimit, "257 entries"},
