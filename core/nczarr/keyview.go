@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -81,7 +82,7 @@ func (k *keyView) locate(ctx context.Context, key string) (manifest.Location, er
 func (k *keyView) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	data, info, err := k.ds.m.Get(ctx, key, opts, alloc)
 	if ncerr.KindOf(err) != ncerr.ErrNotFound {
-		return data, info, err
+		return data, documentInfo(info), err
 	}
 	at, err := k.locate(ctx, key)
 	switch {
@@ -133,6 +134,12 @@ func getInline(content []byte, opts *driver.GetOptions, alloc driver.Alloc) ([]b
 	return dst, info, nil
 }
 
+// documentInfo returns the properties of a document without its time, which is that of Open.
+func documentInfo(info driver.Info) driver.Info {
+	info.ModTime = time.Time{}
+	return info
+}
+
 // chunkInfo returns the properties of a chunk in an object with the given properties.
 func chunkInfo(at *manifest.Location, info driver.Info) driver.Info {
 	if at.Range != nil {
@@ -157,7 +164,7 @@ func chunkError(at *manifest.Location, err error) error {
 func (k *keyView) Stat(ctx context.Context, key string) (driver.Info, error) {
 	info, err := k.ds.m.Stat(ctx, key)
 	if ncerr.KindOf(err) != ncerr.ErrNotFound {
-		return info, err
+		return documentInfo(info), err
 	}
 	at, err := k.locate(ctx, key)
 	switch {
@@ -200,6 +207,7 @@ func (k *keyView) List(ctx context.Context, prefix string, opts *driver.ListOpti
 				yield(driver.Entry{}, err)
 				return
 			}
+			e.Info = documentInfo(e.Info)
 			if !add(e) {
 				return
 			}
