@@ -11,6 +11,7 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -182,6 +183,27 @@ func WriteBuffer(bytes int64) Option {
 			c.Options.WriteBuffer = -1
 		}
 		return c.checkRepeated("WriteBuffer")
+	}
+}
+
+// AllowPrefix lets the references of a dataset read objects below a URL or path. References
+// are entries of a reference file, such as one of Kerchunk, that refer to parts of other files.
+// Requests are anonymous unless the URL selects credentials, as with "#aws.profile=NAME". The
+// option may be repeated. By default, references can only read files below the directory of
+// the reference file.
+func AllowPrefix(url string) Option {
+	return func(c *config) error {
+		c.References.Allow, c.opens = append(c.References.Allow, store.Prefix{URL: url}), "AllowPrefix"
+		return nil
+	}
+}
+
+// AllowLocal lets the hosts of [AllowPrefix] have loopback, link-local and private addresses. By
+// default, only an address or "localhost" in the URL itself permits such a connection.
+func AllowLocal() Option {
+	return func(c *config) error {
+		c.References.AllowLocal, c.opens = true, "AllowLocal"
+		return nil
 	}
 }
 

@@ -56,6 +56,9 @@ type globals struct {
 	pluginDir []string
 	unpinned  bool
 
+	allowPrefix []string
+	allowLocal  bool
+
 	consolidated   consolidatedFlag
 	requireSandbox bool
 }
@@ -199,6 +202,8 @@ Storage drivers and filters run in separate plugin processes unless
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
 	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")
+	f.StringArrayVar(&a.flags.allowPrefix, "allow-prefix", nil, "let the references of a dataset read objects below this `URL` or path; requests are anonymous unless the URL selects credentials, as with #aws.profile=NAME (may be repeated)")
+	f.BoolVar(&a.flags.allowLocal, "allow-local", false, "let the hosts of --allow-prefix have loopback, link-local and private addresses")
 	f.Var(&a.flags.consolidated, "use-consolidated", "`how` to use consolidated metadata: auto (read it if requests are slow or the URL requests it), verify (compare it with all documents), trust or ignore")
 	f.BoolVar(&a.flags.requireSandbox, "require-sandbox", false, "refuse to start plugin processes that this system cannot confine to their granted resources")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

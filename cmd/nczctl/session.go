@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/session"
+	"github.com/seed-695719ce/nczarr/core/store"
 )
 
 // start returns the session and creates it in the first call. url is the dataset of the
@@ -39,6 +40,10 @@ func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 func (a *app) options() *nczarr.Options {
 	o := a.session.Options()
 	o.SingleWriter, o.UseConsolidated = true, a.flags.consolidated.use
+	o.References.AllowLocal = a.flags.allowLocal
+	for _, url := range a.flags.allowPrefix {
+		o.References.Allow = append(o.References.Allow, store.Prefix{URL: url})
+	}
 	return o
 }
 

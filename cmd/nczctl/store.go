@@ -28,6 +28,13 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 	if _, err := a.start(ctx, arg); err != nil {
 		return nil, "", err
 	}
+	if file, key := a.referenceFile(arg); file != "" {
+		m, err := open.Store(ctx, file, a.options())
+		if err != nil || key == "" {
+			return m, key, err
+		}
+		return requireKey(ctx, m, key)
+	}
 	loc, err := a.locate(arg, false)
 	if errors.Is(err, ncurl.ErrLogin) {
 		return nil, "", err
@@ -58,6 +65,22 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 		return requireKey(ctx, inner, key)
 	}
 	return m, "", err
+}
+
+// referenceFile splits an argument into a reference file and a key in the store that it
+// describes. file is empty if the argument contains no reference file.
+func (a *app) referenceFile(arg string) (file, key string) {
+	for file = arg; ; {
+		loc, err := a.locate(file, false)
+		if err == nil && loc.References && (loc.Driver != ncurl.DriverFile || open.Probe(loc.Path) != ncurl.Directory) {
+			return file, key
+		}
+		up, last, ok := cutLast(file)
+		if !ok {
+			return "", ""
+		}
+		file, key = up, path.Join(last, key)
+	}
 }
 
 // openSplit opens the innermost directory or archive in the path arg and returns

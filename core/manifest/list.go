@@ -11,7 +11,7 @@ import (
 type Chunk struct {
 	Index []int64 // position in the grid
 	Key   string
-	Size  int64 // size in bytes as stored; -1 if the store does not list sizes
+	Size  int64 // size in bytes as stored; -1 if only a Stat of the object at its Location tells it
 }
 
 // Chunks implements Source. It skips keys that are not chunk keys. The sequence ends

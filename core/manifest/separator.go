@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
@@ -139,9 +140,14 @@ func (c *Computed) findOther(ctx context.Context, wanted []string) (found string
 
 // wrongSeparator returns the error for an array with a chunk under a key with the other
 // separator.
-func (c *Computed) wrongSeparator(key string) error {
-	if c.keys.Prefix {
-		return ncerr.Errorf(ncerr.ErrMetadata, "", "", "the separator of chunk_key_encoding is %q, but chunks are stored as %q: it should be %q", c.keys.Separator, zmap.Path(key), c.keys.Other().Separator)
+func (c *Computed) wrongSeparator(key string) error { return WrongSeparator(c.keys, key) }
+
+// WrongSeparator returns the error for an array whose chunks have keys with the other
+// separator than keys has, such as key.
+func WrongSeparator(keys chunk.Keys, key string) error {
+	name := "dimension_separator"
+	if keys.Prefix {
+		name = "the separator of chunk_key_encoding"
 	}
-	return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, but chunks are stored as %q: it should be %q", c.keys.Separator, zmap.Path(key), c.keys.Other().Separator)
+	return ncerr.Errorf(ncerr.ErrMetadata, "", "", "%s is %q, but chunks are stored as %q: it should be %q", name, keys.Separator, zmap.Path(key), keys.Other().Separator)
 }

@@ -84,6 +84,7 @@ const (
 	ZipArchive                 // a file that begins with a zip signature
 	NetCDF3                    // a file that begins with the classic netCDF signature
 	HDF5                       // a file that begins with the HDF5 signature
+	References                 // a reference file of Kerchunk, which Sniff does not detect
 	OtherFile                  // any other file, including an empty one
 )
 
@@ -91,7 +92,7 @@ const (
 func (p PathKind) String() string {
 	names := [...]string{
 		"not probed", "nothing", "a directory", "a zip archive",
-		"a netCDF-3 file", "an HDF5 (netCDF-4) file", "a file of another kind",
+		"a netCDF-3 file", "an HDF5 (netCDF-4) file", "a reference file", "a file of another kind",
 	}
 	if int(p) < len(names) {
 		return names[p]

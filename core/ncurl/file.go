@@ -24,6 +24,9 @@ func (p *parser) file(storage string) error {
 		return p.bad(p.unknownKey())
 	}
 	if driver, ok := p.take(keyDriver); ok {
+		if p.isKerchunk() {
+			return p.bad(errors.New("mode=kerchunk cannot be combined with driver"))
+		}
 		return p.named(driver, storage)
 	}
 	switch storage {
@@ -94,10 +97,8 @@ func (p *parser) checkNew(name string) error {
 	if !p.env.Create || ext == "" {
 		return nil
 	}
-	for _, f := range p.in.fragment {
-		if modes := strings.Split(strings.ToLower(f.Value), ","); legacyKey(f.Key) == keyMode && (slices.Contains(modes, modeS3) || slices.Contains(modes, modeGS3)) {
-			return nil
-		}
+	if p.isExplicit() {
+		return nil
 	}
 	return fmt.Errorf("a dataset in a bucket is a tree of objects, not one %q object: write it to a local file and upload that, name it .zarr, "+
 		"or add #mode=nczarr,s3 for a tree with this name", ext)
@@ -221,6 +222,9 @@ func (p *parser) probe(name string) error {
 	case p.isBytes():
 		p.setStorage(DriverFile, modeFile, "mode=bytes reads the file itself")
 		return nil
+	case p.isKerchunk():
+		p.setStorage(DriverFile, modeFile, "mode=kerchunk reads the file itself")
+		return nil
 	case p.env.Create && zipName:
 		p.setStorage(DriverZip, modeZip, "a new dataset with a name ending in .zip is an archive")
 		return nil
@@ -241,16 +245,60 @@ func (p *parser) probe(name string) error {
 		p.setStorage(DriverFile, modeFile, "the path is a directory")
 	case ZipArchive:
 		p.setStorage(DriverZip, modeZip, "the file begins with a zip signature")
+	case References:
+		p.references("the file has the members of a reference file")
+		p.setStorage(DriverFile, modeFile, "the path is a file")
 	case NetCDF3, HDF5, OtherFile:
 		return p.notZarr(found)
 	default:
 		if zipName {
 			p.setStorage(DriverZip, modeZip, "nothing is known about the path; its name ends in .zip")
-		} else {
-			p.setStorage(DriverFile, modeFile, "nothing is known about the path; its name does not end in .zip")
+			return nil
 		}
+		if isJSON(name) {
+			p.references("nothing is known about the path; its name ends in .json")
+		}
+		p.setStorage(DriverFile, modeFile, "nothing is known about the path; its name does not end in .zip")
 	}
 	return nil
+}
+
+// isJSON reports whether a path has the extension of reference files.
+func isJSON(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".json") }
+
+// isKerchunk reports whether the modes contain kerchunk.
+func (p *parser) isKerchunk() bool { return slices.Contains(p.mode, modeKerchunk) }
+
+// references adds mode kerchunk.
+func (p *parser) references(why string) {
+	p.mode = append(p.mode, modeKerchunk)
+	p.step("references", "", modeKerchunk, why)
+}
+
+// checkKerchunk rejects modes and operations that contradict mode=kerchunk.
+func (p *parser) checkKerchunk(storage string) error {
+	switch {
+	case !p.isKerchunk():
+		return nil
+	case storage == modeZip || p.isBytes():
+		return p.bad(errors.New("mode=kerchunk conflicts with mode=zip and mode=bytes"))
+	case p.in.scheme == schemeMem:
+		return p.bad(errors.New("mode=kerchunk conflicts with the scheme mem:"))
+	case p.env.Create:
+		return p.unsupported(errors.New("mode=kerchunk is read-only; a new dataset must be NCZarr or Zarr"))
+	}
+	return nil
+}
+
+// isExplicit reports whether the fragment contains mode s3 or gs3, which select a tree of
+// objects even if its name has the extension of a file.
+func (p *parser) isExplicit() bool {
+	for _, f := range p.in.fragment {
+		if modes := strings.Split(strings.ToLower(f.Value), ","); legacyKey(f.Key) == keyMode && (slices.Contains(modes, modeS3) || slices.Contains(modes, modeGS3)) {
+			return true
+		}
+	}
+	return false
 }
 
 // notZarr returns the error for a path where the probe found no store.

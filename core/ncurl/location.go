@@ -82,6 +82,10 @@ type Location struct {
 	// the writer's default.
 	Separator string `json:"dimension_separator,omitempty"`
 
+	// References is set if Path is a reference file of Kerchunk, which presents parts of other
+	// files as a Zarr store. Driver opens the directory or prefix that contains the file.
+	References bool `json:"references,omitempty"`
+
 	// Region is the S3 region. It is empty if no setting selects one, except that an
 	// Amazon host always has a region.
 	Region string `json:"region,omitempty"`

@@ -20,15 +20,16 @@ const (
 	modeZip          = "zip"
 	modeS3           = "s3"
 	modeGS3          = "gs3"
-	modeV2           = "v2" // the v2 documents of a store that also has v3 documents; unknown to netcdf-c
-	modeV3           = "v3" // Zarr v3, pure unless nczarr is given too; unknown to netcdf-c
+	modeKerchunk     = "kerchunk" // a reference file of Kerchunk; unknown to netcdf-c
+	modeV2           = "v2"       // the v2 documents of a store that also has v3 documents; unknown to netcdf-c
+	modeV3           = "v3"       // Zarr v3, pure unless nczarr is given too; unknown to netcdf-c
 )
 
 // Modes returns the mode values that [Parse] accepts.
 func Modes() []string {
 	return []string{
 		modeNCZarr, modeZarr, modeXarray, modeNoXarray, modeConsolidated, modeBytes,
-		modeFile, modeZip, modeS3, modeGS3, modeV2, modeV3,
+		modeFile, modeZip, modeS3, modeGS3, modeKerchunk, modeV2, modeV3,
 	}
 }
 

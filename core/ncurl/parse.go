@@ -66,9 +66,16 @@ func (p *parser) run() error {
 	if err := p.checkBytes(storage); err != nil {
 		return err
 	}
+	if err := p.checkKerchunk(storage); err != nil {
+		return err
+	}
 	if err := p.place(storage); err != nil {
 		return err
 	}
+	if p.isRemote() && !p.env.Create && !p.isKerchunk() && !p.isBytes() && isJSON(p.loc.Path) && !p.isExplicit() {
+		p.references("the name of a remote object ends in .json; mode=s3 selects a dataset with this name")
+	}
+	p.loc.References = p.isKerchunk()
 	p.readFormat()
 	if err := p.readSeparator(); err != nil {
 		return err

@@ -28,6 +28,7 @@ import (
 type Dataset struct {
 	loc    *ncurl.Location
 	store  *store.Store
+	refs   *references // the references of the dataset, or nil
 	m      *zmap.Map // of store
 	opts   Options
 	log    *slog.Logger

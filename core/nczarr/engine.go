@@ -35,6 +35,7 @@ type engine struct {
 	mu     sync.Mutex // held while opening the array
 	array  atomic.Pointer[array.Array]
 	once   sync.Once // guards source
+	base   manifest.Source // the chunks, or the shards that contain them
 	source manifest.Source
 	wraps  []*wrapping // decoders for the levels of shards that are encoded as a whole
 	atRoot bool        // the array is the root of the store
@@ -116,7 +117,7 @@ func (d *Dataset) env() *array.Env {
 	o := &d.opts
 	e := &array.Env{
 		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.m.Capabilities().Latency == driver.Remote,
-		BatchGets: d.store.ReadsMany(), MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap, Cache: d.cache, Buffer: d.buffer,
+		BatchGets: d.readsMany(), MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap, Cache: d.cache, Buffer: d.buffer,
 	}
 	if e.InFlight <= 0 {
 		e.InFlight = 64
@@ -127,6 +128,9 @@ func (d *Dataset) env() *array.Env {
 	return e
 }
 
+// readsMany reports whether one read of many chunks is cheaper than many reads.
+func (d *Dataset) readsMany() bool { return d.store.ReadsMany() || d.remote() }
+
 // workers returns the number of requests of about size bytes to send concurrently.
 func (d *Dataset) workers(size int64) int { return d.env().Concurrency(size) }
 
@@ -135,7 +139,11 @@ func (v *Var) source() manifest.Source {
 	e := &v.data
 	e.once.Do(func() {
 		ds := v.group.ds
-		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.store.ReadsMany())
+		e.base = ds.refs.source(v)
+		if e.base == nil {
+			e.base = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.store.ReadsMany())
+		}
+		e.source = e.base
 		for i, s := range v.meta.Shards {
 			grid, _ := v.meta.ShardGrid(i) // ok is true, because the array was parsed or defined
 			if s.Around != nil {
@@ -143,7 +151,7 @@ func (v *Var) source() manifest.Source {
 				e.wraps = append(e.wraps, w)
 				e.source = manifest.NewWrapped(e.source, ds.opts.Limits.MaxChunk, w.decode)
 			}
-			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.store.ReadsMany())
+			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.readsMany())
 		}
 	})
 	return e.source

@@ -236,18 +236,18 @@ func TestCopyOfDamagedChunks(t *testing.T) {
 func TestCopyOfLocations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		at   manifest.Location
+		at   manifest.Entry
 		want string
 		kind ncerr.Kind
 	}{
-		"inline":      {manifest.Location{Inline: []byte("\x01\x00\x02\x00" + foreignMark)}, "\x01\x00\x02\x00" + foreignMark, 0},
-		"filter mask": {manifest.Location{Inline: []byte("\x01\x00\x02\x00"), FilterMask: 1}, "\x01\x00\x02\x00" + ownMark, 0},
-		"absent":      {manifest.Location{Absent: true}, "", 0},
-		"not there":   {manifest.Location{Key: "none"}, "", 0},
-		"a part":      {manifest.Location{Key: "many", Range: &driver.Range{Offset: 2, Length: 5}}, "\x01\x00\x02\x00" + foreignMark, 0},
-		"required":    {manifest.Location{Key: "none", Required: true}, "", ncerr.ErrNoObject},
-		"beyond":      {manifest.Location{Key: "many", Range: &driver.Range{Offset: 20, Length: 5}}, "", ncerr.ErrCorrupt},
-		"long part":   {manifest.Location{Key: "long", Range: &driver.Range{Length: 5000}}, "", ncerr.ErrLimit},
+		"inline":      {manifest.Entry{Inline: []byte("\x01\x00\x02\x00" + foreignMark)}, "\x01\x00\x02\x00" + foreignMark, 0},
+		"filter mask": {manifest.Entry{Inline: []byte("\x01\x00\x02\x00"), FilterMask: 1}, "\x01\x00\x02\x00" + ownMark, 0},
+		"absent":      {manifest.Entry{}, "", 0},
+		"not there":   {manifest.Entry{Ref: "none", Length: -1}, "", 0},
+		"a part":      {manifest.Entry{Ref: "many", Offset: 2, Length: 5}, "\x01\x00\x02\x00" + foreignMark, 0},
+		"required":    {manifest.Entry{Ref: "none", Length: -1, Required: true}, "", ncerr.ErrNoObject},
+		"beyond":      {manifest.Entry{Ref: "many", Offset: 20, Length: 5}, "", ncerr.ErrCorrupt},
+		"long part":   {manifest.Entry{Ref: "long", Length: 5000}, "", ncerr.ErrLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,10 +256,7 @@ func TestCopyOfLocations(t *testing.T) {
 			objects["many"], objects["long"] = ".."+objects["v/0"]+"..", strings.Repeat("x", 5000)
 			store(t, o, "src", objects)
 			src := open(t, "mem:src#mode=zarr", o)
-			if c.at.Key != "" {
-				c.at.Map = src.Map()
-			}
-			variable(t, src, "v").SetSource(table{c.at, {Absent: true}, {Absent: true}})
+			variable(t, src, "v").SetSource(table(src.Map(), c.at, manifest.Entry{}, manifest.Entry{}))
 			dst := create(t, "mem:dst#mode=zarr", o)
 			err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil)
 			if ncerr.KindOf(err) != c.kind {

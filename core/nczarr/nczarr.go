@@ -21,6 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/registry"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -75,6 +76,9 @@ type Options struct {
 	// [DefaultWriteBuffer]. With a negative value, every Write stores its data
 	// immediately.
 	WriteBuffer int64
+	// References is the access policy of a dataset whose chunks are references to parts of
+	// other files. The zero value allows files below the directory of the reference file.
+	References store.Access
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 	// SingleWriter states that no other process writes this dataset while it is open,

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -30,6 +31,9 @@ func Open(ctx context.Context, loc *ncurl.Location, o *Options) (*Dataset, error
 	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
+	}
+	if loc.References {
+		return openReferences(ctx, loc, opts)
 	}
 	return openUnclaimed(ctx, loc, opts)
 }
@@ -91,20 +95,38 @@ func (o *Options) complete(loc *ncurl.Location) (Options, error) {
 
 // openStore opens the store of a location.
 func openStore(ctx context.Context, loc *ncurl.Location, opts Options, mode driver.Mode) (*store.Store, error) {
-	return store.Open(ctx, loc, mode, &store.Options{
-		Registry: opts.Registry, DriverOptions: opts.DriverOptions, Documents: zarr.DocNames(), Wrap: opts.Wrap, Remote: opts.Remote,
-		MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing,
-	})
+	return store.Open(ctx, loc, mode, opts.store())
 }
 
-// OpenStore opens the store at a location for reading, with the options of a dataset.
-// Opening a store on a server sends no request, so the store need not exist.
-func OpenStore(ctx context.Context, loc *ncurl.Location, o *Options) (*store.Store, error) {
+// store returns the options for opening stores.
+func (o *Options) store() *store.Options {
+	return &store.Options{
+		Registry: o.Registry, DriverOptions: o.DriverOptions, Documents: zarr.DocNames(), Wrap: o.Wrap, Remote: o.Remote,
+		MaxList: o.Limits.MaxKeys, MaxListBytes: o.Limits.MaxListing,
+	}
+}
+
+// OpenStore opens the store at a location for reading, with the options of a dataset. A
+// reference file is presented as the Zarr store that its references describe. Opening a
+// store on a server sends no request, so the store need not exist. The caller must close
+// the result.
+func OpenStore(ctx context.Context, loc *ncurl.Location, o *Options) (*zmap.Map, error) {
 	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}
-	return openStore(ctx, loc, opts, driver.Read)
+	if loc.References {
+		ds, err := openReferences(ctx, loc, opts)
+		if err != nil {
+			return nil, err
+		}
+		return ds.keyView(), nil
+	}
+	s, err := openStore(ctx, loc, opts, driver.Read)
+	if err != nil {
+		return nil, err
+	}
+	return s.Map, nil
 }
 
 // newDataset opens the store of a location and returns a dataset without metadata. It
@@ -115,11 +137,15 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 		return nil, err
 	}
 	ds := &Dataset{loc: loc, store: s, m: s.Map, opts: opts, log: opts.Log, noXarray: !loc.Xarray, docs: documents{all: !s.ReadOnly()}}
-	ds.cache = array.NewCache(cmp.Or(opts.ChunkCache, DefaultChunkCache))
+	ds.setChunkCache()
 	if !s.ReadOnly() {
 		ds.buffer = array.NewWriteBuffer(cmp.Or(opts.WriteBuffer, DefaultWriteBuffer))
 	}
 	return ds, nil
+}
+
+func (d *Dataset) setChunkCache() {
+	d.cache = array.NewCache(cmp.Or(d.opts.ChunkCache, DefaultChunkCache))
 }
 
 // openAt opens the dataset whose root is exactly at the location.
@@ -133,17 +159,23 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{ds: ds}
-	if err := l.load(ctx); err != nil {
+	if err := (&loader{ds: ds}).loadAll(ctx); err != nil {
 		_ = ds.m.Close(ctx) // the first error is more useful
-		return nil, ncerr.Wrap("open", loc.Path, err)
-	}
-	if err := l.decideConsolidated(ctx); err != nil {
-		_ = ds.m.Close(ctx)
 		return nil, err
 	}
-	ds.setStored(ds.lengths())
 	return ds, nil
+}
+
+// loadAll reads all metadata and completes the dataset.
+func (l *loader) loadAll(ctx context.Context) error {
+	if err := l.load(ctx); err != nil {
+		return ncerr.Wrap("open", l.ds.loc.Path, err)
+	}
+	if err := l.decideConsolidated(ctx); err != nil {
+		return err
+	}
+	l.ds.setStored(l.ds.lengths())
+	return nil
 }
 
 // decideConsolidated determines whether consolidated metadata is current or must be

@@ -3,7 +3,6 @@ package nczarr_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 	"testing"
 
@@ -16,30 +15,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// table is a Source with fixed locations of the chunks of a one-dimensional array.
-type table []manifest.Location
+// entries holds the entries of a table of one page.
+type entries []manifest.Entry
 
-func (s table) Locate(_ context.Context, indexes [][]int64, out []manifest.Location) error {
-	for i, index := range indexes {
-		out[i] = s[index[0]]
-	}
-	return nil
+func (e entries) Page(context.Context, int64) ([]manifest.Entry, error) { return e, nil }
+
+func (entries) Next(_ context.Context, n int64) (int64, error) { return n, nil }
+
+// within resolves references to the keys of a Map.
+type within struct{ *zmap.Map }
+
+func (w within) Resolve(_ context.Context, ref string) (*zmap.Map, string, error) {
+	return w.Map, ref, nil
 }
 
-func (s table) Chunks(context.Context, []int64) iter.Seq2[manifest.Chunk, error] {
-	return func(yield func(manifest.Chunk, error) bool) {
-		for i := range s {
-			if !s[i].Absent && !yield(manifest.Chunk{Index: []int64{int64(i)}, Key: s[i].Key, Size: 8}, nil) {
-				return
-			}
-		}
-	}
+// table returns the Source of the chunks of a one-dimensional array.
+func table(m *zmap.Map, list ...manifest.Entry) manifest.Source {
+	return manifest.NewTable(entries(list), []int64{int64(len(list))}, within{m}, 1<<20, 1<<20)
 }
-
-func (table) Found()                                                 {}
-func (table) Forget(bool)                                            {}
-func (table) SeparatorKnown() bool                                   { return true }
-func (table) CheckMissing(context.Context, [][]int64, []int64) error { return nil }
 
 // TestLocations reads chunks at Locations that use every state and field.
 func TestLocations(t *testing.T) {
@@ -60,33 +53,32 @@ func TestLocations(t *testing.T) {
 		}
 		infos[key] = info
 	}
-	part := func(from, n int64) *driver.Range { return &driver.Range{Offset: from, Length: n} }
 	for name, c := range map[string]struct {
-		at   manifest.Location
+		at   manifest.Entry
 		want string // two elements, or part of the error
 		kind ncerr.Kind
 	}{
-		"whole":                   {manifest.Location{Map: elsewhere, Key: "whole"}, "[1 2]", 0},
-		"of the version":          {manifest.Location{Map: elsewhere, Key: "whole", Version: infos["whole"].Version}, "[1 2]", 0},
-		"a part":                  {manifest.Location{Map: elsewhere, Key: "many", Range: part(4, 9)}, "[3 4]", 0},
-		"a part of the version":   {manifest.Location{Map: elsewhere, Key: "many", Range: part(4, 9), Version: infos["many"].Version}, "[3 4]", 0},
-		"inline":                  {manifest.Location{Inline: []byte(encoded(7, 8))}, "[7 8]", 0},
-		"without its filter":      {manifest.Location{Map: elsewhere, Key: "raw", FilterMask: 1}, "[5 6]", 0},
-		"inline, without filter":  {manifest.Location{Inline: []byte("\x05\x00\x00\x00\x06\x00\x00\x00"), FilterMask: 1}, "[5 6]", 0},
-		"absent":                  {manifest.Location{Absent: true}, "[9 9]", 0},
-		"no object":               {manifest.Location{Map: elsewhere, Key: "none"}, "[9 9]", 0},
-		"promised, and no object": {manifest.Location{Map: elsewhere, Key: "none", Required: true}, "none", ncerr.ErrNoObject},
-		"of another version":      {manifest.Location{Map: elsewhere, Key: "whole", Version: "other"}, "whole", ncerr.ErrConflict},
-		"beyond the end":          {manifest.Location{Map: elsewhere, Key: "many", Range: part(10, 9)}, "many", ncerr.ErrCorrupt},
-		"another part":            {manifest.Location{Map: elsewhere, Key: "many", Range: part(3, 9)}, "bad first byte", ncerr.ErrCorrupt},
-		"inline, empty":           {manifest.Location{Inline: []byte{}}, "bad first byte", ncerr.ErrCorrupt},
+		"whole":                   {manifest.Entry{Ref: "whole", Length: -1}, "[1 2]", 0},
+		"of the version":          {manifest.Entry{Ref: "whole", Length: -1, Version: infos["whole"].Version}, "[1 2]", 0},
+		"a part":                  {manifest.Entry{Ref: "many", Offset: 4, Length: 9}, "[3 4]", 0},
+		"a part of the version":   {manifest.Entry{Ref: "many", Offset: 4, Length: 9, Version: infos["many"].Version}, "[3 4]", 0},
+		"inline":                  {manifest.Entry{Inline: []byte(encoded(7, 8))}, "[7 8]", 0},
+		"without its filter":      {manifest.Entry{Ref: "raw", Length: -1, FilterMask: 1}, "[5 6]", 0},
+		"inline, without filter":  {manifest.Entry{Inline: []byte("\x05\x00\x00\x00\x06\x00\x00\x00"), FilterMask: 1}, "[5 6]", 0},
+		"absent":                  {manifest.Entry{}, "[9 9]", 0},
+		"no object":               {manifest.Entry{Ref: "none", Length: -1}, "[9 9]", 0},
+		"promised, and no object": {manifest.Entry{Ref: "none", Length: -1, Required: true}, "none", ncerr.ErrNoObject},
+		"of another version":      {manifest.Entry{Ref: "whole", Length: -1, Version: "other"}, "whole", ncerr.ErrConflict},
+		"beyond the end":          {manifest.Entry{Ref: "many", Offset: 10, Length: 9}, "many", ncerr.ErrCorrupt},
+		"another part":            {manifest.Entry{Ref: "many", Offset: 3, Length: 9}, "bad first byte", ncerr.ErrCorrupt},
+		"inline, empty":           {manifest.Entry{Inline: []byte{}}, "bad first byte", ncerr.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := inMemory(invert{})
 			store(t, o, "s", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": `{"zarr_format": 2, "shape": [6], "chunks": [2], "dtype": "<i4", "order": "C", "fill_value": 9, "filters": null, "compressor": {"id": "invert"}}`})
 			v := variable(t, update(t, "mem:s#mode=zarr", o), "v")
-			v.SetSource(table{{Absent: true}, c.at, {Inline: []byte(encoded(11, 12))}})
+			v.SetSource(table(elsewhere, manifest.Entry{}, c.at, manifest.Entry{Inline: []byte(encoded(11, 12))}))
 			got, err := nczarr.Get[int32](t.Context(), v, v.All())
 			switch {
 			case c.kind != 0:
@@ -97,10 +89,11 @@ func TestLocations(t *testing.T) {
 				t.Errorf("want %s, got %v, %v", c.want, got, err)
 			}
 			want := int64(2)
-			if c.at.Absent {
+			if c.at.Absent() {
 				want = 1
 			}
-			if s, err := v.Stored(t.Context()); err != nil || s.Chunks != want {
+			s, err := v.Stored(t.Context())
+			if missing := c.at.Ref == "none"; missing != (ncerr.KindOf(err) == ncerr.ErrNotFound) || !missing && (err != nil || s.Chunks != want) {
 				t.Errorf("stored: got %+v, %v", s, err)
 			}
 			one := chunk.Selection{Start: []int64{0}, Count: []int64{1}}

@@ -43,16 +43,24 @@ func (v *Var) Stored(ctx context.Context) (Stored, error) {
 			continue
 		}
 		if ch.Size < 0 {
-			info, err := v.group.ds.m.Stat(ctx, ch.Key)
-			if err != nil {
-				return s, err
+			if ch.Size, err = v.storedSize(ctx, ch.Index); err != nil {
+				return s, ncerr.Wrap("examine", v.Path(), err)
 			}
-			ch.Size = info.Size
 		}
 		s.Chunks++
 		s.Bytes += ch.Size
 	}
 	return s, nil
+}
+
+// storedSize returns the size of the object that contains one chunk.
+func (v *Var) storedSize(ctx context.Context, index []int64) (int64, error) {
+	at := make([]manifest.Location, 1)
+	if err := v.source().Locate(ctx, [][]int64{index}, at); err != nil {
+		return 0, err
+	}
+	info, err := at[0].Map.Stat(ctx, at[0].Key)
+	return info.Size, err
 }
 
 // grid returns the number of chunks along each dimension.

@@ -11,12 +11,15 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/refs"
 	"github.com/seed-695719ce/nczarr/core/store"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -47,7 +50,8 @@ func Create(ctx context.Context, url string, o *nczarr.CreateOptions) (*nczarr.D
 }
 
 // Store opens the store at url for reading, whatever it contains. It is for tools that
-// examine objects. The caller must close the result. Errors: those of [Open], except the
+// examine objects. A reference file is presented as the Zarr store that its references
+// describe. The caller must close the result. Errors: those of [Open], except the
 // ones about metadata.
 func Store(ctx context.Context, url string, o *nczarr.Options) (*zmap.Map, error) {
 	loc, err := Locate(url, o, false)
@@ -58,11 +62,11 @@ func Store(ctx context.Context, url string, o *nczarr.Options) (*zmap.Map, error
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNotEmpty(ctx, loc, s.Map); err != nil {
+	if err := checkNotEmpty(ctx, loc, s); err != nil {
 		_ = s.Close(ctx) // the first error is more useful
 		return nil, err
 	}
-	return s.Map, nil
+	return s, nil
 }
 
 // checkNotEmpty fails with ncerr.ErrNoDataset if a remote store is empty. Opening such
@@ -123,7 +127,11 @@ func Probe(name string) ncurl.PathKind {
 		return ncurl.NotProbed // the driver reports the reason
 	}
 	defer f.Close() // opened for reading only
-	head := make([]byte, ncurl.SniffLen)
+	head := make([]byte, max(ncurl.SniffLen, refs.SniffLen))
 	n, _ := io.ReadFull(f, head) // a short file yields fewer bytes
-	return ncurl.Sniff(head[:n])
+	kind := ncurl.Sniff(head[:n])
+	if kind == ncurl.OtherFile && !zarr.IsZarrDoc(filepath.Base(name)) && refs.Sniff(head[:n]) {
+		kind = ncurl.References
+	}
+	return kind
 }

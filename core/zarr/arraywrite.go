@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // Docs returns the array's documents: zarr.json, or .zarray and, depending on the layout,

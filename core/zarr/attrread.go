@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 )
 
 // attrReader converts JSON to typed attributes.

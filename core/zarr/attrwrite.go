@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // stringAttr is the length that netcdf-c records in the type of string attributes. For a

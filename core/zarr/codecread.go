@@ -3,8 +3,8 @@ package zarr
 import (
 	"encoding/json"
 
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // codecs parses filters and compressor.

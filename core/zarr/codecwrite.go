@@ -3,7 +3,7 @@ package zarr
 import (
 	"encoding/json"
 
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 )
 
 func writeFilters(w *jsontext.Writer, filters []CodecSpec) error {

@@ -3,7 +3,7 @@ package zarr
 import (
 	"strings"
 
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 )
 
 // arrayBlock parses NCZarr's block of an array: the dimension references, scalar and

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 )
 
 // fill parses fill_value. A missing value or null means no fill value, or in pure Zarr the

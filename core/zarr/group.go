@@ -3,8 +3,8 @@ package zarr
 import (
 	"math"
 
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // ParseGroup parses the documents of the group at path ("/" is the root). layout is the

@@ -8,8 +8,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // The functions in this file describe the properties of layouts. Other packages call them

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 )
 
 // GrowthMark is the name of the object, or directory of objects, that marks an array

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 )
 
 // SameJSON reports whether two documents have the same content. Members may be in any

@@ -1,6 +1,6 @@
 package zarr
 
-import "github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+import "github.com/seed-695719ce/nczarr/core/internal/jsontext"
 
 // spelling describes how a layout is written.
 type spelling struct {

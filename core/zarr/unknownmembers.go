@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // ownMembers are the members of each block, under all names that releases have used. All

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // WriteOptions controls how documents are written.

@@ -39,4 +39,8 @@
 // only the login that netrc has for the new server. A redirect from https to http is
 // refused. A redirect from a server to a more local address, such as a loopback,
 // link-local or private address, is also refused.
+//
+// The option reach refuses such addresses for all requests. The driver checks the address
+// to which it connects, after it has resolved the host name. The option anonymous sends no
+// login. References in a dataset are read with both options.
 package http

@@ -40,6 +40,8 @@ type options struct {
 	Redirects int      `json:"max_redirects"`
 	MaxSkip   int64    `json:"max_skip"`
 	MaxBlind  int64    `json:"max_blind"`
+	Anonymous bool     `json:"anonymous"`
+	Reach     string   `json:"reach"`
 }
 
 // defaults returns the default options.
@@ -90,6 +92,8 @@ func (Opener) Describe() driver.Description {
 			{Name: "max_redirects", Type: "int", Default: "10", Doc: "number of redirects followed per request"},
 			{Name: "max_skip", Type: "int", Default: "67108864", Doc: "number of bytes read and discarded to reach a range on a server that ignores ranges"},
 			{Name: "max_blind", Type: "int", Default: "1073741824", Doc: "maximum size in bytes of an object for which the server sends no Content-Length"},
+			{Name: "anonymous", Type: "bool", Default: "false", Doc: "send no user name and password, and do not read a netrc file"},
+			{Name: "reach", Type: "string", Doc: "public: connect to no loopback, link-local or private address; same: connect to no address more local than the first one; empty: all addresses"},
 		},
 		Grants:   grants(),
 		Locality: driver.OnServer, Schemes: []string{"http", "https"}, Servers: true,
@@ -120,6 +124,8 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the http driver cannot open a store nested in another store")
 	case spec.Mode.Writable():
 		return nil, ncerr.Errorf(ncerr.ErrReadOnly, "", "", "a dataset on a web server can only be read")
+	case !web.Reach(opts.Reach).Valid():
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid value %q for reach: must be public, same or empty", opts.Reach)
 	case opts.Redirects < 0 || opts.MaxSkip < 0 || opts.MaxBlind < 0:
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "max_redirects, max_skip and max_blind must not be negative")
 	}
@@ -129,7 +135,7 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	}
 	tr, err := web.New(web.Options{
 		Connect: time.Duration(opts.Connect), FirstByte: time.Duration(opts.FirstByte), Stall: time.Duration(opts.Stall),
-		Proxy: opts.Proxy, CAFile: opts.CAFile,
+		Proxy: opts.Proxy, CAFile: opts.CAFile, Reach: web.Reach(opts.Reach),
 	})
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInvalid, "", "", err)

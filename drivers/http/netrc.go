@@ -34,6 +34,9 @@ type credentials struct {
 // login for base, and ignored otherwise.
 func readCredentials(base *url.URL, o options) (credentials, error) {
 	c := credentials{proxy: o.Proxy != ""}
+	if o.Anonymous {
+		return c, nil
+	}
 	if o.User != "" || o.Password != "" {
 		at, err := url.Parse(o.Origin)
 		if err != nil || at.Host == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || !c.private(at) {

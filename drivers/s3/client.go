@@ -28,6 +28,7 @@ type clientKey struct {
 	endpoint, region, profile string
 	unsigned, virtual         bool
 	connections               int
+	reach                     web.Reach
 }
 
 // client is the SDK's client for one server. Stores with the same settings share a
@@ -48,7 +49,7 @@ const idleClients = 16
 func (o *opener) acquire(ctx context.Context, at place, cfg config) (*client, error) {
 	key := clientKey{
 		endpoint: at.endpoint, region: cfg.Region, profile: cfg.Profile, unsigned: cfg.Unsigned,
-		virtual: cfg.Addressing == "virtual", connections: cfg.Connections,
+		virtual: cfg.Addressing == "virtual", connections: cfg.Connections, reach: web.Reach(cfg.Reach),
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,7 +94,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 			region = anyRegion
 		}
 	}
-	transport, err := web.New(web.Options{RootCAs: rootCAs(cfg.HTTPClient), Connections: key.connections})
+	transport, err := web.New(web.Options{RootCAs: rootCAs(cfg.HTTPClient), Connections: key.connections, Reach: key.reach})
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInvalid, "", "", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
 // Limits of the protocol.
@@ -38,6 +39,7 @@ type config struct {
 	PartsAtOnce int         `json:"parts_at_once"`
 	Connections int         `json:"connections"`
 	PageSize    int32       `json:"page_size"`
+	Reach       string      `json:"reach"`
 }
 
 // options describes the keys of config.
@@ -56,6 +58,7 @@ func options() []driver.Option {
 		{Name: "parts_at_once", Type: "int", Default: "4", Doc: "number of parts of one object that are uploaded concurrently"},
 		{Name: "connections", Type: "int", Default: "128", Doc: "maximum number of connections to the server"},
 		{Name: "page_size", Type: "int", Default: "1000", Doc: "number of entries requested per page of a listing"},
+		{Name: "reach", Type: "string", Doc: "public: connect to no loopback, link-local or private address; same: connect to no address more local than the first one; empty: all addresses"},
 	}
 }
 
@@ -75,6 +78,8 @@ func readConfig(raw []byte) (config, error) {
 		return invalid("invalid value %q for addressing: must be path or virtual", c.Addressing)
 	case c.Missing != "" && c.Missing != "403":
 		return invalid("invalid value %q for missing: must be 403 or empty", c.Missing)
+	case !web.Reach(c.Reach).Valid():
+		return invalid("invalid value %q for reach: must be public, same or empty", c.Reach)
 	case c.Threshold > maxPart:
 		return invalid("multipart_threshold is %d bytes; the maximum is 5 GiB", c.Threshold)
 	case c.PartSize < minPart || c.PartSize > maxPart:

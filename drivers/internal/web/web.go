@@ -20,6 +20,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 // Options configures a [Transport]. Zero fields select the defaults.
@@ -46,6 +48,9 @@ type Options struct {
 	// idle ones, and disables HTTP/2, so that each request has a separate connection.
 	// This is faster than a shared connection for many large concurrent bodies.
 	Connections int
+	// Reach limits the addresses to which the Transport connects. A proxy is not limited. If
+	// one is used, the host names of URLs are checked instead of addresses.
+	Reach Reach
 	// Dial, if not nil, opens the connections. Tests use it to reach servers without a
 	// network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -58,8 +63,9 @@ var ErrTimeout = errors.New("timed out")
 // Transport is an http.RoundTripper with timeouts that restart whenever bytes move. It
 // is safe for concurrent use.
 type Transport struct {
-	o    Options
-	base *http.Transport
+	o     Options
+	base  *http.Transport
+	first atomic.Int32 // scope of the first address reached, or notReached
 }
 
 // New returns a Transport. It fails if Proxy or CAFile is invalid; the error does not
@@ -85,6 +91,7 @@ func New(o Options) (*Transport, error) {
 		ForceAttemptHTTP2:      true,
 		ExpectContinueTimeout:  time.Second,
 	}}
+	t.first.Store(notReached)
 	if o.Dial != nil {
 		t.base.DialContext = o.Dial
 	}
@@ -130,15 +137,15 @@ func (t *Transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
 // RoundTrip implements http.RoundTripper. RoundTrip and the Read method of the body
 // return an error that wraps [ErrTimeout] after a timeout. RoundTrip fails with
-// ncerr.ErrPermission if a redirect leads to a more local address than that of the
-// redirecting server.
+// ncerr.ErrPermission if the address is more local than Options.Reach allows, or if a
+// redirect leads to a more local address than that of the redirecting server.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sends := req.Body != nil && req.Body != http.NoBody
 	ctx, err := t.guard(req)
 	if err != nil {
 		return nil, err
 	}
-	w := newWatch(ctx, t.o, sends)
+	w := newWatch(ctx, t, sends)
 	out := req.Clone(w.ctx)
 	if sends {
 		out.Body = &sent{req.Body, w}
@@ -179,7 +186,8 @@ type phase struct {
 // the request waits for other requests, which are watched themselves, or for a new
 // connection, which has its own time limit. Waiting for the response of a proxy to
 // CONNECT has no separate limit, so a timer starts as soon as the TCP connection is open.
-func newWatch(ctx context.Context, o Options, sends bool) *watch {
+func newWatch(ctx context.Context, t *Transport, sends bool) *watch {
+	o := t.o
 	w := &watch{o: o}
 	ctx, w.cancel = context.WithCancelCause(ctx)
 	first := w.sentAll
@@ -195,6 +203,9 @@ func newWatch(ctx context.Context, o Options, sends bool) *watch {
 		},
 		GotConn: func(info httptrace.GotConnInfo) {
 			w.remote = info.Conn.RemoteAddr()
+			if err := t.reached(ctx, w.remote); err != nil {
+				w.cancel(err)
+			}
 			first()
 		},
 	})
@@ -218,9 +229,9 @@ func (w *watch) arrived() { w.enter(&phase{"waiting for more data", w.o.Stall}) 
 // progress restarts the timer of the phase.
 func (w *watch) progress() { w.timer.Reset(w.phase.Load().long) }
 
-// cause returns the timeout if one caused err, and err otherwise.
+// cause returns the timeout or the refusal that caused err, and err otherwise.
 func (w *watch) cause(err error) error {
-	if c := context.Cause(w.ctx); errors.Is(c, ErrTimeout) {
+	if c := context.Cause(w.ctx); errors.Is(c, ErrTimeout) || ncerr.KindOf(c) == ncerr.ErrPermission {
 		return c
 	}
 	return err

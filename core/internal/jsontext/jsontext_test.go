@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 )
 
 func TestCheckErrors(t *testing.T) {

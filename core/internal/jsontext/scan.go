@@ -12,7 +12,7 @@
 // characters inside strings, and a byte order mark. It rejects invalid UTF-8, trailing
 // commas and nesting deeper than [MaxDepth].
 //
-// Only core/zarr imports this package. It imports only the standard library.
+// core/zarr and core/refs use this package. It imports only the standard library.
 package jsontext
 
 import (
