@@ -243,12 +243,12 @@ func (r *jsonReader) number(word string) value {
 // digits on both sides of a point.
 func decimal(word string) bool {
 	word = strings.TrimPrefix(word, "-")
-	n := figures(word)
+	n := countDigits(word)
 	if n == 0 || n > 1 && word[0] == '0' {
 		return false
 	}
 	if word = word[n:]; strings.HasPrefix(word, ".") {
-		if n = figures(word[1:]); n == 0 {
+		if n = countDigits(word[1:]); n == 0 {
 			return false
 		}
 		word = word[1+n:]
@@ -260,12 +260,12 @@ func decimal(word string) bool {
 	if power != "" && (power[0] == '+' || power[0] == '-') {
 		power = power[1:]
 	}
-	n = figures(power)
+	n = countDigits(power)
 	return word[0]|0x20 == 'e' && n > 0 && n == len(power)
 }
 
-// figures returns the number of digits at the start of word.
-func figures(word string) int {
+// countDigits returns the number of digits at the start of word.
+func countDigits(word string) int {
 	n := 0
 	for n < len(word) && word[n] >= '0' && word[n] <= '9' {
 		n++
