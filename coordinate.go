@@ -37,18 +37,20 @@ type Value interface {
 func Nearest[T Value](value T) Selector { return search{nearest, []any{value}} }
 
 // Exact selects the first position whose coordinate equals value, compared in the type
-// of the coordinate: 0.1 equals a float32 of 0.1. Computed and packed coordinates
-// seldom equal a given value; use [Nearest] for them. The dimension is not part of the
-// result. Errors: [ErrRange] if no coordinate equals value, and those of Nearest.
+// of the coordinate, so that 0.1 equals the float32 nearest to 0.1. Computed and packed
+// coordinates seldom equal a given value; use [Nearest] for them. The dimension is not
+// part of the result. Errors: [ErrRange] if no coordinate equals value, and those of
+// Nearest.
 func Exact[T Value](value T) Selector { return search{equal, []any{value}} }
 
 // Between selects the positions whose coordinates are at least low and at most high.
-// The selection may be empty. If high is a string, the selection includes the whole year,
-// month, day, hour, minute or second that high specifies: Between("2000-02", "2000-02")
-// selects February, and Between("2000-02-10", "2000-02-20 12:00") includes the minute
-// after noon. Coordinates may ascend or descend, and the result has the same order. Missing
-// coordinates are allowed only at the end. Errors: [ErrInvalid] if low is greater than
-// high or the coordinate is not monotonic, and those of [Nearest].
+// The selection may be empty. If high is a string, the selection includes the whole
+// year, month, day, hour, minute or second that high specifies: Between("2000-02",
+// "2000-02") selects February, and Between("2000-02-10", "2000-02-20 12:00") includes
+// the whole minute that starts at 12:00. Coordinates may ascend or descend, and the
+// result has the same order. Missing coordinates are allowed only at the end. Errors:
+// [ErrInvalid] if low is greater than high or the coordinate is not monotonic, and
+// those of [Nearest].
 func Between[T Value](low, high T) Selector { return search{between, []any{low, high}} }
 
 type searchKind uint8

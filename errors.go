@@ -2,8 +2,8 @@ package nczarr
 
 import "github.com/seed-695719ce/nczarr/core/ncerr"
 
-// wrapError adds the operation op and its object key to err. Errors of a context are
-// returned unchanged.
+// wrapError sets the operation of err to op, and adds the key of the operation's object
+// if err has no key. Errors of a context are returned unchanged.
 func wrapError(op, key string, err error) error {
 	if err == nil || ncerr.IsContext(err) {
 		return err

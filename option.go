@@ -285,10 +285,10 @@ func WithCodecs(p codecdriver.Provider) Option {
 }
 
 // WithOptions sets all options of core/nczarr, including the registry. Use it with the
-// options of a core/session, which have the settings and plugins of nczctl, or with a
-// registry of core/plugin/host. Other options override them: [WithLimits] replaces all
-// limits, [WithDriverOptions] all options of one driver. If Registry is nil, the
-// built-in drivers and codecs are used.
+// options that core/session returns, which contain the settings and plugins of nczctl,
+// or with a registry of core/plugin/host. Other options override them: [WithLimits]
+// replaces all limits, [WithDriverOptions] all options of one driver. If Registry is
+// nil, the built-in drivers and codecs are used.
 func WithOptions(o *nczarr.Options) Option {
 	return func(c *config) error {
 		if o == nil {

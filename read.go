@@ -68,7 +68,7 @@ func (v *Var) readText(ctx context.Context, sel selection, out *Array[string]) e
 	if err != nil {
 		return err
 	}
-	if len(sel.Count) > 0 && !sel.point {
+	if len(sel.Count) > 0 && !sel.dropLast {
 		out.Shape, out.Dims = sel.shape[:len(sel.shape)-1], sel.dims[:len(sel.dims)-1]
 	}
 	out.Data = make([]string, n)

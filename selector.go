@@ -83,11 +83,11 @@ func (r Range) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (position
 	if r.open {
 		r.stop = n
 	}
-	return positions{start: r.start, count: (r.stop-r.start-1)/r.step + 1, step: r.step}.emptied(r.stop == r.start), nil
+	return positions{start: r.start, count: (r.stop-r.start-1)/r.step + 1, step: r.step}.emptyIf(r.stop == r.start), nil
 }
 
-// emptied returns no positions if empty is true, and otherwise p.
-func (p positions) emptied(empty bool) positions {
+// emptyIf returns p without positions if empty is true, and otherwise p.
+func (p positions) emptyIf(empty bool) positions {
 	if empty {
 		p.start, p.count = 0, 0
 	}
@@ -116,9 +116,9 @@ func Along(dim string, s Selector) Selector { return along{dim, s} }
 // selection is the result of applying selectors to a variable.
 type selection struct {
 	chunk.Selection
-	shape []int64  // of the result
-	dims  []string // of the result
-	point bool     // the last dimension of the variable is not part of the result
+	shape    []int64  // of the result
+	dims     []string // of the result
+	dropLast bool     // the last dimension of the variable is not part of the result
 }
 
 // pick applies selectors to v.
@@ -166,7 +166,7 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (sel
 			return selection{}, ncerr.Wrap("select along", list[d].Name(), err)
 		}
 		sel.Start[d], sel.Count[d], sel.Stride[d] = p.start, p.count, p.step
-		if sel.point = p.drop; !p.drop {
+		if sel.dropLast = p.drop; !p.drop {
 			sel.shape = append(sel.shape, p.count)
 			sel.dims = append(sel.dims, list[d].Name())
 		}

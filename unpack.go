@@ -26,10 +26,9 @@ type number interface {
 // of floats for packed integers is compared after scaling. A bound that the stored type
 // cannot represent is compared in float64.
 //
-// Without _FillValue, the fill value of v may also mark missing values. In pure Zarr v2
-// it does if it differs from 0, because xarray stores _FillValue only as the fill value
-// there. In other datasets it does if it is netCDF's default for the type and the type
-// is larger than one byte.
+// Without _FillValue, the fill value of v may also mark missing values: in pure Zarr v2
+// if it differs from 0, because xarray stores _FillValue only as the fill value there;
+// in other datasets if it is netCDF's default for a type larger than one byte.
 //
 // If _Unsigned is "true", signed integers are interpreted as unsigned.
 //

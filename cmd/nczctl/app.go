@@ -35,7 +35,7 @@ type app struct {
 	bars     *os.File     // the terminal for progress bars, or nil
 	flush    func() error // flushes out and data
 	env      *config.Env  // replaces the environment of the process in tests
-	self     plugin.Self  // permits processes that serve the built-in drivers and filters
+	self     plugin.Self  // permits the host to run this program as a plugin process
 
 	onlyPlugin string // path of the only plugin that may run; empty means all plugins
 

@@ -54,7 +54,7 @@ On object stores, the copy that replaces a dataset is written beside it, as
 DST.nczstage-LETTERS, and then moved into place object by object. If the command
 dies during the move, commands that open DST report this. --resume-replace
 finishes the replacement. If DST is complete and no new dataset exists beside it,
---resume-replace only removes the claim.
+--resume-replace only removes the claim, the object .nczreplacing.
 
 --codec takes "none", a list of codecs with their parameters in the order of
 encoding, such as "shuffle,zstd:level=3", or a JSON list as in Zarr metadata.

@@ -127,8 +127,7 @@ func (a *app) newSearch() *cobra.Command {
 		Short: "Search a store for names or keys",
 		Long: `Print the names directly below a prefix. If the prefix contains wildcards, print
 the matching keys instead: * matches any characters within a name, ** matches
-any number of names. The command uses only the search operation of zmap, so it
-works on every store.`,
+any number of names.`,
 		Example: "  nczctl search data.zarr /temp\n  nczctl search data.zip '/**/.zarray'",
 		Args:    args(cobra.RangeArgs(1, 2)),
 		RunE: func(c *cobra.Command, list []string) error {

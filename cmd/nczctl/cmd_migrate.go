@@ -26,8 +26,8 @@ NCZarr to pure Zarr or back. Only metadata documents are written. Chunks and
 their keys stay byte for byte; arrays in Zarr v3 then have the chunk key encoding
 "v2". Consolidated metadata is written again if the dataset had it.
 
---to takes the words of gen --layout, and also nczarr (newest), zarr2 (pure) and
-zarr3 (v3).
+--to accepts the values of gen --layout, and also nczarr (newest), zarr2 (pure)
+and zarr3 (v3).
 
 If a variable, group or attribute cannot be converted without changing its
 meaning, the command lists it with the reason and writes nothing; copy converts

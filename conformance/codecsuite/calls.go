@@ -79,7 +79,7 @@ func (e *Env) callConcurrently(t conformance.T, c *opened, n int) {
 				n, err := c.Encode(t.Context(), enc, src)
 				if err == nil {
 					if i%2 == 0 { // the codec.input checks verify the result
-						_, _ = c.safely(t.Context(), make([]byte, len(want)), bytes.Clone(enc[:n/2]))
+						_, _ = c.safeDecode(t.Context(), make([]byte, len(want)), bytes.Clone(enc[:n/2]))
 					}
 					n, err = c.Decode(t.Context(), dst, enc[:n])
 				}

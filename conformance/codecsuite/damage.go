@@ -27,7 +27,7 @@ func (c *opened) decodeDamaged(t conformance.T, what string, src []byte) []byte 
 	t.Step("decode", what)
 	dst, whole := guarded(int(c.in.MaxBytes))
 	before := bytes.Clone(src)
-	n, err := c.safely(t.Context(), dst, src)
+	n, err := c.safeDecode(t.Context(), dst, src)
 	switch kind := ncerr.KindOf(err); {
 	case err != nil && t.Context().Err() != nil: // a timeout, which the engine reports
 		return nil
@@ -81,7 +81,7 @@ func (c *opened) wellFormed(t conformance.T, what string, value []byte) {
 // or the kind of error must be the same as before.
 func (c *opened) decodeDamagedAgain(t conformance.T, what string, src, want []byte, wantErr error) {
 	dst := bytes.Repeat([]byte{^byte(canary)}, int(c.in.MaxBytes))
-	n, err := c.safely(t.Context(), dst, src)
+	n, err := c.safeDecode(t.Context(), dst, src)
 	switch got := dst[:max(0, min(n, len(dst)))]; {
 	case t.Context().Err() != nil:
 	case ncerr.KindOf(err) != ncerr.KindOf(wantErr):
@@ -110,21 +110,22 @@ func recovered(err *error) {
 	}
 }
 
-// safeEncode and safely call the codec and turn a panic into an error.
+// safeEncode and safeDecode call the codec and return a panic as an error.
 func (c *opened) safeEncode(ctx context.Context, dst, src []byte) (n int, err error) {
 	defer recovered(&err)
 	return c.Encode(ctx, dst, src)
 }
 
-func (c *opened) safely(ctx context.Context, dst, src []byte) (n int, err error) {
+func (c *opened) safeDecode(ctx context.Context, dst, src []byte) (n int, err error) {
 	defer recovered(&err)
 	return c.Decode(ctx, dst, src)
 }
 
-// truncated cuts the encoded form at every length, or at some lengths with brief effort. A
-// format that encodes an empty value as at least one byte is expected to mark the end of a
-// value, so that truncation is an error. The exceptions are a preparation, which may add only
-// a checksum that matches by chance, and a codec that encodes to arrays.
+// truncated cuts the encoded form at every length, or at some lengths with brief
+// effort. A format that encodes an empty value as at least one byte is expected to mark
+// the end of a value, so that truncation is an error. The exceptions are codecs that
+// encode to arrays, and codecs described as a preparation, which may add only a
+// checksum: it may match the truncated data by chance.
 func truncated(t conformance.T, e *Env) {
 	d := e.target.description()
 	e.each(t, 150, func(c *opened) {

@@ -27,7 +27,7 @@ type Example struct {
 	// Source is the value that was encoded, and Decoded the result of decoding. They are
 	// equal unless the codec is lossy.
 	Source, Decoded, Encoded []byte
-	// Unique reports whether the format allows no other encoded form.
+	// Unique is set if Encoded is the only encoded form of Source that the format allows.
 	Unique bool
 }
 
@@ -254,7 +254,7 @@ func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 func (c *opened) decodesTo(t conformance.T, enc, want []byte) error {
 	t.Step("decode an example with", string(c.params))
 	dst := make([]byte, c.in.MaxBytes)
-	n, err := c.safely(t.Context(), dst, enc)
+	n, err := c.safeDecode(t.Context(), dst, enc)
 	switch {
 	case err != nil:
 		return err

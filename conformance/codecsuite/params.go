@@ -107,10 +107,11 @@ func (e *Env) sets(t conformance.T, name string) bool {
 // range has at most fewValues values, all of them are tested with small chunks.
 const many, fewValues = 20_000, 64
 
-// tryValue checks that some codec with the value v of p works. Because v may fit only
-// some types and values of other parameters, it tries each set of parameters, then the
-// first set with one other parameter changed to a described value, each for every type,
-// until Open succeeds. It returns the first error if all of them are refused.
+// tryValue checks a codec with the value v of p. The value may fit only some types, and
+// only some values of the other parameters. tryValue therefore tries each set of
+// parameters with each type, and then the first set with one other parameter changed to
+// a described value, until Open succeeds. If Open always fails, tryValue returns the
+// first error.
 func (e *Env) tryValue(t conformance.T, d *driver.Description, p *driver.Param, v string) error {
 	var sets []json.RawMessage
 	for _, set := range e.params {

@@ -20,7 +20,7 @@ import (
 func (c *opened) checkDecode(t conformance.T, enc, want []byte, room int) {
 	t.Step("decode", strconv.Itoa(len(want)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(room)
-	n, err := c.safely(t.Context(), dst, enc)
+	n, err := c.safeDecode(t.Context(), dst, enc)
 	switch {
 	case err != nil:
 		t.Errorf("decode %d bytes of %v with %s: %v", len(want), c.in.DType, c.params, err)

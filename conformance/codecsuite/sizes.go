@@ -142,7 +142,7 @@ func ceilingMemory(t conformance.T, e *Env) {
 	for round := range 20 { // other goroutines may allocate too
 		t.Step("decode", strconv.Itoa(size), "bytes into a small buffer")
 		before := memory()
-		n, err := c.safely(t.Context(), make([]byte, room), enc)
+		n, err := c.safeDecode(t.Context(), make([]byte, room), enc)
 		if err == nil || ncerr.KindOf(err) != ncerr.ErrShortBuffer && ncerr.KindOf(err) != ncerr.ErrCorrupt {
 			t.Errorf("decode into a buffer of %d bytes, but %d are needed: want ErrShortBuffer, got %d bytes, %s", room, size, n, outcome(err))
 			return

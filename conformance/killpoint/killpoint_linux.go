@@ -58,8 +58,8 @@ type Outcome struct {
 const Patience = 5 * time.Minute
 
 // planVar is the environment variable that holds the task of the tracing process, as
-// JSON. launchVar is the environment variable that is set in the process that becomes
-// the program.
+// JSON. launchVar is the environment variable that the tracing process sets in its
+// child, which calls launch.
 const (
 	planVar   = "NCZARR_KILLPOINT"
 	launchVar = "NCZARR_KILLPOINT_LAUNCH"

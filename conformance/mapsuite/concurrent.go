@@ -100,10 +100,11 @@ func distinctKeys(t conformance.T, e *Env) {
 	wg.Wait()
 }
 
-// concurrentPuts puts objects whose bodies wait until all puts have started, or until a
-// timeout if the driver serializes them, and until other objects have been read once.
-// Reads continue until the puts end. To act like several programs, it reads through two
-// handles and, in every second round, puts through two handles.
+// concurrentPuts puts objects concurrently. The first read of a body waits until all
+// puts have started and other objects have been read once. The wait has a timeout,
+// because a driver may serialize puts. Reads of the other objects continue until the
+// puts end. To act like several programs, it reads through two handles and, in every
+// second round, puts through two handles.
 func concurrentPuts(t conformance.T, e *Env) {
 	const writers = 16
 	s := e.create(t)

@@ -106,8 +106,8 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 			name: name, env: seeded(i, "NCZARR_SOAK="+each.Round(time.Second).String()), args: test("-v", "-run=^"+name+"$", "./conformance/remote"),
 		})
 	}
-	// Fuzzing gets half of the budget, because building a fuzz target takes about as
-	// long.
+	// The fuzz targets run for half of the budget, because building them takes about as
+	// long as running them.
 	each := max(time.Second, (budget("fuzz") / 2 / time.Duration(len(targets))).Round(time.Second))
 	for _, t := range targets {
 		steps["fuzz"] = append(steps["fuzz"], step{

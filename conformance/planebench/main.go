@@ -1,8 +1,9 @@
 // Command planebench measures the cost of the process boundary for decoding, for
-// reading from the page cache, and for the whole read path of an array. The chunks of
-// the array are either side by side or contiguous in memory. It compares execution out
-// of process with execution in process, in pairs of short samples, so that a busy
-// machine affects both. It prints a Markdown table with the medians of the ratios.
+// reading from the page cache, and for the whole read path of an array. In memory, the
+// rows of neighboring chunks alternate, or each chunk is contiguous. It compares
+// execution out of process with execution in process, in pairs of short samples, so
+// that a busy machine affects both. It prints a Markdown table with the medians of the
+// ratios.
 package main
 
 import (

@@ -142,8 +142,8 @@ func touch(b []byte) (sum byte) {
 	return sum
 }
 
-// decode decodes batches of zstd chunks that are stored where the pipeline expects
-// them, and reads each output in the memory lent by the pipeline.
+// decode decodes batches of zstd chunks. The input is in memory that the pipeline has
+// lent, if it lends any. The sink reads each output in the memory of the pipeline.
 func (s *settings) decode(ctx context.Context, w *work, reg registry, chunkSize, callers int) error {
 	pipe, err := codec.Open(ctx, []codecdriver.Step{{ID: "zstd"}}, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: int64(chunkSize)}, reg.Filter)
 	if err != nil {

@@ -287,7 +287,7 @@ func TestErrors(t *testing.T) {
 		{"netcdf x { :a = 99999999999999999999 ; }", `exceeds 64 bits`, ncerr.ErrInvalid},
 		{"netcdf x { :a = 12abc ; }", `constant 12abc: `, ncerr.ErrInvalid},
 		{"netcdf x { :a = -foo ; }", `"-foo" is not a number`, ncerr.ErrInvalid},
-		{"netcdf x { types: byte enum e1 {a = 0} ; }", `1:29": not supported: type "e1" is user-defined: NCZarr does not support the type`, ncerr.ErrUnsupported},
+		{"netcdf x { types: byte enum e1 {a = 0} ; }", `1:29": not supported: type "e1" is user-defined, which NCZarr does not support`, ncerr.ErrUnsupported},
 		{"netcdf x { types: compound c { int i ; } ; }", `type "c" is user-defined`, ncerr.ErrUnsupported},
 		{"netcdf x { types: opaque(5) o ; }", `type "o" is user-defined`, ncerr.ErrUnsupported},
 		{"netcdf x { types: int(*) v ; }", `type "v" is user-defined`, ncerr.ErrUnsupported},

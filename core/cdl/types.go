@@ -36,14 +36,14 @@ func (p *parser) parseType(g *Group, first token) error {
 		return p.unexpected("name of a type")
 	}
 	if p.mapTypes {
-		return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined (%s): NCZarr does not support the type, and no type of NCZarr represents its values without loss", name.text, class)
+		return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined (%s): NCZarr does not support such types, and no type of NCZarr represents its values without loss", name.text, class)
 	}
 	return p.refuseType(name)
 }
 
 // refuseType returns the error for a type that is not mapped.
 func (p *parser) refuseType(name token) error {
-	return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined: NCZarr does not support the type", name.text)
+	return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined, which NCZarr does not support", name.text)
 }
 
 // parseEnum parses "enum NAME { member = 1, ... } ;" after the base type.

@@ -144,7 +144,7 @@ func (p *Pipeline) push(s driver.Spec, id string, i, n int) error {
 		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "the output spec has a negative size"), id, i, n)
 	}
 	if in := p.specs[0].MaxBytes; s.MaxBytes > driver.MaxOutput(in) {
-		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "the output spec allows %d bytes for a chunk of %d bytes, more than %d", s.MaxBytes, in, driver.MaxOutput(in)), id, i, n)
+		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "the output spec allows %d bytes for a chunk of %d bytes, more than the limit of %d", s.MaxBytes, in, driver.MaxOutput(in)), id, i, n)
 	}
 	p.specs = append(p.specs, s)
 	p.widest = max(p.widest, s.MaxBytes)

@@ -232,7 +232,7 @@ func TestOpenErrors(t *testing.T) {
 		"panic":     {array(1), local, []driver.Step{{ID: "openpanic"}}, ncerr.ErrFilter, "panic: in open"},
 		"nil codec": {array(1), local, []driver.Step{{ID: "nil"}}, ncerr.ErrFilter, "no codec"},
 		"negative":  {array(1), local, []driver.Step{{ID: "negative"}}, ncerr.ErrFilter, "negative size"},
-		"endless":   {array(1), local, []driver.Step{{ID: "endless"}}, ncerr.ErrLimit, "a chunk of 4 bytes, more than 65664"},
+		"endless":   {array(1), local, []driver.Step{{ID: "endless"}}, ncerr.ErrLimit, "a chunk of 4 bytes, more than the limit of 65664"},
 		"shape":     {array(-1), local, nil, ncerr.ErrInvalid, "negative"},
 		"overflow":  {driver.Spec{DType: array(1).DType, Shape: []int{math.MaxInt, 4}}, local, nil, ncerr.ErrLimit, "overflows"},
 		"size":      {driver.Spec{DType: array(1).DType, Shape: []int{4}, MaxBytes: 15}, local, nil, ncerr.ErrInvalid, "16 bytes, not 15"},

@@ -185,7 +185,8 @@ func (t Type) NCZarrNative() bool {
 	return t.Kind == Float && t.Size > 2
 }
 
-// index returns t.Size if it is at most 8, and otherwise 0.
+// index returns the index of t in a table of types by size: t.Size, or 0 if that is not
+// from 1 to 8.
 func (t Type) index() int {
 	if t.Size >= 1 && t.Size <= 8 {
 		return t.Size

@@ -49,7 +49,7 @@ func (p *parser) mayExist(name string) bool {
 	return p.env.Probe(name) != Missing
 }
 
-// unknownKey returns the error for the unknown key of a doubtful fragment.
+// unknownKey returns the error for an unknown key in the fragment of a plain path.
 func (p *parser) unknownKey() error {
 	named := ""
 	for _, f := range p.in.doubtful {

@@ -49,7 +49,7 @@ func (s *Session) hostOptions(o *Options) (*host.Options, error) {
 		OnlyPlugin: o.OnlyPlugin, AllowUnpinned: o.AllowUnpinned || p.AllowUnpinned, Logger: s.log,
 		StartTimeout: p.StartTimeout, StopTimeout: max(p.StopTimeout, time.Nanosecond),
 		Sandbox: host.Sandbox(p.Sandbox), Roots: p.Roots,
-		MaxMemory: zeroToNone(int64(p.MaxMemory)), MaxRestarts: int(zeroToNone(int64(p.MaxRestarts))), CallTimeout: time.Duration(zeroToNone(int64(p.CallTimeout))),
+		MaxMemory: hostLimit(int64(p.MaxMemory)), MaxRestarts: int(hostLimit(int64(p.MaxRestarts))), CallTimeout: time.Duration(hostLimit(int64(p.CallTimeout))),
 	}
 	if o.RequireSandbox {
 		h.Sandbox = host.SandboxRequire
@@ -63,9 +63,9 @@ func (s *Session) hostOptions(o *Options) (*host.Options, error) {
 	return h, s.grants(h)
 }
 
-// zeroToNone converts a limit of the configuration to a limit of the host. In the
+// hostLimit converts a limit of the configuration to a limit of the host. In the
 // configuration 0 means no limit, and in the host a negative number does.
-func zeroToNone(n int64) int64 {
+func hostLimit(n int64) int64 {
 	if n == 0 {
 		return -1
 	}

@@ -346,9 +346,9 @@ func (l Layout) HasRectilinear() bool { return l == LayoutV3 }
 // than a separate document.
 func (l Layout) Inline() bool { return l.row().v3 }
 
-// SameContent reports whether a document with content a need not be rewritten as b. In v2
-// the contents must be equal. In v3 equal JSON is enough, because zarr.json holds all
-// metadata of a group and is not rewritten for white space alone.
+// SameContent reports whether a and b are equivalent contents of a document. In v2 the
+// bytes must be equal. In v3 equal JSON is enough, so that a zarr.json, which holds all
+// metadata of a node, is not rewritten for white space alone.
 func (l Layout) SameContent(a, b []byte) bool {
 	return bytes.Equal(a, b) || l.row().v3 && SameJSON(a, b)
 }

@@ -10,10 +10,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// provider returns the credentials of a client. It returns a failure to find credentials
-// as an authError. When a server rejects the current credentials, it searches for new
-// ones, because the SDK reads files and variables only once, although another program may
-// replace them while this one runs.
+// provider returns the credentials of a client. It returns a failure to find
+// credentials as an authError. The SDK reads files and variables only once, but another
+// program may replace them while this one runs. When a server rejects the current
+// credentials, provider therefore searches for new ones.
 type provider struct {
 	key       clientKey
 	searching chan struct{} // holds an element during a search for new credentials

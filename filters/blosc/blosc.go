@@ -37,8 +37,8 @@ type Params struct {
 	CName string `json:"cname"`
 	// CLevel is from 0 (stored) to 9 (smallest output); the default is 5.
 	CLevel int `json:"clevel"`
-	// Shuffle is one of the constants, or in Zarr v3 "noshuffle", "shuffle" or
-	// "bitshuffle". The default is ByteShuffle.
+	// Shuffle is AutoShuffle, NoShuffle, ByteShuffle (the default) or BitShuffle. Zarr v3
+	// metadata contains a name instead: "noshuffle", "shuffle" or "bitshuffle".
 	Shuffle int `json:"shuffle"`
 	// BlockSize is the size of blocks in bytes. 0, the default, selects it automatically.
 	BlockSize int `json:"blocksize"`

@@ -16,9 +16,10 @@ import (
 type style struct {
 	ascii bool // all characters outside ASCII are escaped
 	loose bool // strings may contain unescaped control characters
-	// Other writers were configured to write indent bytes of white space per level at
-	// the start of each line, and apart bytes after each element.
-	indent, apart int64
+	// indent is the white space in bytes that another writer puts at the start of each
+	// line, for each level of nesting, and gap is the white space that it puts after each
+	// element.
+	indent, gap int64
 }
 
 // maxSpace is the largest amount of white space, in bytes, that indent and separators
@@ -29,7 +30,7 @@ const maxSpace = 1 << 10
 // of lists.
 func (s *style) spaces(n, lists int64, rank int) int64 {
 	lines := n + 2*lists + int64(rank) + 8
-	return lines * (1 + s.indent*int64(rank+2) + s.apart)
+	return lines * (1 + s.indent*int64(rank+2) + s.gap)
 }
 
 func jsonDescription() []driver.Param {
@@ -69,10 +70,10 @@ func jsonParams(p *filter.Params) style {
 		s.indent = max(0, int64(p.Int("indent")))
 	}
 	if p.Has("indent") {
-		s.apart = 1 // Python's usual separator
+		s.gap = 1 // Python's usual separator
 	}
 	if seps := p.Texts("separators"); len(seps) > 0 {
-		s.apart = space(p, "separators", seps[0])
+		s.gap = space(p, "separators", seps[0])
 	}
 	return s
 }
@@ -242,12 +243,12 @@ func (r *jsonReader) number(word string) value {
 // digits on both sides of a point.
 func decimal(word string) bool {
 	word = strings.TrimPrefix(word, "-")
-	n := figures(word)
+	n := countDigits(word)
 	if n == 0 || n > 1 && word[0] == '0' {
 		return false
 	}
 	if word = word[n:]; strings.HasPrefix(word, ".") {
-		if n = figures(word[1:]); n == 0 {
+		if n = countDigits(word[1:]); n == 0 {
 			return false
 		}
 		word = word[1+n:]
@@ -259,12 +260,12 @@ func decimal(word string) bool {
 	if power != "" && (power[0] == '+' || power[0] == '-') {
 		power = power[1:]
 	}
-	n = figures(power)
+	n = countDigits(power)
 	return word[0]|0x20 == 'e' && n > 0 && n == len(power)
 }
 
-// figures returns the number of digits at the start of word.
-func figures(word string) int {
+// countDigits returns the number of digits at the start of word.
+func countDigits(word string) int {
 	n := 0
 	for n < len(word) && word[n] >= '0' && word[n] <= '9' {
 		n++

@@ -1,6 +1,7 @@
-// Package shuffle implements the filter "shuffle", which sorts the bytes of elements by
-// their position in the element, so that they compress better. It imports
-// core/codec/driver and the helpers in filters/internal; core/codec calls it.
+// Package shuffle implements the filter "shuffle", which groups the bytes of a chunk by
+// their position in the element, so that they compress better: first byte 0 of all
+// elements, then byte 1, and so on. It imports core/codec/driver and the helpers in
+// filters/internal; core/codec calls it.
 package shuffle
 
 import (
@@ -34,7 +35,7 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.shuffle", HDF5: 2, Encode: true, Decode: true,
-			Summary: "bytes of elements sorted by significance", Transform: driver.BytesToBytes, Preparation: true,
+			Summary: "bytes of elements grouped by their position in the element", Transform: driver.BytesToBytes, Preparation: true,
 			Params: []driver.Param{
 				{Name: "elementsize", Type: driver.IntParam, Max: 1 << 16, Default: "4", Input: driver.InputSize, HDF5: 1, Doc: "element size in bytes; 0, which netCDF-C writes, is the size of the array's elements"},
 			},

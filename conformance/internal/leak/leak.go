@@ -8,10 +8,9 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance"
 )
 
-// minBatches is the number of batches of work that Find always runs. It runs up to
-// descriptorBatches if the number of descriptors grew, and up to memoryBatches if memory
-// grew, because the memory of a garbage-collected process grows for a while before it
-// stabilizes.
+// Find always runs minBatches batches of work. While the number of descriptors grows,
+// it runs up to descriptorBatches; while memory grows, up to memoryBatches. The memory
+// of a garbage-collected process grows for a while before it stabilizes.
 const minBatches, descriptorBatches, memoryBatches = 4, 8, 24
 
 // leakPerBatch is the growth in bytes per batch that Find reports as a leak. Memory

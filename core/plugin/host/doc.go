@@ -34,7 +34,15 @@
 // The host checks everything that a plugin sends against the request. It never stores
 // data of a plugin outside the buffers that the caller passed.
 //
+// The host and a plugin exchange values at one of two levels of the data plane. At
+// level 0, values are sent in gRPC messages. At level 1, which only Linux supports,
+// they are passed in shared memory: each value occupies a region of one of two
+// segments, one for requests and one for responses. A plugin at level 1 may also lend a
+// file to the host: it sends the open file through a socket, the channel, and the host
+// reads the file itself. The lifeline of a plugin is its standard input. At the end of
+// that file, the host has exited, and the plugin exits too.
+//
 // A Host implements the registry of package core/nczarr. This package builds on
-// core/plugin, core/zmap/driver and core/codec/driver. Only core/plugin and the
-// packages below it use go-plugin and gRPC.
+// core/plugin, core/zmap/driver and core/codec/driver. Only core/plugin and the packages
+// below it use go-plugin and gRPC.
 package host

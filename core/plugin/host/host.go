@@ -244,8 +244,9 @@ func (h *Host) ownerOf(kind, name string) *program {
 	return owner
 }
 
-// granted returns what the user grants to a plugin under a name. It returns nothing if
-// another plugin owns the name, or if only the plugin's own description contains it.
+// granted returns the grants that the user configured for a name that p serves. It
+// returns nothing if another plugin owns the name, or if the name occurs only in the
+// plugin's own description.
 func (h *Host) granted(p *program, kind, name string) []string {
 	if !p.builtin {
 		p.mu.Lock()

@@ -350,7 +350,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 	return w.fail(ctx, err)
 }
 
-// hasContent reports whether an item advances a read.
+// hasContent reports whether an item contains a header, data or the end of a read.
 func hasContent(i *pb.GetItem) bool {
 	return i.GetLast() || i.GetHead() != nil || len(i.GetPayload().GetInline()) > 0
 }

@@ -228,9 +228,9 @@ func (m *remoteMap) Close(ctx context.Context) error {
 	return err
 }
 
-// List implements driver.Map. If the process dies, List restarts the listing once in a
-// new process: after the last entry if the listing is ordered, and at the beginning if
-// it has yielded no entry.
+// List implements driver.Map. If the process dies, List resumes the listing once in a
+// new process. It resumes an ordered listing after the last entry, and any other
+// listing only if it has not yielded an entry.
 func (m *remoteMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		l := &lister{m: m, prefix: prefix, opts: *opts, yield: yield}

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// The host adds jobs to a message of level 1 until they have requestBytes of data, or
-// until the message has requestJobs jobs, because sending a message takes longer than
-// copying the data of a small job. If more calls than cores are active, busyBytes
-// replaces requestBytes.
+// A message of level 1 contains several jobs, because sending a message takes longer
+// than copying the data of a small job. The host adds jobs until they have requestBytes
+// of data or the message has requestJobs jobs. If more calls than cores are active,
+// busyBytes replaces requestBytes.
 const (
 	requestBytes = 1 << 20
 	busyBytes    = 4 << 20

@@ -83,10 +83,10 @@ type Description struct {
 	// the user specifies those paths. It receives other grants only if the configuration
 	// allows them.
 	Grants []string `json:"grants,omitempty"`
-	// Siblings reports whether a Path that contains a slash becomes the Path of another,
-	// disjoint store if letters are appended. If so, the replacement of a dataset is
-	// written to such a store, and the old dataset is kept until the replacement is
-	// complete. Without Siblings, a dataset is replaced only if the user forces it.
+	// Siblings reports whether appending letters to a Path that contains a slash results
+	// in the Path of a separate store. If so, a dataset that replaces another one is
+	// written to such a store, and the old dataset is kept until the new one is complete.
+	// Without Siblings, a dataset is replaced only if the user forces it.
 	Siblings bool `json:"siblings,omitempty"`
 	// Locality states where stores are.
 	Locality Locality `json:"locality,omitempty"`
@@ -109,7 +109,7 @@ type Description struct {
 }
 
 // Option describes one configuration key. Open accepts every value that the description
-// allows, and no key that is not described.
+// allows, and rejects keys that are not described.
 type Option struct {
 	Name string `json:"name"`
 	Type string `json:"type"` // "string", "int", "bool", "size" (see [Size]), "duration" (a string such as "30s")

@@ -85,9 +85,10 @@ func (s *stream) encode(dst, src []byte) (int, error) {
 	return s.n, nil
 }
 
-// barelyShrank reports whether the fast encoder reduced plain bytes, at least 256, by at
-// most one percent, to n bytes. This happens with unshuffled floats, although a Huffman
-// code alone can compress their skewed distribution of bytes.
+// barelyShrank reports whether the fast encoder reduced at least 256 bytes by at most
+// one percent. plain is the size before encoding, and n the size after it. The encoder
+// barely shrinks unshuffled floats, although a Huffman code alone can compress their
+// skewed distribution of bytes.
 func barelyShrank(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
 
 // Encode encodes src into dst and returns the length.

@@ -259,8 +259,8 @@ var errEnd = errors.New("end of stream")
 // stopInterval is the number of symbols decoded between two calls to stop.
 const stopInterval = 1 << 14
 
-// run decodes until the output reaches end or, if marked, until the end mark or until
-// both the output and the input end.
+// run decodes until the output reaches end. If marked is set, it then continues to the
+// end mark, for which it returns errEnd, or to the end of the input.
 func (d *decoder) run(end int, marked bool) error {
 	for n := 0; d.at < end || marked; n++ {
 		if d.over {
