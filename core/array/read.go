@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/manifest"
@@ -71,6 +72,7 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, bounds []i
 			return false, err
 		}
 	}
+	t.textMost = min(a.size, budget.From(ctx, a.env.Budget).MaxResult())
 	t.version = a.env.Cache.version(&a.cached)
 	if err := t.run(ctx, readBatch); err != nil {
 		return false, err
@@ -291,7 +293,7 @@ func (w *worker) handleResult(k int, data []byte, info zmap.Info, err error) {
 	case ncerr.KindOf(err) == ncerr.ErrLimit && it.cut.N > 0:
 		w.failItem(i, "read", err)
 	default:
-		w.failItem(i, "read", readError(at, w.maxStored(i), err))
+		w.failItem(i, "read", w.outOfRoom(readError(at, w.maxStored(i), err)))
 	}
 }
 
@@ -392,7 +394,7 @@ func (w *worker) handleDecoded(k int, out []byte, err error) {
 		return
 	}
 	if err != nil {
-		w.failItem(i, "read", decodeError(err))
+		w.failItem(i, "read", w.outOfRoom(decodeError(err)))
 		return
 	}
 	it := &w.items[i]

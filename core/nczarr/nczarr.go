@@ -17,6 +17,7 @@ package nczarr
 import (
 	"log/slog"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -88,6 +89,13 @@ type Options struct {
 	// [DefaultWriteBuffer]. With a negative value, every Write stores its data
 	// immediately.
 	WriteBuffer int64
+	// Budget limits the memory of the dataset, and of all others with the same Budget: the
+	// scratch memory of reads and writes, ChunkCache, WriteBuffer, and the metadata
+	// documents while the dataset is opened. It does not include results, the metadata in
+	// its parsed form, and the memory of plugin processes. A call that needs more than the
+	// Budget has fails with ncerr.ErrLimit; otherwise it waits until enough is free. nil
+	// means a Budget of the size DefaultMemory.
+	Budget *budget.Budget
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 	// SingleWriter states that no other process writes this dataset while it is open,

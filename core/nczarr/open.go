@@ -82,6 +82,7 @@ func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, err
 	}
 	opts := *o
 	opts.Limits = opts.Limits.withDefaults()
+	opts.setBudget()
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -161,9 +162,9 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	}
 	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Location: printablePlace(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
 	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray, docs: documents{all: !m.ReadOnly()}}
-	ds.cache = array.NewCache(cmp.Or(opts.ChunkCache, DefaultChunkCache))
+	ds.cache = array.NewCache(cmp.Or(opts.ChunkCache, DefaultChunkCache), opts.Budget.Cache())
 	if !m.ReadOnly() {
-		ds.buffer = array.NewWriteBuffer(cmp.Or(opts.WriteBuffer, DefaultWriteBuffer))
+		ds.buffer = array.NewWriteBuffer(cmp.Or(opts.WriteBuffer, DefaultWriteBuffer), opts.Budget)
 	}
 	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil
