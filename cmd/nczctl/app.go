@@ -52,6 +52,7 @@ type globals struct {
 	stats     bool
 	quiet     bool
 	json      bool
+	memory    string
 	pluginDir []string
 	unpinned  bool
 
@@ -196,6 +197,7 @@ Storage drivers and filters run in separate plugin processes unless
 	f.BoolVar(&a.flags.stats, "stats", false, "print the elapsed time, the requests to stores and the work of each plugin process to standard error")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print no progress bars, and no warnings except about plugins without a sandbox")
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
+	f.StringVar(&a.flags.memory, "memory", "", "maximum working memory of the command, such as 256M or 1GiB, without the memory that plugins allocate (default: limits.memory in the configuration file)")
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
 	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")
 	f.Var(&a.flags.consolidated, "use-consolidated", "`how` to use consolidated metadata: auto (read it if requests are slow or the URL requests it), verify (compare it with all documents), trust or ignore")

@@ -55,6 +55,21 @@ func NewCache(bytes int64, share *budget.Share) *Cache {
 	return c
 }
 
+// holds reports whether the cache has room for all chunks that t reads in part. Otherwise
+// none of them is added: the first ones would be removed before the next read, which often
+// needs the same chunks in the same order, and so would those of other reads.
+func (c *Cache) holds(t *transfer) bool {
+	if c == nil {
+		return false
+	}
+	room := c.most
+	t.plan.Parts(t.shape, func(int64) bool {
+		room -= t.elements * int64(max(t.a.meta.Stored.Size, 1))
+		return room >= 0
+	})
+	return room >= 0
+}
+
 // cacheKey appends the key of the chunk at index to dst.
 func cacheKey(dst []byte, index []int64) []byte {
 	for _, n := range index {

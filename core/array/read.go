@@ -73,7 +73,7 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, bounds []i
 		}
 	}
 	t.textMost = min(a.size, budget.From(ctx, a.env.Budget).MaxResult())
-	t.version = a.env.Cache.version(&a.cached)
+	t.version, t.keep = a.env.Cache.version(&a.cached), a.env.Cache.holds(t)
 	if err := t.run(ctx, readBatch); err != nil {
 		return false, err
 	}
@@ -135,6 +135,7 @@ func (w *worker) placeCached() (n int) {
 		w.key = cacheKey(w.key[:0], w.indexes[i])
 		found := c.find(&w.t.a.cached, w.key)
 		if found == nil {
+			it.keep = w.t.keep
 			continue
 		}
 		it.placed, w.where[i] = true, manifest.Location{} // an error must not name a chunk of an earlier batch

@@ -41,6 +41,7 @@ type transfer struct {
 	textBytes atomic.Int64     // of a read: bytes of strings of variable length
 	textMost  int64            // of a read: limit for textBytes if there are several chunks
 	version   uint64           // of a read: version of the cached chunks when it began
+	keep      bool             // of a read: chunks that are read in part belong in the cache
 	next      atomic.Int64
 	passes
 }

@@ -409,11 +409,14 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 	if shard > c.opts.Memory {
 		p.dst.group.ds.log.Warn("a shard of the copy exceeds the memory limit, but must be written as a whole", "path", p.dst.Path(), "bytes", shard, "memory", c.opts.Memory)
 	}
-	workers := int64(1)
+	workers, size := int64(1), c.held.own
 	if p.nested() && p.src.leastBlock(p.dst.ObjectGrid(), box.Count) <= c.held.own/2 && c.held.mayShare(2) {
-		workers = 2 // one worker reads while the other writes
+		workers, size = 2, size/2 // one worker reads while the other writes
+		if !p.src.group.ds.isRemote() && !p.dst.group.ds.isRemote() {
+			size /= 2 // larger blocks of whole chunks are not faster
+		}
 	}
-	b, err := p.src.blocks(box, p.dst.ObjectGrid(), c.held.own/workers)
+	b, err := p.src.blocks(box, p.dst.ObjectGrid(), size)
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (v *Var) arrayMeta() *array.Meta {
 func (d *Dataset) env() *array.Env {
 	o := &d.opts
 	e := &array.Env{
-		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.m.Capabilities().Latency == driver.Remote,
+		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.isRemote(),
 		BatchGets: d.getMany, MaxChunk: o.Limits.MaxChunk, Budget: o.Budget, MergeGap: o.MergeGap, Cache: d.cache, Buffer: d.buffer,
 	}
 	if e.InFlight <= 0 {
@@ -126,6 +126,8 @@ func (d *Dataset) env() *array.Env {
 	}
 	return e
 }
+
+func (d *Dataset) isRemote() bool { return d.m.Capabilities().Latency == driver.Remote }
 
 // workers returns the number of requests of about size bytes to send concurrently.
 func (d *Dataset) workers(size int64) int { return d.env().Concurrency(size) }

@@ -19,6 +19,9 @@ func (o *Options) DefaultMemory() int64 {
 	return int64(min(most, math.MaxInt64/2))
 }
 
+// Budget returns the budget of the dataset, which is never nil.
+func (d *Dataset) Budget() *budget.Budget { return d.opts.Budget }
+
 // setBudget sets the budget of a dataset that is opened with o, and the limits that follow
 // from it.
 func (o *Options) setBudget() {
