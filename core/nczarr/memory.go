@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/seed-695719ce/nczarr/core/budget"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
@@ -42,6 +43,18 @@ func (v *Var) memory(ctx context.Context) (least, want int64, err error) {
 	least, want = a.Memory()
 	l, w := v.group.ds.buffer.Memory()
 	return max(least, l), max(want, w), nil
+}
+
+// conversions returns the maximum number of copies of the values that a read or write of
+// values of v's own Go type makes.
+func (v *Var) conversions() (n int) {
+	if t := v.meta.DType; !v.isVariableLength() && (v.converts() || t.Order != dtype.Native && t.Width() > 1) {
+		n++
+	}
+	if v.Quantization().Mode != dtype.QuantizeNone {
+		n++
+	}
+	return n
 }
 
 // Reserve acquires own bytes of memory for the caller, and the memory for its reads and
@@ -92,6 +105,12 @@ func reserve(ctx context.Context, b *budget.Budget, least, want int64, vars ...*
 		}
 		if v.isVariableLength() { // how large a chunk may be must not depend on other calls
 			l = max(l, min(w, b.ForCalls()-least))
+		}
+		for range v.conversions() { // of what the caller holds
+			l, w = saturatingAdd(l, least), saturatingAdd(w, want)
+		}
+		if !v.group.ds.isRemote() { // more than this would not be faster
+			w = min(w, want/2)
 		}
 		inLeast, inWant = max(inLeast, l), max(inWant, w)
 	}
