@@ -53,6 +53,7 @@ type globals struct {
 	stats     bool
 	quiet     bool
 	json      bool
+	memory    string
 	pluginDir []string
 	unpinned  bool
 
@@ -200,6 +201,7 @@ Storage drivers and filters run in separate plugin processes unless
 	f.BoolVar(&a.flags.stats, "stats", false, "print the elapsed time, the requests to stores and the work of each plugin process to standard error")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print no progress bars, and no warnings except about plugins without a sandbox")
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
+	f.StringVar(&a.flags.memory, "memory", "", "maximum working memory of the command, such as 256M or 1GiB, without the memory that plugins allocate (default: limits.memory in the configuration file)")
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
 	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")
 	f.StringArrayVar(&a.flags.allowPrefix, "allow-prefix", nil, "let the references of a dataset read objects below this `URL` or path; requests are anonymous unless the URL selects credentials, as with #aws.profile=NAME (may be repeated)")

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -25,7 +26,6 @@ type copyFlags struct {
 	vars     []string
 	skip     bool
 	noVerify bool
-	memory   string
 	resume   bool
 }
 
@@ -88,7 +88,6 @@ parameters of one.`,
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy only these `variables` (names or paths)")
 	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read still fails the copy")
 	fl.BoolVar(&f.noVerify, "no-verify", false, "do not check chunks that are copied as they are stored; damaged ones are copied without an error")
-	fl.StringVar(&f.memory, "memory", "64MiB", "approximate amount of data to hold in memory, such as 64M or 1GiB")
 	fl.BoolVar(&f.resume, "resume-replace", false, "finish a replacement of DST whose command died (it must not be running)")
 	f.create.add(c)
 	return c
@@ -123,7 +122,8 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err != nil {
 		return err
 	}
-	defer src.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
+	defer src.Close(ctx)                                      //nolint:errcheck // the store is only read, so Close cannot lose data
+	opts.Memory = int64(a.session.Config().Limits.Memory) / 2 // the other half is for reads and writes
 	if err := checkVarNames(src, f.vars); err != nil {
 		return err
 	}
@@ -152,6 +152,9 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	dst, err := a.create(ctx, &f.create, to)
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" { // most of the memory is a few large blocks, so that a collection costs little
+		defer debug.SetGCPercent(debug.SetGCPercent(25))
 	}
 	bar := a.progress("copying")
 	opts.Progress = bar.set
@@ -185,21 +188,9 @@ func unreadable(ctx context.Context, src *nczarr.Dataset, o *nczarr.CopyOptions)
 	return left, ctx.Err()
 }
 
-// minMemory is the smallest value of --memory in bytes. A smaller value is probably
-// a number without its unit.
-const minMemory = 64 << 10
-
 // options returns the copy options and the parsed -c and --shards.
 func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
 	o, specs := &nczarr.CopyOptions{NoVerify: f.noVerify}, []*chunkSpec(nil)
-	size, err := config.ParseSize(f.memory)
-	if err == nil && size < minMemory {
-		err = fmt.Errorf("%s is less than the minimum of %s", size, config.Size(minMemory))
-	}
-	if err != nil {
-		return nil, nil, &usageError{fmt.Errorf("--memory: %w", err)}
-	}
-	o.Memory = int64(size)
 	if f.chunks != "" {
 		spec, err := parseChunkSpec("-c", f.chunks)
 		if err != nil {

@@ -23,13 +23,14 @@ import (
 // The data of a char variable is one string.
 type jsonDumper struct {
 	ctx  context.Context //nolint:containedctx // the context has the lifetime of the command
+	ds   *nczarr.Dataset
 	w    *bufio.Writer
 	opts *cdl.WriteOptions
 	err  error // the first error from reading a part
 }
 
 func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, opts *cdl.WriteOptions) error {
-	d := &jsonDumper{ctx: ctx, w: bufio.NewWriterSize(a.out, 1<<16), opts: opts}
+	d := &jsonDumper{ctx: ctx, ds: ds, w: bufio.NewWriterSize(a.out, 1<<16), opts: opts}
 	for _, p := range ds.Problems() {
 		d.problem(p)
 	}
@@ -180,9 +181,15 @@ func (d *jsonDumper) slabs(v *nczarr.Var) error {
 		d.values(part)
 		return d.writeErr()
 	}
-	slabs := chunk.NewSlabs(v.Shape(), v.Chunks(), cdl.MaxSlab/cdl.ElementSize(v))
+	size := cdl.SlabSize(d.ds)
+	ctx, done, err := v.Reserve(d.ctx, size)
+	if err != nil {
+		return err
+	}
+	defer done()
+	slabs := chunk.NewSlabs(v.Shape(), v.Chunks(), max(1, size/cdl.ElementSize(v)))
 	for slabs.Next() {
-		if err := v.ReadParts(d.ctx, slabs.Sel, print); err != nil {
+		if err := v.ReadParts(ctx, slabs.Sel, print); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 
+	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/session"
@@ -19,8 +20,13 @@ func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 	if a.session != nil {
 		return a.session, nil
 	}
+	memory, err := a.flags.memoryBytes()
+	if err != nil {
+		return nil, err
+	}
 	s, err := session.New(&session.Options{
-		Self: a.self, Config: a.flags.config, Isolation: a.flags.isolation,
+		Memory: memory,
+		Self:   a.self, Config: a.flags.config, Isolation: a.flags.isolation,
 		PluginDirs: a.flags.pluginDir, OnlyPlugin: a.onlyPlugin, AllowUnpinned: a.flags.unpinned,
 		RequireSandbox: a.flags.requireSandbox, LocalRC: a.flags.localRC,
 		Trace: a.flags.trace, LogFile: a.flags.logFile, URL: url, LogOutput: a.err, Logger: slog.New(&warnings{a: a}),
@@ -34,6 +40,25 @@ func (a *app) start(_ context.Context, url string) (*session.Session, error) {
 	}
 	a.session = s
 	return s, nil
+}
+
+// minMemory is the smallest value of --memory in bytes. A smaller value is probably
+// a number without its unit.
+const minMemory = 64 << 10
+
+// memoryBytes returns the value of --memory in bytes, or 0 if it is not set.
+func (g *globals) memoryBytes() (int64, error) {
+	if g.memory == "" {
+		return 0, nil
+	}
+	size, err := config.ParseSize(g.memory)
+	if err == nil && size < minMemory {
+		err = fmt.Errorf("%s is less than the minimum of %s", size, config.Size(minMemory))
+	}
+	if err != nil {
+		return 0, &usageError{fmt.Errorf("--memory: %w", err)}
+	}
+	return int64(size), nil
 }
 
 // options returns the options for opening a dataset.

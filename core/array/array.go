@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -45,9 +46,12 @@ type Env struct {
 	Remote   bool
 	// BatchGets is set if batched requests are cheaper than separate ones.
 	BatchGets bool
-	// MaxChunk is the maximum size in bytes of a decoded chunk, and of all chunks that
-	// the workers decode at the same time.
+	// MaxChunk is the maximum size in bytes of a decoded chunk.
 	MaxChunk int64
+	// Budget provides the working memory of reads and writes, unless their context has a
+	// part (see [budget.With]); nil means no limit. A read or write whose chunk or shard
+	// needs more than a call can acquire fails with ncerr.ErrLimit.
+	Budget *budget.Budget
 	// MergeGap is the maximum gap in bytes between two parts of a chunk that are read in
 	// one request.
 	MergeGap int64
@@ -94,8 +98,9 @@ func (e *Env) check(ctx context.Context) error {
 	return e.Check(ctx)
 }
 
-// remoteScratch limits the scratch memory of all workers of a high-latency store, in
-// bytes. Each worker has two buffers of the size of a chunk.
+// remoteScratch is the scratch memory in bytes that the workers of a call to a high-latency
+// store want together, if Env.Budget has it. Each worker has two buffers of the size of a
+// chunk. More concurrent requests would not transfer more.
 const remoteScratch = 256 << 20
 
 // Concurrency returns the number of batches to process concurrently if a chunk has size
@@ -132,7 +137,8 @@ type Array struct {
 	pipe     *codec.Pipeline // for chunks of the largest shape
 	pipes    pipes
 	env      Env
-	size     int64     // bytes of the largest decoded chunk; the limit if the size of elements varies
+	size     int64 // bytes of the largest decoded chunk; the limit if the size of elements varies
+	memory   func() (least, want int64)
 	scratch  sync.Pool // idle workers
 	cached   cachedChunks
 	buffered buffered
@@ -149,6 +155,7 @@ func New(meta *Meta, source manifest.Source, pipe *codec.Pipeline, env *Env) *Ar
 	a := &Array{meta: *meta, source: source, pipe: pipe, env: *env}
 	a.pipes.open = []*shapePipe{{pipe, meta.Grid.Largest(), 1}}
 	a.size = meta.ChunkBytes(meta.Grid.Largest(), env.MaxChunk)
+	a.memory = sync.OnceValues(a.computeMemory)
 	return a
 }
 

@@ -3,6 +3,8 @@ package array
 import (
 	"encoding/binary"
 	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/budget"
 )
 
 // Cache holds decoded chunks of the arrays of one dataset, so that reads of parts of a
@@ -11,7 +13,8 @@ import (
 // removed first. A nil Cache is empty. A Cache is safe for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
-	most  int64     // maximum number of bytes
+	most  int64 // maximum number of bytes
+	share *budget.Share
 	bytes int64     // sum of the charges of the chunks
 	ring  cacheItem // list head: ring.next is the most recently used chunk
 }
@@ -41,14 +44,30 @@ const itemBytes = 256
 
 func (it *cacheItem) charge() int64 { return itemBytes + int64(len(it.key)) + int64(cap(it.data)) }
 
-// NewCache returns a Cache for at most bytes bytes, or nil if bytes is not positive.
-func NewCache(bytes int64) *Cache {
+// NewCache returns a Cache for at most bytes bytes, or nil if bytes is not positive. Its
+// chunks are counted in share, and it holds fewer if share is full.
+func NewCache(bytes int64, share *budget.Share) *Cache {
 	if bytes <= 0 {
 		return nil
 	}
-	c := &Cache{most: bytes}
+	c := &Cache{most: min(bytes, share.Size()), share: share}
 	c.ring.prev, c.ring.next = &c.ring, &c.ring
 	return c
+}
+
+// holds reports whether the cache has room for all chunks that t reads in part. Otherwise
+// none of them is added: the first ones would be removed before the next read, which often
+// needs the same chunks in the same order, and so would those of other reads.
+func (c *Cache) holds(t *transfer) bool {
+	if c == nil {
+		return false
+	}
+	room := c.most
+	t.plan.Parts(t.shape, func(int64) bool {
+		room -= t.elements * int64(max(t.a.meta.Stored.Size, 1))
+		return room >= 0
+	})
+	return room >= 0
 }
 
 // cacheKey appends the key of the chunk at index to dst.
@@ -101,13 +120,17 @@ func (c *Cache) add(chunks *cachedChunks, key []byte, version uint64, data []byt
 	if chunks.writes > 0 || chunks.version != version || chunks.items[it.key] != nil || it.charge() > c.most {
 		return data
 	}
-	c.bytes += it.charge()
-	for c.bytes > c.most {
+	for c.bytes+it.charge() > c.most || c.share.Free() < it.charge() {
 		old := c.ring.prev
+		if old == &c.ring { // other caches hold all of the share
+			return data
+		}
 		if c.remove(old); old.readers == 0 && cap(old.data) == cap(data) {
 			free = old.data
 		}
 	}
+	c.bytes += it.charge()
+	c.share.Add(it.charge())
 	if chunks.items == nil {
 		chunks.items = map[string]*cacheItem{}
 	}
@@ -146,6 +169,7 @@ func (c *Cache) remove(it *cacheItem) {
 	c.unlink(it)
 	delete(it.chunks.items, it.key)
 	c.bytes -= it.charge()
+	c.share.Add(-it.charge())
 }
 
 // link makes an item the most recently used one.

@@ -30,7 +30,7 @@ func keys(t *testing.T, c *Cache, chunks *cachedChunks) string {
 
 func TestCache(t *testing.T) {
 	t.Parallel()
-	c, chunks := NewCache(3*(itemBytes+1+10)), &cachedChunks{}
+	c, chunks := NewCache(3*(itemBytes+1+10), nil), &cachedChunks{}
 	add := func(key string, size int) []byte {
 		return c.add(chunks, []byte(key), c.version(chunks), make([]byte, size))
 	}
@@ -67,7 +67,7 @@ func TestCache(t *testing.T) {
 // reused, even if the chunk is removed.
 func TestCacheKeepsMemoryOfReaders(t *testing.T) {
 	t.Parallel()
-	c, chunks := NewCache(itemBytes+1+10), &cachedChunks{}
+	c, chunks := NewCache(itemBytes+1+10, nil), &cachedChunks{}
 	c.add(chunks, []byte("a"), 0, []byte("aaaaaaaaaa"))
 	it := c.find(chunks, []byte("a"))
 	if free := c.add(chunks, []byte("b"), 0, make([]byte, 10)); free != nil {
@@ -85,7 +85,7 @@ func TestCacheKeepsMemoryOfReaders(t *testing.T) {
 // not added, because it may be older than the write, and that other arrays are not affected.
 func TestCacheRefusesOldChunks(t *testing.T) {
 	t.Parallel()
-	c, chunks, other := NewCache(1000), &cachedChunks{}, &cachedChunks{}
+	c, chunks, other := NewCache(1000, nil), &cachedChunks{}, &cachedChunks{}
 	add := func(chunks *cachedChunks, version uint64) bool {
 		return c.add(chunks, fmt.Append(nil, "k"), version, make([]byte, 1)) == nil
 	}

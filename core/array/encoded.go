@@ -38,7 +38,7 @@ func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
 		}
 		workers = max(workers, int64(n))
 	}
-	workers = min(workers, memory/(chunks*stored+from.size), from.env.MaxChunk/max(from.size, 1))
+	workers = min(workers, memory/(chunks*stored+from.size))
 	return chunks, max(1, workers)
 }
 

@@ -28,7 +28,7 @@ func TestEncodedBatches(t *testing.T) {
 				if chunks < 1 || workers < 1 || workers*chunks > 1 && workers*(chunks+1)*size > memory {
 					t.Errorf("memory %d, chunk size %d: %d workers with batches of %d chunks exceed the memory", memory, size, workers, chunks)
 				}
-				if most := int64(64); workers > most || !remote && workers > int64(runtime.GOMAXPROCS(0)) || workers*size > 8<<20 {
+				if most := int64(64); workers > most || !remote && workers > int64(runtime.GOMAXPROCS(0)) {
 					t.Errorf("memory %d, chunk size %d: %d workers exceed the limits of the array", memory, size, workers)
 				}
 				if memory > 1<<22 && size <= 1<<16 && workers < min(2, int64(runtime.GOMAXPROCS(0))) {

@@ -2,12 +2,11 @@ package array
 
 import "sync"
 
-// passes limits the memory for chunks of variable-length elements. The size of such a
-// chunk is unknown before decoding, and may be up to Limits.MaxChunk. The chunks in
-// progress share the limit for one chunk equally. Chunks that need more are deferred to
-// another pass with fewer workers. The last pass processes chunks one by one.
+// passes limits the memory for chunks of variable-length elements: see runVaried. The size
+// of such a chunk is unknown before decoding, and may be up to Limits.MaxChunk.
 type passes struct {
 	room     int64   // maximum size in bytes of a chunk, stored or decoded, in this pass; transfer.size if elements have a fixed size
+	last     bool    // the pass processes chunks one by one, or with all the room that a chunk may need
 	chosen   []int64 // numbers of the chunks of this pass; nil means all chunks of the plan
 	mu       sync.Mutex
 	deferred []int64 // numbers of the chunks that need more room
@@ -21,7 +20,9 @@ func (t *transfer) nextPass(n int) int {
 	}
 	t.batch, t.chosen, t.deferred = 1, t.deferred, nil
 	t.next.Store(0)
-	return max(1, min(n, len(t.chosen)))
+	n = max(1, min(n, len(t.chosen)))
+	t.last = n == 1
+	return n
 }
 
 // claim appends to dst the numbers of the next chunks for a worker. It appends nothing
@@ -53,7 +54,7 @@ func (t *transfer) claim(dst []int64) []int64 {
 // returns false in the last pass, because the failure must have another cause.
 func (w *worker) postpone(i int) bool {
 	t := w.t
-	if t.room >= t.size {
+	if t.last || t.room >= t.size {
 		return false
 	}
 	t.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/manifest"
@@ -71,7 +72,8 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, bounds []i
 			return false, err
 		}
 	}
-	t.version = a.env.Cache.version(&a.cached)
+	t.textMost = min(a.size, budget.From(ctx, a.env.Budget).MaxResult())
+	t.version, t.keep = a.env.Cache.version(&a.cached), a.env.Cache.holds(t)
 	if err := t.run(ctx, readBatch); err != nil {
 		return false, err
 	}
@@ -133,6 +135,7 @@ func (w *worker) placeCached() (n int) {
 		w.key = cacheKey(w.key[:0], w.indexes[i])
 		found := c.find(&w.t.a.cached, w.key)
 		if found == nil {
+			it.keep = w.t.keep
 			continue
 		}
 		it.placed, w.where[i] = true, manifest.Location{} // an error must not name a chunk of an earlier batch
@@ -291,7 +294,7 @@ func (w *worker) handleResult(k int, data []byte, info zmap.Info, err error) {
 	case ncerr.KindOf(err) == ncerr.ErrLimit && it.cut.N > 0:
 		w.failItem(i, "read", err)
 	default:
-		w.failItem(i, "read", readError(at, w.maxStored(i), err))
+		w.failItem(i, "read", w.outOfRoom(readError(at, w.maxStored(i), err)))
 	}
 }
 
@@ -392,7 +395,7 @@ func (w *worker) handleDecoded(k int, out []byte, err error) {
 		return
 	}
 	if err != nil {
-		w.failItem(i, "read", decodeError(err))
+		w.failItem(i, "read", w.outOfRoom(decodeError(err)))
 		return
 	}
 	it := &w.items[i]

@@ -29,7 +29,7 @@ func (t *transfer) fillText() string { return unsafe.String(unsafe.SliceData(t.f
 type TextLimitError struct{ Most int64 }
 
 func (e *TextLimitError) Error() string {
-	return fmt.Sprintf("the strings of several chunks exceed %d bytes, the limit set by limits.max_chunk (Limits.MaxChunk): read fewer elements at a time", e.Most)
+	return fmt.Sprintf("the strings of several chunks exceed %d bytes, the smaller of limits.max_chunk (Limits.MaxChunk) and the memory limit: read fewer elements at a time", e.Most)
 }
 
 // placeText copies the strings of item i from its decoded chunk. If the whole chunk is
@@ -48,8 +48,8 @@ func (w *worker) placeText(i int, it *item, out []byte) {
 		size = 0
 		w.mover.Each(it.proj, func(_, from int64) { size += int64(len(values.At(int(from)))) })
 	}
-	if w.t.textBytes.Add(size) > w.size && w.t.plan.Len() > 1 {
-		w.failItem(i, "read", ncerr.New(ncerr.ErrLimit, "", "", &TextLimitError{w.size}))
+	if w.t.textBytes.Add(size) > w.t.textMost && w.t.plan.Len() > 1 {
+		w.failItem(i, "read", ncerr.New(ncerr.ErrLimit, "", "", &TextLimitError{w.t.textMost}))
 		return
 	}
 	if !whole {
@@ -84,7 +84,7 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 		case ch.Damage != nil:
 			err = w.damageReason(ch)
 		case exists:
-			err = w.readTexts(ctx, ch.Old)
+			err = w.outOfRoom(w.readTexts(ctx, ch.Old))
 		}
 		if ch.Damage == nil && ch.Whole && ncerr.KindOf(err) == ncerr.ErrCorrupt {
 			if w.postpone(ch.Tag) {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/manifest"
@@ -26,6 +27,7 @@ type transfer struct {
 	varies    bool
 	batch     int64            // chunks that a worker claims, or encodes, at a time
 	units     *chunk.Units     // how chunks are grouped; nil if each chunk is read or stored separately
+	unitGrid  chunk.Grid       // grid of the units, with lengths in chunks
 	unit      int64            // chunks in the largest unit; 1 if units is nil
 	claimed   int64            // units that a worker claims at a time
 	spread    int64            // chunks that a worker encodes or decodes concurrently, if they are in units
@@ -37,7 +39,9 @@ type transfer struct {
 	parts     []*bufferedChunk // of a write from the buffer: the chunks of the plan, with nil for those not in only
 	absent    atomic.Bool      // of a read: whether a chunk was not found
 	textBytes atomic.Int64     // of a read: bytes of strings of variable length
+	textMost  int64            // of a read: limit for textBytes if there are several chunks
 	version   uint64           // of a read: version of the cached chunks when it began
+	keep      bool             // of a read: chunks that are read in part belong in the cache
 	next      atomic.Int64
 	passes
 }
@@ -72,7 +76,7 @@ func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*t
 // group makes the transfer process the chunks of each unit together. unit is the grid of
 // the units, with lengths in chunks.
 func (t *transfer) group(unit chunk.Grid) (err error) {
-	t.unit = max(1, min(chunk.Product(unit.Largest()), t.plan.Len()))
+	t.unitGrid, t.unit = unit, max(1, min(chunk.Product(unit.Largest()), t.plan.Len()))
 	t.units, err = t.plan.Units(unit)
 	return err
 }
@@ -90,23 +94,17 @@ func (a *Array) batch(size int64) int64 {
 	return min(maxBatch, max(1, bytes/size))
 }
 
-// run runs workers until the plan is complete, a worker fails or ctx is done.
+// run runs workers until the plan is complete, a worker fails or ctx is done. It acquires
+// the memory of the workers first.
 func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {
 	scratch := t.size
 	if t.a.pipe.Empty() { // most bytes are read directly into the slab
 		scratch /= 4
 	}
-	env := &t.a.env
 	if t.units != nil {
 		scratch = t.unitBytes()
 	}
-	n := env.Concurrency(scratch)
-	if !t.a.pipe.Local() && env.Workers <= 0 {
-		n = max(n, processWorkers*runtime.GOMAXPROCS(0))
-	}
-	if !t.varies && env.Workers <= 0 { // limit what the workers decode at the same time to env.MaxChunk
-		n = int(min(int64(n), max(1, env.MaxChunk/max(t.unitBytes(), 1))))
-	}
+	n := t.a.workers(scratch)
 	if t.workers > 0 {
 		n = min(n, t.workers)
 	}
@@ -121,22 +119,27 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 		tasks = (items + *batch - 1) / *batch
 	}
 	n = int(min(int64(n), tasks))
-	if t.units != nil && !t.varies { // few units: use all cores for each
-		cores := env.Workers
-		if cores <= 0 {
+	if t.varies {
+		return t.runVaried(ctx, n, work)
+	}
+	cores := 0
+	if t.units != nil { // few units: use all cores for each
+		if cores = t.a.env.Workers; cores <= 0 {
 			cores = runtime.GOMAXPROCS(0)
 		}
-		t.spread = min(int64(cores/n), env.MaxChunk/max(t.size*int64(n), 1))
-		t.batch = max(t.batch, t.spread)
+		t.batch = max(t.batch, int64(cores/n))
 	}
-	for t.room = t.size; ; n = t.nextPass(n) {
-		if t.varies {
-			t.room = max(1, t.size/max(1, int64(n)*t.batch))
-		}
-		if err := t.pass(ctx, n, work); err != nil || len(t.deferred) == 0 {
-			return err
-		}
+	need := t.a.need(t.target != nil, t.unitGrid)
+	b := budget.From(ctx, t.a.env.Budget)
+	got, err := b.Acquire(ctx, need.of(1, min(t.claimed, 1)), saturate(float64(n)*float64(need.of(t.batch, t.claimed))))
+	if err != nil {
+		return err
 	}
+	defer b.Release(got)
+	n = t.fit(n, got, need)
+	t.spread = min(t.batch, int64(cores/n))
+	t.room = t.size
+	return t.pass(ctx, n, work)
 }
 
 // unitBytes returns the decoded size of a unit: a chunk, or all chunks of the transfer

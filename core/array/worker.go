@@ -119,7 +119,8 @@ func (w *worker) fits(proj chunk.Projection) bool {
 }
 
 // maxScratch is the maximum scratch memory in bytes that a worker keeps between
-// transfers. It is enough for one chunk of the default size, encoded and decoded.
+// transfers, unless the budget is small. It is enough for one chunk of the default size,
+// encoded and decoded. The budget does not count it.
 const maxScratch = 32 << 20
 
 // release makes the worker available to the next transfer, with at most maxScratch
@@ -130,13 +131,13 @@ func (a *Array) release(w *worker) {
 	if len(w.items) > maxBatch*maxBatch { // a unit had many chunks
 		return
 	}
-	kept := 0
+	kept, most := 0, int(min(maxScratch, a.env.Budget.ForCalls()/32))
 	for i := range w.items {
 		it := &w.items[i]
 		it.have, it.in, it.out, it.direct = false, nil, nil, nil
 		it.pieces.release()
 		for _, buf := range []*[]byte{&it.inBuf, &it.outBuf} {
-			if kept += cap(*buf); kept > maxScratch {
+			if kept += cap(*buf); kept > most {
 				kept -= cap(*buf)
 				*buf = nil
 			}

@@ -354,7 +354,7 @@ func (w *worker) deferChange(ch *manifest.Change, err error) error {
 		ch.Skip = true
 		return nil
 	}
-	return w.refuse(ch, err)
+	return w.refuse(ch, w.outOfRoom(err))
 }
 
 // replaceDamaged handles a stored chunk that cannot be decoded. If the chunk is damaged

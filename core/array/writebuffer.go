@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 )
@@ -22,9 +23,12 @@ import (
 // A call claims the chunks that it stores, or replaces in the store. Other calls that need
 // these chunks wait until they are released. The mutex is not held during requests.
 type WriteBuffer struct {
-	most int64 // limit for bytes, which concurrent writes can exceed
+	most   int64 // limit for bytes, which concurrent writes can exceed
+	budget *budget.Budget
 
 	mu     sync.Mutex
+	least  int64            // maximum of Array.Memory of the arrays that have added chunks
+	want   int64            // the same
 	bytes  int64            // sum of the charges of the chunks
 	chunks []*bufferedChunk // of all arrays
 	random uint64           // state of the generator that selects chunks to store early
@@ -60,12 +64,50 @@ type bufferedChunk struct {
 }
 
 // NewWriteBuffer returns a WriteBuffer for at most most bytes, or nil if most is not
-// positive. Concurrent writes can exceed most by the parts of chunks that they write.
-func NewWriteBuffer(most int64) *WriteBuffer {
+// positive. Concurrent writes can exceed most by the parts of chunks that they write. The
+// buffer takes its memory from b, which must be the Env.Budget of its arrays.
+func NewWriteBuffer(most int64, b *budget.Budget) *WriteBuffer {
 	if most <= 0 {
 		return nil
 	}
-	return &WriteBuffer{most: most, random: 1}
+	return &WriteBuffer{most: min(most, b.Buffer().Size()), budget: b, random: 1}
+}
+
+// reserve acquires the memory for storing chunks of a, and of all arrays in the buffer if all
+// is set. It returns a context with that memory and a function that releases it. A call must
+// hold this memory before it claims chunks, because a call that holds memory may wait for
+// claimed chunks. The mutex is held after reserve has succeeded.
+func (b *WriteBuffer) reserve(ctx context.Context, a *Array, all bool) (inner context.Context, done func(), err error) {
+	from, have := budget.From(ctx, b.budget), int64(0)
+	for {
+		b.mu.Lock()
+		least, want := int64(0), int64(0)
+		if a != nil {
+			least, want = a.Memory()
+		}
+		if all && (a != nil || len(b.chunks) > 0) {
+			least, want = max(least, b.least), max(want, b.want)
+		}
+		if have >= least {
+			return budget.With(ctx, from.Part(have, 0)), func() { from.Release(have) }, nil
+		}
+		b.mu.Unlock()
+		from.Release(have)
+		if have, err = from.Acquire(ctx, least, want); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// Memory returns the working memory in bytes for storing chunks of any array in the buffer,
+// as [Array.Memory] does.
+func (b *WriteBuffer) Memory() (least, want int64) {
+	if b == nil {
+		return 0, 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.least, b.want
 }
 
 // wait releases the mutex until done is closed.
@@ -145,20 +187,26 @@ func (b *WriteBuffer) Flush(ctx context.Context, then func(unstored error, beyon
 	if b == nil {
 		return then(nil, false)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.held != nil {
-		if err := b.wait(ctx, b.held); err != nil {
-			return err
+	inner, done, err := b.reserve(ctx, nil, true)
+	for err == nil && b.held != nil {
+		done()
+		err = b.wait(ctx, b.held)
+		b.mu.Unlock()
+		if err == nil {
+			inner, done, err = b.reserve(ctx, nil, true)
 		}
 	}
+	if err != nil {
+		return err
+	}
+	defer b.mu.Unlock()
 	b.held = make(chan struct{})
 	defer func() {
 		close(b.held)
 		b.held = nil
 	}()
-	refused, first, err := b.storeAll(ctx, slices.Clone(b.chunks))
-	if err != nil {
+	refused, first, err := b.storeAll(inner, slices.Clone(b.chunks))
+	if done(); err != nil {
 		return err
 	}
 	b.unlocked(func() {
@@ -184,9 +232,13 @@ func (a *Array) storeBuffered(ctx context.Context, find func() []*bufferedChunk)
 	if b == nil || a.buffered.n.Load() == 0 {
 		return nil
 	}
-	b.mu.Lock()
+	inner, done, err := b.reserve(ctx, a, false)
+	if err != nil {
+		return err
+	}
 	defer b.mu.Unlock()
-	_, first, err := b.storeAll(ctx, find())
+	defer done()
+	_, first, err := b.storeAll(inner, find())
 	return cmp.Or(err, first)
 }
 
@@ -273,6 +325,12 @@ func (b *WriteBuffer) write(ctx context.Context, t *transfer) error {
 	bounds := slices.Clone(t.shape)
 	a.extend(bounds)
 	maximize(bounds, a.env.Unlimited) // later writes may add to the last chunk
+	ctx, done, err := b.reserve(ctx, a, true)
+	if err != nil {
+		return err
+	}
+	b.mu.Unlock()
+	defer done()
 	add := b.plan(ctx, t, bounds)
 	if err := a.openPipes(ctx, t.plan, add); err != nil {
 		return err
@@ -325,6 +383,9 @@ func (b *WriteBuffer) plan(ctx context.Context, t *transfer, bounds []int64) []i
 	return add
 }
 
+// free returns the number of bytes that can be added to the buffer.
+func (b *WriteBuffer) free() int64 { return min(b.most-b.bytes, b.budget.Buffer().Free()) }
+
 // makeRoom stores chunks, except those in keep, until the buffer has room for n bytes. It
 // reports whether the buffer has that room. The caller holds the mutex.
 //
@@ -332,12 +393,12 @@ func (b *WriteBuffer) plan(ctx context.Context, t *transfer, bounds []int64) []i
 // program that writes in turn to slightly more chunks than fit in the buffer would find none
 // of them there.
 func (b *WriteBuffer) makeRoom(ctx context.Context, n int64, keep map[*bufferedChunk]bool) bool {
-	for b.bytes+n > b.most {
+	for b.free() < n {
 		var list []*bufferedChunk
 		b.random ^= b.random << 13
 		b.random ^= b.random >> 7
 		b.random ^= b.random << 17
-		free := b.most - b.bytes
+		free := b.free()
 		for i := range b.chunks {
 			c := b.chunks[(b.random+uint64(i))%uint64(len(b.chunks))]
 			if c.busy != nil || c.wanted > 0 || c.refused != nil || keep[c] {
@@ -513,8 +574,12 @@ func (b *WriteBuffer) link(c *bufferedChunk) {
 	}
 	c.array.buffered.chunks[c.key], c.at = c, len(b.chunks)
 	b.chunks = append(b.chunks, c)
-	c.array.buffered.n.Add(1)
+	if c.array.buffered.n.Add(1) == 1 {
+		least, want := c.array.Memory()
+		b.least, b.want = max(b.least, least), max(b.want, want)
+	}
 	b.bytes += c.charge()
+	b.budget.Buffer().Add(c.charge())
 }
 
 // has reports whether c is in the buffer.
@@ -532,6 +597,7 @@ func (b *WriteBuffer) remove(c *bufferedChunk) {
 	b.chunks = b.chunks[:last]
 	c.array.buffered.n.Add(-1)
 	b.bytes -= c.charge()
+	b.budget.Buffer().Add(-c.charge())
 }
 
 // covers reports whether all elements of c within bounds were written. c must not have

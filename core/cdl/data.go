@@ -47,13 +47,19 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	for i, d := range v.Dims() {
 		out.braces[i] = i > 0 && d.Unlimited()
 	}
-	slabs := chunk.NewSlabs(shape, v.Chunks(), MaxSlab/ElementSize(v))
+	size := SlabSize(p.ds)
+	ctx, done, err := v.Reserve(p.ctx, size)
+	if err != nil {
+		return p.unreadable(v, err, true)
+	}
+	defer done()
+	slabs := chunk.NewSlabs(shape, v.Chunks(), max(1, size/ElementSize(v)))
 	first := true
 	for slabs.Next() {
 		if err := p.ctx.Err(); err != nil {
 			return err
 		}
-		err := v.ReadParts(p.ctx, slabs.Sel, func(_ chunk.Selection, part any) error {
+		err := v.ReadParts(ctx, slabs.Sel, func(_ chunk.Selection, part any) error {
 			if first {
 				out.begin()
 				first = false
@@ -84,6 +90,10 @@ func (p *printer) unreadable(v *nczarr.Var, err error, first bool) error {
 	}
 	return nil
 }
+
+// SlabSize returns the maximum memory in bytes for the values of a variable of ds that Write
+// holds at a time: MaxSlab, or less if the budget of ds is small.
+func SlabSize(ds *nczarr.Dataset) int64 { return min(MaxSlab, ds.Budget().ForCalls()/8) }
 
 // ElementSize returns the maximum memory of one value of v in bytes.
 func ElementSize(v *nczarr.Var) int64 {

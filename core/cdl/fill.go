@@ -1,6 +1,7 @@
 package cdl
 
 import (
+	"context"
 	"slices"
 	"unicode/utf8"
 
@@ -36,6 +37,16 @@ func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 		stored, _ := to.Fill()
 		w.absent = !w.whole && (stored == string(charFill(v)) || stored == nil && charFill(v) == 0)
 	}
+	w.most = SlabSize(b.ds)
+	if to.Shards() != nil {
+		w.most = max(w.most, min(maxRow, b.ds.Budget().ForCalls()/4))
+	}
+	var done func()
+	var err error
+	if w.ctx, done, err = to.Reserve(b.ctx, w.most); err != nil {
+		return b.at(v.DataPos, err)
+	}
+	defer done()
 	return b.file.walk(v, w)
 }
 
@@ -43,6 +54,8 @@ func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 // the last block in slabs, in row-major order.
 type filler struct {
 	*builder
+	ctx    context.Context //nolint:containedctx // the context has the lifetime of fill
+	most   int64           // maximum number of bytes of a slab
 	v      *Var
 	to     *nczarr.Var
 	shape  []int64
@@ -88,11 +101,11 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 	return nil
 }
 
-// newSlabs divides the list into slabs. If a row of shards has at most maxRow bytes, the
+// newSlabs divides the list into slabs. If a row of shards has at most w.most bytes, the
 // slabs consist of whole rows, so that each shard is stored once.
 func (w *filler) newSlabs() *chunk.Slabs {
 	size := ElementSize(w.to)
-	edges, most := w.to.Chunks(), MaxSlab/size
+	edges, most := w.to.Chunks(), max(1, min(MaxSlab, w.most)/size)
 	if shards := w.to.Shards(); shards != nil {
 		tail := shards[len(w.prefix):]
 		row := int64(1) // elements of a row of shards
@@ -101,10 +114,10 @@ func (w *filler) newSlabs() *chunk.Slabs {
 				row = chunk.Product(append([]int64{k}, w.tail[d+1:]...))
 			}
 		}
-		if row <= maxRow/size {
+		if row <= w.most/size {
 			edges = shards
 		}
-		most = max(most, min(row, maxRow/size))
+		most = max(most, min(row, w.most/size))
 	}
 	return chunk.NewSlabs(w.tail, edges[min(len(w.prefix), len(edges)):], most)
 }

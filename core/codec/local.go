@@ -23,3 +23,14 @@ func (p *Pipeline) LendInput(n int64) (mem []byte, release func()) {
 // Local reports whether all steps run in this process. If so, single calls are as cheap
 // as batches.
 func (p *Pipeline) Local() bool { return p.local() }
+
+// Scratch returns the maximum size in bytes of the memory that one job uses in this process
+// between the steps of the chain.
+func (p *Pipeline) Scratch() int64 {
+	if n := len(p.ids); len(p.stages) == 1 && p.stages[0].run != nil || n < 2 {
+		return 0
+	} else if n == 2 {
+		return p.widest
+	}
+	return 2 * p.widest
+}

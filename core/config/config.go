@@ -127,6 +127,7 @@ type Cache struct {
 
 // Limits holds the limits on input from stores.
 type Limits struct {
+	Memory       Size  // working memory of the program; 0 means a default that depends on MaxChunk
 	MaxChunk     Size  // size of one decoded chunk
 	MaxMetadata  Size  // size of one metadata document
 	MaxDocuments Size  // size of all metadata documents of one dataset

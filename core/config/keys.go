@@ -129,6 +129,10 @@ func specs() []spec {
 			"0s", duration(func(c *Config) *time.Duration { return &c.Cache.MaxAge }, 0),
 		},
 		{
+			Key{"limits.memory", "size", `"0B"`, "Maximum working memory of the program: see Limits. A call that needs more fails. 0B means ten times limits.max_chunk; copy then holds about 64 MiB of data."},
+			"0B", sizeOrZero(func(c *Config) *Size { return &c.Limits.Memory }),
+		},
+		{
 			Key{"limits.max_chunk", "size", `"1GiB"`, "Maximum size of a decoded chunk."},
 			"1GiB", size(func(c *Config) *Size { return &c.Limits.MaxChunk }),
 		},

@@ -114,6 +114,18 @@ func size(at func(*Config) *Size) setter {
 	}
 }
 
+// sizeOrZero is like size but accepts 0.
+func sizeOrZero(at func(*Config) *Size) setter {
+	return func(c *Config, v any, dir string) error {
+		s, _ := v.(string)
+		if n, err := ParseSize(s); v == int64(0) || err == nil && n == 0 {
+			*at(c) = 0
+			return nil
+		}
+		return size(at)(c, v, dir)
+	}
+}
+
 func path(at func(*Config) *string) setter {
 	return func(c *Config, v any, dir string) error {
 		s, ok := v.(string)

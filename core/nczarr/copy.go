@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-695719ce/nczarr/core/array"
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -43,9 +45,10 @@ type CopyOptions struct {
 	// NoVerify copies chunks that need no conversion without decoding them. Damaged
 	// chunks are then copied without an error.
 	NoVerify bool
-	// Memory is the approximate maximum amount of data held in memory, in bytes; 0
-	// means 64 MiB. A chunk or shard of the copy is held as a whole even if it is larger,
-	// up to Limits.MaxChunk; a larger shard causes a warning.
+	// Memory is the maximum amount of data that Copy holds in addition to what the reads
+	// and writes need, in bytes; 0 means 64 MiB. A chunk or shard of the copy is held as a
+	// whole even if it is larger; a larger shard causes a warning. Options.Budget of dst
+	// limits all of this memory together.
 	Memory int64
 	// Progress, if not nil, is called after each block with the number of bytes of
 	// array data written so far and in total.
@@ -83,6 +86,7 @@ type copier struct {
 	opts  CopyOptions
 	dims  map[*Dim]*Dim
 	pairs []pair
+	held  *reserved // the memory for the data of the current variable
 
 	mu          sync.Mutex // guards done, and is held while Progress is called
 	done, total int64
@@ -271,7 +275,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 		spec.MaxStrLen = VarLen
 	case v.isVariableLength():
 		keep = false
-		spec.MaxStrLen, err = v.longestString(ctx, c.opts.Memory)
+		spec.MaxStrLen, err = v.longestString(ctx, dst.ds.opts.Budget, c.opts.Memory)
 	default:
 		keep = keep && v.meta.DType.Kind == dtype.Bytes
 		spec.MaxStrLen = v.meta.DType.Size
@@ -338,10 +342,16 @@ func requiresOtherType(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Typ
 }
 
 // longestString reads all strings of v, about memory bytes at a time, and returns the
-// length in bytes of the longest, at least 1.
-func (v *Var) longestString(ctx context.Context, memory int64) (int, error) {
+// length in bytes of the longest, at least 1. It takes its memory from the budget from.
+func (v *Var) longestString(ctx context.Context, from *budget.Budget, memory int64) (int, error) {
 	most := 1
-	b, err := v.blocks(v.All(), v.ChunkGrid(), memory)
+	held, err := reserve(ctx, from, min(memory, v.leastBlock(v.ChunkGrid(), v.Shape())), memory, v)
+	if err != nil {
+		return most, ncerr.Wrap("copy", v.Path(), err)
+	}
+	defer held.done()
+	ctx = held.ctx
+	b, err := v.blocks(v.All(), v.ChunkGrid(), held.own)
 	if err != nil {
 		return most, err
 	}
@@ -366,6 +376,13 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 	if slices.Contains(shape, 0) {
 		return nil
 	}
+	least := p.src.leastBlock(p.dst.ObjectGrid(), shape)
+	held, err := reserve(ctx, p.dst.group.ds.opts.Budget, least, max(least, c.opts.Memory), p.src, p.dst)
+	if err != nil {
+		return ncerr.Wrap("copy", p.src.Path(), err)
+	}
+	defer held.done()
+	ctx, c.held = held.ctx, held
 	boxes := []chunk.Selection{chunk.All(shape)}
 	movable, err := p.movable(ctx)
 	if err != nil {
@@ -392,17 +409,22 @@ func (c *copier) recode(ctx context.Context, p *pair, box chunk.Selection) error
 	if shard > c.opts.Memory {
 		p.dst.group.ds.log.Warn("a shard of the copy exceeds the memory limit, but must be written as a whole", "path", p.dst.Path(), "bytes", shard, "memory", c.opts.Memory)
 	}
-	workers := int64(1)
-	if p.nested() && shard <= c.opts.Memory/2 {
-		workers = 2 // one worker reads while the other writes
+	workers, size := int64(1), c.held.own
+	if p.nested() && p.src.leastBlock(p.dst.ObjectGrid(), box.Count) <= c.held.own/2 && c.held.mayShare(2) {
+		workers, size = 2, size/2 // one worker reads while the other writes
+		if !p.src.group.ds.remote() && !p.dst.group.ds.remote() {
+			size /= 2 // larger blocks of whole chunks are not faster
+		}
 	}
-	b, err := p.src.blocks(box, p.dst.ObjectGrid(), c.opts.Memory/workers)
+	b, err := p.src.blocks(box, p.dst.ObjectGrid(), size)
 	if err != nil {
 		return err
 	}
 	return parallel(ctx, workers, b.plan.Len(), func() func(context.Context, int64) error {
 		var buf any // reused for all blocks of the worker
+		share := c.held.share(workers)
 		return func(ctx context.Context, i int64) error {
+			ctx = share(ctx)
 			sel := b.at(i)
 			if buf == nil || int64(dtype.Len(buf)) < sel.Len() {
 				buf = p.src.NewSlice(sel.Len())
@@ -530,6 +552,18 @@ func (b *blocks) at(i int64) chunk.Selection {
 		sel.Count[d] = s.N
 	}
 	return sel
+}
+
+// leastBlock returns the size in bytes of the smallest block of an array of the given shape
+// that consists of whole chunks of grid.
+func (v *Var) leastBlock(grid chunk.Grid, shape []int64) int64 {
+	size := v.elemBytes()
+	for d, n := range grid.Largest() {
+		if size *= max(1, min(n, shape[d])); size > math.MaxInt64>>32 { // more than any memory
+			return size
+		}
+	}
+	return size
 }
 
 // blockGrid returns a grid of blocks that consist of whole chunks of grid. It combines as

@@ -116,8 +116,8 @@ func (v *Var) arrayMeta() *array.Meta {
 func (d *Dataset) env() *array.Env {
 	o := &d.opts
 	e := &array.Env{
-		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.m.Capabilities().Latency == driver.Remote,
-		BatchGets: d.readsMany(), MaxChunk: o.Limits.MaxChunk, MergeGap: o.MergeGap, Cache: d.cache, Buffer: d.buffer,
+		Workers: o.Workers, InFlight: o.Remote.InFlight, Remote: d.remote(),
+		BatchGets: d.readsMany(), MaxChunk: o.Limits.MaxChunk, Budget: o.Budget, MergeGap: o.MergeGap, Cache: d.cache, Buffer: d.buffer,
 	}
 	if e.InFlight <= 0 {
 		e.InFlight = 64
@@ -144,14 +144,15 @@ func (v *Var) source() manifest.Source {
 			e.base = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.store.ReadsMany())
 		}
 		e.source = e.base
+		limit := array.UnitLimit(ds.opts.Limits.MaxChunk, ds.opts.Budget)
 		for i, s := range v.meta.Shards {
 			grid, _ := v.meta.ShardGrid(i) // ok is true, because the array was parsed or defined
 			if s.Around != nil {
 				w := &wrapping{ds: ds, steps: stepsOf(s.Around)}
 				e.wraps = append(e.wraps, w)
-				e.source = manifest.NewWrapped(e.source, ds.opts.Limits.MaxChunk, w.decode)
+				e.source = manifest.NewWrapped(e.source, limit, w.decode)
 			}
-			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, ds.opts.Limits.MaxChunk, ds.readsMany())
+			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, limit, ds.readsMany())
 		}
 	})
 	return e.source

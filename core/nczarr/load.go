@@ -288,7 +288,7 @@ func (l *loader) fetch(ctx context.Context, wants []docRequest) ([]fetched, erro
 // tooLargeError returns the error for documents and keys that exceed
 // Limits.MaxDocuments.
 func (l *loader) tooLargeError() error {
-	return ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents and the keys of groups and variables exceed %d bytes in total, the limit set by limits.max_documents (Limits.MaxDocuments)", l.ds.opts.Limits.MaxDocuments)
+	return ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents and the keys of groups and variables exceed %d bytes in total, the smaller of limits.max_documents (Limits.MaxDocuments) and an eighth of the memory limit", l.ds.opts.Limits.MaxDocuments)
 }
 
 // alloc allocates memory for a document. It fails once all documents together exceed

@@ -143,7 +143,7 @@ func (c *copier) move(ctx context.Context, p *pair, box chunk.Selection) error {
 	if err != nil {
 		return ncerr.Wrap("copy", p.src.Path(), err)
 	}
-	n, workers := array.EncodedBatches(from, to, c.opts.Memory)
+	n, workers := array.EncodedBatches(from, to, c.held.own)
 	return parallel(ctx, workers, (plan.Len()+n-1)/n, func() func(context.Context, int64) error {
 		m := &chunkMover{c: c, pair: p, plan: plan, chunks: make([]array.Encoded, n)}
 		for i := range m.chunks {

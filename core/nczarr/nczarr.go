@@ -17,6 +17,7 @@ package nczarr
 import (
 	"log/slog"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -79,6 +80,13 @@ type Options struct {
 	// References is the access policy of a dataset whose chunks are references to parts of
 	// other files. The zero value allows files below the directory of the reference file.
 	References store.Access
+	// Budget limits the memory of the dataset, and of all others with the same Budget: the
+	// scratch memory of reads and writes, ChunkCache, WriteBuffer, and the metadata
+	// documents while the dataset is opened. It does not include results, the metadata in
+	// its parsed form, and the memory of plugin processes. A call that needs more than the
+	// Budget has fails with ncerr.ErrLimit; otherwise it waits until enough is free. nil
+	// means a Budget of the size DefaultMemory.
+	Budget *budget.Budget
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 	// SingleWriter states that no other process writes this dataset while it is open,

@@ -81,6 +81,7 @@ func (o *Options) complete(loc *ncurl.Location) (Options, error) {
 	}
 	opts := *o
 	opts.Limits = opts.Limits.withDefaults()
+	opts.setBudget()
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -139,13 +140,13 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	ds := &Dataset{loc: loc, store: s, m: s.Map, opts: opts, log: opts.Log, noXarray: !loc.Xarray, docs: documents{all: !s.ReadOnly()}}
 	ds.setChunkCache()
 	if !s.ReadOnly() {
-		ds.buffer = array.NewWriteBuffer(cmp.Or(opts.WriteBuffer, DefaultWriteBuffer))
+		ds.buffer = array.NewWriteBuffer(cmp.Or(opts.WriteBuffer, DefaultWriteBuffer), opts.Budget)
 	}
 	return ds, nil
 }
 
 func (d *Dataset) setChunkCache() {
-	d.cache = array.NewCache(cmp.Or(d.opts.ChunkCache, DefaultChunkCache))
+	d.cache = array.NewCache(cmp.Or(d.opts.ChunkCache, DefaultChunkCache), d.opts.Budget.Cache())
 }
 
 // openAt opens the dataset whose root is exactly at the location.

@@ -134,8 +134,13 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 	}
 	stored := v.meta.DType.WithOrder(dtype.Native)
 	return v.pieces(sel, func(part chunk.Selection, from, n int64) error {
+		inner, done, err := v.Reserve(ctx, n*int64(stored.Size))
+		if err != nil {
+			return err
+		}
+		defer done()
 		raw := make([]byte, n*int64(stored.Size))
-		if err := v.readRaw(ctx, part, array.Slab{Raw: raw}, nil); err != nil {
+		if err := v.readRaw(inner, part, array.Slab{Raw: raw}, nil); err != nil {
 			return err
 		}
 		return ncerr.Wrap("read", v.Path(), dtype.Decode(dtype.Slice(dst, int(from), int(from+n)), raw, stored))
@@ -258,6 +263,14 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if sel.Len() == 0 {
 		return v.Available(ctx)
 	}
+	if n := v.encodedBytes(src, q); n > 0 {
+		inner, done, err := v.Reserve(ctx, n)
+		if err != nil {
+			return err
+		}
+		defer done()
+		ctx = inner
+	}
 	from, err := v.encode(src, q)
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
@@ -293,6 +306,29 @@ func (v *Var) checkWritable() error {
 	return ncerr.Wrap("write", v.Path(), err)
 }
 
+// encodedBytes returns the size in bytes of the memory that encode allocates for src.
+func (v *Var) encodedBytes(src any, q dtype.Quantization) int64 {
+	if v.isVariableLength() {
+		return 0
+	}
+	n := int64(0)
+	if _, same := v.storedAs(src); !same {
+		n = int64(dtype.Len(src)) * int64(v.meta.DType.Size)
+	}
+	if q.Mode != dtype.QuantizeNone {
+		n += int64(dtype.Len(src)) * int64(v.nc.Size())
+	}
+	return n
+}
+
+// storedAs reports whether the stored form of src is the same as its memory. If so, raw is
+// that memory.
+func (v *Var) storedAs(src any) (raw []byte, ok bool) {
+	t := v.meta.DType
+	raw, st, ok := dtype.View(src)
+	return raw, ok && st.WithOrder(t.Order) == v.asNumber() && (t.Order == dtype.Native || t.Width() == 1)
+}
+
 // encode returns src in its stored form, rounded as q specifies. It returns src's own
 // memory if the stored form is the same.
 func (v *Var) encode(src any, q dtype.Quantization) (array.Slab, error) {
@@ -306,7 +342,7 @@ func (v *Var) encode(src any, q dtype.Quantization) (array.Slab, error) {
 			return array.Slab{}, err
 		}
 	}
-	if raw, st, ok := dtype.View(src); ok && st.WithOrder(t.Order) == v.asNumber() && (t.Order == dtype.Native || t.Width() == 1) {
+	if raw, same := v.storedAs(src); same {
 		return array.Slab{Raw: raw}, nil
 	}
 	raw := make([]byte, dtype.Len(src)*t.Size)

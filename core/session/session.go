@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -48,6 +50,11 @@ type Options struct {
 	// LocalRC allows the rc files of the current directory, which may be untrusted, to
 	// set servers, proxies, certificates, profiles and logins.
 	LocalRC bool
+
+	// Memory is the maximum working memory in bytes of all datasets that the program opens
+	// together, regardless of limits.memory: see nczarr.Options.Budget. 0 means
+	// limits.memory.
+	Memory int64
 
 	// Trace logs every call to drivers and plugins at slog.LevelDebug. It takes
 	// precedence over $NCTRACING, which takes precedence over $NCLOGGING.
@@ -87,6 +94,7 @@ type Session struct {
 	file   *os.File // the log file, or nil
 	opts   *host.Options
 	host   *host.Host
+	budget *budget.Budget
 	stats  *layer.Stats     // requests to stores
 	cached layer.CacheStats // activity of the local cache
 }
@@ -120,6 +128,10 @@ func (s *Session) start(o *Options) error {
 		return err
 	}
 	s.cfg, s.urlEnv = cfg, s.urlSettings(o)
+	if o.Memory > 0 {
+		cfg.Limits.Memory = config.Size(o.Memory)
+	}
+	s.budget = budget.New(cmp.Or(int64(cfg.Limits.Memory), (&nczarr.Options{Limits: nczarr.Limits{MaxChunk: int64(cfg.Limits.MaxChunk)}}).DefaultMemory()))
 	s.urlEnv.S3Endpoint, _ = cfg.Drivers[ncurl.DriverS3]["endpoint"].(string) // the driver rejects a value of another type
 	if s.opts, err = s.hostOptions(o); err != nil {
 		return err
@@ -160,12 +172,12 @@ func (s *Session) Stats() *layer.Stats { return s.stats }
 func (s *Session) CacheStats() *layer.CacheStats { return &s.cached }
 
 // Options returns new options for opening a dataset. The caller may change them, for
-// example set Update or SingleWriter. URLEnv and Registry are shared and must not be
-// changed.
+// example set Update or SingleWriter. URLEnv, Registry and Budget are shared. URLEnv and
+// Registry must not be changed.
 func (s *Session) Options() *nczarr.Options {
 	limits := s.cfg.Limits
 	o := &nczarr.Options{
-		Registry: s.host, URLEnv: s.urlEnv, Log: s.log, Workers: limits.Workers,
+		Budget: s.budget, Registry: s.host, URLEnv: s.urlEnv, Log: s.log, Workers: limits.Workers,
 		Limits: nczarr.Limits{
 			MaxMetadata: int64(limits.MaxMetadata), MaxDocuments: int64(limits.MaxDocuments), MaxChunk: int64(limits.MaxChunk),
 			MaxElements: limits.MaxElements, MaxChunks: limits.MaxChunks, MaxData: int64(limits.MaxData),
