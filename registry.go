@@ -28,43 +28,7 @@ func registryOf(drivers []driver.Opener, codecs []codecdriver.Provider, next reg
 	if next == nil {
 		return builtins{registry.New(append(drivers, file.New(), http.New(), zip.New()), append(codecs, filters.Provider())...)}
 	}
-	return &layered{own: registry.New(drivers, codecs...), next: next}
-}
-
-// layered looks for drivers and codecs first among those of the options, then in next.
-type layered struct {
-	own  *registry.Static
-	next registry.Registry
-}
-
-var _ registry.Registry = (*layered)(nil)
-
-func (r *layered) Driver(name string) (driver.Opener, error) {
-	if o, err := r.own.Driver(name); err == nil {
-		return o, nil
-	}
-	return r.next.Driver(name)
-}
-
-func (r *layered) Drivers() []driver.Description {
-	out := r.own.Drivers()
-	for _, d := range r.next.Drivers() {
-		if _, err := r.own.Driver(d.Name); err != nil {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-func (r *layered) Filter(id string) (codecdriver.Provider, error) {
-	if p, err := r.own.Filter(id); err == nil {
-		return p, nil
-	}
-	return r.next.Filter(id)
-}
-
-func (r *layered) Filters() []codecdriver.Description {
-	return append(r.own.Filters(), r.next.Filters()...)
+	return registry.Before(registry.New(drivers, codecs...), next)
 }
 
 // builtins holds the drivers and codecs of the options and those built into this

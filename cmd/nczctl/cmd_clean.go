@@ -93,7 +93,7 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 		}
 	}
 	claimed := false
-	if a.isLocal(loc) {
+	if a.isLocal(ctx, loc) {
 		if resume {
 			return ncerr.Errorf(ncerr.ErrUnsupported, "resume", loc.Path, "a file or directory is replaced in one step, so nothing can be resumed; nczctl clean lists what was left behind")
 		}

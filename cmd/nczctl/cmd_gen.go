@@ -127,7 +127,7 @@ func (a *app) checkOutside(ctx context.Context, file, url string) error {
 	if err != nil {
 		return err
 	}
-	if !a.isLocal(loc) {
+	if !a.isLocal(ctx, loc) {
 		return nil
 	}
 	if r := places.Compare(file, filepath.FromSlash(loc.Path)); r == places.Same || r == places.Above {

@@ -42,7 +42,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 	if err != nil {
 		return a.openSplit(ctx, arg) // the key in arg need not be valid in a URL
 	}
-	switch d := store.Describe(a.session.Host(), loc); {
+	switch d := store.Describe(ctx, a.session.Host(), loc); {
 	case store.IsLocal(&d):
 		return a.openSplit(ctx, arg)
 	case d.Locality == driver.OnServer:

@@ -56,7 +56,7 @@ func (a *app) locate(url string, create bool) (*ncurl.Location, error) {
 }
 
 // isLocal reports whether a location is a local directory or archive.
-func (a *app) isLocal(loc *ncurl.Location) bool {
-	d := store.Describe(a.session.Host(), loc)
+func (a *app) isLocal(ctx context.Context, loc *ncurl.Location) bool {
+	d := store.Describe(ctx, a.session.Host(), loc)
 	return store.IsLocal(&d)
 }

@@ -289,7 +289,7 @@ func (d *Dataset) releaseClaim(ctx context.Context) error {
 // stores without rename have claims.
 func FindClaim(ctx context.Context, loc *ncurl.Location, o *Options) (*Claim, error) {
 	opts, err := o.complete(loc)
-	if err != nil || opts.isLocal(loc) {
+	if err != nil || opts.isLocal(ctx, loc) {
 		return nil, err
 	}
 	return findClaim(ctx, loc, opts)

@@ -35,8 +35,11 @@ type upper struct {
 
 // isPrefix reports whether a location is a prefix in a bucket, and so may lie inside a
 // dataset at a prefix above.
-func (o *Options) isPrefix(loc *ncurl.Location) bool {
-	d := store.Describe(o.Registry, loc)
+func (o *Options) isPrefix(ctx context.Context, loc *ncurl.Location) bool {
+	if loc.IsFile {
+		return false
+	}
+	d := store.Describe(ctx, o.Registry, loc)
 	return d.Nested && d.Locality == driver.OnServer
 }
 
@@ -44,7 +47,7 @@ func (o *Options) isPrefix(loc *ncurl.Location) bool {
 // bucket or the bucket is not accessible. It sends no requests.
 func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, error) {
 	bucket, dir, _ := strings.Cut(strings.TrimRight(loc.Path, "/"), "/")
-	if dir == "" || !opts.isPrefix(loc) {
+	if dir == "" || !opts.isPrefix(ctx, loc) {
 		return nil, nil // not below the top of a bucket
 	}
 	top := *loc

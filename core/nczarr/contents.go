@@ -235,8 +235,8 @@ func storeReader(ctx context.Context, m *zmap.Map) func(key string, limit int64)
 
 // warnHardLinks warns if an archive opened for writing has other hard links. Each write
 // creates a new file, and the other links keep referring to the old one.
-func warnHardLinks(loc *ncurl.Location, opts Options) {
-	if store.Describe(opts.Registry, loc).Locality != driver.LocalArchive {
+func warnHardLinks(ctx context.Context, loc *ncurl.Location, opts Options) {
+	if store.Describe(ctx, opts.Registry, loc).Locality != driver.LocalArchive {
 		return
 	}
 	info, err := os.Stat(filepath.FromSlash(loc.Path))

@@ -76,7 +76,7 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	mode := driver.Create
 	_, staged := s.swap.(*staged)
 	switch {
-	case staged && store.Describe(opts.Registry, loc).Locality == driver.LocalDirectory, s.bare: // the store is empty and needs no clearing
+	case staged && store.Describe(ctx, opts.Registry, loc).Locality == driver.LocalDirectory, s.bare: // the store is empty and needs no clearing
 		mode = driver.Update
 	case exclusive, s.free, staged: // fail if another process creates something first
 		mode = driver.CreateExclusive

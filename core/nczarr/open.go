@@ -42,7 +42,7 @@ func Open(ctx context.Context, loc *ncurl.Location, o *Options) (*Dataset, error
 // dataset, it opens that dataset.
 func openOrParent(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	ds, err := openAt(ctx, loc, opts)
-	if ncerr.KindOf(err) == ncerr.ErrNoDataset && opts.isLocal(loc) {
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset && opts.isLocal(ctx, loc) {
 		if dir := place.Interrupted(filepath.FromSlash(loc.Path)); dir != "" {
 			err = interrupted("open", loc.Path, dir)
 		}
@@ -154,7 +154,7 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	mode := driver.Read
 	if opts.Update {
 		mode = driver.Update
-		warnHardLinks(loc, opts)
+		warnHardLinks(ctx, loc, opts)
 	}
 	ds, err := newDataset(ctx, loc, opts, mode)
 	if err != nil {
@@ -224,7 +224,7 @@ func (d *Dataset) openParent(ctx context.Context) (*Dataset, error) {
 // plugin drivers never are: they must not access locations above the one that the user
 // specified.
 func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
-	if !store.Describe(opts.Registry, loc).Nested {
+	if !store.Describe(ctx, opts.Registry, loc).Nested {
 		return nil, nil
 	}
 	dir, below := path.Clean(loc.Path), ""

@@ -27,7 +27,7 @@ func CheckOverlap(ctx context.Context, src *Dataset, to *ncurl.Location, o *Opti
 	if err != nil {
 		return err
 	}
-	from, at := src.loc, store.Describe(opts.Registry, to)
+	from, at := src.loc, store.Describe(ctx, opts.Registry, to)
 	a, b := bucketPath(from, src.store.Driver()), bucketPath(to, &at)
 	relation := relate(from, to, a, b)
 	files := from.IsFile && to.IsFile // a plugin driver may have two names for one location
@@ -92,7 +92,7 @@ func bucketPath(l *ncurl.Location, d *driver.Description) string {
 // probe verifies a suspected relation of two stores, whose bucketPath is a and b. It returns place.Disjoint if the
 // relation does not hold or cannot be verified.
 func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation, a, b string) (place.Relation, error) {
-	if opts.isLocal(to) { // a local destination is replaced only after the source was read
+	if opts.isLocal(ctx, to) { // a local destination is replaced only after the source was read
 		return place.Disjoint, nil
 	}
 	dst, err := openStore(ctx, to, opts, driver.Update)

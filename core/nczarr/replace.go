@@ -49,8 +49,8 @@ func joinCleanupError(err, cleanup error) error {
 
 // isLocal reports whether a location is a local directory or file that the library may
 // access directly.
-func (o *Options) isLocal(loc *ncurl.Location) bool {
-	d := store.Describe(o.Registry, loc)
+func (o *Options) isLocal(ctx context.Context, loc *ncurl.Location) bool {
+	d := store.Describe(ctx, o.Registry, loc)
 	return store.IsLocal(&d)
 }
 
@@ -60,8 +60,8 @@ func (d *Dataset) isLocal() bool { return store.IsLocal(d.store.Driver()) }
 // choose examines the location of a new dataset and decides where to create the dataset:
 // at the location if nothing there has to be deleted, and otherwise elsewhere.
 func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
-	if opts.isLocal(loc) {
-		return chooseLocal(loc, opts, o)
+	if opts.isLocal(ctx, loc) {
+		return chooseLocal(ctx, loc, opts, o)
 	}
 	var g errgroup.Group // at the same time, to save a round trip
 	if !o.Force {
@@ -76,14 +76,14 @@ func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOpt
 	return s, err
 }
 
-func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
+func chooseLocal(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	path := filepath.FromSlash(loc.Path)
 	if !o.Force {
 		if err := checkOutsideDatasets(path); err != nil {
 			return nil, err
 		}
 	}
-	locality := store.Describe(opts.Registry, loc).Locality
+	locality := store.Describe(ctx, opts.Registry, loc).Locality
 	c, err := localContents(locality, path, opts.Limits)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 	if o.NoClobber && !o.Force {
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "the location contains a dataset")
 	}
-	warnHardLinks(loc, opts)
+	warnHardLinks(ctx, loc, opts)
 	check := func(old string) error {
 		now, err := localContents(locality, old, opts.Limits)
 		if err != nil {
@@ -195,7 +195,7 @@ func checkOutsideDatasets(path string) error {
 // ignores objects that the caller has no permission to read.
 func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
 	bucket, rest, ok := strings.Cut(loc.Path, "/")
-	if !ok || !opts.isPrefix(loc) {
+	if !ok || !opts.isPrefix(ctx, loc) {
 		return nil
 	}
 	top := *loc

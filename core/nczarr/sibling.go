@@ -566,7 +566,7 @@ func Stages(ctx context.Context, loc *ncurl.Location, o *Options, remove bool) (
 		return nil, err
 	}
 	s, err := newSibling(loc, opts, false, false)
-	if err != nil || s == nil || opts.isLocal(loc) {
+	if err != nil || s == nil || opts.isLocal(ctx, loc) {
 		return nil, err
 	}
 	current, err := s.claimedStage(ctx)
@@ -640,7 +640,7 @@ func claimedOpenError(loc *ncurl.Location, claim *Claim, err error) error {
 // or created at the location, and err otherwise.
 func replacedError(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
 	kind := ncerr.KindOf(err)
-	if opts.isLocal(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrConflict { // other kinds cannot result from a claim
+	if kind != ncerr.ErrNotZarr && kind != ncerr.ErrConflict || opts.isLocal(ctx, loc) { // other kinds cannot result from a claim
 		return err
 	}
 	if claim, cerr := findClaim(ctx, loc, opts); cerr == nil && claim != nil {

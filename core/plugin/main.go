@@ -53,7 +53,7 @@ func roleConfig(b Builtin, role string) (server.Config, error) {
 	name, isDriver := strings.CutPrefix(role, "driver:")
 	switch {
 	case isDriver:
-		o, err := b.Driver(name)
+		o, err := b.Registry().Driver(name)
 		if err != nil {
 			return server.Config{}, err
 		}

@@ -4,9 +4,9 @@ import (
 	"runtime/debug"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -70,51 +70,11 @@ func config(opts []Option) server.Config {
 	return c
 }
 
-// Builtin holds the drivers and filters compiled into the program. Its methods return
-// them for use in process.
+// Builtin holds the drivers and filters compiled into the program.
 type Builtin struct {
 	Openers   []driver.Opener
 	Providers []codecdriver.Provider
 }
 
-// Driver returns the built-in driver with the given name. It fails with
-// ncerr.ErrUnsupported if no such driver exists.
-func (b Builtin) Driver(name string) (driver.Opener, error) {
-	for _, o := range b.Openers {
-		if o.Describe().Name == name {
-			return o, nil
-		}
-	}
-	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "no such driver is built in")
-}
-
-// Filter returns the provider of the built-in codec with the name id. It fails with
-// ncerr.ErrNoFilter if no such codec exists.
-func (b Builtin) Filter(id string) (codecdriver.Provider, error) {
-	for _, p := range b.Providers {
-		for _, d := range p.Describe() {
-			if d.Has(id) {
-				return p, nil
-			}
-		}
-	}
-	return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "no such filter is built in")
-}
-
-// Drivers returns the descriptions of the drivers.
-func (b Builtin) Drivers() []driver.Description {
-	var out []driver.Description
-	for _, o := range b.Openers {
-		out = append(out, o.Describe())
-	}
-	return out
-}
-
-// Filters returns the descriptions of all codecs.
-func (b Builtin) Filters() []codecdriver.Description {
-	var out []codecdriver.Description
-	for _, p := range b.Providers {
-		out = append(out, p.Describe()...)
-	}
-	return out
-}
+// Registry returns a registry of the drivers and filters for use in this process.
+func (b Builtin) Registry() *registry.Static { return registry.New(b.Openers, b.Providers...) }

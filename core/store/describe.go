@@ -1,20 +1,39 @@
 package store
 
 import (
+	"context"
+
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // Describe returns the description of the driver of a location, or a description without
-// details if the driver is unknown; [Open] then returns the error. It starts the process
-// of a plugin that has not described itself yet.
-func Describe(reg registry.Registry, loc *ncurl.Location) driver.Description {
+// details if the driver is unknown or fails to describe itself; [Open] then returns the
+// error. It starts the process of a plugin that has not described itself yet.
+func Describe(ctx context.Context, reg registry.Registry, loc *ncurl.Location) driver.Description {
 	opener, err := reg.Driver(loc.Driver)
-	if err != nil {
-		return driver.Description{Name: loc.Driver}
+	if err == nil {
+		var d driver.Description
+		if d, err = describe(ctx, opener); err == nil {
+			return d
+		}
 	}
-	return opener.Describe()
+	return driver.Description{Name: loc.Driver}
+}
+
+// contextDescriber is an optional interface of openers whose Describe may start a process.
+type contextDescriber interface {
+	// DescribeContext is like Describe, but returns the error, and stops waiting for the
+	// process when ctx ends.
+	DescribeContext(ctx context.Context) (driver.Description, error)
+}
+
+func describe(ctx context.Context, o driver.Opener) (driver.Description, error) {
+	if c, ok := o.(contextDescriber); ok {
+		return c.DescribeContext(ctx)
+	}
+	return o.Describe(), nil
 }
 
 // IsLocal reports whether the stores of a driver are local directories or files that the

@@ -56,7 +56,7 @@ func TestLocationOptions(t *testing.T) {
 		if c.change != nil {
 			c.change(loc)
 		}
-		opener, err := builtin.Driver(loc.Driver)
+		opener, err := registry.New(builtin.New()).Driver(loc.Driver)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestSchemes(t *testing.T) {
 			t.Errorf("%s: the scheme was found: %t", url, found)
 		}
 	}
-	if d := store.Describe(reg, parse(t, "/d/x#driver=none", false)); d.Name != "none" || store.IsLocal(&d) {
+	if d := store.Describe(t.Context(), reg, parse(t, "/d/x#driver=none", false)); d.Name != "none" || store.IsLocal(&d) {
 		t.Errorf("an unknown driver: got %+v", d)
 	}
 }

@@ -64,8 +64,12 @@ func Open(ctx context.Context, loc *ncurl.Location, mode driver.Mode, o *Options
 	if err != nil {
 		return nil, ncerr.Wrap("open", loc.Display, err)
 	}
+	desc, err := describe(ctx, opener)
+	if err != nil {
+		return nil, ncerr.Wrap("open", loc.Path, err)
+	}
 	s := &Store{
-		desc:   opener.Describe(),
+		desc:   desc,
 		opener: layer.RetryOpener(opener, &o.Remote.Retry),
 		spec:   driver.OpenSpec{Path: loc.Path, Endpoint: loc.Endpoint, Options: o.DriverOptions[loc.Driver], Mode: mode, Documents: o.Documents},
 	}

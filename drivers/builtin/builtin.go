@@ -4,7 +4,6 @@
 package builtin
 
 import (
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/drivers/http"
@@ -15,15 +14,4 @@ import (
 // New returns one opener per built-in driver, sorted by name.
 func New() []driver.Opener {
 	return []driver.Opener{file.New(), http.New(), s3.New(), zip.New()}
-}
-
-// Driver returns the built-in driver with the given name, or ncerr.ErrUnsupported if it
-// does not exist.
-func Driver(name string) (driver.Opener, error) {
-	for _, o := range New() {
-		if o.Describe().Name == name {
-			return o, nil
-		}
-	}
-	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "no such driver is built in")
 }

@@ -8,8 +8,8 @@ import (
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
@@ -49,7 +49,7 @@ func TestHostileDescription(t *testing.T) {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	h := &Host{
-		opts: Options{Builtin: plugin.Builtin{Providers: []codecdriver.Provider{fixedProvider{{ID: "zlib", V3: "numcodecs.zlib", HDF5: 1}}}}},
+		builtin: registry.New(nil, fixedProvider{{ID: "zlib", V3: "numcodecs.zlib", HDF5: 1}}),
 		programs: []*program{
 			{known: true, codecs: []codecdriver.Description{{ID: "a", V3: "numcodecs.zlib", Aliases: []string{"zlib", "aa"}, HDF5: 1}, {ID: "zlib", HDF5: 5}}},
 			{known: true, codecs: []codecdriver.Description{{ID: "b", V3: "aa", HDF5: 7}, {ID: "c", HDF5: 7}}},
@@ -77,7 +77,7 @@ func TestClaims(t *testing.T) {
 // nor access to paths above the one that the user specifies.
 func TestDriverClaims(t *testing.T) {
 	t.Parallel()
-	h := &Host{opts: Options{Builtin: plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}}}
+	h := &Host{builtin: registry.New([]driver.Opener{memmap.NewOpener()})}
 	r := &pb.DescribeReply{Drivers: []*pb.DriverDescription{{Name: "tape", Schemes: []string{"tape", "mem"}, Nested: true, Locality: "directory"}, {Name: "reel", Schemes: []string{"mem"}}}}
 	if dropped := h.dropBuiltinSchemes(r); !slices.Equal(dropped, []string{"mem", "mem"}) {
 		t.Errorf("want mem to be dropped twice, got %q", dropped)

@@ -53,7 +53,7 @@ func (h *Host) filterSet(p *program) (*grantSet, error) {
 func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
 	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, thirdParty: !p.builtin && h.opts.Sandbox != SandboxOff}
 	texts := d.Grants
-	if o, err := h.opts.Builtin.Driver(d.Name); p.builtin && err == nil {
+	if o, err := h.builtin.Driver(d.Name); p.builtin && err == nil {
 		if granter, ok := o.(driver.Granter); ok {
 			texts = granter.Grants(spec)
 		}

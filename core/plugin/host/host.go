@@ -23,6 +23,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -33,6 +34,7 @@ type Host struct {
 	ctx      context.Context //nolint:containedctx // ends with the host
 	cancel   context.CancelFunc
 	spawner  spawner
+	builtin  *registry.Static // of opts.Builtin
 	self     *program
 	programs []*program // third-party, sorted by name
 	dirs     []string
@@ -54,6 +56,8 @@ type Host struct {
 	deathMu sync.Mutex
 	deaths  []error
 }
+
+var _ registry.Registry = (*Host)(nil)
 
 // New returns a new Host. It searches for plugins, unless the options name them, but
 // starts no process. It logs a warning for a directory that it cannot read. A nil opts
@@ -77,6 +81,7 @@ func New(opts *Options) (*Host, error) {
 	if o.OnlyPlugin != "" {
 		h.opts.Builtin = plugin.Builtin{}
 	}
+	h.builtin = h.opts.Builtin.Registry()
 	switch {
 	case !o.thirdPartyAllowed():
 	case o.PluginsOf != nil:
@@ -189,7 +194,7 @@ func (h *Host) supervisorLocked(p *program, set *grantSet) *supervisor {
 // starts a plugin only if the plugin must describe itself first. It fails with
 // ncerr.ErrUnsupported if the name is unknown.
 func (h *Host) Driver(name string) (driver.Opener, error) {
-	if o, err := h.opts.Builtin.Driver(name); err == nil {
+	if o, err := h.builtin.Driver(name); err == nil {
 		if h.opts.builtinsInProcess() {
 			if defaults := h.opts.Defaults[name]; len(defaults) > 0 {
 				o = &localOpener{Opener: o, defaults: defaults}
@@ -209,7 +214,7 @@ func (h *Host) Driver(name string) (driver.Opener, error) {
 // have the same provider. If the name is unknown, Filter fails with ncerr.ErrNoFilter,
 // and the message contains the file name of a plugin that would serve it.
 func (h *Host) Filter(id string) (codecdriver.Provider, error) {
-	if p, err := h.opts.Builtin.Filter(id); err == nil {
+	if p, err := h.builtin.Filter(id); err == nil {
 		if h.opts.builtinsInProcess() {
 			return p, nil
 		}
@@ -335,7 +340,7 @@ func (h *Host) notFound(kind, name string, failed error) error {
 // Drivers describes all drivers that Driver provides, sorted by name. The description
 // of a plugin that has not been started lacks details; see Discover.
 func (h *Host) Drivers() []driver.Description {
-	out := h.opts.Builtin.Drivers()
+	out := h.builtin.Drivers()
 	seen := map[string]bool{}
 	for _, d := range out {
 		seen[d.Name] = true
@@ -358,7 +363,7 @@ func (h *Host) Drivers() []driver.Description {
 // take precedence: names and HDF5 numbers that they use are removed from the
 // descriptions of later plugins.
 func (h *Host) Filters() []codecdriver.Description {
-	out := h.opts.Builtin.Filters()
+	out := h.builtin.Filters()
 	if len(h.programs) > 0 { // Filters is called for each variable, so avoid the maps if possible
 		out = h.withPlugins(out)
 	}

@@ -112,7 +112,7 @@ func TestIsolation(t *testing.T) {
 		if _, err := h.Filter("floppy"); !errors.Is(err, ncerr.ErrNoFilter) || !strings.Contains(err.Error(), "nczarr-filter-floppy") {
 			t.Errorf("%s: want ErrNoFilter naming a plugin, got %v", tc.isolation, err)
 		}
-		if len(h.Drivers()) != 4 || len(h.Filters()) != len(builtins().Filters()) {
+		if len(h.Drivers()) != 4 || len(h.Filters()) != len(builtins().Registry().Filters()) {
 			t.Errorf("%s: got %v, %v", tc.isolation, h.Drivers(), h.Filters())
 		}
 	}

@@ -85,7 +85,7 @@ func (h *Host) Plugins() []PluginInfo {
 	}
 	if h.opts.builtinsInProcess() {
 		i := PluginInfo{Name: "nczarr", Isolation: InProcess, Pinned: true, Sandbox: SandboxInfo{Missing: []string{"the plugin runs in process"}}}
-		i.list(h.opts.Builtin.Drivers(), h.opts.Builtin.Filters())
+		i.list(h.builtin.Drivers(), h.builtin.Filters())
 		out = append(out, i)
 	}
 	sort.Slice(out, func(i, j int) bool {

@@ -483,7 +483,7 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 // dropBuiltinSchemes removes the URL schemes of built-in drivers from a plugin's
 // description and returns them.
 func (h *Host) dropBuiltinSchemes(r *pb.DescribeReply) (dropped []string) {
-	for _, own := range h.opts.Builtin.Drivers() {
+	for _, own := range h.builtin.Drivers() {
 		for _, d := range r.GetDrivers() {
 			d.Schemes = slices.DeleteFunc(d.GetSchemes(), func(scheme string) bool {
 				taken := slices.Contains(own.Schemes, scheme)

@@ -22,13 +22,13 @@ var _ driver.Opener = (*opener)(nil)
 // Describe implements driver.Opener. It starts the plugin if the plugin has not described
 // itself yet. If the start fails, Describe sets only the name, and Open returns the error.
 func (o *opener) Describe() driver.Description {
-	desc, _ := o.describe(o.h.ctx) // Open returns the error
+	desc, _ := o.DescribeContext(o.h.ctx) // Open returns the error
 	return desc
 }
 
-// describe returns the driver's description, and starts the plugin if necessary. On
-// error it returns a description that contains only the name.
-func (o *opener) describe(ctx context.Context) (driver.Description, error) {
+// DescribeContext is like Describe, but returns the error, and stops waiting for the start
+// when ctx ends. core/store calls it.
+func (o *opener) DescribeContext(ctx context.Context) (driver.Description, error) {
 	if o.program.builtin {
 		return o.desc, nil
 	}
@@ -48,7 +48,7 @@ func (p *program) isKnown() bool {
 // supervisor returns the supervisor of the process for a store. The process has only
 // the grants that the store needs. The caller must call leave on the supervisor.
 func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bool) (*supervisor, error) {
-	desc, err := o.describe(ctx)
+	desc, err := o.DescribeContext(ctx)
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -38,7 +38,7 @@ func (p *provider) supervisor() (*supervisor, error) {
 // returns the error.
 func (p *provider) Describe() []codecdriver.Description {
 	if p.program.builtin {
-		return p.h.opts.Builtin.Filters()
+		return p.h.builtin.Filters()
 	}
 	if !p.program.isKnown() {
 		_ = p.h.describeProgram(p.h.ctx, p.program) // Open returns the error

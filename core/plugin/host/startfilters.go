@@ -22,7 +22,7 @@ func (h *Host) Start(ctx context.Context, name string) error {
 	if h.opts.builtinsInProcess() {
 		return nil
 	}
-	if o, err := h.opts.Builtin.Driver(name); err == nil {
+	if o, err := h.builtin.Driver(name); err == nil {
 		set, err := h.driverSet(h.self, o.Describe(), driver.OpenSpec{}, false)
 		if err != nil {
 			return err
@@ -30,7 +30,7 @@ func (h *Host) Start(ctx context.Context, name string) error {
 		_, err = h.supervisor(h.self, set).acquire(ctx)
 		return err
 	}
-	if _, err := h.opts.Builtin.Filter(name); err == nil {
+	if _, err := h.builtin.Filter(name); err == nil {
 		set, err := h.filterSet(h.self)
 		if err != nil {
 			return err
@@ -43,8 +43,8 @@ func (h *Host) Start(ctx context.Context, name string) error {
 
 // isBuiltin reports whether a driver or filter of that name is built in.
 func (h *Host) isBuiltin(name string) bool {
-	_, noDriver := h.opts.Builtin.Driver(name)
-	_, noFilter := h.opts.Builtin.Filter(name)
+	_, noDriver := h.builtin.Driver(name)
+	_, noFilter := h.builtin.Filter(name)
 	return noDriver == nil || noFilter == nil
 }
 
