@@ -119,8 +119,9 @@ func (w *worker) fits(proj chunk.Projection) bool {
 }
 
 // maxScratch is the maximum scratch memory in bytes that a worker keeps between
-// transfers. It is enough for one chunk of the default size, encoded and decoded.
-const maxScratch = 32 << 20
+// transfers. It is enough for one chunk of the default size, encoded and decoded, or for
+// one chunk of 32 MiB that codecs make slightly larger.
+const maxScratch = 34 << 20
 
 // release makes the worker available to the next transfer, with at most maxScratch
 // bytes of scratch memory.
