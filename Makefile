@@ -17,7 +17,7 @@ RACES   := ./core/nczarr ./core/array ./core/manifest ./core/codec ./core/zmap/.
 # HOSTRACES are the tests of core/plugin/host that every run checks with the race detector; the others take too long.
 HOSTRACES := Arena Spill Pipeline OneStart ManyReads Closed OthersOpening OpenCanceled LatePut Flood FloodedStream SameCodecs SameStores PlaneInput Quarantine Crash RetireStarting ManyLenders SinkCalls
 
-.PHONY: help build demo demo-s3 test test-s3 race nightly lint gen bench bench-open bench-plane bench-remote docs clean
+.PHONY: help build demo demo-s3 test test-s3 race nightly lint gen bench bench-open bench-plane bench-remote bench-shards docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -68,6 +68,9 @@ bench-plane: ## measure the cost of the process boundary, in pairs
 
 bench-remote: ## measure an S3 server with latency, with plain requests, zarr-python with obstore, and tensorstore
 	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/remotebench
+
+bench-shards: ## measure Zarr v3 arrays and shards, with zarrs, tensorstore and zarr-python; builds zarrs outside the tree, which takes long
+	@dir=$$(sh $(PEERS)/install.sh) && zarrs=$$(sh $(PEERS)/install-zarrs.sh) && NCZARR_PEERS_DIR="$$dir" NCZARR_ZARRS_DIR="$$zarrs" $(GO) run ./conformance/shardbench
 
 docs: gen ## generate the reference pages
 clean: ## remove build results

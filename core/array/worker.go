@@ -120,8 +120,9 @@ func (w *worker) fits(proj chunk.Projection) bool {
 
 // maxScratch is the maximum scratch memory in bytes that a worker keeps between
 // transfers, unless the budget is small. It is enough for one chunk of the default size,
-// encoded and decoded. The budget does not count it.
-const maxScratch = 32 << 20
+// encoded and decoded, or for one chunk of 32 MiB that codecs make slightly larger. The
+// budget does not count it.
+const maxScratch = 34 << 20
 
 // release makes the worker available to the next transfer, with at most maxScratch
 // bytes of scratch memory.

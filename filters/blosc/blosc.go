@@ -87,7 +87,7 @@ func New(p Params) (*Codec, error) {
 	case "zlib":
 		c.deflate = deflate.New(deflate.Zlib, p.CLevel)
 	case "zstd":
-		c.zenc, err = zframe.NewEncoder(zstdLevel(p.CLevel), false)
+		c.zenc, err = zframe.NewEncoder(zstdLevel(p.CLevel), false, 0)
 	}
 	return c, err
 }

@@ -24,6 +24,9 @@ type Params struct {
 	Level int `json:"level"`
 	// Checksum adds a checksum of the content to the frame. The default is false.
 	Checksum bool `json:"checksum"`
+	// Most is the maximum number of bytes of a content, which limits the memory of
+	// encoders; 0 means that it is unknown.
+	Most int64 `json:"-"`
 }
 
 // Codec encodes and decodes Zstandard frames. It is safe for concurrent use. Decode fails
@@ -44,7 +47,7 @@ func New(p Params) (*Codec, error) {
 	if level == 0 {
 		level = 3
 	}
-	enc, err := zframe.NewEncoder(level, p.Checksum)
+	enc, err := zframe.NewEncoder(level, p.Checksum, p.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +73,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	c, err := New(Params{
 		Level:    p.IntIn("level", -1<<30, 1<<30),
 		Checksum: p.Bool("checksum"),
+		Most:     in.MaxBytes,
 	})
 	if err != nil {
 		return nil, driver.Spec{}, err

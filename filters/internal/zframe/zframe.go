@@ -5,6 +5,7 @@ package zframe
 import (
 	"errors"
 	"math"
+	"math/bits"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -39,6 +40,7 @@ func Size(src []byte) (int64, error) {
 type Encoder struct {
 	level    int
 	checksum bool
+	window   int // distance in bytes that the encoder of the library looks back; 0 is its default
 	pools    [large + 1]sync.Pool // values of type appender, by the class of the content
 }
 
@@ -90,9 +92,13 @@ func (e *Encoder) classOf(n int) class {
 	return large
 }
 
-// NewEncoder returns an encoder for a level of the reference implementation.
-func NewEncoder(level int, checksum bool) (*Encoder, error) {
+// NewEncoder returns an encoder for a level of the reference implementation. Contents have
+// at most the given number of bytes; 0 means that the maximum is unknown.
+func NewEncoder(level int, checksum bool, most int64) (*Encoder, error) {
 	e := &Encoder{level: level, checksum: checksum}
+	if 0 < most && most < libraryWindow { // the encoder has twice the memory of its window
+		e.window = max(zstd.MinWindowSize, 1<<bits.Len64(uint64(most-1)))
+	}
 	first, err := e.appender(large)
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInvalid, "", "", err)
@@ -100,6 +106,10 @@ func NewEncoder(level int, checksum bool) (*Encoder, error) {
 	e.pools[large].Put(first)
 	return e, nil
 }
+
+// libraryWindow is the smallest default window of the encoders that the library has for the
+// levels in use.
+const libraryWindow = 4 << 20
 
 // appender returns an encoder whose output is about as small as that of the reference
 // implementation, at half its speed or more; docs/explanation/performance.md has
@@ -127,6 +137,9 @@ func (e *Encoder) appender(c class) (appender, error) {
 		zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(e.checksum),
 		zstd.WithZeroFrames(true),
+	}
+	if e.window > 0 {
+		opts = append(opts, zstd.WithWindowSize(e.window))
 	}
 	if c == tiny {
 		opts = append(opts, zstd.WithSingleSegment(true))

@@ -17,7 +17,7 @@ var levels = []int{-3, 1, 3, 4, 6, 7, 9, 10}
 func TestFramesStateTheirSize(t *testing.T) {
 	t.Parallel()
 	for _, level := range levels {
-		e, err := zframe.NewEncoder(level, false)
+		e, err := zframe.NewEncoder(level, false, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestFramesAreDeterministic(t *testing.T) {
 	for _, level := range levels {
 		var want []byte
 		for i := range 3 {
-			e, err := zframe.NewEncoder(level, false)
+			e, err := zframe.NewEncoder(level, false, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestNoiseOfHalfAByte(t *testing.T) {
 	t.Parallel()
 	const n = 50_000
 	for _, level := range levels {
-		e, err := zframe.NewEncoder(level, false)
+		e, err := zframe.NewEncoder(level, false, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestStrongerForSmallContents(t *testing.T) {
 		src[i] = byte(i / 8 * (i / 1024) >> (i % 4))
 	}
 	encoded := func(level int, src []byte) []byte {
-		e, err := zframe.NewEncoder(level, false)
+		e, err := zframe.NewEncoder(level, false, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestShortDestination(t *testing.T) {
 	t.Parallel()
 	src := nibbles(2, 10_000)
 	for _, level := range levels {
-		e, err := zframe.NewEncoder(level, true)
+		e, err := zframe.NewEncoder(level, true, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
