@@ -8,6 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // Dataset is an open dataset. It embeds its root group.
@@ -33,7 +34,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	}
 	var ds *nczarr.Dataset
 	if err == nil {
-		ds, err = nczarr.Open(ctx, url, &c.Options)
+		ds, err = open.Open(ctx, url, &c.Options)
 	}
 	return newDataset(ds, wrapError("open", ncurl.Masked(url), err))
 }
@@ -52,7 +53,7 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	}
 	var ds *nczarr.Dataset
 	if err == nil {
-		ds, err = nczarr.Create(ctx, url, &c.CreateOptions)
+		ds, err = open.Create(ctx, url, &c.CreateOptions)
 	}
 	err = wrapError("create", ncurl.Masked(url), err)
 	if e, ok := errors.AsType[*ncerr.Error](err); ok && e.Kind == ErrExists && e.Err != nil && !c.Force {

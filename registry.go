@@ -46,6 +46,16 @@ func (r *layered) Driver(name string) (driver.Opener, error) {
 	return r.next.Driver(name)
 }
 
+func (r *layered) Drivers() []driver.Description {
+	out := r.own.Drivers()
+	for _, d := range r.next.Drivers() {
+		if _, err := r.own.Driver(d.Name); err != nil {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
 func (r *layered) Filter(id string) (codecdriver.Provider, error) {
 	if p, err := r.own.Filter(id); err == nil {
 		return p, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/session"
@@ -300,7 +301,7 @@ func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
 		return nil, err
 	}
 	s.Host().StartFilters() // nearly every array has codecs, so the filters are started early
-	return nczarr.Open(ctx, url, a.options())
+	return open.Open(ctx, url, a.options())
 }
 
 // problems prints the parts of a dataset that were skipped. It returns the first error as

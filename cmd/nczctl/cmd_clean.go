@@ -12,6 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	places "github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
@@ -92,16 +93,16 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 		}
 	}
 	claimed := false
-	if loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip {
+	if a.isLocal(loc) {
 		if resume {
 			return ncerr.Errorf(ncerr.ErrUnsupported, "resume", loc.Path, "a file or directory is replaced in one step, so nothing can be resumed; nczctl clean lists what was left behind")
 		}
 		add(cleanStages(loc.Path, remove))
 	} else {
-		claim, err := a.cleanClaim(ctx, url, loc.Path, remove, resume)
+		claim, err := a.cleanClaim(ctx, loc, remove, resume)
 		claimed = len(claim) > 0 && claim[0].Next != "" // another process owns the claim
 		add(claim, err)
-		add(a.cleanSiblings(ctx, url, remove))
+		add(a.cleanSiblings(ctx, loc, remove))
 	}
 	if !claimed && failed == nil {
 		add(a.cleanMarks(ctx, url, remove))
@@ -192,18 +193,18 @@ func stageState(f *places.Found) string {
 	return "left over"
 }
 
-// cleanClaim lists the claim on path, which is in a store that does not support rename.
+// cleanClaim lists the claim on a location, which is in a store that does not support rename.
 // If resume is set it finishes the replacement. If remove is set it removes an
 // unfinished new dataset.
-func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume bool) ([]leftover, error) {
-	claim, err := nczarr.FindClaim(ctx, url, a.options())
+func (a *app) cleanClaim(ctx context.Context, loc *ncurl.Location, remove, resume bool) ([]leftover, error) {
+	claim, err := nczarr.FindClaim(ctx, loc, a.options())
 	if err != nil || claim == nil && !resume {
 		return nil, err
 	}
 	if claim == nil {
 		claim = &nczarr.Claim{} // ResumeReplacement reports the missing claim
 	}
-	l := leftover{Path: path, What: "claim of a process that replaces the dataset", State: "present", Owner: claim.Owner(), Next: claim.Remedy()}
+	l := leftover{Path: loc.Path, What: "claim of a process that replaces the dataset", State: "present", Owner: claim.Owner(), Next: claim.Remedy()}
 	if claim.Creates {
 		l.What = "claim of a process that creates a dataset"
 	}
@@ -212,13 +213,13 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 	}
 	switch {
 	case resume:
-		done, err := nczarr.ResumeReplacement(ctx, url, a.options())
+		done, err := nczarr.ResumeReplacement(ctx, loc, a.options())
 		if err != nil {
 			return nil, err
 		}
 		l.State, l.Next = done, ""
 	case remove && claim.Creates:
-		others, err := nczarr.RemoveUnfinished(ctx, url, a.options())
+		others, err := nczarr.RemoveUnfinished(ctx, loc, a.options())
 		if err != nil {
 			return []leftover{l}, err
 		}
@@ -232,8 +233,8 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 
 // cleanSiblings lists the stages next to a store that does not support rename. If remove
 // is set it removes the stages that are not claimed.
-func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]leftover, error) {
-	found, err := nczarr.Stages(ctx, url, a.options(), remove)
+func (a *app) cleanSiblings(ctx context.Context, loc *ncurl.Location, remove bool) ([]leftover, error) {
+	found, err := nczarr.Stages(ctx, loc, a.options(), remove)
 	list := make([]leftover, 0, len(found))
 	for i := range found {
 		f := &found[i]
@@ -255,7 +256,7 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []leftover, err error) {
 	opts := a.options()
 	opts.Update = remove
-	ds, err := nczarr.Open(ctx, url, opts)
+	ds, err := open.Open(ctx, url, opts)
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrNoDataset, ncerr.ErrNotZarr:
 		return nil, nil

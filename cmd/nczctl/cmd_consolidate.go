@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // consolidateFlags holds the flags of consolidate.
@@ -47,7 +48,7 @@ func (a *app) runConsolidate(ctx context.Context, url string, remove bool) error
 	}
 	o := a.options()
 	o.Update = true
-	ds, err := nczarr.Open(ctx, url, o)
+	ds, err := open.Open(ctx, url, o)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 	}
 	o := a.options()
 	o.UseConsolidated = nczarr.ConsolidatedVerify
-	ds, err := nczarr.Open(ctx, url, o)
+	ds, err := open.Open(ctx, url, o)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,11 @@ func (a *app) runResume(ctx context.Context, url string) error {
 	if _, err := a.start(ctx, url); err != nil {
 		return err
 	}
-	done, err := nczarr.ResumeReplacement(ctx, url, a.options())
+	loc, err := a.locate(url, true)
+	if err != nil {
+		return err
+	}
+	done, err := nczarr.ResumeReplacement(ctx, loc, a.options())
 	if err != nil {
 		return err
 	}
@@ -138,7 +142,11 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 			return err
 		}
 	}
-	if err := nczarr.CheckOverlap(ctx, src, to, a.options()); err != nil {
+	loc, err := a.locate(to, true)
+	if err != nil {
+		return err
+	}
+	if err := nczarr.CheckOverlap(ctx, src, loc, a.options()); err != nil {
 		return err
 	}
 	dst, err := a.create(ctx, &f.create, to)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/ncurl"
 	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
@@ -128,7 +127,7 @@ func (a *app) checkOutside(ctx context.Context, file, url string) error {
 	if err != nil {
 		return err
 	}
-	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverZip {
+	if !a.isLocal(loc) {
 		return nil
 	}
 	if r := places.Compare(file, filepath.FromSlash(loc.Path)); r == places.Same || r == places.Above {

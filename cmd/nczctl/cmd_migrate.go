@@ -107,7 +107,11 @@ func (a *app) runMigrate(ctx context.Context, f *migrateFlags, url string) error
 		return err
 	}
 	s.Host().StartFilters()
-	m, err := nczarr.Migrate(ctx, url, &nczarr.MigrateOptions{Options: *a.options(), Layout: *f.to.layout, NoXarray: f.to.noXarray, DryRun: f.dry})
+	loc, err := a.locate(url, false)
+	if err != nil {
+		return err
+	}
+	m, err := nczarr.Migrate(ctx, loc, &nczarr.MigrateOptions{Options: *a.options(), Layout: *f.to.layout, NoXarray: f.to.noXarray, DryRun: f.dry})
 	if m == nil {
 		return err
 	}

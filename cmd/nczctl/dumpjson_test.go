@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -42,7 +43,7 @@ func TestDumpJSONLongRow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ds, err := nczarr.Open(t.Context(), "mem:row#mode=zarr", &nczarr.Options{Registry: registry.New([]driver.Opener{opener})})
+	ds, err := open.Open(t.Context(), "mem:row#mode=zarr", &nczarr.Options{Registry: registry.New([]driver.Opener{opener})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -27,7 +29,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 		return nil, "", err
 	}
 	if file, key := a.referenceFile(arg); file != "" {
-		m, err := nczarr.OpenStore(ctx, file, a.options())
+		m, err := open.Store(ctx, file, a.options())
 		if err != nil || key == "" {
 			return m, key, err
 		}
@@ -40,23 +42,23 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 	if err != nil {
 		return a.openSplit(ctx, arg) // the key in arg need not be valid in a URL
 	}
-	switch loc.Driver {
-	case ncurl.DriverFile, ncurl.DriverZip:
+	switch d := store.Describe(a.session.Host(), loc); {
+	case store.IsLocal(&d):
 		return a.openSplit(ctx, arg)
-	case ncurl.DriverS3, ncurl.DriverHTTP:
+	case d.Locality == driver.OnServer:
 		return a.openPrefix(ctx, arg, object)
 	}
-	m, err := nczarr.OpenStore(ctx, arg, a.options())
+	m, err := open.Store(ctx, arg, a.options())
 	for at, key := arg, ""; err != nil && !ncerr.IsContext(err); {
 		up, last, ok := cutLast(at)
 		if !ok {
 			return nil, "", err
 		}
 		at, key = up, path.Join(last, key)
-		if loc, lerr := a.locate(at, false); lerr != nil || nczarr.Probe(loc.Path) == ncurl.Missing {
+		if loc, lerr := a.locate(at, false); lerr != nil || open.Probe(loc.Path) == ncurl.Missing {
 			continue
 		}
-		inner, oerr := nczarr.OpenStore(ctx, at, a.options())
+		inner, oerr := open.Store(ctx, at, a.options())
 		if oerr != nil {
 			continue
 		}
@@ -70,7 +72,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 func (a *app) referenceFile(arg string) (file, key string) {
 	for file = arg; ; {
 		loc, err := a.locate(file, false)
-		if err == nil && loc.References && (loc.Driver != ncurl.DriverFile || nczarr.Probe(loc.Path) != ncurl.Directory) {
+		if err == nil && loc.References && (loc.Driver != ncurl.DriverFile || open.Probe(loc.Path) != ncurl.Directory) {
 			return file, key
 		}
 		up, last, ok := cutLast(file)
@@ -84,8 +86,8 @@ func (a *app) referenceFile(arg string) (file, key string) {
 // openSplit opens the innermost directory or archive in the path arg and returns
 // the rest of the path as the key.
 func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, error) {
-	store, key := splitStore(arg)
-	m, err := nczarr.OpenStore(ctx, store, a.options())
+	url, key := splitStore(arg)
+	m, err := open.Store(ctx, url, a.options())
 	if err != nil || key == "" {
 		return m, key, err
 	}
@@ -97,7 +99,7 @@ func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, err
 func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
 	o := a.options()
 	if !object {
-		m, err := nczarr.OpenStore(ctx, arg, o)
+		m, err := open.Store(ctx, arg, o)
 		if err == nil && m.Capabilities().List {
 			return m, "", nil
 		}
@@ -130,7 +132,7 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 		return nil, "", ncerr.New(ncerr.ErrBadURL, "open", ncurl.Masked(arg), err)
 	}
 	o.UseConsolidated = nczarr.ConsolidatedIgnore
-	m, err := nczarr.OpenStore(ctx, up, o)
+	m, err := open.Store(ctx, up, o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -305,7 +307,7 @@ func splitStore(arg string) (store, key string) {
 		}
 	}
 	for at := base; at != "" && at != "." && at != "/"; {
-		if p := nczarr.Probe(at); p == ncurl.Directory || p == ncurl.ZipArchive {
+		if p := open.Probe(at); p == ncurl.Directory || p == ncurl.ZipArchive {
 			return scheme + at + fragment, key
 		}
 		dir, last := path.Split(strings.TrimRight(at, "/"))

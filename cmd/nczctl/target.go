@@ -7,6 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
+	"github.com/seed-695719ce/nczarr/core/store"
 )
 
 // create creates the dataset at url.
@@ -18,7 +20,7 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.D
 	if _, err := a.start(ctx, url); err != nil {
 		return nil, err
 	}
-	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{
+	ds, err := open.Create(ctx, url, &nczarr.CreateOptions{
 		Options: *a.options(), NoClobber: !f.overwrite, Force: f.force, Consolidated: f.consolidated,
 		Layout: f.layout.layout, NoXarray: f.layout.noXarray, Strings: strs,
 	})
@@ -50,7 +52,11 @@ func closeNew(ctx context.Context, ds *nczarr.Dataset) error {
 
 // locate parses a URL or path into a Location. create is set for a new dataset.
 func (a *app) locate(url string, create bool) (*ncurl.Location, error) {
-	env := *a.session.Options().URLEnv
-	env.Create, env.Probe = create, nczarr.Probe
-	return ncurl.Parse(url, &env)
+	return open.Locate(url, a.session.Options(), create)
+}
+
+// isLocal reports whether a location is a local directory or archive.
+func (a *app) isLocal(loc *ncurl.Location) bool {
+	d := store.Describe(a.session.Host(), loc)
+	return store.IsLocal(&d)
 }

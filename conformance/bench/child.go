@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -90,7 +91,7 @@ func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
 		}
 		data := unsafe.Slice((*float32)(unsafe.Pointer(&raw[0])), j.Rows*j.Cols) // pages are aligned
 		began := time.Now()
-		ds, err := nczarr.Open(ctx, j.URL, opts)
+		ds, err := open.Open(ctx, j.URL, opts)
 		if err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (j *job) write(ctx context.Context, opts *nczarr.Options, r *result) error 
 }
 
 func (j *job) writeOnce(ctx context.Context, opts *nczarr.Options, chain []zarr.CodecSpec, data []float32) error {
-	ds, err := nczarr.Create(ctx, j.URL, &nczarr.CreateOptions{Options: *opts})
+	ds, err := open.Create(ctx, j.URL, &nczarr.CreateOptions{Options: *opts})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
@@ -40,7 +41,7 @@ func TestKerchunk(t *testing.T) {
 			if err := json.Unmarshal(text, &want); err != nil {
 				t.Fatal(err)
 			}
-			m, err := nczarr.OpenStore(t.Context(), name, &nczarr.Options{Registry: registry.New(builtin.New(), filters.Provider())})
+			m, err := open.Store(t.Context(), name, &nczarr.Options{Registry: registry.New(builtin.New(), filters.Provider())})
 			if err != nil {
 				t.Fatal(err)
 			}

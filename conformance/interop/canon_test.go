@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
@@ -59,7 +60,7 @@ const unread = "nczarr refuses: "
 // only the class of an attribute's type.
 func describe(t *testing.T, url string, typed bool) *document {
 	t.Helper()
-	ds, err := nczarr.Open(t.Context(), url, &nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())})
+	ds, err := open.Open(t.Context(), url, &nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())})
 	if err != nil {
 		t.Fatalf("open %s: %v", url, err)
 	}

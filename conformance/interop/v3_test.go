@@ -17,6 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
@@ -115,7 +116,7 @@ func sameGrids(t *testing.T, src, dst string) (n int) {
 	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	var grids [2]map[string]chunk.Grid
 	for i, path := range []string{src, dst} {
-		ds, err := nczarr.Open(t.Context(), path, &o)
+		ds, err := open.Open(t.Context(), path, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestMaskedV3(t *testing.T) {
 	dir := t.TempDir()
 	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	src := filepath.Join(dir, "src.zarr")
-	ds, err := nczarr.Create(t.Context(), src, &nczarr.CreateOptions{Options: o})
+	ds, err := open.Create(t.Context(), src, &nczarr.CreateOptions{Options: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestUpdateV3(t *testing.T) {
 	wrote := must(t, "write_v3.py", "--seed", "7", "--count", "40", "--consolidated", path)
 	r := rand.New(rand.NewPCG(testseed.New(t), 0))
 	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true}
-	ds, err := nczarr.Open(t.Context(), path, &o)
+	ds, err := open.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +309,7 @@ func TestTransposedShards(t *testing.T) {
 	same(t, want, encode(t, describe(t, path, false)), ignored)
 	r := rand.New(rand.NewPCG(seed, 0))
 	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true}
-	ds, err := nczarr.Open(t.Context(), path, &o)
+	ds, err := open.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +371,7 @@ func TestShardsInTurns(t *testing.T) {
 	r := rand.New(rand.NewPCG(testseed.New(t), 0))
 	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	path := filepath.Join(t.TempDir(), "x.zarr")
-	ds, err := nczarr.Create(t.Context(), path+"#mode=v3", &nczarr.CreateOptions{Options: o})
+	ds, err := open.Create(t.Context(), path+"#mode=v3", &nczarr.CreateOptions{Options: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +427,7 @@ func TestShardsInTurns(t *testing.T) {
 		check := func() {
 			update := o
 			update.Update = true
-			if ds, err = nczarr.Open(t.Context(), path, &update); err != nil {
+			if ds, err = open.Open(t.Context(), path, &update); err != nil {
 				t.Fatal(err)
 			}
 			for name, list := range want {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
@@ -85,7 +86,7 @@ func (s *settings) path(storage, mode string) string {
 // make writes a dataset, including consolidated metadata.
 func (s *settings) make(ctx context.Context, storage, mode string) error {
 	url := s.path(storage, mode) + "#mode=" + mode + "," + storage
-	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{Options: *s.opts, Consolidated: true})
+	ds, err := open.Create(ctx, url, &nczarr.CreateOptions{Options: *s.opts, Consolidated: true})
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (s *settings) open(ctx context.Context, url string, consolidated bool, own 
 		url += ",consolidated"
 	}
 	began := time.Now()
-	ds, err := nczarr.Open(ctx, url, &o)
+	ds, err := open.Open(ctx, url, &o)
 	if err != nil {
 		return err
 	}

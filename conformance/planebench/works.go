@@ -15,6 +15,7 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -24,6 +25,7 @@ import (
 // registry combines two hosts: the drivers of one and the filters of the other.
 type registry struct{ drivers, filters *host.Host }
 
+func (r registry) Drivers() []driver.Description                  { return r.drivers.Drivers() }
 func (r registry) Driver(name string) (driver.Opener, error)      { return r.drivers.Driver(name) }
 func (r registry) Filter(id string) (codecdriver.Provider, error) { return r.filters.Filter(id) }
 func (r registry) Filters() []codecdriver.Description             { return r.filters.Filters() }
@@ -246,7 +248,7 @@ func (s *settings) whole(ctx context.Context, w *work, reg registry, kind string
 			return err
 		}
 	}
-	ds, err := nczarr.Open(ctx, path, &opts)
+	ds, err := open.Open(ctx, path, &opts)
 	if err != nil {
 		return err
 	}
@@ -272,7 +274,7 @@ func (s *settings) whole(ctx context.Context, w *work, reg registry, kind string
 }
 
 func makeArray(ctx context.Context, path string, opts nczarr.Options, shape, chunks []int64) error {
-	ds, err := nczarr.Create(ctx, path, &nczarr.CreateOptions{Options: opts})
+	ds, err := open.Create(ctx, path, &nczarr.CreateOptions{Options: opts})
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the tes
 			defer inProgress.Add(-1)
 			<-r.Context().Done()
 		})
-		ds := open(t, url, o)
+		ds := mustOpen(t, url, o)
 		v, err := ds.Root().Var(name(0))
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestAdversaries(t *testing.T) {
 			t.Parallel()
 			url, o := published(t, tc.chunks)
 			o.Remote = layer.RemoteOptions{Retry: layer.RetryOptions{Attempts: 3, Base: time.Millisecond}}
-			v, err := open(t, url, o).Root().Var(name(0))
+			v, err := mustOpen(t, url, o).Root().Var(name(0))
 			if err != nil {
 				t.Fatal(err)
 			}

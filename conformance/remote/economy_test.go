@@ -15,6 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -85,9 +86,9 @@ func unlimited(reg registry.Registry, wrap func(driver.Map) driver.Map) nczarr.O
 	return nczarr.Options{Registry: reg, Wrap: wrap, SingleWriter: true, Remote: layer.RemoteOptions{InFlight: 4096}}
 }
 
-func open(t *testing.T, url string, o nczarr.Options) *nczarr.Dataset {
+func mustOpen(t *testing.T, url string, o nczarr.Options) *nczarr.Dataset {
 	t.Helper()
-	ds, err := nczarr.Open(t.Context(), url, &o)
+	ds, err := open.Open(t.Context(), url, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,24 +114,28 @@ func TestRequests(t *testing.T) {
 		build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: local})
 		build(t, "mem:pure#mode=zarr", &nczarr.CreateOptions{Options: local})
 		build(t, "mem:all#mode=nczarr", &nczarr.CreateOptions{Options: local, Consolidated: true})
-		if m, err := nczarr.OpenStore(t.Context(), "mem:all", &local); err != nil {
+		if m, err := open.Store(t.Context(), "mem:all", &local); err != nil {
 			t.Fatal(err)
 		} else if _, err := m.Stat(t.Context(), ".zmetadata"); err != nil {
 			t.Fatal(err)
 		}
 
 		build(t, "mem:moved#mode=nczarr", &nczarr.CreateOptions{Options: local})
-		if _, err := nczarr.Migrate(t.Context(), "mem:moved", &nczarr.MigrateOptions{Options: o, Layout: zarr.LayoutV3}); err != nil {
+		loc, err := open.Locate("mem:moved", &o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := nczarr.Migrate(t.Context(), loc, &nczarr.MigrateOptions{Options: o, Layout: zarr.LayoutV3}); err != nil {
 			t.Fatal(err)
 		}
 		want(t, rows, "migrate", r)
-		open(t, "mem:all#mode=nczarr", o)
+		mustOpen(t, "mem:all#mode=nczarr", o)
 		want(t, rows, "open-consolidated", r)
-		open(t, "mem:pure#mode=zarr", o)
+		mustOpen(t, "mem:pure#mode=zarr", o)
 		want(t, rows, "open-pure", r)
-		open(t, "mem:pure", o)
+		mustOpen(t, "mem:pure", o)
 		want(t, rows, "open-pure-plain", r)
-		ds := open(t, "mem:nczarr#mode=nczarr", o)
+		ds := mustOpen(t, "mem:nczarr#mode=nczarr", o)
 		want(t, rows, "open-nczarr", r)
 
 		v, err := ds.Root().Var(name(0))
@@ -154,7 +159,7 @@ func TestRequests(t *testing.T) {
 		read("read-absent-chunk", slab(48, 48, 16, 16))
 		read("read-16-chunks", v.All())
 		o.MergeGap = 16
-		if v, err = open(t, "mem:nczarr#mode=nczarr", o).Root().Var(name(0)); err != nil {
+		if v, err = mustOpen(t, "mem:nczarr#mode=nczarr", o).Root().Var(name(0)); err != nil {
 			t.Fatal(err)
 		}
 		r.take()
@@ -164,7 +169,7 @@ func TestRequests(t *testing.T) {
 		if _, err := memmapStore(t, reg, "empty"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := nczarr.Open(t.Context(), "mem:empty", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
+		if _, err := open.Open(t.Context(), "mem:empty", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
 			t.Errorf("open an empty store: want ErrNoDataset, got %v", err)
 		}
 		want(t, rows, "open-missing", r)
@@ -178,7 +183,7 @@ func TestRequestsOfGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows, r := table(t), bubbleRounds()
 		reg := registry.New([]driver.Opener{memmap.NewOpener()})
-		ds, err := nczarr.Create(t.Context(), "mem:tree#mode=zarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}})
+		ds, err := open.Create(t.Context(), "mem:tree#mode=zarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +196,7 @@ func TestRequestsOfGroups(t *testing.T) {
 		}
 		ok(t, ds.Close(t.Context()))
 		o := unlimited(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
-		ds = must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), "mem:tree#mode=zarr", &o))
+		ds = must[*nczarr.Dataset](t)(open.Open(t.Context(), "mem:tree#mode=zarr", &o))
 		defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
 		want(t, rows, "open-pure-tree", r)
 		for i := range 10 {
@@ -216,9 +221,9 @@ func memmapStore(t *testing.T, reg registry.Registry, name string) (driver.Map, 
 func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Options) {
 	t.Helper()
 	o.Update, o.WriteBuffer = true, -1
-	open(t, "mem:pure#mode=zarr", o)
+	mustOpen(t, "mem:pure#mode=zarr", o)
 	want(t, rows, "update-pure", r)
-	up := open(t, "mem:nczarr#mode=nczarr", o)
+	up := mustOpen(t, "mem:nczarr#mode=nczarr", o)
 	want(t, rows, "update-nczarr", r)
 	v, err := up.Root().Var(name(1))
 	if err != nil {
@@ -250,9 +255,9 @@ func TestRequestsOfHTTP(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	o := unlimited(reg, nil)
-	open(t, server.URL+"/all", o)
+	mustOpen(t, server.URL+"/all", o)
 	want(t, rows, "open-consolidated", r)
-	ds := open(t, server.URL+"/nczarr", o)
+	ds := mustOpen(t, server.URL+"/nczarr", o)
 	want(t, rows, "open-nczarr", r)
 	v, err := ds.Root().Var(name(0))
 	if err != nil {
@@ -266,7 +271,7 @@ func TestRequestsOfHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, rows, "read-part", r)
-	if _, err := nczarr.Open(t.Context(), server.URL+"/none", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
+	if _, err := open.Open(t.Context(), server.URL+"/none", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
 		t.Errorf("open a missing dataset: want ErrNoDataset, got %v", err)
 	}
 }
@@ -278,7 +283,7 @@ func TestErrorsNameTheStore(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	t.Cleanup(server.Close)
 	o := unlimited(registry.New([]driver.Opener{httpdriver.New()}), nil)
-	_, err := nczarr.Open(t.Context(), server.URL+"/data/x?X-Amz-Signature=abcdef", &o)
+	_, err := open.Open(t.Context(), server.URL+"/data/x?X-Amz-Signature=abcdef", &o)
 	if err == nil || !strings.HasSuffix(err.Error(), "(in "+server.URL+"/data/x)") || strings.Contains(err.Error(), "abcdef") || strings.Count(err.Error(), server.URL) != 1 {
 		t.Errorf("want an error with the store and without the signature, got %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -86,7 +87,7 @@ func TestInFlight(t *testing.T) {
 		t.Fatalf("write, %d of %d chunks in flight: %v", c.arrived.Load(), inFlight, err)
 	}
 	reset()
-	ds, err := nczarr.Open(ctx, "mem:flight#mode=nczarr", &o)
+	ds, err := open.Open(ctx, "mem:flight#mode=nczarr", &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestInFlight(t *testing.T) {
 
 // fill creates a dataset of one variable with n square chunks.
 func fill(ctx context.Context, url string, o nczarr.Options, n, side int64, values []int8) error {
-	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{Options: o})
+	ds, err := open.Create(ctx, url, &nczarr.CreateOptions{Options: o})
 	if err != nil {
 		return err
 	}

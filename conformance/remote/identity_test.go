@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -45,7 +46,7 @@ func TestCacheIdentity(t *testing.T) { // not parallel, because it sets environm
 	read := func(fragment, options, identity string, env *ncurl.Env) int64 {
 		t.Helper()
 		before := asked.Load()
-		ds, err := nczarr.Open(t.Context(), server.URL+"/bucket/d#mode=zarr,s3"+fragment, &nczarr.Options{
+		ds, err := open.Open(t.Context(), server.URL+"/bucket/d#mode=zarr,s3"+fragment, &nczarr.Options{
 			Registry: registry.New([]driver.Opener{s3.New()}), URLEnv: env,
 			DriverOptions: map[string][]byte{"s3": []byte(options)},
 			Remote:        layer.RemoteOptions{Cache: &layer.CacheOptions{Dir: dir, MaxAge: time.Hour, Identity: identity}},

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -57,8 +58,8 @@ func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets envi
 				checkDataset(t, url, o, layout)
 			}
 			copied := srv.URL(key+".copy", format(layout)+",s3")
-			dst := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), copied, &nczarr.CreateOptions{Options: o, Layout: &layout}))
-			src := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), local, &o))
+			dst := must[*nczarr.Dataset](t)(open.Create(t.Context(), copied, &nczarr.CreateOptions{Options: o, Layout: &layout}))
+			src := must[*nczarr.Dataset](t)(open.Open(t.Context(), local, &o))
 			ok(t, nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil))
 			ok(t, dst.Close(t.Context()))
 			ok(t, src.Close(t.Context()))
@@ -83,7 +84,7 @@ func format(l zarr.Layout) string {
 // chunks, one of which stays absent, and a string variable.
 func createDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	t.Helper()
-	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: o, Layout: &layout}))
+	ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), url, &nczarr.CreateOptions{Options: o, Layout: &layout}))
 	time := must[*nczarr.Dim](t)(ds.Root().DefineDim("time", 4, layout.KeepsUnlimited()))
 	x := must[*nczarr.Dim](t)(ds.Root().DefineDim("x", 3, false))
 	g := must[*nczarr.Group](t)(ds.Root().DefineGroup("g"))
@@ -103,7 +104,7 @@ func createDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layou
 func changeDataset(t *testing.T, url string, o nczarr.Options) {
 	t.Helper()
 	o.Update = true
-	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), url, &o))
+	ds := must[*nczarr.Dataset](t)(open.Open(t.Context(), url, &o))
 	v := must[*nczarr.Var](t)(ds.Root().Var("g/v"))
 	ok(t, v.Write(t.Context(), slab(1, 1, 2, 1), []int16{50, 80}))
 	ok(t, v.SetAttr(nczarr.Attr{Name: "units", Type: dtype.NCChar, Value: "degC"}))
@@ -116,7 +117,7 @@ func changeDataset(t *testing.T, url string, o nczarr.Options) {
 // checkDataset checks what createDataset and changeDataset wrote.
 func checkDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	t.Helper()
-	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), url, &o))
+	ds := must[*nczarr.Dataset](t)(open.Open(t.Context(), url, &o))
 	defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
 	if ds.Layout() != layout || len(ds.Problems()) > 0 {
 		t.Errorf("unexpected layout %s or problems %v", ds.Layout(), ds.Problems())

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -27,7 +28,7 @@ func TestServerWithoutRanges(t *testing.T) {
 	const rows, columns = 300, 100
 	dir := t.TempDir()
 	reg := registry.New([]driver.Opener{file.New(), httpdriver.New()})
-	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), filepath.Join(dir, "d")+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}}))
+	ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), filepath.Join(dir, "d")+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}}))
 	y, x := must[*nczarr.Dim](t)(ds.Root().DefineDim("y", rows, false)), must[*nczarr.Dim](t)(ds.Root().DefineDim("x", columns, false))
 	v := must[*nczarr.Var](t)(ds.Root().DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{rows, columns}}))
 	values := make([]int32, rows*columns)
@@ -51,7 +52,7 @@ func TestServerWithoutRanges(t *testing.T) {
 		o := unlimited(reg, nil)
 		o.MergeGap, o.Remote.InFlight = 16, 8
 		o.DriverOptions = map[string][]byte{"http": fmt.Appendf(nil, `{"max_skip": %d}`, skip)}
-		ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), server.URL+"/d", &o))
+		ds := must[*nczarr.Dataset](t)(open.Open(t.Context(), server.URL+"/d", &o))
 		defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
 		v := must[*nczarr.Var](t)(ds.Root().Var("v"))
 		for _, most := range []int64{17, 1} {

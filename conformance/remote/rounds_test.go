@@ -11,6 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -168,7 +169,7 @@ const arrays = 277
 // first array contains data, in its first chunks.
 func build(t *testing.T, url string, o *nczarr.CreateOptions) {
 	t.Helper()
-	ds, err := nczarr.Create(t.Context(), url, o)
+	ds, err := open.Create(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -55,12 +56,12 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 	o := unlimited(registry.New([]driver.Opener{s3.New()}), nil)
 	place := proxy.URL + "/" + srv.Bucket + "/counted#mode=zarr,s3"
 	for _, situation := range []string{"create", "create-over"} {
-		ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+		ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
 		ok(t, ds.Close(t.Context()))
 		want(t, rows, situation, r)
 	}
 	filled := proxy.URL + "/" + srv.Bucket + "/filled#mode=nczarr,s3"
-	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), filled, &nczarr.CreateOptions{Options: o, Consolidated: true}))
+	ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), filled, &nczarr.CreateOptions{Options: o, Consolidated: true}))
 	x := must[*nczarr.Dim](t)(ds.Root().DefineDim("x", 20, false))
 	for _, name := range []string{"a", "b"} {
 		g := must[*nczarr.Group](t)(ds.Root().DefineGroup(name))
@@ -69,7 +70,7 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 	}
 	ok(t, ds.Close(t.Context()))
 	want(t, rows, "create-arrays", r)
-	ds = must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), place, &o))
+	ds = must[*nczarr.Dataset](t)(open.Open(t.Context(), place, &o))
 	ok(t, ds.Close(t.Context()))
 	if kinds, depth := r.take(); kinds["list"] != 1 || depth != 2 {
 		t.Errorf("open an empty dataset: want one list request and 2 round trips, got %v, %d", kinds, depth)
@@ -102,11 +103,11 @@ func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // the test sets
 	o := unlimited(registry.New([]driver.Opener{s3.New()}), nil)
 	place := proxy.URL + "/" + srv.Bucket + "/again#mode=zarr,s3"
 	for range 2 {
-		ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+		ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
 		ok(t, ds.Close(t.Context()))
 		clear(failed)
 	}
-	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+	ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
 	_, err := ds.Map().Put(t.Context(), "left", driver.Bytes("x"), nil)
 	ok(t, err)
 	clear(failed)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
 )
@@ -98,7 +99,7 @@ func options() nczarr.Options {
 }
 
 func writeNczarr(ctx context.Context, s settings, array []float32) error {
-	ds, err := nczarr.Create(ctx, s.url(), &nczarr.CreateOptions{Options: options(), Consolidated: true})
+	ds, err := open.Create(ctx, s.url(), &nczarr.CreateOptions{Options: options(), Consolidated: true})
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func writeNczarr(ctx context.Context, s settings, array []float32) error {
 
 func readNczarr(ctx context.Context, s settings, array []float32) error {
 	o := options()
-	ds, err := nczarr.Open(ctx, s.url(), &o)
+	ds, err := open.Open(ctx, s.url(), &o)
 	if err != nil {
 		return err
 	}

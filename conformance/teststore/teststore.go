@@ -5,7 +5,7 @@
 //	func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
 //
 //	reg := registry.New([]driver.Opener{teststore.New()})
-//	ds, err := nczarr.Create(ctx, "mem:a", ...)
+//	ds, err := open.Create(ctx, "mem:a", ...)
 //
 // A test of properties of the memory store (the number of goroutines or bytes that a
 // call takes, an injected fault) uses core/zmap/memmap directly and is the same test in
@@ -117,7 +117,10 @@ type bucket struct {
 // Describe implements driver.Opener.
 func (b *bucket) Describe() driver.Description {
 	d := b.Opener.Describe()
-	d.Name = "mem"
+	d.Name, d.Locality, d.Nested, d.Schemes = "mem", "", false, nil // as of the stores in memory
+	for i := range d.Options {
+		d.Options[i].From = ""
+	}
 	return d
 }
 

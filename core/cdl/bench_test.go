@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // benchText returns CDL with a variable of 200,000 values of the given type.
@@ -40,7 +40,7 @@ func BenchmarkWrite(b *testing.B) {
 			if err := cdl.Generate(b.Context(), f, "mem:x", r.create()); err != nil {
 				b.Fatal(err)
 			}
-			ds, err := nczarr.Open(b.Context(), "mem:x", &r.create().Options)
+			ds, err := open.Open(b.Context(), "mem:x", &r.create().Options)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func BenchmarkAgainstNetCDF(b *testing.B) {
 		})
 		ncgen := took(exec.Command("ncgen", "-k", "nc4", "-o", out, in).Run)
 		dump := took(func() error {
-			ds, err := nczarr.Open(b.Context(), "file://"+filepath.Join(dir, "big.zarr"), &r.create().Options)
+			ds, err := open.Open(b.Context(), "file://"+filepath.Join(dir, "big.zarr"), &r.create().Options)
 			if err != nil {
 				return err
 			}

@@ -7,13 +7,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // Generate creates a dataset at url from f, as ncgen does. After an error it aborts the
 // dataset, so that no incomplete dataset remains. The errors are the same as for [Build]
-// and nczarr.Create.
+// and open.Create.
 func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptions) error {
-	ds, err := nczarr.Create(ctx, url, opts)
+	ds, err := open.Create(ctx, url, opts)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -67,7 +68,7 @@ func TestBuildErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), `"x.cdl:`) {
 			t.Errorf("%s %s\n got %v (kind %v)\nwant %s (kind %v)", c.vars, c.data, err, ncerr.KindOf(err), c.want, c.kind)
 		}
-		if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
+		if _, err := open.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
 			t.Errorf("%s %s: Generate left objects in the store", c.vars, c.data)
 		}
 	}
@@ -187,7 +188,7 @@ func TestBuildCanceled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("want context.Canceled, got %v", err)
 	}
-	if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
+	if _, err := open.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
 		t.Error("Generate left objects in the store")
 	}
 }

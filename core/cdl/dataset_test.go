@@ -13,6 +13,7 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/filters/checksum"
@@ -43,6 +44,10 @@ func (r *registry) Driver(name string) (driver.Opener, error) {
 	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "only mem and file are available")
 }
 
+func (r *registry) Drivers() []driver.Description {
+	return []driver.Description{r.mem.Describe(), file.New().Describe()}
+}
+
 func (r *registry) Filter(id string) (codecdriver.Provider, error) {
 	provider, ok := map[string]codecdriver.Provider{
 		"shuffle": shuffle.Provider(), "zlib": zlib.Provider(), "zstd": zstd.Provider(), "fletcher32": checksum.Provider(),
@@ -68,7 +73,7 @@ func (r *registry) create() *nczarr.CreateOptions {
 // open opens the dataset generated at url.
 func (r *registry) open(t *testing.T, url string) *nczarr.Dataset {
 	t.Helper()
-	ds, err := nczarr.Open(t.Context(), url, &nczarr.Options{Registry: r, Update: true, SingleWriter: true})
+	ds, err := open.Open(t.Context(), url, &nczarr.Options{Registry: r, Update: true, SingleWriter: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // repeated is a reader of head, n copies of unit, and tail. The content is generated on
@@ -189,7 +190,7 @@ func FuzzBuild(f *testing.F) {
 			}
 			return
 		}
-		ds, err := nczarr.Open(context.Background(), "mem:x", &r.create().Options)
+		ds, err := open.Open(context.Background(), "mem:x", &r.create().Options)
 		if err != nil {
 			t.Fatalf("open: %v\n%s", err, text)
 		}
@@ -199,7 +200,7 @@ func FuzzBuild(f *testing.F) {
 			t.Fatalf("parse the dump: %v\n%s\n%s", err, text, first)
 		}
 		if err = cdl.Generate(context.Background(), again, "mem:y", r.create()); err == nil {
-			ds, err = nczarr.Open(context.Background(), "mem:y", &r.create().Options)
+			ds, err = open.Open(context.Background(), "mem:y", &r.create().Options)
 		}
 		if err != nil {
 			t.Fatalf("generate from the dump: %v\n%s\n%s", err, text, first)

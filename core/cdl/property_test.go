@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // model is a dataset of the property tests: CDL and the expected values.
@@ -181,7 +181,7 @@ func check(t *rapid.T, text string, m model) string {
 	if err := cdl.Generate(ctx, f, "mem:x", r.create()); err != nil {
 		t.Fatalf("generate: %v\n%s", err, text)
 	}
-	ds, err := nczarr.Open(ctx, "mem:x", &r.create().Options)
+	ds, err := open.Open(ctx, "mem:x", &r.create().Options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestLiveOracle(t *testing.T) {
 		if err != nil {
 			t.Fatalf("parse or generate: %v\n%s", err, m.text)
 		}
-		ds, err := nczarr.Open(context.Background(), "mem:x", &r.create().Options)
+		ds, err := open.Open(context.Background(), "mem:x", &r.create().Options)
 		if err != nil {
 			t.Fatal(err)
 		}

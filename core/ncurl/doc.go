@@ -17,7 +17,8 @@
 //	fragment = item *( "&" item )
 //	item     = key [ "=" value ]
 //
-// Schemes are file, mem, s3, gs3, http and https. Keys, values and the path of a URL
+// Schemes are file, mem, s3, gs3, http, https and those that drivers declare (Env.Schemes),
+// which are recognized only before "//". Keys, values and the path of a URL
 // are percent-decoded. A plain path is not decoded, and "~" in it is an ordinary
 // character. The part after "#" in a plain path is a fragment only if this package
 // recognizes every item in it, as in "x.zarr#mode=zip". A file whose name contains such
@@ -36,5 +37,5 @@
 //
 // Source: netcdf-c libdispatch/dinfermodel.c and ds3util.c, for behavior only.
 //
-// Package core/nczarr passes the Location to a registry of drivers.
+// Package core/open calls Parse, and core/store opens the store at a Location.
 package ncurl

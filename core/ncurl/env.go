@@ -25,6 +25,8 @@ type Env struct {
 	// AWS_PROFILE, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3,
 	// AWS_ENDPOINT_URL and AWS_IGNORE_CONFIGURED_ENDPOINT_URLS.
 	Vars map[string]string
+	// Schemes are the URL schemes that drivers declare.
+	Schemes []DriverScheme
 	// S3Endpoint is the configured default endpoint for s3: URLs, as
 	// scheme://host[:port], or empty.
 	S3Endpoint string

@@ -19,7 +19,7 @@ func (p *parser) file(storage string) error {
 	if err != nil {
 		return p.bad(err)
 	}
-	p.loc.Path, p.loc.windows = name, p.env.Windows
+	p.loc.Path, p.loc.IsFile, p.loc.windows = name, true, p.env.Windows
 	if len(p.in.doubtful) > 0 && !p.mayExist(name) {
 		return p.bad(p.unknownKey())
 	}

@@ -18,6 +18,7 @@ func FuzzParse(f *testing.F) {
 		"http://[::1]:9000/b/%C3%BC#s3", "https://h/a%2Fb/../c?sig=1#log=x&Log=y", "mem://%2F/x#dimension_separator=/",
 		`C:\x\y`, `\A:\0`, `\a\..\A:\0`, "A:/", "C:/../../x", `\\srv\share`, "file:///C:/x", "dap4://h/p", "https://u:p@h/x", "file:%ff#%41=%26",
 		"https://s3.amazonaws.com.cn/b/k", "https://x.s3.us-east-1.vpce.amazonaws.com/b/k",
+		"tape://r/a?q#mode=zarr", "hdfs://H:1/x", "r2://b/k#aws.profile=no",
 	} {
 		f.Add(s, "/w", byte(0))
 		f.Add(s, "/w", byte(1))
@@ -27,7 +28,7 @@ func FuzzParse(f *testing.F) {
 		if !strings.HasPrefix(cwd, "/") || strings.ContainsRune(cwd, 0) {
 			cwd = ""
 		}
-		env := &ncurl.Env{Windows: flags&1 != 0, Create: flags&2 != 0, Cwd: cwd, Vars: map[string]string{"AWS_REGION": "env-1"}}
+		env := &ncurl.Env{Windows: flags&1 != 0, Create: flags&2 != 0, Cwd: cwd, Schemes: declared().Schemes, Vars: map[string]string{"AWS_REGION": "env-1"}}
 		if flags&4 != 0 {
 			env.Profiles = map[string]ncurl.Profile{"default": {Endpoint: "http://p.s3.x.y.z:1"}, "b": {}}
 		}

@@ -36,22 +36,25 @@ const (
 // Env passed to Parse. Callers must not modify it, so it is safe for concurrent use.
 type Location struct {
 	// Driver is the name of the storage driver: one of the Driver constants, or the
-	// value of the fragment key "driver" for the driver of a plugin.
+	// value of the fragment key "driver", or the driver that declares the scheme.
 	Driver string `json:"driver"`
 	// Path is the location as the driver expects it. For file and zip it is a clean
 	// path with forward slashes, absolute unless Env.Cwd was empty. For s3 it is
 	// bucket[/key]. For http it is the percent-encoded path with a leading and
 	// without a trailing slash. For mem it is the name.
 	Path string `json:"path"`
-	// Endpoint is the server of s3 and http as scheme://host[:port], without a
-	// default port. It is empty for other drivers. An s3 endpoint requires
+	// Scheme is the scheme of the URL if a driver declares it, and empty if it has
+	// inference rules of its own.
+	Scheme string `json:"scheme,omitempty"`
+	// Endpoint is the server of s3 and http, and of a declared scheme with servers, as
+	// scheme://host[:port], without a default port. It is empty for other drivers. An s3 endpoint requires
 	// path-style requests and does not contain the bucket.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Bucket and Key are the parts of an s3 Path. Key is the prefix of the dataset.
 	// It may be empty and has no slash at either end.
 	Bucket string `json:"bucket,omitempty"`
 	Key    string `json:"key,omitempty"`
-	// Query is the raw query of an http URL, which every request repeats. It may
+	// Query is the raw query of a URL of a web server or declared scheme, which every request repeats. It may
 	// hold secrets; see [Location.Redacted].
 	Query string `json:"query,omitempty"`
 	// Web holds the settings of rc files for an http Location, as options of the
@@ -110,6 +113,8 @@ type Location struct {
 	// Display is the canonical URL with secrets masked, for messages.
 	Display string `json:"display"`
 
+	// IsFile is set if Path is a path of the local file system.
+	IsFile  bool `json:"-"`
 	windows bool // Path is a Windows path
 }
 
@@ -155,7 +160,7 @@ func (l *Location) Equal(other *Location) bool {
 		return l == other
 	}
 	a, b := *l, *other
-	return l.url(false) == other.url(false) && a.Driver == b.Driver && a.Path == b.Path &&
+	return l.url(false) == other.url(false) && a.Driver == b.Driver && a.Scheme == b.Scheme && a.Path == b.Path &&
 		a.Endpoint == b.Endpoint && a.Bucket == b.Bucket && a.Key == b.Key && a.Query == b.Query &&
 		a.Format == b.Format && a.FormatGiven == b.FormatGiven && a.Xarray == b.Xarray && a.Version == b.Version &&
 		a.Consolidated == b.Consolidated && a.Separator == b.Separator && a.Region == b.Region &&
@@ -203,16 +208,20 @@ func (l *Location) Explain(w io.Writer) error {
 func (l *Location) url(mask bool) string {
 	var b strings.Builder
 	frag := []Param{{"mode", strings.Join(l.Mode, ",")}}
-	switch l.Driver {
-	case DriverFile, DriverZip:
+	switch {
+	case l.Scheme != "":
+		base, extra := l.declaredURL(mask)
+		b.WriteString(base)
+		frag = append(frag, extra...)
+	case l.Driver == DriverFile || l.Driver == DriverZip:
 		b.WriteString(fileURL(l.Path, l.windows))
-	case DriverMem:
+	case l.Driver == DriverMem:
 		b.WriteString("mem:" + strings.ReplaceAll(escape(l.Path, keepFile), "/", "%2F"))
-	case DriverS3:
+	case l.Driver == DriverS3:
 		base, extra := l.s3URL()
 		b.WriteString(base)
 		frag = append(frag, extra...)
-	case DriverHTTP:
+	case l.Driver == DriverHTTP:
 		b.WriteString(l.Endpoint + l.Path)
 		if l.Query != "" && mask {
 			b.WriteString("?" + maskQuery(l.Query))

@@ -3,7 +3,6 @@ package ncurl
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -44,6 +43,8 @@ type parser struct {
 	params []Param  // fragment keys that no rule has used yet
 	mode   []string // modes found so far
 	loc    *Location
+
+	declared *DriverScheme // of the URL, if a driver declares it
 }
 
 // run applies the rules in order.
@@ -93,11 +94,14 @@ func (p *parser) checkScheme() error {
 	case schemeDODS, schemeDAP4:
 		return p.unsupported(errors.New(p.in.scheme + ": is a DAP scheme; " + dapText))
 	}
+	query := p.in.scheme == schemeHTTP || p.in.scheme == schemeHTTPS
 	if !slices.Contains(schemes(), p.in.scheme) {
-		return p.bad(errors.New("unknown scheme \"" + p.in.scheme + "\"" + ncerr.DidYouMean(p.in.scheme, schemeList()) +
-			" (schemes are " + strings.Join(schemeList(), ", ") + ")"))
+		if err := p.readScheme(); err != nil {
+			return err
+		}
+		query = p.declared.Query
 	}
-	if p.in.hasQuery && p.in.scheme != schemeHTTP && p.in.scheme != schemeHTTPS {
+	if p.in.hasQuery && !query {
 		return p.bad(errors.New(`"?" begins a query, which only http and https have; in a name write it "%3F"`))
 	}
 	return nil
@@ -127,6 +131,9 @@ func (p *parser) place(storage string) error {
 	}
 	if p.in.scheme == schemeMem {
 		return p.mem(storage)
+	}
+	if p.declared != nil {
+		return p.declaredURL(storage)
 	}
 	if storage == modeFile {
 		return p.bad(errors.New("mode=file conflicts with the scheme " + p.in.scheme + ":"))

@@ -57,8 +57,8 @@ func (p *parser) http(srv server, kind siteKind) error {
 	if err != nil {
 		return p.bad(err)
 	}
-	if strings.ContainsFunc(p.in.query, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>`", r) }) {
-		return p.bad(errors.New("the query has a character that must be percent-encoded"))
+	if err := p.checkQuery(); err != nil {
+		return err
 	}
 	why := "an http or https URL without a storage mode is a web server; mode=s3 selects an object store"
 	if kind != siteOther && kind != siteWeb {
@@ -67,6 +67,14 @@ func (p *parser) http(srv server, kind siteKind) error {
 	p.loc.Endpoint, p.loc.Path, p.loc.Query = srv.String(), name, p.in.query
 	p.setStorage(DriverHTTP, "", why)
 	p.webSettings()
+	return nil
+}
+
+// checkQuery rejects a query that cannot be sent unchanged.
+func (p *parser) checkQuery() error {
+	if strings.ContainsFunc(p.in.query, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>`", r) }) {
+		return p.bad(errors.New("the query has a character that must be percent-encoded"))
+	}
 	return nil
 }
 
@@ -288,16 +296,7 @@ func (l *Location) s3URL() (base string, extra []Param) {
 			region = ""
 		}
 	}
-	switch {
-	case l.Unsigned:
-		extra = append(extra, Param{keyProfile, "none"})
-	case l.ProfileExplicit:
-		extra = append(extra, Param{keyProfile, l.Profile})
-	}
-	if region != "" {
-		extra = append(extra, Param{keyRegion, region})
-	}
-	return base, extra
+	return base, append(extra, l.awsParams(region)...)
 }
 
 // isBytes reports whether the modes contain bytes.

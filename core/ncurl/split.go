@@ -278,7 +278,7 @@ func unescape(raw string) (string, error) {
 
 // server is a valid scheme, host and port.
 type server struct {
-	scheme string // http or https
+	scheme string // http, https or the scheme of a driver
 	host   string // lower case; an IPv6 address in brackets
 	port   string // empty for the scheme's default
 }
@@ -307,7 +307,7 @@ func parseServer(scheme, authority string) (server, error) {
 		if err != nil || port == 0 {
 			return s, errors.New("the port must be a number from 1 to 65535")
 		}
-		if scheme == schemeHTTP && port != 80 || scheme == schemeHTTPS && port != 443 {
+		if (scheme != schemeHTTP || port != 80) && (scheme != schemeHTTPS || port != 443) {
 			s.port = strconv.FormatUint(port, 10)
 		}
 	}

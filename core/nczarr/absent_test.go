@@ -86,7 +86,7 @@ func TestCopyOfHoles(t *testing.T) {
 	rapidseed.Check(t, func(rt *rapid.T) {
 		ctx := t.Context()
 		o := memory()
-		src, err := nczarr.Create(ctx, "mem:src", &nczarr.CreateOptions{Options: *o})
+		src, err := createURL(ctx, "mem:src", &nczarr.CreateOptions{Options: *o})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestCopyOfHoles(t *testing.T) {
 				rt.Fatal(err)
 			}
 		}
-		dst, err := nczarr.Create(ctx, "mem:dst", &nczarr.CreateOptions{Options: *o})
+		dst, err := createURL(ctx, "mem:dst", &nczarr.CreateOptions{Options: *o})
 		if err != nil {
 			rt.Fatal(err)
 		}

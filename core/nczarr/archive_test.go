@@ -37,12 +37,12 @@ func TestDataInFrontOfAnArchive(t *testing.T) {
 		if !inFront() {
 			t.Errorf("%q: the update lost the data before the archive", stub)
 		}
-		_, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
+		_, err = createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o})
 		if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "data before the archive") || !inFront() {
 			t.Errorf("%q: replace: want ErrExists, got %v", stub, err)
 		}
 		expect(t, open(t, url, o), "v", []int32{1})
-		ds, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: true})
+		ds, err = createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,7 +88,7 @@ func TestRemoveUnfinishedKeepsOthers(t *testing.T) {
 					want = append(want, key)
 				}
 			}
-			others, err := nczarr.RemoveUnfinished(t.Context(), url, o)
+			others, err := nczarr.RemoveUnfinished(t.Context(), locate(url), o)
 			for i := range others {
 				others[i] = "dir/a.zarr/" + others[i]
 			}
@@ -110,7 +110,7 @@ func TestUnfinishedIsFinished(t *testing.T) {
 		}
 		putObject(t, b, "dir/a.zarr/"+name)
 		want := slices.DeleteFunc(b.names("bkt"), func(key string) bool { return key == "dir/a.zarr/.nczreplacing" })
-		others, err := nczarr.RemoveUnfinished(t.Context(), belowURL+"#mode=nczarr"+belowRest, o)
+		others, err := nczarr.RemoveUnfinished(t.Context(), locate(belowURL+"#mode=nczarr"+belowRest), o)
 		if got := b.names("bkt"); err != nil || len(others) > 0 || !slices.Equal(got, want) {
 			t.Errorf("%s: want only the claim removed, got %q, returned %q, %v", name, got, others, err)
 		}
@@ -131,11 +131,11 @@ func TestUnfinishedTwice(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); err == nil {
+	if _, err := nczarr.RemoveUnfinished(t.Context(), locate(url), o); err == nil {
 		t.Fatal("the removal by the killed process succeeded")
 	}
 	b.beforeChange = nil
-	if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 || len(b.names("bkt")) > 0 {
+	if others, err := nczarr.RemoveUnfinished(t.Context(), locate(url), o); err != nil || len(others) > 0 || len(b.names("bkt")) > 0 {
 		t.Errorf("want no keys, returned %q, %v; left %q", others, err, b.names("bkt"))
 	}
 }
@@ -151,7 +151,7 @@ func TestCreateBelowClaim(t *testing.T) {
 	}
 	before := b.names("bkt")
 	for _, at := range []string{"/in", "/x/y/in"} {
-		_, err := nczarr.Create(t.Context(), belowURL+at+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o})
+		_, err := createURL(t.Context(), belowURL+at+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o})
 		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), `inside "bkt/dir/a.zarr"`) || !strings.Contains(err.Error(), "nczctl clean --remove '") {
 			t.Errorf("%s: want ErrConflict, got %v", at, err)
 		}
@@ -179,7 +179,7 @@ func TestConcurrentClaimBelow(t *testing.T) {
 		t.Cleanup(func() { _ = ds.Abort(t.Context()) })
 		return nil
 	}
-	_, err := nczarr.Create(t.Context(), belowURL+"#mode=nczarr"+belowRest, &nczarr.CreateOptions{Options: *o})
+	_, err := createURL(t.Context(), belowURL+"#mode=nczarr"+belowRest, &nczarr.CreateOptions{Options: *o})
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !slices.Equal(b.names("bkt"), []string{"dir/.nczreplacing"}) {
 		t.Errorf("want ErrConflict and only a claim, got %v, %q", err, b.names("bkt"))
 	}
@@ -192,7 +192,7 @@ func TestClaimRemovedBeforeWriting(t *testing.T) {
 	url := belowURL + "#mode=nczarr" + belowRest
 	ds := create(t, url, o)
 	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt})
-	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil {
+	if _, err := nczarr.RemoveUnfinished(t.Context(), locate(url), o); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.Write(t.Context(), v.All(), []int32{1}); ncerr.KindOf(err) != ncerr.ErrConflict || len(b.names("bkt")) > 0 {
@@ -228,7 +228,7 @@ func TestReplaceKeepsNestedDataset(t *testing.T) {
 				t.Fatal(err)
 			}
 			if killed {
-				if _, err := nczarr.ResumeReplacement(t.Context(), url, o); err != nil {
+				if _, err := nczarr.ResumeReplacement(t.Context(), locate(url), o); err != nil {
 					t.Error(err)
 				}
 			}
@@ -293,7 +293,7 @@ func TestCreateBelowLockedDirectory(t *testing.T) {
 	o := localOptions()
 	first := create(t, dir, o)
 	for _, at := range []string{"in", "x/in", "in.zip"} {
-		_, err := nczarr.Create(t.Context(), filepath.Join(dir, at), &nczarr.CreateOptions{Options: *o})
+		_, err := createURL(t.Context(), filepath.Join(dir, at), &nczarr.CreateOptions{Options: *o})
 		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process is creating a dataset") {
 			t.Errorf("%s: want ErrConflict, got %v", at, err)
 		}
@@ -322,11 +322,11 @@ func TestForceKeepsADataset(t *testing.T) {
 			putObject(t, b, "dir/a.zarr/note")
 		}
 		putNote()
-		late, err := nczarr.Create(t.Context(), url, force)
+		late, err := createURL(t.Context(), url, force)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ds, err := nczarr.Create(t.Context(), url, force)
+		ds, err := createURL(t.Context(), url, force)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestForceKeepsADataset(t *testing.T) {
 		if err := late.Close(t.Context()); !errors.Is(err, ncerr.ErrExists) && !errors.Is(err, ncerr.ErrConflict) {
 			t.Errorf("%s: a dataset created in the meantime: want ErrExists or ErrConflict, got %v", url, err)
 		}
-		if _, err := nczarr.Create(t.Context(), url, force); ncerr.KindOf(err) != ncerr.ErrExists {
+		if _, err := createURL(t.Context(), url, force); ncerr.KindOf(err) != ncerr.ErrExists {
 			t.Errorf("%s: an existing dataset: want ErrExists, got %v", url, err)
 		}
 		putNote()
@@ -358,7 +358,7 @@ func TestForceKeepsADataset(t *testing.T) {
 		t.Fatal("the replacement by the killed process succeeded")
 	}
 	b.beforeChange = nil
-	if _, err := nczarr.Create(t.Context(), belowURL+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o, NoClobber: true, Force: true}); ncerr.KindOf(err) != ncerr.ErrConflict {
+	if _, err := createURL(t.Context(), belowURL+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o, NoClobber: true, Force: true}); ncerr.KindOf(err) != ncerr.ErrConflict {
 		t.Errorf("a dataset that is being replaced: want ErrConflict, got %v", err)
 	}
 }

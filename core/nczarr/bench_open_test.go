@@ -14,7 +14,7 @@ func BenchmarkOpen1000(b *testing.B) {
 	for _, mode := range []string{"nczarr", "zarr"} {
 		o := fileOptions()
 		url := filepath.Join(b.TempDir(), "many.file") + "#mode=" + mode
-		ds, err := nczarr.Create(b.Context(), url, &nczarr.CreateOptions{Options: *o, Consolidated: true})
+		ds, err := createURL(b.Context(), url, &nczarr.CreateOptions{Options: *o, Consolidated: true})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func BenchmarkOpen1000(b *testing.B) {
 			b.Run(mode+suffix, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					ds, err := nczarr.Open(b.Context(), url+suffix, o)
+					ds, err := openURL(b.Context(), url+suffix, o)
 					if err != nil || len(ds.Root().Vars()) != 1000 {
 						b.Fatal(err)
 					}

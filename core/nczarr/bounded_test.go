@@ -101,7 +101,7 @@ func TestDocumentsTogether(t *testing.T) {
 		t.Errorf("within the limit: want no problems, got %v", p)
 	}
 	o.Limits.MaxDocuments = 3 << 20
-	if _, err := nczarr.Open(t.Context(), "mem:sum#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), "max_documents") {
+	if _, err := openURL(t.Context(), "mem:sum#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), "max_documents") {
 		t.Errorf("want ErrLimit, got %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestNamesTogether(t *testing.T) {
 	}
 	store(t, o, "names", docs)
 	o.Limits.MaxDocuments = 10_000
-	if _, err := nczarr.Open(t.Context(), "mem:names#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) {
+	if _, err := openURL(t.Context(), "mem:names#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) {
 		t.Errorf("want ErrLimit, got %v", err)
 	}
 }

@@ -22,7 +22,9 @@ type buckets struct {
 
 func newBuckets() *buckets { return &buckets{named: map[string]*memmap.Map{}} }
 
-func (*buckets) Describe() driver.Description { return driver.Description{Name: "s3", Siblings: true} }
+func (*buckets) Describe() driver.Description {
+	return driver.Description{Name: "s3", Siblings: true, Locality: driver.OnServer, Nested: true}
+}
 
 // bucket returns the objects of a bucket.
 func (b *buckets) bucket(name string) *memmap.Map {

@@ -67,7 +67,7 @@ func lockEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	case err != nil:
 		return nil, systemError("create", at, err)
 	}
-	c, err := localContents(loc.Driver, at, l)
+	c, err := localContents(driver.LocalDirectory, at, l)
 	if err == nil && c.exists {
 		err = errNotEmpty(loc)
 	}
@@ -90,7 +90,7 @@ func isDangling(path string) bool {
 // Flush.
 func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 	caps := d.m.Capabilities()
-	if local(d.loc) || !caps.IfAbsent || !caps.List || !caps.Delete || caps.Durable == driver.OnFlush {
+	if d.isLocal() || !caps.IfAbsent || !caps.List || !caps.Delete || caps.Durable == driver.OnFlush {
 		return nil
 	}
 	text, err := claimText(Claim{About: creationNote, Creates: true})
@@ -285,11 +285,11 @@ func (d *Dataset) releaseClaim(ctx context.Context) error {
 	return err
 }
 
-// FindClaim returns the claim on the location of url, or nil if no claim exists. Only
+// FindClaim returns the claim on a location, or nil if no claim exists. Only
 // stores without rename have claims.
-func FindClaim(ctx context.Context, url string, o *Options) (*Claim, error) {
-	opts, loc, err := resolve(url, o, false)
-	if err != nil || local(loc) {
+func FindClaim(ctx context.Context, loc *ncurl.Location, o *Options) (*Claim, error) {
+	opts, err := o.complete(loc)
+	if err != nil || opts.isLocal(loc) {
 		return nil, err
 	}
 	return findClaim(ctx, loc, opts)
@@ -317,8 +317,8 @@ func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, 
 // objects that may not belong to the dataset, and returns their keys. The caller must
 // be sure that the process is dead; the next Flush of a live one fails. The error has
 // the kind ncerr.ErrNotFound if no dataset was being created there.
-func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []string, err error) {
-	opts, loc, err := resolve(url, o, false)
+func RemoveUnfinished(ctx context.Context, loc *ncurl.Location, o *Options) (others []string, err error) {
+	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func TestConcurrentCreate(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, noClobber := range []bool{false, true} {
-				_, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: noClobber})
+				_, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: noClobber})
 				if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && !(noClobber && kind == ncerr.ErrExists) && !strings.Contains(fmt.Sprint(err), "something other than a dataset") {
 					t.Errorf("%s: the second Create with NoClobber %t: want ErrConflict or ErrExists, got %v", url, noClobber, err)
 				}
@@ -124,7 +124,7 @@ func leaveUnfinished(t *testing.T, url string) {
 	t.Helper()
 	b := newBuckets()
 	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
-	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotFound {
+	if _, err := nczarr.RemoveUnfinished(t.Context(), locate(url), o); ncerr.KindOf(err) != ncerr.ErrNotFound {
 		t.Errorf("an empty location: want ErrNotFound, got %v", err)
 	}
 	for _, taken := range []bool{false, true} { // whether another process creates a dataset before the first one continues
@@ -133,13 +133,13 @@ func leaveUnfinished(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 		putObject(t, b, "dir/a.zarr/notes.txt")
-		if _, err := nczarr.Open(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotZarr || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), "nczctl clean --remove '") {
+		if _, err := openURL(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotZarr || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), "nczctl clean --remove '") {
 			t.Errorf("open: want ErrNotZarr, got %v", err)
 		}
-		if c, err := nczarr.FindClaim(t.Context(), url, o); err != nil || c == nil || !c.Creates || c.PID != os.Getpid() || !strings.HasPrefix(c.Remedy(), "nczctl clean --remove '") {
+		if c, err := nczarr.FindClaim(t.Context(), locate(url), o); err != nil || c == nil || !c.Creates || c.PID != os.Getpid() || !strings.HasPrefix(c.Remedy(), "nczctl clean --remove '") {
 			t.Errorf("want a claim of this process, got %+v, %v", c, err)
 		}
-		if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || !slices.Equal(others, []string{"notes.txt"}) {
+		if others, err := nczarr.RemoveUnfinished(t.Context(), locate(url), o); err != nil || !slices.Equal(others, []string{"notes.txt"}) {
 			t.Errorf("want notes.txt kept, got %q, %v", others, err)
 		}
 		if got := b.names("bkt"); !slices.Equal(got, []string{"dir/a.zarr/notes.txt"}) {
@@ -203,11 +203,11 @@ func killWhileCreating(t *testing.T, mode string) {
 			err = ds.Close(t.Context())
 		}
 		finished, b.beforeChange = err == nil, nil
-		claim, err := nczarr.FindClaim(t.Context(), url, o)
+		claim, err := nczarr.FindClaim(t.Context(), locate(url), o)
 		if err != nil || finished && claim != nil {
 			t.Fatalf("claim %v, error %v", claim, err)
 		}
-		ds, err = nczarr.Open(t.Context(), url, o)
+		ds, err = openURL(t.Context(), url, o)
 		if err == nil {
 			closeDataset(t, ds)
 			if got := stateOf(t, url, o); got != "old" {
@@ -218,7 +218,7 @@ func killWhileCreating(t *testing.T, mode string) {
 		}
 		complete := err == nil
 		if claim != nil {
-			if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 {
+			if others, err := nczarr.RemoveUnfinished(t.Context(), locate(url), o); err != nil || len(others) > 0 {
 				t.Errorf("after %d changes: want no other keys, got %q, %v", n, others, err)
 			}
 		}
@@ -277,7 +277,7 @@ func TestCreateAtDanglingLink(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "link")
 	symlink(t, "nowhere", link)
-	_, err := nczarr.Create(t.Context(), link, &nczarr.CreateOptions{Options: *localOptions()})
+	_, err := createURL(t.Context(), link, &nczarr.CreateOptions{Options: *localOptions()})
 	if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "symbolic link to a missing file") {
 		t.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -32,11 +33,18 @@ type upper struct {
 	keys []string // keys of the possible claims
 }
 
+// isPrefix reports whether a location is a prefix in a bucket, and so may lie inside a
+// dataset at a prefix above.
+func (o *Options) isPrefix(loc *ncurl.Location) bool {
+	d := store.Describe(o.Registry, loc)
+	return d.Nested && d.Locality == driver.OnServer
+}
+
 // openUpper returns the bucket of a location, or nil if the location is not inside a
 // bucket or the bucket is not accessible. It sends no requests.
 func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, error) {
 	bucket, dir, _ := strings.Cut(strings.TrimRight(loc.Path, "/"), "/")
-	if loc.Driver != ncurl.DriverS3 || dir == "" {
+	if dir == "" || !opts.isPrefix(loc) {
 		return nil, nil // not below the top of a bucket
 	}
 	top := *loc

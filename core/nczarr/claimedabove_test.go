@@ -63,7 +63,7 @@ var partsAbove = []struct{ path, made, mode string }{ // never modified
 // ErrConflict.
 func openPart(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczarr.Var) {
 	t.Helper()
-	ds, err := nczarr.Open(t.Context(), url, o)
+	ds, err := openURL(t.Context(), url, o)
 	if err != nil {
 		if ncerr.KindOf(err) != ncerr.ErrConflict {
 			t.Errorf("%s: want ErrConflict, got %v", url, err)
@@ -293,7 +293,7 @@ func TestInaccessiblePrefixesAbove(t *testing.T) {
 			}
 		}
 		for _, mode := range []string{"mode=nczarr&", "mode=zarr&", ""} {
-			ds, err := nczarr.Open(t.Context(), at("dir/a.zarr/g/w", mode), o)
+			ds, err := openURL(t.Context(), at("dir/a.zarr/g/w", mode), o)
 			if err == nil {
 				err = ds.CheckUnchanged(t.Context())
 				closeDataset(t, ds)

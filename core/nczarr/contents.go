@@ -17,8 +17,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // contents describes what exists at the location of a new dataset.
@@ -121,7 +123,7 @@ func readUpTo(r io.ReadCloser, err error, limit int64) ([]byte, error) {
 
 // localContents examines a file or directory with system calls, because a driver lists
 // only entries that can be objects.
-func localContents(driver, path string, l Limits) (*contents, error) {
+func localContents(locality driver.Locality, path string, l Limits) (*contents, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -130,9 +132,9 @@ func localContents(driver, path string, l Limits) (*contents, error) {
 		return nil, systemError("examine", path, err)
 	}
 	switch {
-	case driver == ncurl.DriverZip && info.Mode().IsRegular():
+	case locality == driver.LocalArchive && info.Mode().IsRegular():
 		return archiveContents(path, info.Size(), l)
-	case driver != ncurl.DriverZip && info.IsDir():
+	case locality == driver.LocalDirectory && info.IsDir():
 		return treeContents(path, l)
 	}
 	return &contents{exists: true, foreign: []string{filepath.Base(path)}}, nil
@@ -234,7 +236,7 @@ func storeReader(ctx context.Context, m *zmap.Map) func(key string, limit int64)
 // warnHardLinks warns if an archive opened for writing has other hard links. Each write
 // creates a new file, and the other links keep referring to the old one.
 func warnHardLinks(loc *ncurl.Location, opts Options) {
-	if loc.Driver != ncurl.DriverZip {
+	if store.Describe(opts.Registry, loc).Locality != driver.LocalArchive {
 		return
 	}
 	info, err := os.Stat(filepath.FromSlash(loc.Path))

@@ -88,7 +88,7 @@ func TestCopyIntoEveryLayout(t *testing.T) {
 
 func copyOf(t *testing.T, src *nczarr.Dataset, url string, o *nczarr.Options, layout *zarr.Layout) *nczarr.Dataset {
 	t.Helper()
-	dst, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: layout})
+	dst, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: layout})
 	if err != nil {
 		t.Fatal(err)
 	}

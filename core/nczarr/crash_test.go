@@ -64,7 +64,7 @@ func TestKilledInFirstFlush(t *testing.T) {
 			left.Store(n)
 			err = ds.Flush(t.Context())
 			o.Wrap = nil
-			again, oerr := nczarr.Open(t.Context(), url, o)
+			again, oerr := openURL(t.Context(), url, o)
 			if oerr == nil {
 				expect(t, again, "/g/v", []int32{1, 2})
 				closeDataset(t, again)
@@ -133,7 +133,7 @@ func TestAbort(t *testing.T) {
 		t.Fatal(err)
 	}
 	left.Store(1 << 40)
-	if _, err := nczarr.Open(t.Context(), "mem:a", o); !errors.Is(err, ncerr.ErrNoDataset) {
+	if _, err := openURL(t.Context(), "mem:a", o); !errors.Is(err, ncerr.ErrNoDataset) {
 		t.Errorf("never flushed: want ErrNoDataset, got %v", err)
 	}
 	ds = create(t, "mem:a", o)
@@ -149,7 +149,7 @@ func TestAbort(t *testing.T) {
 	ds = open(t, "mem:a", o)
 	expect(t, ds, "v", []int32{7})
 	o.Update = true
-	ds, err := nczarr.Open(t.Context(), "mem:a", o)
+	ds, err := openURL(t.Context(), "mem:a", o)
 	if err != nil {
 		t.Fatal(err)
 	}

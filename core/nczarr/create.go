@@ -6,11 +6,13 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Create creates a dataset and opens it for writing. It replaces an existing dataset at
+// Create creates a dataset at a location, which core/open infers from a URL, and opens it
+// for writing. It replaces an existing dataset at
 // the location unless NoClobber is set. Unless Force is set, it refuses a location that
 // is inside another dataset, or that contains entries that are not part of a dataset.
 // The error lists those entries.
@@ -30,14 +32,16 @@ import (
 // Errors: ncerr.ErrExists if a dataset or something else exists at the location,
 // ncerr.ErrConflict if another process is creating a dataset there, and those of
 // [Open].
-func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error) {
+func Create(ctx context.Context, loc *ncurl.Location, o *CreateOptions) (*Dataset, error) {
 	if o == nil {
 		o = &CreateOptions{}
 	}
-	opts, loc, err := resolve(url, &o.Options, true)
+	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}
+	at := *loc // layoutFor changes it
+	loc = &at
 	layout, err := layoutFor(loc, o)
 	if err != nil {
 		return nil, err
@@ -72,7 +76,7 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	mode := driver.Create
 	_, staged := s.swap.(*staged)
 	switch {
-	case staged && loc.Driver == ncurl.DriverFile, s.bare: // the store is empty and needs no clearing
+	case staged && store.Describe(opts.Registry, loc).Locality == driver.LocalDirectory, s.bare: // the store is empty and needs no clearing
 		mode = driver.Update
 	case exclusive, s.free, staged: // fail if another process creates something first
 		mode = driver.CreateExclusive
@@ -107,8 +111,8 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 	case beside:
 		return swap.mark(ctx, ds.m)
 	case s.swap != nil:
-	case local(ds.loc):
-		if s.free && ds.loc.Driver == ncurl.DriverFile {
+	case ds.isLocal():
+		if s.free && ds.store.Driver().Locality == driver.LocalDirectory {
 			ds.newClaim.hold, err = lockEmpty(ds.loc, ds.opts.Limits)
 		}
 		if err == nil && !force { // a process that locks a directory above this location lists the directory only after locking it, so at least one of the two processes finds the other

@@ -29,7 +29,7 @@ type Dataset struct {
 	loc    *ncurl.Location
 	store  *store.Store
 	refs   *references // the references of the dataset, or nil
-	m      *zmap.Map // of store
+	m      *zmap.Map   // of store
 	opts   Options
 	log    *slog.Logger
 	layout zarr.Layout
@@ -178,7 +178,7 @@ func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 	if err := d.m.Flush(ctx); err != nil {
 		return err
 	}
-	if more && d.created && !d.flushed.Load() && !local(d.loc) && d.swap == nil { // the claim prevents a replacement until it is released
+	if more && d.created && !d.flushed.Load() && !d.isLocal() && d.swap == nil { // the claim prevents a replacement until it is released
 		key, info, err := d.findAnchor(ctx)
 		if err != nil {
 			return err

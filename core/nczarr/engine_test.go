@@ -116,7 +116,7 @@ func TestSlabsAgainstModel(t *testing.T) {
 		o.Workers = rapid.IntRange(1, 4).Draw(rt, "workers")
 		o.MergeGap = rapid.SampledFrom([]int64{0, 1, 4, 8, 20, 40}).Draw(rt, "gap")
 		o.ChunkCache = rapid.SampledFrom([]int64{0, -1, 40, 400}).Draw(rt, "cache")
-		ds, err := nczarr.Create(ctx, "mem:m", &nczarr.CreateOptions{Options: *o})
+		ds, err := createURL(ctx, "mem:m", &nczarr.CreateOptions{Options: *o})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestSlabsAgainstModel(t *testing.T) {
 			if err := ds.Close(ctx); err != nil {
 				rt.Fatal(err)
 			}
-			if ds, err = nczarr.Open(ctx, "mem:m", o); err != nil {
+			if ds, err = openURL(ctx, "mem:m", o); err != nil {
 				rt.Fatal(err)
 			}
 			if v, err = ds.Root().Var("v"); err != nil {

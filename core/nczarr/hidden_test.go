@@ -83,7 +83,7 @@ func TestDottedNames(t *testing.T) {
 	if err := ds.Consolidate(); err != nil {
 		t.Fatal(err)
 	}
-	to, err := nczarr.Create(t.Context(), "mem:copy#mode=zarr", &nczarr.CreateOptions{Options: *o})
+	to, err := createURL(t.Context(), "mem:copy#mode=zarr", &nczarr.CreateOptions{Options: *o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestDottedNames(t *testing.T) {
 // netCDF does not allow names that begin with a dot, so NCZarr groups cannot have them.
 func TestDottedNameInNCZarr(t *testing.T) {
 	t.Parallel()
-	ds, err := nczarr.Create(t.Context(), "mem:nc", &nczarr.CreateOptions{Options: *memory()})
+	ds, err := createURL(t.Context(), "mem:nc", &nczarr.CreateOptions{Options: *memory()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestDottedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	symlink(t, out, filepath.Join(dir, ".cal"))
-	ds, err := nczarr.Open(t.Context(), dir+"#mode=zarr", o)
+	ds, err := openURL(t.Context(), dir+"#mode=zarr", o)
 	if err != nil {
 		t.Fatal(err)
 	}

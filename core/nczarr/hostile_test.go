@@ -205,7 +205,7 @@ func TestLimits(t *testing.T) {
 	var gets atomic.Int64
 	o.Wrap = func(m driver.Map) driver.Map { return counter{Map: m, get: func() { gets.Add(1) }, list: func() {}} }
 	o.Limits.MaxNodes = 4999
-	if _, err := nczarr.Open(t.Context(), "mem:many#mode=nczarr", o); !errors.Is(err, ncerr.ErrLimit) || gets.Load() > 100 {
+	if _, err := openURL(t.Context(), "mem:many#mode=nczarr", o); !errors.Is(err, ncerr.ErrLimit) || gets.Load() > 100 {
 		t.Errorf("nodes: want ErrLimit, got %v after %d requests", err, gets.Load())
 	}
 	o.Wrap, o.Limits = nil, nczarr.Limits{MaxDepth: 5}
@@ -214,7 +214,7 @@ func TestLimits(t *testing.T) {
 		deep[strings.Repeat("g/", i)+".zgroup"] = `{"zarr_format": 2}`
 	}
 	store(t, o, "deep", deep)
-	if _, err := nczarr.Open(t.Context(), "mem:deep#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) {
+	if _, err := openURL(t.Context(), "mem:deep#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) {
 		t.Errorf("depth: want ErrLimit, got %v", err)
 	}
 	o.Limits = nczarr.Limits{MaxMetadata: 500}
@@ -247,7 +247,7 @@ func TestRefusedDocument(t *testing.T) {
 				return nil
 			}}
 		}
-		ds, err := nczarr.Open(t.Context(), "mem:r#mode=zarr", o)
+		ds, err := openURL(t.Context(), "mem:r#mode=zarr", o)
 		if whole {
 			if !errors.Is(err, kind) {
 				t.Errorf("want an error of kind %v, got %v", kind, err)
@@ -399,7 +399,7 @@ func TestCountsAreLimited(t *testing.T) {
 		t.Errorf("want the larger array refused, got %v", p)
 	}
 	small.Limits.MaxKeys = 1
-	if _, err := nczarr.Open(t.Context(), "mem:c#mode=zarr", &small); !errors.Is(err, ncerr.ErrLimit) {
+	if _, err := openURL(t.Context(), "mem:c#mode=zarr", &small); !errors.Is(err, ncerr.ErrLimit) {
 		t.Errorf("a listing of two names where one is the limit: want ErrLimit, got %v", err)
 	}
 }

@@ -108,7 +108,7 @@ func TestImplicitGroups(t *testing.T) {
 			}
 			for _, mode := range []string{"", "#mode=zarr"} {
 				t.Run(name+ext+mode, func(t *testing.T) {
-					ds, err := nczarr.Open(t.Context(), place+mode, o)
+					ds, err := openURL(t.Context(), place+mode, o)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -237,7 +237,7 @@ func TestImplicitGroupByItsURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, place := range []string{"around", "other/a", "../whole.zarr/other", "plain/deep/v/0"} {
-		if _, err := nczarr.Open(t.Context(), filepath.Join(dir, place), o); ncerr.KindOf(err) != ncerr.ErrNotZarr && ncerr.KindOf(err) != ncerr.ErrNoDataset {
+		if _, err := openURL(t.Context(), filepath.Join(dir, place), o); ncerr.KindOf(err) != ncerr.ErrNotZarr && ncerr.KindOf(err) != ncerr.ErrNoDataset {
 			t.Errorf("%s: want ErrNotZarr, got %v", place, err)
 		}
 	}
@@ -251,7 +251,7 @@ type foreign struct {
 
 func (w *foreign) Describe() driver.Description {
 	d := w.Opener.Describe()
-	d.Name = "foreign"
+	d.Name, d.Locality, d.Nested = "foreign", "", false // as of a plugin driver
 	return d
 }
 
@@ -277,7 +277,7 @@ func TestNothingAboveForDriversOfOthers(t *testing.T) {
 		}
 		w := &foreign{Opener: file.New()}
 		o := &nczarr.Options{Registry: registry.New([]driver.Opener{w})}
-		if ds, err := nczarr.Open(t.Context(), filepath.Join(dir, name)+"#driver=foreign", o); err == nil {
+		if ds, err := openURL(t.Context(), filepath.Join(dir, name)+"#driver=foreign", o); err == nil {
 			closeDataset(t, ds)
 		}
 		for _, path := range w.paths {

@@ -113,7 +113,7 @@ func TestLastAttributeStaysDeleted(t *testing.T) {
 			t.Parallel()
 			o := memory()
 			url := "mem:d#mode=" + c.mode
-			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+			ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func TestUpdateDoesNotTrustConsolidated(t *testing.T) {
 	o := memory()
 	layout := zarr.LayoutNewest
 	const url = "mem:s#mode=nczarr,consolidated"
-	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
+	ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestFreshConsolidated(t *testing.T) {
 			var log strings.Builder
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			url := "mem:f#mode=" + strings.TrimSuffix(c.mode, ",consolidated") + ",consolidated"
-			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+			ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
 			if err != nil {
 				t.Fatal(err)
 			}

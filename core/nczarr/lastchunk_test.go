@@ -310,7 +310,7 @@ func TestReplacementReadsNothing(t *testing.T) {
 	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	closeDataset(t, create(t, url, o))
 	gets, _ := countRequests(o, nil)
-	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
+	ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +477,7 @@ func TestLeftoversOfNewDatasetOnStores(t *testing.T) {
 					return nil
 				}}
 			}
-			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: failing})
+			ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: failing})
 			if err != nil {
 				t.Fatal(err)
 			}

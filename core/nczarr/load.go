@@ -171,7 +171,7 @@ func (l *loader) notZarr(ctx context.Context) error {
 	case err == nil && len(names) == 0:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
 	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool {
-		return zarr.IsDatasetDoc(name) || name == zarr.ReplacingMark && !local(ds.loc)
+		return zarr.IsDatasetDoc(name) || name == zarr.ReplacingMark && !ds.isLocal()
 	}):
 		return claimedError("open", ds.loc, nil, nil) // a document has appeared since, or the store has a claim, which replacedError reads
 	case err == nil:

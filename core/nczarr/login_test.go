@@ -10,12 +10,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/http"
 )
 
 // optionRecorder is a driver that records the options with which it was opened.
 type optionRecorder struct{ options []byte }
 
-func (*optionRecorder) Describe() driver.Description { return driver.Description{Name: "http"} }
+func (*optionRecorder) Describe() driver.Description { return http.New().Describe() }
 
 func (a *optionRecorder) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	a.options = spec.Options
@@ -39,7 +40,7 @@ func TestLoginIsWhole(t *testing.T) {
 		a := &optionRecorder{}
 		o := &nczarr.Options{Registry: registry.New([]driver.Opener{a}), URLEnv: &ncurl.Env{RC: rc}}
 		o.DriverOptions = map[string][]byte{"http": []byte(c.configured)}
-		if _, err := nczarr.Open(t.Context(), c.url, o); err == nil {
+		if _, err := openURL(t.Context(), c.url, o); err == nil {
 			t.Fatal("Open succeeded with a driver that fails")
 		}
 		var got struct{ User, Password, Origin string }

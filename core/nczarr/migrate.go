@@ -49,7 +49,7 @@ type Migration struct {
 	Lost []string
 }
 
-// Migrate changes the layout of the dataset at url. It writes only metadata documents:
+// Migrate changes the layout of the dataset at a location. It writes only metadata documents:
 // chunks and their keys stay as they are. If any group, variable or attribute cannot be
 // converted without changing its meaning, Migrate changes nothing, lists them in
 // Migration.Refused and fails with the error kind of the first one. Consolidated metadata
@@ -63,11 +63,11 @@ type Migration struct {
 // Errors: those of [Open], ncerr.ErrUnsupported for a location that is not the root of a
 // dataset and for pairs of layouts whose documents cannot replace each other safely, and
 // ncerr.ErrConflict if another process changed the metadata in the meantime.
-func Migrate(ctx context.Context, url string, o *MigrateOptions) (*Migration, error) {
+func Migrate(ctx context.Context, loc *ncurl.Location, o *MigrateOptions) (*Migration, error) {
 	if o == nil {
 		o = &MigrateOptions{}
 	}
-	opts, loc, err := resolve(url, &o.Options, false)
+	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}
@@ -167,12 +167,12 @@ func (m *migration) check(ctx context.Context) error {
 }
 
 // checkAbove fails if the location is a node of a dataset directly above it. Like Open, it
-// searches only directories and buckets.
+// searches only stores that can lie inside one another.
 func (m *migration) checkAbove(ctx context.Context) error {
 	loc := *m.ds.loc
 	base := path.Base(path.Clean(loc.Path))
 	up := path.Dir(path.Clean(loc.Path))
-	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 || up == "." || up == loc.Path {
+	if !m.ds.store.Driver().Nested || up == "." || up == loc.Path {
 		return nil
 	}
 	opts := m.ds.opts

@@ -33,7 +33,7 @@ func basic() []dtype.NC {
 // dimensions, chunks that do not exist and attributes of every type.
 func everything(t *testing.T, url string, layout zarr.Layout, types []dtype.NC, consolidated bool, o *nczarr.Options) {
 	t.Helper()
-	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout, Consolidated: consolidated, Strings: nczarr.StringsFixed})
+	ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout, Consolidated: consolidated, Strings: nczarr.StringsFixed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func contentOf(t *testing.T, url string, o *nczarr.Options) string {
 	t.Helper()
 	u := *o
 	u.Wrap = nil
-	ds, err := nczarr.Open(t.Context(), url, &u)
+	ds, err := openURL(t.Context(), url, &u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func objects(t *testing.T, url string, o *nczarr.Options, docs bool) map[string]
 	t.Helper()
 	u := *o
 	u.Wrap = nil
-	m, err := nczarr.OpenStore(t.Context(), url, &u)
+	m, err := storeURL(t.Context(), url, &u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func objects(t *testing.T, url string, o *nczarr.Options, docs bool) map[string]
 
 func migrate(t *testing.T, url string, to zarr.Layout, o *nczarr.Options) *nczarr.Migration {
 	t.Helper()
-	m, err := nczarr.Migrate(t.Context(), url, &nczarr.MigrateOptions{Options: *o, Layout: to})
+	m, err := nczarr.Migrate(t.Context(), locate(url), &nczarr.MigrateOptions{Options: *o, Layout: to})
 	if err != nil {
 		for _, p := range m.Refused {
 			t.Errorf("%s: %v", p.Path, p.Err)
@@ -256,7 +256,7 @@ func TestMigrate(t *testing.T) {
 				}
 				for _, to := range []zarr.Layout{p[1], p[0]} {
 					docs := objects(t, url, o, true)
-					plan, err := nczarr.Migrate(t.Context(), url, &nczarr.MigrateOptions{Options: *o, Layout: to, DryRun: true})
+					plan, err := nczarr.Migrate(t.Context(), locate(url), &nczarr.MigrateOptions{Options: *o, Layout: to, DryRun: true})
 					if err != nil || !maps.Equal(docs, objects(t, url, o, true)) {
 						t.Fatalf("dry run: %v, or it changed documents", err)
 					}
@@ -359,7 +359,7 @@ func TestMigrateKilled(t *testing.T) {
 				left.Store(n)
 				u := *o
 				u.Wrap = func(m driver.Map) driver.Map { return changesFail{m, left} }
-				_, err := nczarr.Migrate(t.Context(), url, &nczarr.MigrateOptions{Options: u, Layout: p[1]})
+				_, err := nczarr.Migrate(t.Context(), locate(url), &nczarr.MigrateOptions{Options: u, Layout: p[1]})
 				if err == nil {
 					if n < 10 {
 						t.Errorf("the migration has only %d changes", n)
@@ -394,7 +394,7 @@ func TestMigrateKilled(t *testing.T) {
 // bodies returns the chunks of a store.
 func bodies(t *testing.T, url string, o *nczarr.Options) map[string]string {
 	t.Helper()
-	m, err := nczarr.OpenStore(t.Context(), url, o)
+	m, err := storeURL(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ func TestMigrateRefuses(t *testing.T) {
 			t.Parallel()
 			o, at := memory(filters.Provider()), "r"+strings.ReplaceAll(name, " ", "")
 			store(t, o, at, c.objects)
-			m, err := nczarr.Migrate(t.Context(), "mem:"+at, &nczarr.MigrateOptions{Options: *o, Layout: c.to})
+			m, err := nczarr.Migrate(t.Context(), locate("mem:"+at), &nczarr.MigrateOptions{Options: *o, Layout: c.to})
 			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("cannot be converted: %d; nothing was written", len(c.want))) {
 				t.Fatalf("want %d refusals, got %v", len(c.want), err)
 			}
@@ -489,11 +489,11 @@ func TestMigrateNotPossible(t *testing.T) {
 		{"mem:only", zarr.LayoutV3, "the dataset has only consolidated metadata"},
 		{"mem:none", zarr.LayoutV3, "no dataset"},
 	} {
-		if _, err := nczarr.Migrate(t.Context(), c.url, &nczarr.MigrateOptions{Options: *o, Layout: c.to}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := nczarr.Migrate(t.Context(), locate(c.url), &nczarr.MigrateOptions{Options: *o, Layout: c.to}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want %q, got %v", c.url, c.want, err)
 		}
 	}
-	m, err := nczarr.Migrate(t.Context(), "mem:short", &nczarr.MigrateOptions{Options: *o, Layout: zarr.LayoutPure})
+	m, err := nczarr.Migrate(t.Context(), locate("mem:short"), &nczarr.MigrateOptions{Options: *o, Layout: zarr.LayoutPure})
 	if err == nil || len(m.Refused) != 1 || !strings.Contains(m.Refused[0].Err.Error(), "shorter than its unlimited dimensions") {
 		t.Errorf("want a refusal of an array that is shorter than its dimension, got %+v, %v", m, err)
 	}
@@ -523,7 +523,7 @@ func TestMigrateConflict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o, at := memory(filters.Provider()), "c"+strings.NewReplacer(" ", "", ",", "").Replace(name)
-			ds, err := nczarr.Create(t.Context(), "mem:"+at, &nczarr.CreateOptions{Options: *o, Layout: &c.from})
+			ds, err := createURL(t.Context(), "mem:"+at, &nczarr.CreateOptions{Options: *o, Layout: &c.from})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -542,7 +542,7 @@ func TestMigrateConflict(t *testing.T) {
 			}
 			u := *withHooks(o, h)
 			u.Workers = 1
-			_, err = nczarr.Migrate(t.Context(), "mem:"+at, &nczarr.MigrateOptions{Options: u, Layout: c.to})
+			_, err = nczarr.Migrate(t.Context(), locate("mem:"+at), &nczarr.MigrateOptions{Options: u, Layout: c.to})
 			if ncerr.KindOf(err) != ncerr.ErrConflict {
 				t.Fatalf("want ErrConflict, got %v", err)
 			}

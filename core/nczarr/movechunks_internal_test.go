@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -21,7 +22,11 @@ func twoVars(t *testing.T) *pair {
 	p := &pair{}
 	o := Options{Registry: registry.New([]driver.Opener{memmap.NewOpener()})}
 	for url, v := range map[string]**Var{"mem:a": &p.src, "mem:b": &p.dst} {
-		ds, err := Create(t.Context(), url, &CreateOptions{Options: o})
+		loc, err := ncurl.Parse(url, &ncurl.Env{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds, err := Create(t.Context(), loc, &CreateOptions{Options: o})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -229,7 +229,7 @@ func TestMutations(t *testing.T) { //nolint:paralleltest // it measures memory
 // contain.
 func mutationSample(t *testing.T, o *nczarr.Options, url string, layout zarr.Layout) {
 	t.Helper()
-	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
+	ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func (mu *mutator) try(t *testing.T, key, what, member string, size int) string 
 // was left out, or of reading.
 func (mu *mutator) read(t *testing.T) (map[string]string, error) {
 	t.Helper()
-	ds, err := nczarr.Open(t.Context(), mu.url, mu.o)
+	ds, err := openURL(t.Context(), mu.url, mu.o)
 	if err != nil {
 		return nil, err
 	}

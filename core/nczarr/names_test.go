@@ -18,7 +18,7 @@ func TestOddNames(t *testing.T) {
 	t.Parallel()
 	for layout, c := range layouts {
 		o := memory()
-		ds, err := nczarr.Create(t.Context(), "mem:odd#mode="+c.mode, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+		ds, err := createURL(t.Context(), "mem:odd#mode="+c.mode, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestAttributeText(t *testing.T) {
 	for layout, c := range layouts {
 		for i, text := range []string{"", "{", `{"a": 1}`, `{ "a":1 }`, "[1,2]", "[1, 2]", "[not json", "null", "12", "NaN", "a\x00", "\x00", "\x00b", "\xff\xfe", "grün", "\n\t", `"q"`, "true"} {
 			o := memory()
-			ds, err := nczarr.Create(t.Context(), "mem:t#mode="+c.mode, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+			ds, err := createURL(t.Context(), "mem:t#mode="+c.mode, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestCreateNextToOthers(t *testing.T) {
 		"a dataset":        {dir + "/a", true, false, ncerr.ErrExists},
 		"a forced dataset": {dir + "/a", true, true, ncerr.ErrExists},
 	} {
-		_, err := nczarr.Create(t.Context(), c.path, &nczarr.CreateOptions{Options: *o, NoClobber: c.noClobber, Force: c.force})
+		_, err := createURL(t.Context(), c.path, &nczarr.CreateOptions{Options: *o, NoClobber: c.noClobber, Force: c.force})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: want %v, got %v", name, c.want, err)
 		}
@@ -126,7 +126,7 @@ func TestCreateNextToOthers(t *testing.T) {
 		t.Errorf("the other file was changed: %v", err)
 	}
 	layout := zarr.LayoutPure
-	ds, err := nczarr.Create(t.Context(), dir+"/a/new", &nczarr.CreateOptions{Options: *o, Force: true, Layout: &layout})
+	ds, err := createURL(t.Context(), dir+"/a/new", &nczarr.CreateOptions{Options: *o, Force: true, Layout: &layout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package nczarr reads and writes netCDF data stored as NCZarr or Zarr. Most programs
 // import the package at the root of the module instead, which builds on this one.
 //
-//	ds, err := nczarr.Open(ctx, "ocean.zarr", &nczarr.Options{Registry: reg})
+//	ds, err := open.Open(ctx, "ocean.zarr", &nczarr.Options{Registry: reg})
 //	temp, err := ds.Root().Var("temp")
 //	values, err := nczarr.Get[float32](ctx, temp, chunk.All(temp.Shape()))
 //
@@ -38,8 +38,9 @@ type Attr = zarr.Attr
 type Options struct {
 	// Registry supplies drivers and filters. It is required.
 	Registry registry.Registry
-	// URLEnv supplies settings from rc files and the AWS configuration to URL
-	// inference. If nil, no such settings are used; local paths are probed in any case.
+	// URLEnv supplies settings from rc files and the AWS configuration to core/open, which
+	// infers locations. If nil, no such settings are used; local paths are probed in any
+	// case. This package does not use it.
 	URLEnv *ncurl.Env
 	// DriverOptions maps the name of a driver to its options, a JSON object.
 	DriverOptions map[string][]byte

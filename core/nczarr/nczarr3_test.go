@@ -182,7 +182,7 @@ func TestHostileNCZarr3(t *testing.T) {
 		objects := draft()
 		objects["zarr.json"] = strings.Replace(objects["zarr.json"], old[0], old[1], 1)
 		store(t, o, "d", objects)
-		if _, err := nczarr.Open(t.Context(), "mem:d", o); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := openURL(t.Context(), "mem:d", o); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("want %q, got %v", says, err)
 		}
 		expect(t, open(t, "mem:d#mode=zarr", o), "one", []int16{7})

@@ -55,7 +55,7 @@ func symlink(t *testing.T, target, link string) {
 // create creates a dataset. The caller closes it.
 func create(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
 	t.Helper()
-	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
+	ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func create(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
 
 func open(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
 	t.Helper()
-	ds, err := nczarr.Open(t.Context(), url, o)
+	ds, err := openURL(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestChunksFollowTheData(t *testing.T) {
 		"few, pure":          {zarr.LayoutPure, 12, 4, dtype.NCDouble, []int64{12, 4}, []int64{12}},
 		"unknown, pure":      {zarr.LayoutPure, 0, 4, dtype.NCDouble, []int64{1, 4}, []int64{512}},
 	} {
-		ds, err := nczarr.Create(t.Context(), "mem:"+name, &nczarr.CreateOptions{Options: *memory(), Layout: &c.layout})
+		ds, err := createURL(t.Context(), "mem:"+name, &nczarr.CreateOptions{Options: *memory(), Layout: &c.layout})
 		if err != nil {
 			t.Fatal(err)
 		}

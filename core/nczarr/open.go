@@ -3,37 +3,31 @@ package nczarr
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
-	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/array"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
-	"github.com/seed-695719ce/nczarr/core/refs"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
-	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Open opens an existing dataset. url is a URL in the form that netCDF tools accept
-// ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain path; see
-// core/ncurl. It may also be the URL of a group inside a dataset, even of a group without
-// documents. Open then finds the dimensions that the group's variables share with groups
-// above it.
+// Open opens the existing dataset at a location, which core/open infers from a URL. It may
+// also be the location of a group inside a dataset, even of a group without documents.
+// Open then finds the dimensions that the group's variables share with groups above it.
+// The caller must not change loc before it closes the dataset.
 //
-// Errors: ncerr.ErrBadURL, ncerr.ErrNoDataset if nothing exists at the location,
+// Errors: ncerr.ErrNoDataset if nothing exists at the location,
 // ncerr.ErrNotZarr if something other than a dataset exists there, ncerr.ErrMetadata for
 // a damaged root document, and those of the store. A group or variable that cannot be
 // read is left out: see [Dataset.Problems].
-func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
-	opts, loc, err := resolve(url, o, false)
+func Open(ctx context.Context, loc *ncurl.Location, o *Options) (*Dataset, error) {
+	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +41,7 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 // dataset, it opens that dataset.
 func openOrParent(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	ds, err := openAt(ctx, loc, opts)
-	if ncerr.KindOf(err) == ncerr.ErrNoDataset && local(loc) {
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset && opts.isLocal(loc) {
 		if dir := place.Interrupted(filepath.FromSlash(loc.Path)); dir != "" {
 			err = interrupted("open", loc.Path, dir)
 		}
@@ -69,7 +63,7 @@ func openOrParent(ctx context.Context, loc *ncurl.Location, opts Options) (*Data
 // checkVisible closes the dataset and fails if the location is claimed. It skips this check
 // if the root has a document that a replacement removes first.
 func (d *Dataset) checkVisible(ctx context.Context) error {
-	if local(d.loc) {
+	if d.isLocal() {
 		return nil
 	}
 	if name := d.rootDoc(); name == zarr.ConsolidatedDoc || zarr.IsNodeDoc(name) {
@@ -78,67 +72,24 @@ func (d *Dataset) checkVisible(ctx context.Context) error {
 	return d.checkUnclaimed(ctx)
 }
 
-// resolve completes the options and infers the location.
-func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, error) {
+// complete checks and completes the options for an operation at a location, and logs the
+// warnings about its URL.
+func (o *Options) complete(loc *ncurl.Location) (Options, error) {
 	if o == nil || o.Registry == nil {
-		return Options{}, nil, ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(url), "Options.Registry is not set")
+		return Options{}, ncerr.Errorf(ncerr.ErrInvalid, "open", loc.Display, "Options.Registry is not set")
 	}
 	opts := *o
 	opts.Limits = opts.Limits.withDefaults()
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	env := ncurl.Env{}
-	if opts.URLEnv != nil {
-		env = *opts.URLEnv
-	}
-	env.Create = create
-	env.Windows = env.Windows || runtime.GOOS == "windows"
-	if env.Probe == nil {
-		env.Probe = Probe
-	}
-	if env.Cwd == "" {
-		env.Cwd, _ = os.Getwd() // on error relative paths stay relative
-	}
-	loc, err := ncurl.Parse(url, &env)
-	if err != nil {
-		return opts, nil, err
-	}
 	for _, w := range loc.Warnings {
 		opts.Log.Warn(w, "url", loc.Display)
 	}
 	if loc.Format == ncurl.Bytes {
-		return opts, nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", loc.Display, "byte-range access to netCDF-3 and HDF5 files is not supported")
+		return opts, ncerr.Errorf(ncerr.ErrUnsupported, "open", loc.Display, "byte-range access to netCDF-3 and HDF5 files is not supported")
 	}
-	return opts, loc, nil
-}
-
-// Probe examines a local path for URL inference. It reports whether the path is a
-// directory and, for a file, the format that its first bytes indicate.
-func Probe(name string) ncurl.PathKind {
-	info, err := os.Stat(name)
-	switch {
-	case os.IsNotExist(err):
-		return ncurl.Missing
-	case err != nil:
-		return ncurl.NotProbed
-	case info.IsDir():
-		return ncurl.Directory
-	case !info.Mode().IsRegular():
-		return ncurl.OtherFile
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return ncurl.NotProbed // the driver reports the reason
-	}
-	defer f.Close() // opened for reading only
-	head := make([]byte, max(ncurl.SniffLen, refs.SniffLen))
-	n, _ := io.ReadFull(f, head) // a short file yields fewer bytes
-	kind := ncurl.Sniff(head[:n])
-	if kind == ncurl.OtherFile && !zarr.IsZarrDoc(filepath.Base(name)) && refs.Sniff(head[:n]) {
-		kind = ncurl.References
-	}
-	return kind
+	return opts, nil
 }
 
 // openStore opens the store of a location.
@@ -152,6 +103,16 @@ func (o *Options) store() *store.Options {
 		Registry: o.Registry, DriverOptions: o.DriverOptions, Documents: zarr.DocNames(), Wrap: o.Wrap, Remote: o.Remote,
 		MaxList: o.Limits.MaxKeys, MaxListBytes: o.Limits.MaxListing,
 	}
+}
+
+// OpenStore opens the store at a location for reading, with the options of a dataset.
+// Opening a store on a server sends no request, so the store need not exist.
+func OpenStore(ctx context.Context, loc *ncurl.Location, o *Options) (*store.Store, error) {
+	opts, err := o.complete(loc)
+	if err != nil {
+		return nil, err
+	}
+	return openStore(ctx, loc, opts, driver.Read)
 }
 
 // newDataset opens the store of a location and returns a dataset without metadata. It
@@ -244,11 +205,12 @@ func (d *Dataset) openParent(ctx context.Context) (*Dataset, error) {
 
 // datasetAbove returns the dataset above loc that contains a group at loc, with that
 // group as its Root, or nil. Directories in between need no group documents.
-// datasetAbove searches only with the drivers file and s3: it does not let plugin
-// drivers access locations above the one that the user specified.
+// datasetAbove searches only with drivers whose stores can lie inside one another, which
+// plugin drivers never are: they must not access locations above the one that the user
+// specified.
 func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
-	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 {
-		return nil, nil // other drivers are not searched
+	if !store.Describe(opts.Registry, loc).Nested {
+		return nil, nil
 	}
 	dir, below := path.Clean(loc.Path), ""
 	for {
@@ -287,43 +249,4 @@ func datasetAbove(ctx context.Context, loc *ncurl.Location, opts Options) (*Data
 func (d *Dataset) isSubgroup() bool {
 	m := d.top.meta
 	return m != nil && m.Listed && m.Superblock == ""
-}
-
-// OpenStore opens the store at url for reading, whatever it contains. It is for tools
-// that examine objects. A reference file is presented as the Zarr store that its references
-// describe. The caller must close the result. Errors: those of [Open], except
-// the ones about metadata.
-func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
-	opts, loc, err := resolve(url, o, false)
-	if err != nil {
-		return nil, err
-	}
-	if loc.References {
-		ds, err := openReferences(ctx, loc, opts)
-		if err != nil {
-			return nil, err
-		}
-		return ds.keyView(), nil
-	}
-	s, err := openStore(ctx, loc, opts, driver.Read)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkNotEmpty(ctx, loc, s.Map); err != nil {
-		_ = s.Close(ctx) // the first error is more useful
-		return nil, err
-	}
-	return s.Map, nil
-}
-
-// checkNotEmpty fails with ncerr.ErrNoDataset if a remote store is empty. Opening such
-// a store sends no request and so does not check this.
-func checkNotEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error {
-	if c := m.Capabilities(); c.Latency != driver.Remote || !c.List {
-		return nil
-	}
-	for _, err := range m.List(ctx, "", nil) {
-		return err
-	}
-	return ncerr.Errorf(ncerr.ErrNoDataset, "open", loc.Path, "the location contains no objects")
 }

@@ -107,7 +107,7 @@ func TestMetadataTakesNoMultiple(t *testing.T) { //nolint:paralleltest // not pa
 		doc := text(t, jsonObject{"zarr_consolidated_format": 1, "metadata": docs})
 		store(t, o, "outsized", map[string]string{".zmetadata": doc})
 		n := allocated(func() {
-			ds, err := nczarr.Open(t.Context(), "mem:outsized", o)
+			ds, err := openURL(t.Context(), "mem:outsized", o)
 			if err != nil {
 				if ncerr.KindOf(err) != ncerr.ErrLimit {
 					t.Errorf("%s: want ErrLimit, got %v", name, err)

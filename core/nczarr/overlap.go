@@ -10,28 +10,30 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// CheckOverlap fails with ncerr.ErrInvalid if the destination url is the dataset src
-// itself, lies inside it or contains it, even if the two URLs are spelled differently.
+// CheckOverlap fails with ncerr.ErrInvalid if the destination is the dataset src
+// itself, lies inside it or contains it, even if the two URLs were spelled differently.
 // It compares local paths by file identity, and stores on one server by bucket and key.
 // If the server names or the drivers differ, CheckOverlap writes an object to the
 // destination, looks for it in the source and, if the source is local, in the
 // directories above it, and deletes it.
-func CheckOverlap(ctx context.Context, src *Dataset, url string, o *Options) error {
-	opts, to, err := resolve(url, o, true)
+func CheckOverlap(ctx context.Context, src *Dataset, to *ncurl.Location, o *Options) error {
+	opts, err := o.complete(to)
 	if err != nil {
 		return err
 	}
-	from := src.loc
-	relation := relate(from, to)
-	files := hasPath(from) && hasPath(to) // a plugin driver may have two names for one location
+	from, at := src.loc, store.Describe(opts.Registry, to)
+	a, b := bucketPath(from, src.store.Driver()), bucketPath(to, &at)
+	relation := relate(from, to, a, b)
+	files := from.IsFile && to.IsFile // a plugin driver may have two names for one location
 	oneServer := !files && from.Driver == to.Driver && from.Endpoint == to.Endpoint && from.Bucket == to.Bucket
 	if !oneServer && (!files || relation == place.Disjoint) {
-		if relation, err = probe(ctx, src, to, opts, relation); err != nil {
+		if relation, err = probe(ctx, src, to, opts, relation, a, b); err != nil {
 			return err
 		}
 	}
@@ -48,27 +50,21 @@ func CheckOverlap(ctx context.Context, src *Dataset, url string, o *Options) err
 
 // displayLoc returns a location as error messages show it.
 func displayLoc(l *ncurl.Location) string {
-	if hasPath(l) {
+	if l.IsFile {
 		return l.Path
 	}
 	return l.Display
 }
 
-// hasPath reports whether a location is a path in the local file system.
-func hasPath(l *ncurl.Location) bool {
-	return l.Driver != ncurl.DriverS3 && l.Driver != ncurl.DriverHTTP && l.Driver != ncurl.DriverMem
-}
-
-// relate compares two locations by their paths. It ignores buckets and servers, because
-// one store may have several names.
-func relate(from, to *ncurl.Location) place.Relation {
+// relate compares two locations by their paths, of which a and b are the bucketPath. It
+// ignores buckets and servers, because one store may have several names.
+func relate(from, to *ncurl.Location, a, b string) place.Relation {
 	switch {
-	case hasPath(from) && hasPath(to):
+	case from.IsFile && to.IsFile:
 		return place.Compare(from.Path, to.Path)
-	case hasPath(from) || hasPath(to):
+	case from.IsFile || to.IsFile:
 		return place.Disjoint
 	}
-	a, b := bucketPath(from), bucketPath(to)
 	switch {
 	case a == b:
 		return place.Same
@@ -82,12 +78,9 @@ func relate(from, to *ncurl.Location) place.Relation {
 
 // bucketPath returns the part of a location after the server and the bucket, with a
 // trailing slash unless it is empty.
-func bucketPath(l *ncurl.Location) string {
+func bucketPath(l *ncurl.Location, d *driver.Description) string {
 	key := strings.Trim(l.Path, "/")
-	switch l.Driver {
-	case ncurl.DriverS3:
-		key = l.Key
-	case ncurl.DriverHTTP: // assume that the first segment is a bucket
+	if d.Locality == driver.OnServer { // the first segment of a path on a web server may be a bucket too
 		_, key, _ = strings.Cut(key, "/")
 	}
 	if key == "" {
@@ -96,10 +89,10 @@ func bucketPath(l *ncurl.Location) string {
 	return key + "/"
 }
 
-// probe verifies a suspected relation of two stores. It returns place.Disjoint if the
+// probe verifies a suspected relation of two stores, whose bucketPath is a and b. It returns place.Disjoint if the
 // relation does not hold or cannot be verified.
-func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation) (place.Relation, error) {
-	if local(to) { // a local destination is replaced only after the source was read
+func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation, a, b string) (place.Relation, error) {
+	if opts.isLocal(to) { // a local destination is replaced only after the source was read
 		return place.Disjoint, nil
 	}
 	dst, err := openStore(ctx, to, opts, driver.Update)
@@ -120,7 +113,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	}
 	mark := zarr.NewProbe()
 	put, look := mark, mark
-	switch a, b := bucketPath(src.loc), bucketPath(to); relation {
+	switch relation {
 	case place.Below:
 		look = path.Join(strings.TrimPrefix(b, a), mark)
 	case place.Above:
@@ -165,7 +158,7 @@ func (d *Dataset) seesProbe(ctx context.Context, m *zmap.Map, put, look string) 
 	}
 	defer again.Close(ctx) //nolint:errcheck // opened for reading only
 	found, err = again.Exists(ctx, look)
-	return found, !found && local(d.loc) && existsAbove(filepath.FromSlash(d.loc.Path), look), err
+	return found, !found && d.isLocal() && existsAbove(filepath.FromSlash(d.loc.Path), look), err
 }
 
 // existsAbove reports whether a directory above a path contains a file with the given

@@ -97,7 +97,7 @@ func TestCheckOverlap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = nczarr.CheckOverlap(t.Context(), src, c.to, o)
+		err = nczarr.CheckOverlap(t.Context(), src, locate(c.to), o)
 		if c.want == apart && err != nil || c.want != apart && (!errors.Is(err, ncerr.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("from %s to %s: want %q, got %v", c.from, c.to, c.want, err)
 		}

@@ -74,7 +74,7 @@ func TestPrefetchError(t *testing.T) {
 			t.Errorf("%s: problems %v", url, ds.Problems())
 		}
 	}
-	if _, err := nczarr.Open(t.Context(), "mem:tree#mode=zarr", remoteOptions(o, "")); !errors.Is(err, ncerr.ErrPermission) {
+	if _, err := openURL(t.Context(), "mem:tree#mode=zarr", remoteOptions(o, "")); !errors.Is(err, ncerr.ErrPermission) {
 		t.Errorf("a root that cannot be listed: want ErrPermission, got %v", err)
 	}
 	for _, ds := range []*nczarr.Dataset{open(t, "mem:tree#mode=zarr", remoteOptions(o, "b/")), open(t, "mem:tree", remoteOptions(o, "b/"))} {
@@ -107,7 +107,7 @@ func TestPrefetchLimit(t *testing.T) {
 		}
 	}
 	o.Limits.MaxNodes = 15
-	if _, err := nczarr.Open(t.Context(), "mem:n#mode=zarr", remoteOptions(o)); !errors.Is(err, ncerr.ErrLimit) {
+	if _, err := openURL(t.Context(), "mem:n#mode=zarr", remoteOptions(o)); !errors.Is(err, ncerr.ErrLimit) {
 		t.Errorf("want ErrLimit, got %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestPrefetchFindsConsolidated(t *testing.T) {
 	for _, url := range []string{"mem:k#mode=zarr", "mem:k#mode=nczarr", "mem:k"} {
 		for _, consolidated := range []bool{false, true} {
 			o := memory()
-			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Consolidated: consolidated})
+			ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Consolidated: consolidated})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -121,7 +121,7 @@ func TestOneChunkStorage(t *testing.T) {
 	for name, c := range layouts {
 		o := memory()
 		url := "mem:one#mode=" + c.mode
-		ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+		ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -46,16 +47,20 @@ func joinCleanupError(err, cleanup error) error {
 	return fmt.Errorf("%w (and cleaning up failed: %w)", err, cleanup)
 }
 
-// local reports whether a location is a local directory or file that the library may
+// isLocal reports whether a location is a local directory or file that the library may
 // access directly.
-func local(loc *ncurl.Location) bool {
-	return loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip
+func (o *Options) isLocal(loc *ncurl.Location) bool {
+	d := store.Describe(o.Registry, loc)
+	return store.IsLocal(&d)
 }
+
+// isLocal is Options.isLocal for the location of the dataset.
+func (d *Dataset) isLocal() bool { return store.IsLocal(d.store.Driver()) }
 
 // choose examines the location of a new dataset and decides where to create the dataset:
 // at the location if nothing there has to be deleted, and otherwise elsewhere.
 func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
-	if local(loc) {
+	if opts.isLocal(loc) {
 		return chooseLocal(loc, opts, o)
 	}
 	var g errgroup.Group // at the same time, to save a round trip
@@ -78,7 +83,8 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 			return nil, err
 		}
 	}
-	c, err := localContents(loc.Driver, path, opts.Limits)
+	locality := store.Describe(opts.Registry, loc).Locality
+	c, err := localContents(locality, path, opts.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +93,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 			return nil, interrupted("create", path, dir)
 		}
 		s := &site{at: loc.Path}
-		if loc.Driver != ncurl.DriverFile {
+		if locality != driver.LocalDirectory {
 			return s, nil
 		}
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -105,13 +111,13 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 	}
 	warnHardLinks(loc, opts)
 	check := func(old string) error {
-		now, err := localContents(loc.Driver, old, opts.Limits)
+		now, err := localContents(locality, old, opts.Limits)
 		if err != nil {
 			return err
 		}
 		return now.refuse(path, o.Force, o.NoClobber)
 	}
-	s, err := place.NewStage(path, place.StageOptions{Directory: loc.Driver == ncurl.DriverFile, Check: check, Force: o.Force})
+	s, err := place.NewStage(path, place.StageOptions{Directory: locality == driver.LocalDirectory, Check: check, Force: o.Force})
 	if err != nil {
 		return nil, systemError("replace", path, err)
 	}
@@ -189,7 +195,7 @@ func checkOutsideDatasets(path string) error {
 // ignores objects that the caller has no permission to read.
 func checkOutsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
 	bucket, rest, ok := strings.Cut(loc.Path, "/")
-	if loc.Driver != ncurl.DriverS3 || !ok {
+	if !ok || !opts.isPrefix(loc) {
 		return nil
 	}
 	top := *loc

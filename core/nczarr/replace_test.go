@@ -59,7 +59,7 @@ func TestConcurrentCreateAtEmptyLocation(t *testing.T) {
 			t.Error(err)
 		}
 	}}})
-	if _, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o}); ncerr.KindOf(err) != ncerr.ErrConflict {
+	if _, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o}); ncerr.KindOf(err) != ncerr.ErrConflict {
 		t.Errorf("want ErrConflict, got %v", err)
 	}
 	if got := names(t, url); got != "notes" {
@@ -242,7 +242,7 @@ func TestCreateWithWrongOption(t *testing.T) {
 	for name, o := range map[string]*nczarr.Options{"mem": inMemory(), "file": localOptions()} {
 		o.DriverOptions = map[string][]byte{name: []byte(`{"durabilit": "x"}`)}
 		url := map[string]string{"mem": "mem:o", "file": filepath.Join(t.TempDir(), "o")}[name]
-		if _, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o}); ncerr.KindOf(err) != ncerr.ErrInvalid {
+		if _, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o}); ncerr.KindOf(err) != ncerr.ErrInvalid {
 			t.Errorf("%s: want ErrInvalid, got %v", name, err)
 		}
 	}
@@ -266,9 +266,9 @@ func TestOpenInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, try := range map[string]func() error{
-		"open": func() error { _, err := nczarr.Open(t.Context(), url, o); return err },
+		"open": func() error { _, err := openURL(t.Context(), url, o); return err },
 		"create": func() error {
-			_, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
+			_, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o})
 			return err
 		},
 	} {

@@ -49,7 +49,7 @@ func TestOpenWhileReplacementEnds(t *testing.T) {
 	closeDataset(t, ds)
 	var listed atomic.Bool
 	o.Wrap = func(m driver.Map) driver.Map { return rootless{m, &listed} }
-	_, err := nczarr.Open(t.Context(), "mem:replaced", o)
+	_, err := openURL(t.Context(), "mem:replaced", o)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has since stopped: try again") {
 		t.Errorf("open during a replacement: want ErrConflict, got %v", err)
 	}
@@ -85,12 +85,12 @@ func TestOpenWhileClaimGoes(t *testing.T) {
 	o := memory()
 	closeDataset(t, create(t, "mem:gone", o))
 	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, ".nczreplacing"} }
-	_, err := nczarr.Open(t.Context(), "mem:gone", o)
+	_, err := openURL(t.Context(), "mem:gone", o)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has since stopped: try again") {
 		t.Errorf("a claim that no longer exists: want ErrConflict, got %v", err)
 	}
 	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, "other"} }
-	if _, err := nczarr.Open(t.Context(), "mem:gone", o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+	if _, err := openURL(t.Context(), "mem:gone", o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
 		t.Errorf("another object: want ErrNotZarr, got %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestOpenClaimedWithoutRoot(t *testing.T) {
 	if err := ds.Abort(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := nczarr.Open(t.Context(), "mem:claimed", o)
+	_, err := openURL(t.Context(), "mem:claimed", o)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "nczctl copy --resume-replace") {
 		t.Errorf("claimed: want ErrConflict, got %v", err)
 	}

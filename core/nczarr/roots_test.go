@@ -49,7 +49,7 @@ func TestErrorsNameTheSameDocument(t *testing.T) {
 	store(t, o, "bad", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": "{", "v/.zattrs": "["})
 	seen := map[string]bool{}
 	for range 32 {
-		ds, err := nczarr.Open(t.Context(), "mem:bad", o)
+		ds, err := openURL(t.Context(), "mem:bad", o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestDirectoryNamedLikeADocument(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	store(t, o, "odd", map[string]string{".zgroup/x": "x"})
-	if _, err := nczarr.Open(t.Context(), "mem:odd", o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+	if _, err := openURL(t.Context(), "mem:odd", o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
 		t.Error(err)
 	}
 }

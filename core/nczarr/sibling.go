@@ -505,11 +505,11 @@ func each(ctx context.Context, keys []string, workers int, f func(key string) er
 }
 
 // ResumeReplacement finishes a replacement that another process began and did not
-// finish. If the stage no longer exists and the dataset at url is complete, it only removes
+// finish. If the stage no longer exists and the dataset is complete, it only removes
 // the claim, because it cannot know whether the dataset is the old or the new one. The
 // caller must be sure that the process is dead. The result is "replaced" or "claim removed".
-func ResumeReplacement(ctx context.Context, url string, o *Options) (done string, err error) {
-	opts, loc, err := resolve(url, o, true)
+func ResumeReplacement(ctx context.Context, loc *ncurl.Location, o *Options) (done string, err error) {
+	opts, err := o.complete(loc)
 	if err != nil {
 		return "", err
 	}
@@ -557,16 +557,16 @@ type Leftover struct {
 	Claimed bool // the stage is replacing the dataset: see ResumeReplacement
 }
 
-// Stages returns the stages of the dataset at url. Only stores without rename have
+// Stages returns the stages of the dataset at a location. Only stores without rename have
 // stages. If remove is set, Stages deletes those without a claim. The caller must then
 // be sure that no process still uses them.
-func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftover, error) {
-	opts, loc, err := resolve(url, o, false)
+func Stages(ctx context.Context, loc *ncurl.Location, o *Options, remove bool) ([]Leftover, error) {
+	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}
 	s, err := newSibling(loc, opts, false, false)
-	if err != nil || s == nil || local(loc) {
+	if err != nil || s == nil || opts.isLocal(loc) {
 		return nil, err
 	}
 	current, err := s.claimedStage(ctx)
@@ -640,7 +640,7 @@ func claimedOpenError(loc *ncurl.Location, claim *Claim, err error) error {
 // or created at the location, and err otherwise.
 func replacedError(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
 	kind := ncerr.KindOf(err)
-	if local(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrConflict { // other kinds cannot result from a claim
+	if opts.isLocal(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrConflict { // other kinds cannot result from a claim
 		return err
 	}
 	if claim, cerr := findClaim(ctx, loc, opts); cerr == nil && claim != nil {

@@ -18,7 +18,7 @@ import (
 // given value each. It does not close the dataset.
 func several(t *testing.T, url string, o *nczarr.Options, force bool, value int32, names ...string) (*nczarr.Dataset, error) {
 	t.Helper()
-	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: force})
+	ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: force})
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 		state := stateOf(t, url, o)
 		switch {
 		case state == "new", state == "old" && !finished:
-			if _, err := nczarr.Stages(t.Context(), url, o, true); err != nil {
+			if _, err := nczarr.Stages(t.Context(), locate(url), o, true); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Contains(b.names("bkt"), "dir/a.zarr/.nczreplacing") {
@@ -117,7 +117,7 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 			}
 			return nil
 		}
-		_, err := nczarr.ResumeReplacement(t.Context(), url, o)
+		_, err := nczarr.ResumeReplacement(t.Context(), locate(url), o)
 		b.beforeChange = nil
 		if err != nil && !strings.Contains(err.Error(), errKilled.Error()) {
 			t.Fatalf("after %d changes: resume: %v", n, err)
@@ -130,7 +130,7 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 // the text of any other error.
 func stateOf(t *testing.T, url string, o *nczarr.Options) string {
 	t.Helper()
-	ds, err := nczarr.Open(t.Context(), url, o)
+	ds, err := openURL(t.Context(), url, o)
 	if err != nil {
 		if strings.Contains(err.Error(), "copy --resume-replace") {
 			return "resume"
@@ -179,7 +179,7 @@ func TestAbortKeepsOtherDataset(t *testing.T) {
 	b := newBuckets()
 	o := &nczarr.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true}
 	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
-	first, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: true})
+	first, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestCleanedStage(t *testing.T) {
 				return nil
 			}
 		}
-		if _, err := nczarr.Stages(t.Context(), url, o, true); (err != nil) != killed {
+		if _, err := nczarr.Stages(t.Context(), locate(url), o, true); (err != nil) != killed {
 			t.Fatal(err)
 		}
 		b.beforeChange = nil
@@ -285,7 +285,7 @@ func TestNestedDatasetsInBucket(t *testing.T) {
 		"dir":                   "something other than a dataset",
 		"dir/a":                 "",
 	} {
-		_, err := nczarr.Create(t.Context(), server+at+rest, &nczarr.CreateOptions{Options: *o})
+		_, err := createURL(t.Context(), server+at+rest, &nczarr.CreateOptions{Options: *o})
 		if want != "" && (ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), want)) || want == "" && err != nil {
 			t.Errorf("%s: want %q, got %v", at, want, err)
 		}
@@ -344,7 +344,7 @@ func TestClaimWithoutStage(t *testing.T) {
 		if !complete {
 			want = b.names("bkt")
 		}
-		done, err := nczarr.ResumeReplacement(t.Context(), url, o)
+		done, err := nczarr.ResumeReplacement(t.Context(), locate(url), o)
 		if complete && (done != "claim removed" || err != nil) || !complete && ncerr.KindOf(err) != ncerr.ErrNoDataset {
 			t.Errorf("complete=%t: got %q, %v", complete, done, err)
 		}
@@ -366,7 +366,7 @@ func TestHostileClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := b.names("bkt")
-		if _, err := nczarr.ResumeReplacement(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrMetadata {
+		if _, err := nczarr.ResumeReplacement(t.Context(), locate(url), o); ncerr.KindOf(err) != ncerr.ErrMetadata {
 			t.Errorf("%q: want ErrMetadata, got %v", stage, err)
 		}
 		if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrConflict {

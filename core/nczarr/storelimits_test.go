@@ -61,7 +61,7 @@ func TestVariablesExceedStoreLimits(t *testing.T) {
 			t.Parallel()
 			o := memory()
 			o.Wrap = func(m driver.Map) driver.Map { return narrow{m, t, tc.maxKey, tc.maxObject} }
-			ds, err := nczarr.Create(t.Context(), "mem:"+t.Name(), &nczarr.CreateOptions{Options: *o, Layout: tc.layout})
+			ds, err := createURL(t.Context(), "mem:"+t.Name(), &nczarr.CreateOptions{Options: *o, Layout: tc.layout})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func TestGrowthExceedsStoreLimits(t *testing.T) {
 			var sent atomic.Int64
 			o := memory()
 			o.Wrap = func(m driver.Map) driver.Map { return shortKeys{m, tc.maxKey, &sent} }
-			ds, err := nczarr.Create(t.Context(), "mem:"+t.Name(), &nczarr.CreateOptions{Options: *o})
+			ds, err := createURL(t.Context(), "mem:"+t.Name(), &nczarr.CreateOptions{Options: *o})
 			if err != nil {
 				t.Fatal(err)
 			}

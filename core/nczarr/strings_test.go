@@ -31,7 +31,7 @@ func TestVarLenAgainstModel(t *testing.T) {
 		ctx := t.Context()
 		o := memory(vlen.Provider(), invert{})
 		o.Workers = rapid.IntRange(1, 3).Draw(rt, "workers")
-		ds, err := nczarr.Create(ctx, "mem:m#mode=zarr", &nczarr.CreateOptions{Options: *o})
+		ds, err := createURL(ctx, "mem:m#mode=zarr", &nczarr.CreateOptions{Options: *o})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestCopyOfStrings(t *testing.T) {
 
 func copyStrings(t *testing.T, src *nczarr.Dataset, url string, o *nczarr.Options, how nczarr.StringStorage) *nczarr.Dataset {
 	t.Helper()
-	dst, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Strings: how})
+	dst, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Strings: how})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ func TestOpenSubgroupOfEveryLayout(t *testing.T) {
 	for name, c := range layouts {
 		o := fileOptions()
 		dir := t.TempDir() + "/whole.file"
-		ds, err := nczarr.Create(t.Context(), dir+"#mode="+c.mode, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+		ds, err := createURL(t.Context(), dir+"#mode="+c.mode, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
 		if err != nil {
 			t.Fatal(err)
 		}

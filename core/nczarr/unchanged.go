@@ -189,7 +189,7 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 // so that writes would be stored in the new one. Open directories and archives do not
 // change identity, and a claim protects a dataset that is being created.
 func (d *Dataset) replaceable() bool {
-	return !local(d.loc) && d.swap == nil && (!d.created || d.flushed.Load())
+	return !d.isLocal() && d.swap == nil && (!d.created || d.flushed.Load())
 }
 
 // checkNotReplaced fails if the dataset can be replaced and is no longer the one that

@@ -302,7 +302,7 @@ func inOldLayout(t *testing.T, mode string) (*nczarr.Dataset, *hooked) {
 	o := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()})}
 	url := "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 	layout := zarr.LayoutLower
-	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
+	ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("pure Zarr: want no paths, got %q, %v", got, err)
 	}
 	var made *nczarr.Dataset
-	if made, err = nczarr.Create(t.Context(), "mem:new", &nczarr.CreateOptions{Options: *o}); err != nil {
+	if made, err = createURL(t.Context(), "mem:new", &nczarr.CreateOptions{Options: *o}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := made.Unlisted(t.Context()); err != nil || len(got) > 0 {

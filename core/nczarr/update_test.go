@@ -46,7 +46,7 @@ func update(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
 	t.Helper()
 	u := *o
 	u.Update = true
-	ds, err := nczarr.Open(t.Context(), url, &u)
+	ds, err := openURL(t.Context(), url, &u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestUpdateOfEveryLayout(t *testing.T) {
 			t.Parallel()
 			o := memory(invert{})
 			url := "mem:up#mode=" + c.mode
-			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+			ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +244,7 @@ func TestUpdateNeverStripsNCZarr(t *testing.T) {
 			continue
 		}
 		o := memory()
-		ds, err := nczarr.Create(t.Context(), "mem:s", &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+		ds, err := createURL(t.Context(), "mem:s", &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +327,7 @@ func TestUpdateOfASubgroup(t *testing.T) {
 		layout := layouts[name].layout
 		o := fileOptions()
 		dir := path.Join(t.TempDir(), "ds.file")
-		ds, err := nczarr.Create(t.Context(), dir, &nczarr.CreateOptions{Options: *o, Layout: &layout})
+		ds, err := createURL(t.Context(), dir, &nczarr.CreateOptions{Options: *o, Layout: &layout})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -401,11 +401,11 @@ func TestV3Version(t *testing.T) {
 		t.Errorf("want LayoutV3, got %v", got)
 	}
 	store(t, o, "two", map[string]string{".zgroup": `{"zarr_format": 2}`})
-	if _, err := nczarr.Open(t.Context(), "mem:two#mode=v3", o); !errors.Is(err, ncerr.ErrNotZarr) || !strings.Contains(err.Error(), "mode=v3 requires") {
+	if _, err := openURL(t.Context(), "mem:two#mode=v3", o); !errors.Is(err, ncerr.ErrNotZarr) || !strings.Contains(err.Error(), "mode=v3 requires") {
 		t.Errorf("want ErrNotZarr, got %v", err)
 	}
 	v3 := zarr.LayoutV3
-	if _, err := nczarr.Create(t.Context(), "mem:new#mode=v2", &nczarr.CreateOptions{Options: *o, Layout: &v3}); !errors.Is(err, ncerr.ErrInvalid) {
+	if _, err := createURL(t.Context(), "mem:new#mode=v2", &nczarr.CreateOptions{Options: *o, Layout: &v3}); !errors.Is(err, ncerr.ErrInvalid) {
 		t.Errorf("want ErrInvalid, got %v", err)
 	}
 }
@@ -551,7 +551,7 @@ func TestV3Consolidated(t *testing.T) {
 	store(t, o, "damaged", objects)
 	with := *o
 	with.UseConsolidated = nczarr.ConsolidatedTrust
-	if _, err := nczarr.Open(t.Context(), "mem:damaged", &with); !errors.Is(err, ncerr.ErrConsolidated) {
+	if _, err := openURL(t.Context(), "mem:damaged", &with); !errors.Is(err, ncerr.ErrConsolidated) {
 		t.Errorf("want ErrConsolidated, got %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func TestBothZarrVersions(t *testing.T) {
 	}
 	writable := *o
 	writable.Update = true
-	if _, err := nczarr.Open(t.Context(), "mem:both", &writable); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), "Zarr v3") {
+	if _, err := openURL(t.Context(), "mem:both", &writable); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), "Zarr v3") {
 		t.Errorf("update: want ErrUnsupported, got %v", err)
 	}
 	up := update(t, "mem:both#mode=v2", o)
@@ -37,7 +37,7 @@ func TestBothZarrVersions(t *testing.T) {
 		t.Error("an array with documents of two versions was changed")
 	}
 	closeDataset(t, up)
-	if _, err := nczarr.Open(t.Context(), "mem:three#mode=v2", o); !errors.Is(err, ncerr.ErrNotZarr) {
+	if _, err := openURL(t.Context(), "mem:three#mode=v2", o); !errors.Is(err, ncerr.ErrNotZarr) {
 		t.Errorf("v3 alone: want ErrNotZarr, got %v", err)
 	}
 }

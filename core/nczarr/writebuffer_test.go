@@ -201,7 +201,7 @@ func TestBufferedChunkIsKeptAfterFailure(t *testing.T) {
 	for range 2 {
 		check("Flush", ds.Flush(t.Context()))
 	}
-	if _, err := nczarr.Open(t.Context(), "mem:fail", o); err == nil {
+	if _, err := openURL(t.Context(), "mem:fail", o); err == nil {
 		t.Error("the dataset is visible after a failed Flush")
 	}
 	broken.Store(false)
@@ -726,7 +726,7 @@ func TestBufferAgainstModel(t *testing.T) {
 		o.Workers = rapid.IntRange(0, 3).Draw(rt, "workers")
 		number++
 		url := fmt.Sprintf("mem:model%d", number) + rapid.SampledFrom([]string{"#mode=nczarr", "#mode=nczarr,v3"}).Draw(rt, "mode")
-		ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: o})
+		ds, err := createURL(t.Context(), url, &nczarr.CreateOptions{Options: o})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -786,7 +786,7 @@ func TestBufferAgainstModel(t *testing.T) {
 		if err := ds.Close(t.Context()); err != nil {
 			rt.Fatal(err)
 		}
-		again, err := nczarr.Open(t.Context(), url, &o)
+		again, err := openURL(t.Context(), url, &o)
 		if err != nil {
 			rt.Fatal(err)
 		}

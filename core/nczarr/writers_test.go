@@ -172,7 +172,7 @@ func TestConsolidatedMeanwhile(t *testing.T) {
 		closeDataset(t, b)
 		setText(t, variable(t, a, "u").SetAttr, "units", "m")
 		closeDataset(t, a)
-		m, err := nczarr.OpenStore(t.Context(), url, o)
+		m, err := storeURL(t.Context(), url, o)
 		if err != nil {
 			t.Fatal(err)
 		}

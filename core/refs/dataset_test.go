@@ -19,6 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -97,7 +98,7 @@ func TestDataset(t *testing.T) {
 		}),
 	})
 	name := filepath.Join(dir, "refs.json")
-	ds, err := nczarr.Open(t.Context(), name, options())
+	ds, err := open.Open(t.Context(), name, options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestDataset(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	o := options()
-	copied, err := nczarr.Create(t.Context(), "mem:copy", &nczarr.CreateOptions{Options: *o})
+	copied, err := open.Create(t.Context(), "mem:copy", &nczarr.CreateOptions{Options: *o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,10 +150,10 @@ func TestDataset(t *testing.T) {
 	}
 	o = options()
 	o.Update = true
-	if _, err := nczarr.Open(t.Context(), name, o); ncerr.KindOf(err) != ncerr.ErrReadOnly {
+	if _, err := open.Open(t.Context(), name, o); ncerr.KindOf(err) != ncerr.ErrReadOnly {
 		t.Errorf("update: %v", err)
 	}
-	if _, err := nczarr.Open(t.Context(), filepath.Join(dir, "none.json"), options()); ncerr.KindOf(err) != ncerr.ErrNoDataset {
+	if _, err := open.Open(t.Context(), filepath.Join(dir, "none.json"), options()); ncerr.KindOf(err) != ncerr.ErrNoDataset {
 		t.Errorf("a missing file: %v", err)
 	}
 }
@@ -167,7 +168,7 @@ func TestKeyView(t *testing.T) {
 		"v/0": []any{"data.bin", 2, 8}, "v/2": "12345678", "g/.zgroup": map[string]any{"zarr_format": 2}, "g/w/.zarray": nested,
 		"g/w/0/0": []any{"data.bin", 0, 4}, "g/w/1/0": "wxyz", "g/w/1/1": []any{"data.bin", 12, 4},
 	})})
-	m, err := nczarr.OpenStore(t.Context(), filepath.Join(dir, "refs.json"), options())
+	m, err := open.Store(t.Context(), filepath.Join(dir, "refs.json"), options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +254,7 @@ func TestHostileFiles(t *testing.T) {
 		for _, value := range []any{[]any{ref}, []any{ref, 0, 8}} {
 			name := filepath.Join(dir, "set", "refs.json")
 			write(t, dir, map[string]string{"set/refs.json": numbers(2, map[string]any{"v/0": value, "v/1": int32s(7, 8)})})
-			ds, err := nczarr.Open(t.Context(), name, options())
+			ds, err := open.Open(t.Context(), name, options())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -283,7 +284,7 @@ func TestHostileFiles(t *testing.T) {
 // get reads the array of a dataset.
 func get(t *testing.T, url string, o *nczarr.Options) ([]int32, error) {
 	t.Helper()
-	ds, err := nczarr.Open(t.Context(), url, o)
+	ds, err := open.Open(t.Context(), url, o)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,9 @@ type Registry interface {
 	// Driver returns the storage driver with the given name, or ncerr.ErrUnsupported
 	// with a message that says how to add it.
 	Driver(name string) (driver.Opener, error)
+	// Drivers describes the drivers that Driver finds. For a plugin that has not been
+	// started yet, a description contains only names; driver.Opener.Describe starts it.
+	Drivers() []driver.Description
 	// Filter returns a provider of the codec with the given id, or ncerr.ErrNoFilter
 	// with a message that says how to add it.
 	Filter(id string) (codecdriver.Provider, error)
@@ -71,6 +74,15 @@ func (s *Static) Driver(name string) (driver.Opener, error) {
 	}
 	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "unknown storage driver; the available drivers are %s",
 		strings.Join(slices.Sorted(maps.Keys(s.drivers)), ", "))
+}
+
+// Drivers implements Registry. The result is sorted by name.
+func (s *Static) Drivers() []driver.Description {
+	out := make([]driver.Description, 0, len(s.drivers))
+	for _, name := range slices.Sorted(maps.Keys(s.drivers)) {
+		out = append(out, s.drivers[name].Describe())
+	}
+	return out
 }
 
 // Filter implements Registry.

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/session"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
@@ -75,7 +76,7 @@ func callsOfACopy(t *testing.T, dir string, n int64) map[string]int64 {
 
 func makeChunks(t *testing.T, path string, o *nczarr.Options, n, size int64) error {
 	t.Helper()
-	ds, err := nczarr.Create(t.Context(), path, &nczarr.CreateOptions{Options: *o})
+	ds, err := open.Create(t.Context(), path, &nczarr.CreateOptions{Options: *o})
 	if err != nil {
 		return err
 	}
@@ -101,11 +102,11 @@ func makeChunks(t *testing.T, path string, o *nczarr.Options, n, size int64) err
 
 func copyOf(t *testing.T, dst, src string, o *nczarr.Options) error {
 	t.Helper()
-	from, err := nczarr.Open(t.Context(), src, o)
+	from, err := open.Open(t.Context(), src, o)
 	if err != nil {
 		return err
 	}
-	to, err := nczarr.Create(t.Context(), dst, &nczarr.CreateOptions{Options: *o})
+	to, err := open.Create(t.Context(), dst, &nczarr.CreateOptions{Options: *o})
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func writeParts(t *testing.T, path string, o *nczarr.Options, n, size int64) err
 	t.Helper()
 	u := *o
 	u.Update = true
-	ds, err := nczarr.Open(t.Context(), path, &u)
+	ds, err := open.Open(t.Context(), path, &u)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@
 //	s, err := session.New(nil)
 //	...
 //	defer s.Close()
-//	ds, err := nczarr.Open(ctx, url, s.Options())
+//	ds, err := open.Open(ctx, url, s.Options())
 //
 // Here nczarr is the package core/nczarr. The root package of the module accepts the
 // same options through WithOptions.

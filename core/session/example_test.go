@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
@@ -31,7 +32,7 @@ func Example() {
 	if err := makeOcean(ctx, path, s.Options()); err != nil {
 		log.Fatal(err)
 	}
-	ds, err := nczarr.Open(ctx, path, s.Options())
+	ds, err := open.Open(ctx, path, s.Options())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func Example() {
 }
 
 func makeOcean(ctx context.Context, path string, o *nczarr.Options) error {
-	ds, err := nczarr.Create(ctx, path, &nczarr.CreateOptions{Options: *o})
+	ds, err := open.Create(ctx, path, &nczarr.CreateOptions{Options: *o})
 	if err != nil {
 		return err
 	}

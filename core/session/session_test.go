@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/session"
@@ -356,7 +356,7 @@ func TestProcesses(t *testing.T) {
 	if err := makeOcean(t.Context(), path, s.Options()); err != nil {
 		t.Fatal(err)
 	}
-	ds, err := nczarr.Open(t.Context(), path, s.Options())
+	ds, err := open.Open(t.Context(), path, s.Options())
 	if err != nil {
 		t.Fatal(err)
 	}

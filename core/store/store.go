@@ -26,7 +26,7 @@ type Options struct {
 	// Registry supplies the drivers. It is required.
 	Registry registry.Registry
 	// DriverOptions maps the name of a driver to its options, a JSON object. Open adds
-	// the options that follow from the location.
+	// the options that follow from the location, as the driver's description says.
 	DriverOptions map[string][]byte
 	// Documents lists the names of metadata documents; see driver.OpenSpec.
 	Documents []string
@@ -49,6 +49,7 @@ type Options struct {
 type Store struct {
 	*zmap.Map
 	opener driver.Opener
+	desc   driver.Description
 	spec   driver.OpenSpec
 	many   bool
 }
@@ -64,10 +65,11 @@ func Open(ctx context.Context, loc *ncurl.Location, mode driver.Mode, o *Options
 		return nil, ncerr.Wrap("open", loc.Display, err)
 	}
 	s := &Store{
+		desc:   opener.Describe(),
 		opener: layer.RetryOpener(opener, &o.Remote.Retry),
 		spec:   driver.OpenSpec{Path: loc.Path, Endpoint: loc.Endpoint, Options: o.DriverOptions[loc.Driver], Mode: mode, Documents: o.Documents},
 	}
-	if s.spec.Options, err = formatOptions(loc, s.spec.Options, mode); err != nil {
+	if s.spec.Options, err = locationOptions(&s.desc, loc, s.spec.Options, mode); err != nil {
 		return nil, err
 	}
 	raw, err := s.opener.Open(ctx, s.spec)
@@ -90,6 +92,9 @@ func Open(ctx context.Context, loc *ncurl.Location, mode driver.Mode, o *Options
 	})
 	return s, nil
 }
+
+// Driver returns the description of the driver.
+func (s *Store) Driver() *driver.Description { return &s.desc }
 
 // Path returns the location of the store in the form that the driver uses.
 func (s *Store) Path() string { return s.spec.Path }

@@ -33,7 +33,8 @@ func (Opener) Describe() driver.Description {
 			Name: "durability", Type: "string", Default: "rename",
 			Doc: "rename: a finished put survives the death of the process; fsync: it also survives a power failure",
 		}},
-		Grants: []string{"path:read", "path:write"},
+		Grants:   []string{"path:read", "path:write"},
+		Locality: driver.LocalDirectory, Nested: true, Schemes: []string{"file"},
 	}
 }
 

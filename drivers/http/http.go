@@ -78,14 +78,14 @@ func (Opener) Describe() driver.Description {
 		Name:    Name,
 		Summary: "files below a URL of a web server, read-only",
 		Options: []driver.Option{
-			{Name: "query", Type: "string", Secret: true, Doc: "the raw query sent with every request, without the question mark; a query in the dataset's URL replaces it"},
-			{Name: "origin", Type: "string", Doc: "the only server that receives user and password: https://HOST[:PORT], or http on this machine"},
-			{Name: "user", Type: "string", Doc: "user name for basic authentication with origin"},
-			{Name: "password", Type: "string", Secret: true, Doc: "password for basic authentication with origin"},
-			{Name: "netrc", Type: "string", Doc: "netrc file with user names and passwords of servers, readable by its owner only; empty: $NETRC, else .netrc in the home directory"},
-			{Name: "proxy", Type: "string", Secret: true, Doc: "URL of a proxy for all requests; empty: HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment"},
-			{Name: "ca_file", Type: "string", Doc: "certificates to trust instead of the system's"},
-			{Name: "user_agent", Type: "string", Default: "nczarr", Doc: "the User-Agent header"},
+			{Name: "query", Type: "string", From: driver.FromQuery, Secret: true, Doc: "the raw query sent with every request, without the question mark; a query in the dataset's URL replaces it"},
+			{Name: "origin", Type: "string", From: driver.FromOrigin, Doc: "the only server that receives user and password: https://HOST[:PORT], or http on this machine"},
+			{Name: "user", Type: "string", From: driver.FromUser, Doc: "user name for basic authentication with origin"},
+			{Name: "password", Type: "string", From: driver.FromPassword, Secret: true, Doc: "password for basic authentication with origin"},
+			{Name: "netrc", Type: "string", From: driver.FromNetrc, Doc: "netrc file with user names and passwords of servers, readable by its owner only; empty: $NETRC, else .netrc in the home directory"},
+			{Name: "proxy", Type: "string", From: driver.FromProxy, Secret: true, Doc: "URL of a proxy for all requests; empty: HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment"},
+			{Name: "ca_file", Type: "string", From: driver.FromCAFile, Doc: "certificates to trust instead of the system's"},
+			{Name: "user_agent", Type: "string", From: driver.FromUserAgent, Default: "nczarr", Doc: "the User-Agent header"},
 			{Name: "connect_timeout", Type: "duration", Default: "10s", Doc: "time limit for opening a connection"},
 			{Name: "first_byte_timeout", Type: "duration", Default: "1m0s", Doc: "time limit for the header of a response"},
 			{Name: "stall_timeout", Type: "duration", Default: "30s", Doc: "time limit between two bytes of a body"},
@@ -95,7 +95,8 @@ func (Opener) Describe() driver.Description {
 			{Name: "anonymous", Type: "bool", Default: "false", Doc: "send no user name and password, and do not read a netrc file"},
 			{Name: "reach", Type: "string", Doc: "public: connect to no loopback, link-local or private address; same: connect to no address more local than the first one; empty: all addresses"},
 		},
-		Grants: grants(),
+		Grants:   grants(),
+		Locality: driver.OnServer, Schemes: []string{"http", "https"}, Servers: true,
 	}
 }
 

@@ -46,9 +46,9 @@ type config struct {
 func options() []driver.Option {
 	return []driver.Option{
 		{Name: "endpoint", Type: "string", Doc: "server for URLs without one, such as http://localhost:9000; also the server of s3://bucket/key URLs"},
-		{Name: "region", Type: "string", Doc: "region used to sign requests if neither the URL nor the AWS configuration specifies one; empty: us-east-1"},
-		{Name: "profile", Type: "string", Doc: "AWS profile for credentials; empty: the SDK's own order, environment variables first"},
-		{Name: "unsigned", Type: "bool", Default: "false", Doc: "send requests without a signature, for public buckets"},
+		{Name: "region", Type: "string", From: driver.FromRegion, Doc: "region used to sign requests if neither the URL nor the AWS configuration specifies one; empty: us-east-1"},
+		{Name: "profile", Type: "string", From: driver.FromProfile, Doc: "AWS profile for credentials; empty: the SDK's own order, environment variables first"},
+		{Name: "unsigned", Type: "bool", From: driver.FromUnsigned, Default: "false", Doc: "send requests without a signature, for public buckets"},
 		{Name: "addressing", Type: "string", Default: "path", Doc: "path: https://host/bucket/key; virtual: https://bucket.host/key"},
 		{Name: "missing", Type: "string", Doc: "403: status 403 for a read means that the object does not exist, as in buckets that cannot be listed; empty: status 403 is an error"},
 		{Name: "conditional_writes", Type: "bool", Doc: "the server honors If-None-Match and If-Match on writes; false for servers that ignore them; absent: true, but false on storage.googleapis.com"},

@@ -50,6 +50,7 @@ func (*opener) Describe() driver.Description {
 		Name:    "s3",
 		Summary: "a bucket of Amazon S3, Google Cloud Storage or any S3-compatible server",
 		Options: options(), Grants: grants("network"), Siblings: true,
+		Locality: driver.OnServer, Nested: true, Schemes: []string{"s3", "gs3"},
 	}
 }
 

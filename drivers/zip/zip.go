@@ -32,12 +32,13 @@ func (*opener) Describe() driver.Description {
 		Name:    "zip",
 		Summary: "a dataset in one zip archive, rewritten as a whole at each flush",
 		Options: []driver.Option{
-			{Name: "prefix", Type: "string", Doc: "top-level directory of the dataset in the archive; empty: detected in an existing archive, no directory in a new one; auto: detected in an existing archive, the name of a new archive without its extension; a single dot: no directory; otherwise: the name of the directory"},
+			{Name: "prefix", Type: "string", From: driver.FromArchiveRoot, Doc: "top-level directory of the dataset in the archive; empty: detected in an existing archive, no directory in a new one; auto: detected in an existing archive, the name of a new archive without its extension; a single dot: no directory; otherwise: the name of the directory"},
 			{Name: "spill", Type: "size", Default: "64MiB", Doc: "maximum size of unflushed content in memory; further content, and every object of 256 KiB or more, goes to a temporary file next to the archive"},
 			{Name: "deflate", Type: "int", Default: "0", Doc: "compression level for new members, from 1 to 9; 0 stores them uncompressed"},
 			{Name: "durability", Type: "string", Default: "rename", Doc: "what a flush waits for: rename does not wait for the disk, fsync waits until the archive and its directory are on disk"},
 		},
-		Grants: []string{"path:read", "dir:write"},
+		Grants:   []string{"path:read", "dir:write"},
+		Locality: driver.LocalArchive,
 	}
 }
 

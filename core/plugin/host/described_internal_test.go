@@ -10,6 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
 // TestHostileDescription checks that a plugin is refused if its description exceeds the
@@ -31,6 +33,8 @@ func TestHostileDescription(t *testing.T) {
 		"many choices":    {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "text", Choices: make([]string, 1000)}}}}}, "the limit is 64"},
 		"many filters":    {&pb.DescribeReply{Codecs: make([]*pb.CodecDescription, 2000)}, "2000 drivers and filters"},
 		"HDF5 position":   {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "int", Hdf5: 1 << 31}}}}}, "position"},
+		"many schemes":    {&pb.DescribeReply{Drivers: []*pb.DriverDescription{{Name: "d", Schemes: slices.Repeat([]string{"tape"}, 17)}}}, "17 URL schemes"},
+		"no scheme":       {&pb.DescribeReply{Drivers: []*pb.DriverDescription{{Name: "d", Schemes: []string{"a/b"}}}}, `invalid URL scheme "a/b"`},
 		"other transform": {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "bytes to gold"}}}, "unknown transform"},
 	} {
 		_, err := (&program{all: true}).setDescription(c.reply)
@@ -66,6 +70,28 @@ func TestClaims(t *testing.T) {
 	p := &program{kind: kindFilter, promised: "mine"}
 	if _, err := p.setDescription(&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "mine", Aliases: []string{"zstd"}}}}); err != nil || len(p.codecs) != 1 || p.codecs[0].Has("zstd") {
 		t.Errorf("a plugin with an alias that it does not own: got %+v, %v", p.codecs, err)
+	}
+}
+
+// TestDriverClaims checks that a plugin cannot claim the URL schemes of built-in drivers,
+// nor access to paths above the one that the user specifies.
+func TestDriverClaims(t *testing.T) {
+	t.Parallel()
+	h := &Host{opts: Options{Builtin: plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}}}
+	r := &pb.DescribeReply{Drivers: []*pb.DriverDescription{{Name: "tape", Schemes: []string{"tape", "mem"}, Nested: true, Locality: "directory"}, {Name: "reel", Schemes: []string{"mem"}}}}
+	if dropped := h.dropBuiltinSchemes(r); !slices.Equal(dropped, []string{"mem", "mem"}) {
+		t.Errorf("want mem to be dropped twice, got %q", dropped)
+	}
+	p := &program{all: true}
+	if _, err := p.setDescription(r); err != nil {
+		t.Fatal(err)
+	}
+	d := p.driver("tape")
+	if !slices.Equal(d.Schemes, []string{"tape"}) || d.Nested || d.Locality != driver.LocalDirectory {
+		t.Errorf("got %+v", d)
+	}
+	if d := p.driver("reel"); len(d.Schemes) != 0 {
+		t.Errorf("got %+v", d)
 	}
 }
 

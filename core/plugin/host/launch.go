@@ -468,11 +468,33 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 	case p.supervisor.program.builtin && h.opts.Isolation != Loopback && r.GetBuildId() != h.opts.Self.BuildID():
 		return pluginErrorf("the executable of the running program was replaced: restart the program")
 	}
+	if !p.supervisor.program.builtin {
+		if dropped := h.dropBuiltinSchemes(r); len(dropped) > 0 {
+			p.log.Warn("ignoring URL schemes that belong to built-in drivers", "schemes", dropped)
+		}
+	}
 	ignored, err := p.supervisor.program.setDescription(r)
 	if len(ignored) > 0 {
 		p.log.Warn("ignoring names that are neither in the plugin's file name nor in the lock file", "names", ignored)
 	}
 	return err
+}
+
+// dropBuiltinSchemes removes the URL schemes of built-in drivers from a plugin's
+// description and returns them.
+func (h *Host) dropBuiltinSchemes(r *pb.DescribeReply) (dropped []string) {
+	for _, own := range h.opts.Builtin.Drivers() {
+		for _, d := range r.GetDrivers() {
+			d.Schemes = slices.DeleteFunc(d.GetSchemes(), func(scheme string) bool {
+				taken := slices.Contains(own.Schemes, scheme)
+				if taken {
+					dropped = append(dropped, scheme)
+				}
+				return taken
+			})
+		}
+	}
+	return dropped
 }
 
 // sumError returns the error for a plugin whose checksum is not in the lock file.

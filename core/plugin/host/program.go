@@ -106,8 +106,13 @@ func (p *program) setDescription(r *pb.DescribeReply) (ignored []string, err err
 		return nil, pluginErrorf("the plugin serves %d drivers and filters, more than the limit of %d", n, handshake.MaxBatch)
 	}
 	var ds []driver.Description
-	for _, d := range r.GetDrivers() {
-		ds = append(ds, wire.DriverFromWire(d))
+	for _, w := range r.GetDrivers() {
+		d := wire.DriverFromWire(w)
+		if err := d.CheckSchemes(); err != nil {
+			return nil, pluginErrorf("%w", err)
+		}
+		d.Nested = false // a claim gives no access to paths above the one that the user specifies
+		ds = append(ds, d)
 	}
 	var cs []codecdriver.Description
 	for _, c := range r.GetCodecs() {

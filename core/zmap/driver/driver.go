@@ -88,6 +88,24 @@ type Description struct {
 	// written to such a store, and the old dataset is kept until the replacement is
 	// complete. Without Siblings, a dataset is replaced only if the user forces it.
 	Siblings bool `json:"siblings,omitempty"`
+	// Locality states where stores are.
+	Locality Locality `json:"locality,omitempty"`
+	// Nested reports whether a store can lie inside another store of the driver: the
+	// objects of the store at Path "a/b" are those of the store at "a" whose keys begin
+	// with "b/". If so, a dataset is searched for at the paths above a location, and the
+	// driver must be able to open these. A third-party plugin is not given access to
+	// paths above the one that the user specifies, so its claim has no effect.
+	Nested bool `json:"nested,omitempty"`
+	// Schemes lists the URL schemes of the driver's stores, in lower case. The rules for
+	// the schemes file, mem, s3, gs3, http and https belong to core/ncurl. For any other
+	// scheme, the URL is SCHEME://AUTHORITY/PATH, and OpenSpec.Path is AUTHORITY/PATH,
+	// decoded and without slashes at its ends. A query is accepted if an option takes it.
+	// If two drivers have the same scheme, its URLs are refused.
+	Schemes []string `json:"schemes,omitempty"`
+	// Servers reports whether the authority of a URL with such a scheme is a host with an
+	// optional port. OpenSpec.Endpoint is then SCHEME://AUTHORITY, and OpenSpec.Path is
+	// PATH only, which may be empty.
+	Servers bool `json:"servers,omitempty"`
 }
 
 // Option describes one configuration key. Open accepts every value that the description
@@ -100,6 +118,9 @@ type Option struct {
 	Default string `json:"default,omitempty"`
 	Doc     string `json:"doc"`
 	Secret  bool   `json:"secret,omitempty"`
+	// From is the fact of a location that sets the option: one of the constants that
+	// begin with From. If it is empty or unknown, only the configuration sets the option.
+	From string `json:"from,omitempty"`
 }
 
 // Mode is the purpose for which a store is opened. The values are part of the wire

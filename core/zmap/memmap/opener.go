@@ -23,7 +23,7 @@ func NewOpener() *Opener { return &Opener{stores: map[string]*store{}} }
 
 // Describe implements driver.Opener.
 func (*Opener) Describe() driver.Description {
-	return driver.Description{Name: "mem", Summary: "named stores in the memory of this process", Siblings: true}
+	return driver.Description{Name: "mem", Summary: "named stores in the memory of this process", Siblings: true, Schemes: []string{"mem"}}
 }
 
 // Open implements driver.Opener. Mode Create replaces an existing store immediately; open

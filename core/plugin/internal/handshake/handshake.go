@@ -14,7 +14,7 @@ import (
 // The protocol version. It must match the header of the .proto files.
 const (
 	Major = 1
-	Minor = 3
+	Minor = 4
 )
 
 // Environment variables of a plugin process. A plugin uses the cookie to check that a

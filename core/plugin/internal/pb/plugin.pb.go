@@ -1,4 +1,4 @@
-// nczarr plugin protocol, version 1.3
+// nczarr plugin protocol, version 1.4
 //
 // The files in this directory define the protocol between nczarr and a plugin in
 // any language. The version above is major.minor. A new minor version only adds
@@ -317,7 +317,21 @@ type DriverDescription struct {
 	Grants []string `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
 	// Since 1.1: if letters are appended to the path of a store, and the path
 	// contains a slash, the result is the path of a separate store.
-	Siblings      bool `protobuf:"varint,5,opt,name=siblings,proto3" json:"siblings,omitempty"`
+	Siblings bool `protobuf:"varint,5,opt,name=siblings,proto3" json:"siblings,omitempty"`
+	// Since 1.4: where stores are, or empty: "directory" if the path is a local
+	// directory in which each object is the file with its key as path, "archive" if
+	// it is a local zip archive whose members are the objects, "server" if every
+	// prefix of a store on a server is a store too. Hosts ignore unknown values.
+	Locality string `protobuf:"bytes,6,opt,name=locality,proto3" json:"locality,omitempty"`
+	// Since 1.4: URL schemes of the stores, in lower case, other than the built-in
+	// ones. The path of a store is AUTHORITY/PATH of the URL.
+	Schemes []string `protobuf:"bytes,7,rep,name=schemes,proto3" json:"schemes,omitempty"`
+	// Since 1.4: the authority of such a URL is a host with an optional port. It is
+	// part of the endpoint, SCHEME://AUTHORITY, and not of the path.
+	Servers bool `protobuf:"varint,8,opt,name=servers,proto3" json:"servers,omitempty"`
+	// Since 1.4: a store can lie inside another one. Hosts ignore this statement of
+	// a third-party plugin.
+	Nested        bool `protobuf:"varint,9,opt,name=nested,proto3" json:"nested,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,14 +401,46 @@ func (x *DriverDescription) GetSiblings() bool {
 	return false
 }
 
+func (x *DriverDescription) GetLocality() string {
+	if x != nil {
+		return x.Locality
+	}
+	return ""
+}
+
+func (x *DriverDescription) GetSchemes() []string {
+	if x != nil {
+		return x.Schemes
+	}
+	return nil
+}
+
+func (x *DriverDescription) GetServers() bool {
+	if x != nil {
+		return x.Servers
+	}
+	return false
+}
+
+func (x *DriverDescription) GetNested() bool {
+	if x != nil {
+		return x.Nested
+	}
+	return false
+}
+
 type OptionDescription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// "string", "int", "bool", "size", "duration".
-	Type          string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	DefaultValue  string `protobuf:"bytes,3,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
-	Doc           string `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
-	Secret        bool   `protobuf:"varint,5,opt,name=secret,proto3" json:"secret,omitempty"`
+	Type         string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	DefaultValue string `protobuf:"bytes,3,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
+	Doc          string `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
+	Secret       bool   `protobuf:"varint,5,opt,name=secret,proto3" json:"secret,omitempty"`
+	// Since 1.4: the fact of a location that sets the option, or empty: "region",
+	// "profile", "unsigned", "query", "origin", "user", "password", "netrc", "proxy",
+	// "ca_file", "user_agent" or "archive_root". Hosts ignore unknown values.
+	From          string `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,6 +508,13 @@ func (x *OptionDescription) GetSecret() bool {
 		return x.Secret
 	}
 	return false
+}
+
+func (x *OptionDescription) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
 }
 
 type CodecDescription struct {
@@ -1097,19 +1150,24 @@ const file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDesc = "" +
 	"\x06levels\x18\x05 \x03(\rR\x06levels\x12\x19\n" +
 	"\bbuild_id\x18\x06 \x01(\tR\abuildId\x129\n" +
 	"\adrivers\x18\a \x03(\v2\x1f.nczplugin.v1.DriverDescriptionR\adrivers\x126\n" +
-	"\x06codecs\x18\b \x03(\v2\x1e.nczplugin.v1.CodecDescriptionR\x06codecs\"\xb0\x01\n" +
+	"\x06codecs\x18\b \x03(\v2\x1e.nczplugin.v1.CodecDescriptionR\x06codecs\"\x98\x02\n" +
 	"\x11DriverDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asummary\x18\x02 \x01(\tR\asummary\x129\n" +
 	"\aoptions\x18\x03 \x03(\v2\x1f.nczplugin.v1.OptionDescriptionR\aoptions\x12\x16\n" +
 	"\x06grants\x18\x04 \x03(\tR\x06grants\x12\x1a\n" +
-	"\bsiblings\x18\x05 \x01(\bR\bsiblings\"\x8a\x01\n" +
+	"\bsiblings\x18\x05 \x01(\bR\bsiblings\x12\x1a\n" +
+	"\blocality\x18\x06 \x01(\tR\blocality\x12\x18\n" +
+	"\aschemes\x18\a \x03(\tR\aschemes\x12\x18\n" +
+	"\aservers\x18\b \x01(\bR\aservers\x12\x16\n" +
+	"\x06nested\x18\t \x01(\bR\x06nested\"\x9e\x01\n" +
 	"\x11OptionDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12#\n" +
 	"\rdefault_value\x18\x03 \x01(\tR\fdefaultValue\x12\x10\n" +
 	"\x03doc\x18\x04 \x01(\tR\x03doc\x12\x16\n" +
-	"\x06secret\x18\x05 \x01(\bR\x06secret\"\xe2\x02\n" +
+	"\x06secret\x18\x05 \x01(\bR\x06secret\x12\x12\n" +
+	"\x04from\x18\x06 \x01(\tR\x04from\"\xe2\x02\n" +
 	"\x10CodecDescription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
 	"\x02v3\x18\x02 \x01(\tR\x02v3\x12\x12\n" +

@@ -1,4 +1,4 @@
-// nczarr plugin protocol, version 1.3
+// nczarr plugin protocol, version 1.4
 //
 // The files in this directory define the protocol between nczarr and a plugin in
 // any language. The version above is major.minor. A new minor version only adds

@@ -15,10 +15,16 @@ func protocolErrorf(format string, args ...any) error {
 
 // DriverToWire returns the message for d.
 func DriverToWire(d driver.Description) *pb.DriverDescription {
-	m := &pb.DriverDescription{Name: Text(d.Name), Summary: Text(d.Summary), Siblings: d.Siblings}
+	m := &pb.DriverDescription{
+		Name: Text(d.Name), Summary: Text(d.Summary), Siblings: d.Siblings,
+		Locality: Text(string(d.Locality)), Nested: d.Nested, Servers: d.Servers,
+	}
+	for _, s := range d.Schemes {
+		m.Schemes = append(m.Schemes, Text(s))
+	}
 	for _, o := range d.Options {
 		m.Options = append(m.Options, &pb.OptionDescription{
-			Name: Text(o.Name), Type: Text(o.Type), DefaultValue: Text(o.Default), Doc: Text(o.Doc), Secret: o.Secret,
+			Name: Text(o.Name), Type: Text(o.Type), DefaultValue: Text(o.Default), Doc: Text(o.Doc), Secret: o.Secret, From: Text(o.From),
 		})
 	}
 	for _, g := range d.Grants {
@@ -29,10 +35,16 @@ func DriverToWire(d driver.Description) *pb.DriverDescription {
 
 // DriverFromWire is the inverse of DriverToWire.
 func DriverFromWire(m *pb.DriverDescription) driver.Description {
-	d := driver.Description{Name: Text(m.GetName()), Summary: Text(m.GetSummary()), Siblings: m.GetSiblings()}
+	d := driver.Description{
+		Name: Text(m.GetName()), Summary: Text(m.GetSummary()), Siblings: m.GetSiblings(),
+		Locality: driver.Locality(Text(m.GetLocality())), Nested: m.GetNested(), Servers: m.GetServers(),
+	}
+	for _, s := range m.GetSchemes() {
+		d.Schemes = append(d.Schemes, Text(s))
+	}
 	for _, o := range m.GetOptions() {
 		d.Options = append(d.Options, driver.Option{
-			Name: Text(o.GetName()), Type: Text(o.GetType()), Default: Text(o.GetDefaultValue()), Doc: Text(o.GetDoc()), Secret: o.GetSecret(),
+			Name: Text(o.GetName()), Type: Text(o.GetType()), Default: Text(o.GetDefaultValue()), Doc: Text(o.GetDoc()), Secret: o.GetSecret(), From: Text(o.GetFrom()),
 		})
 	}
 	for _, g := range m.GetGrants() {

@@ -128,7 +128,10 @@ func FuzzWireError(f *testing.F) {
 
 func TestDescriptions(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver.Description{{}, {Name: "n", Summary: "s", Siblings: true, Grants: []string{"network"}, Options: []driver.Option{{Name: "o", Type: "int", Default: "1", Doc: "d", Secret: true}}}} {
+	for _, d := range []driver.Description{{}, {
+		Name: "n", Summary: "s", Siblings: true, Grants: []string{"network"}, Options: []driver.Option{{Name: "o", Type: "int", Default: "1", Doc: "d", Secret: true, From: driver.FromQuery}},
+		Locality: driver.OnServer, Nested: true, Schemes: []string{"a", "b"}, Servers: true,
+	}} {
 		if got := wire.DriverFromWire(wire.DriverToWire(d)); !reflect.DeepEqual(got, d) {
 			t.Errorf("want %+v, got %+v", d, got)
 		}

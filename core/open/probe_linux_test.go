@@ -1,4 +1,4 @@
-package nczarr_test
+package open_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +28,7 @@ func TestProbeUnreadable(t *testing.T) {
 		if os.Getuid() == 0 {
 			_, _ = unix.SetfsuidRetUid(65534)
 		}
-		got <- nczarr.Probe(name)
+		got <- open.Probe(name)
 	}()
 	if p := <-got; p != ncurl.NotProbed {
 		t.Errorf("want %q, got %q", ncurl.NotProbed, p)
