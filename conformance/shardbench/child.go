@@ -15,12 +15,14 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
 func options() nczarr.Options {
-	return nczarr.Options{Registry: nczarr.NewRegistry(builtin.New(), filters.Provider()), SingleWriter: true}
+	return nczarr.Options{Registry: registry.New(builtin.New(), filters.Provider()), SingleWriter: true}
 }
 
 // runChild performs the measurement that text describes, a job in JSON, and prints the
@@ -33,7 +35,7 @@ func runChild(ctx context.Context, text string) error {
 	var check func() error
 	start, before := time.Now(), cpu()
 	o := options()
-	ds, err := nczarr.Open(ctx, j.Store, &o)
+	ds, err := open.Open(ctx, j.Store, &o)
 	if err != nil {
 		return err
 	}
@@ -135,7 +137,7 @@ func (j *job) read(ctx context.Context, v *nczarr.Var, part []int64) (check func
 // roundTrip reads the array chunk by chunk, or shard by shard, and writes the values into
 // a new array with the same chunks and codecs. The returned function checks the new array.
 func (j *job) roundTrip(ctx context.Context, v *nczarr.Var) (check func() error, err error) {
-	ds, err := nczarr.Create(ctx, j.Out+"#mode=zarr,v3", &nczarr.CreateOptions{Options: options()})
+	ds, err := open.Create(ctx, j.Out+"#mode=zarr,v3", &nczarr.CreateOptions{Options: options()})
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +164,7 @@ func (j *job) roundTrip(ctx context.Context, v *nczarr.Var) (check func() error,
 	}
 	return func() error {
 		o := options()
-		ds, err := nczarr.Open(ctx, j.Out, &o)
+		ds, err := open.Open(ctx, j.Out, &o)
 		if err != nil {
 			return err
 		}

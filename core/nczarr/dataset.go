@@ -29,7 +29,7 @@ type Dataset struct {
 	loc    *ncurl.Location
 	store  *store.Store
 	refs   *references // the references of the dataset, or nil
-	m      *zmap.Map // of store
+	m      *zmap.Map   // of store
 	opts   Options
 	log    *slog.Logger
 	layout zarr.Layout

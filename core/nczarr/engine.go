@@ -34,7 +34,7 @@ const DefaultWriteBuffer = 32 << 20
 type engine struct {
 	mu     sync.Mutex // held while opening the array
 	array  atomic.Pointer[array.Array]
-	once   sync.Once // guards source
+	once   sync.Once       // guards source
 	base   manifest.Source // the chunks, or the shards that contain them
 	source manifest.Source
 	wraps  []*wrapping // decoders for the levels of shards that are encoded as a whole

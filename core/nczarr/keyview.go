@@ -24,8 +24,10 @@ type keyView struct {
 
 var _ driver.Map = (*keyView)(nil)
 
-// keyView returns the key view of d. Closing it closes d.
-func (d *Dataset) keyView() *zmap.Map {
+// KeyView returns a read-only Map that presents the dataset as a Zarr store: its documents, and
+// its chunks or shards under the keys that the documents imply. It is for datasets whose chunks
+// are parts of other files. The Map owns d: closing it closes d.
+func (d *Dataset) KeyView() *zmap.Map {
 	k := &keyView{ds: d, byKey: make(map[string]*Var)}
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars.list {

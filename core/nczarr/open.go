@@ -14,7 +14,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
-	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -107,27 +106,14 @@ func (o *Options) store() *store.Options {
 	}
 }
 
-// OpenStore opens the store at a location for reading, with the options of a dataset. A
-// reference file is presented as the Zarr store that its references describe. Opening a
-// store on a server sends no request, so the store need not exist. The caller must close
-// the result.
-func OpenStore(ctx context.Context, loc *ncurl.Location, o *Options) (*zmap.Map, error) {
+// OpenStore opens the store at a location for reading, with the options of a dataset.
+// Opening a store on a server sends no request, so the store need not exist.
+func OpenStore(ctx context.Context, loc *ncurl.Location, o *Options) (*store.Store, error) {
 	opts, err := o.complete(loc)
 	if err != nil {
 		return nil, err
 	}
-	if loc.References {
-		ds, err := openReferences(ctx, loc, opts)
-		if err != nil {
-			return nil, err
-		}
-		return ds.keyView(), nil
-	}
-	s, err := openStore(ctx, loc, opts, driver.Read)
-	if err != nil {
-		return nil, err
-	}
-	return s.Map, nil
+	return openStore(ctx, loc, opts, driver.Read)
 }
 
 // newDataset opens the store of a location and returns a dataset without metadata. It

@@ -110,4 +110,3 @@ func (m *documentMap) Capabilities() driver.Capabilities {
 
 // Close implements driver.Map.
 func (m *documentMap) Close(ctx context.Context) error { return m.resolver.Close(ctx) }
-

@@ -51,22 +51,29 @@ func Create(ctx context.Context, url string, o *nczarr.CreateOptions) (*nczarr.D
 
 // Store opens the store at url for reading, whatever it contains. It is for tools that
 // examine objects. A reference file is presented as the Zarr store that its references
-// describe. The caller must close the result. Errors: those of [Open], except the
-// ones about metadata.
+// describe. The caller must close the result. Errors: those of [Open], except the ones
+// about metadata.
 func Store(ctx context.Context, url string, o *nczarr.Options) (*zmap.Map, error) {
 	loc, err := Locate(url, o, false)
 	if err != nil {
 		return nil, err
 	}
+	if loc.References {
+		ds, err := nczarr.Open(ctx, loc, o)
+		if err != nil {
+			return nil, err
+		}
+		return ds.KeyView(), nil
+	}
 	s, err := nczarr.OpenStore(ctx, loc, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNotEmpty(ctx, loc, s); err != nil {
+	if err := checkNotEmpty(ctx, loc, s.Map); err != nil {
 		_ = s.Close(ctx) // the first error is more useful
 		return nil, err
 	}
-	return s, nil
+	return s.Map, nil
 }
 
 // checkNotEmpty fails with ncerr.ErrNoDataset if a remote store is empty. Opening such

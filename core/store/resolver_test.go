@@ -15,15 +15,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	"github.com/seed-695719ce/nczarr/drivers/http"
+	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
 var _ manifest.Resolver = (*store.Resolver)(nil)
 
-// named is a driver that records which stores it opens.
-type named struct {
-	driver.Opener
-	name string
-	log  *opened
+// recording is a driver that records which stores it opens.
+type recording struct {
+	driver.Opener // describes the driver
+	log           *opened
 }
 
 type opened struct {
@@ -31,9 +33,7 @@ type opened struct {
 	specs []driver.OpenSpec
 }
 
-func (n named) Describe() driver.Description { return driver.Description{Name: n.name} }
-
-func (n named) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error) {
+func (n recording) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	n.log.mu.Lock()
 	defer n.log.mu.Unlock()
 	n.log.specs = append(n.log.specs, spec)
@@ -44,7 +44,7 @@ func (n named) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error)
 func resolver(t *testing.T, url string, access store.Access, o *store.Options) (*store.Resolver, *opened) {
 	t.Helper()
 	log := &opened{}
-	o.Registry = registry.New([]driver.Opener{named{name: "file", log: log}, named{name: "s3", log: log}, named{name: "http", log: log}})
+	o.Registry = registry.New([]driver.Opener{recording{file.New(), log}, recording{s3.New(), log}, recording{http.New(), log}})
 	r, err := store.NewResolver(t.Context(), parse(t, url, false), &ncurl.Env{Vars: map[string]string{"AWS_PROFILE": "secret"}, Profiles: map[string]ncurl.Profile{"secret": {}, "work": {}}}, access, o)
 	if err != nil {
 		t.Fatal(err)
@@ -202,8 +202,7 @@ func TestAllowedReferences(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"", "ftp://x", "mem:x", "/data/x.zip", "s3://"} {
-		log := &opened{}
-		o := &store.Options{Registry: registry.New([]driver.Opener{named{name: "file", log: log}})}
+		o := &store.Options{Registry: registry.New([]driver.Opener{recording{file.New(), &opened{}}})}
 		if _, err := store.NewResolver(t.Context(), parse(t, "/data/x.json", false), nil, store.Access{Allow: []store.Prefix{{URL: url}}}, o); !errors.Is(err, ncerr.ErrInvalid) {
 			t.Errorf("%q: %v", url, err)
 		}
