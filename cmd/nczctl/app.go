@@ -212,7 +212,7 @@ Storage drivers and filters run in separate plugin processes unless
 		return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
 	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newConsolidate(), a.newMigrate(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
-		a.newURL(), a.newInfo(), a.newClean(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
+		a.newURL(), a.newInfo(), a.newClean(), a.newRepair(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
 	// By default, cobra prints the help for an unknown shell and returns no error.

@@ -43,7 +43,6 @@ func (a *app) newClean() *cobra.Command {
   them. A dataset that is partly moved into place is kept: use --resume-replace;
 - on object stores, the objects of an unfinished dataset at PLACE itself, and the
   claim that prevents other commands from creating a dataset there;
-- the mark of a writer that extends a dimension of the dataset, or died doing so;
 - the marks of writers that create a group or variable in Zarr v3, or died doing
   so (PATH/.ncznewnode);
 - temporary objects that copy writes to find out whether its source and its
@@ -52,12 +51,12 @@ func (a *app) newClean() *cobra.Command {
 --remove removes all of these except directories in use and datasets that are
 partly moved into place. If a directory holds the only copy of an old dataset,
 --remove moves that dataset back into place instead. Together with the mark of a
-writer, it removes the chunks that the writer stored beyond the shapes of
-variables, or the objects of the new group or variable unless other objects exist
-there. Pure Zarr does not record unlimited dimensions, so there the part of a
-chunk beyond a shape is kept. nczctl cannot know whether the writer is dead: a
-running writer fails and loses the data that it wrote since its last flush. The
-same applies to a command that creates a dataset.
+writer, it removes the objects of the new group or variable unless other objects
+exist there. nczctl cannot know whether the writer is dead: a running writer fails
+and loses the data that it wrote since its last flush. The same applies to a
+command that creates a dataset.
+
+"nczctl repair --leftovers" removes what writers that extended a dimension left.
 
 --resume-replace finishes an interrupted replacement on an object store, or
 removes the claim if the dataset is complete and no new one exists beside it, as
@@ -250,7 +249,7 @@ func (a *app) cleanSiblings(ctx context.Context, loc *ncurl.Location, remove boo
 	return list, err
 }
 
-// cleanMarks lists the marks of writers and the probe objects of copies in the dataset
+// cleanMarks lists the marks of writers that create nodes and the probe objects of copies in the dataset
 // at url. It returns nil if no dataset exists there. If remove is set it also removes
 // them.
 func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []leftover, err error) {
@@ -265,23 +264,6 @@ func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []l
 		return nil, err
 	}
 	defer ds.Abort(ctx) //nolint:errcheck // the methods that change the dataset return their errors
-	m, err := ds.GrowthMark(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if m != nil {
-		l := leftover{Path: ds.Location().Path, What: "mark of a writer that extends a dimension", Owner: m.Owner(), State: "present"}
-		if !m.Created.IsZero() {
-			l.Made = &m.Created
-		}
-		if remove {
-			if err := ds.ClearGrowth(ctx); err != nil {
-				return []leftover{l}, err
-			}
-			l.State = "removed"
-		}
-		list = append(list, l)
-	}
 	nodes, err := ds.NewNodes(ctx)
 	if err != nil {
 		return list, err

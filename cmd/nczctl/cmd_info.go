@@ -31,6 +31,7 @@ type datasetInfo struct {
 	Vars         []varInfo      `json:"variables"`
 	Problems     []problemInfo  `json:"problems"`
 	Plugins      []pluginOfInfo `json:"plugins"`
+	Growth       *growthInfo    `json:"growth,omitempty"`
 
 	failed error // the first error from reading a part
 	sizes  bool  // show stored sizes, which requires listing the chunks
@@ -84,7 +85,7 @@ type pluginOfInfo struct {
 }
 
 func (a *app) newInfo() *cobra.Command {
-	sizes := false
+	sizes, problems := false, false
 	c := &cobra.Command{
 		Use:   "info URL",
 		Short: "Summarize a dataset: format, dimensions, variables, codecs, problems",
@@ -94,15 +95,20 @@ read. No array data is read. If a part cannot be read, the exit code shows the
 kind of the first error.
 
 The stored size of each variable is shown for local datasets. For remote
-datasets, --sizes computes it by listing the chunks.`,
+datasets, --sizes computes it by listing the chunks.
+
+--problems also lists the marks of writers that extend a dimension, or died doing
+so, and the chunks that they left beyond the shapes of variables. It lists the
+chunks of every variable that can grow. "nczctl repair" removes them.`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, list []string) error { return a.runInfo(c.Context(), list[0], sizes) },
+		RunE: func(c *cobra.Command, list []string) error { return a.runInfo(c.Context(), list[0], sizes, problems) },
 	}
 	c.Flags().BoolVar(&sizes, "sizes", false, "also show the stored size of each variable of a remote dataset")
+	c.Flags().BoolVar(&problems, "problems", false, "also list chunks beyond the shapes of variables and the marks of their writers")
 	return c
 }
 
-func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
+func (a *app) runInfo(ctx context.Context, url string, sizes, problems bool) error {
 	ds, err := a.open(ctx, url)
 	if err != nil {
 		return err
@@ -127,6 +133,11 @@ func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "list", ds.Location().Display, "--sizes requires a store that can be listed")
 	}
 	info.group(ctx, ds.Root())
+	if problems {
+		if info.Growth, err = growthOf(ctx, ds); err != nil {
+			return err
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -331,5 +342,8 @@ func (a *app) printInfo(i *datasetInfo) {
 	}
 	for _, p := range i.Problems {
 		fmt.Fprintf(w, "unreadable %s: %s\n", p.Path, p.Error)
+	}
+	if i.Growth != nil {
+		a.printGrowth(i.Growth, "")
 	}
 }

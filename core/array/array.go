@@ -74,6 +74,20 @@ type Env struct {
 	// CheckBuffered is called before Buffer stores chunks that it may have held for a long
 	// time. If it returns an error, they are not stored. nil means no check.
 	CheckBuffered func(ctx context.Context) error
+	// Stored returns the shape of the array in the store, with math.MaxInt64 for dimensions
+	// that cannot grow. nil, or a nil result, means that no other process can have written
+	// elements beyond that shape. Own, Vet and OnCleared must be set if Stored is.
+	Stored func() []int64
+	// Own records that this process is going to store a chunk with elements beyond Stored,
+	// and reports whether it may have stored the chunk before.
+	Own func(index []int64) bool
+	// Vet is called after a chunk was read that a write changes in part, if the chunk has
+	// elements beyond Stored other than the fill value and was not recorded by Own before. It
+	// returns the shape beyond which the elements belong to nobody, so that they are
+	// replaced with the fill value, or nil if all elements must be kept.
+	Vet func(ctx context.Context) (bounds []int64, err error)
+	// OnCleared is called after elements were replaced because of Vet.
+	OnCleared func()
 	// Grid returns the current number of chunks along each dimension.
 	Grid func() []int64
 	// OpenPipeline opens the codecs for chunks that do not have the largest shape. It is not

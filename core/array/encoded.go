@@ -253,7 +253,13 @@ type encodedWrite struct {
 }
 
 // Plan implements manifest.Editor. Every chunk is replaced as a whole.
-func (*encodedWrite) Plan([]manifest.Change) (grid, known []int64, batch int) { return nil, nil, 0 }
+func (e *encodedWrite) Plan(changes []manifest.Change) (grid, known []int64, batch int) {
+	stored := e.a.env.stored()
+	for i := range changes {
+		e.a.noteOwn(changes[i].Index, stored)
+	}
+	return nil, nil, 0
+}
 
 // Edit implements manifest.Editor.
 func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) error {

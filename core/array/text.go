@@ -99,8 +99,19 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 				w.texts[i] = fill
 			}
 		}
+		if err == nil && it.vet {
+			cleared, keep := false, false
+			if exists {
+				cleared, keep, err = w.vet(ctx, ch, nil, w.texts)
+			}
+			if w.skipUncleared(ch, cleared, keep); err == nil && ch.Skip {
+				continue
+			}
+		}
 		if err == nil {
-			w.mover.Each(it.proj, func(out, in int64) { w.texts[in] = w.t.Text[out] })
+			if w.t.clear == nil {
+				w.mover.Each(it.proj, func(out, in int64) { w.texts[in] = w.t.Text[out] })
+			}
 			ch.New, err = w.encodeTexts(&w.items[k])
 		}
 		if err != nil {

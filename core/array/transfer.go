@@ -36,6 +36,7 @@ type transfer struct {
 	bounds    []int64          // of a write: shape with the maximum for dimensions that other processes may have extended
 	only      []bool           // of a write: which chunks to write; nil for all
 	workers   int              // maximum number of concurrent workers; 0 means that only Env limits it
+	clear     *clearing        // of a call of ClearUnacknowledged; nil for a write
 	parts     []*bufferedChunk // of a write from the buffer: the chunks of the plan, with nil for those not in only
 	absent    atomic.Bool      // of a read: whether a chunk was not found
 	textBytes atomic.Int64     // of a read: bytes of strings of variable length

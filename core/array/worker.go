@@ -61,6 +61,7 @@ type item struct {
 	outBuf      []byte
 	direct      []byte // the part of the slab that holds exactly this chunk, or nil
 	alloc       driver.Alloc
+	vet         bool // of a write: the stored chunk may contain elements that belong to nobody
 	pieces
 }
 

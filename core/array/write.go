@@ -108,12 +108,18 @@ func (w *worker) Plan(changes []manifest.Change) (grid, known []int64, batch int
 	a.extend(known)
 	copy(grid, known)
 	a.maximizeShared(grid)
+	stored := a.env.stored()
 	for k := range changes {
 		ch := &changes[k]
-		ch.Part = !w.covers(ch.Tag, grid)
-		ch.Whole = ch.Part && w.covers(ch.Tag, known)
+		if w.t.clear != nil {
+			ch.Part, ch.Whole, w.items[ch.Tag].vet = true, true, true
+		} else {
+			ch.Part = !w.covers(ch.Tag, grid)
+			ch.Whole = ch.Part && w.covers(ch.Tag, known)
+			w.items[ch.Tag].vet = a.noteOwn(ch.Index, stored)
+		}
 		ch.Limit, ch.Alloc = w.maxStored(0), w.items[ch.Tag].alloc
-		ch.MaySkip = w.room < w.size || w.t.parts != nil
+		ch.MaySkip = w.room < w.size || w.t.parts != nil || w.t.clear != nil
 		part = part || ch.Part
 	}
 	if part && a.env.OnPartialWrite != nil {
@@ -261,12 +267,15 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 		}
 		return nil
 	})
+	if err == nil {
+		err = w.vetFixed(ctx, changes)
+	}
 	if err != nil {
 		return err
 	}
 	for _, ch := range changes {
 		switch it := &w.items[ch.Tag]; {
-		case it.direct != nil:
+		case it.direct != nil, w.t.clear != nil:
 		case w.t.parts != nil:
 			w.part(ch.Tag).copyTo(ch.New)
 		default:

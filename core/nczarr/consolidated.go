@@ -285,10 +285,18 @@ func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs
 		}
 	}
 	docs, err := zarr.WithConsolidated(docs, below, g.unknownPaths())
-	if most := d.opts.Limits.MaxMetadata; err == nil && int64(len(docs[zarr.V3Doc])) > most {
-		err = ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata the document has %d bytes, but the limit set by limits.max_metadata (Limits.MaxMetadata) is %d: the document could not be read back", len(docs[zarr.V3Doc]), most)
+	if err == nil {
+		err = d.checkInlineSize(docs[zarr.V3Doc])
 	}
 	return docs, ncerr.Wrap("write metadata", zmap.Path(g.key()+zarr.V3Doc), err)
+}
+
+// checkInlineSize fails if a document with consolidated metadata is too large to be read.
+func (d *Dataset) checkInlineSize(text []byte) error {
+	if most := d.opts.Limits.MaxMetadata; int64(len(text)) > most {
+		return ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata the document has %d bytes, but the limit set by limits.max_metadata (Limits.MaxMetadata) is %d: the document could not be read back", len(text), most)
+	}
+	return nil
 }
 
 // unknownPaths returns the paths, relative to g, of nodes that could not be read or

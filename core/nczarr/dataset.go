@@ -56,13 +56,17 @@ type Dataset struct {
 	announced     atomic.Bool // the root's documents may have been written
 	saving        sync.Mutex  // serializes saves
 	stale         bool        // consolidated metadata is older than the documents; guarded by saving
-	warned        atomic.Bool
-	growth        growth
-	newClaim      newClaim
-	docs          documents
-	cache         *array.Cache
-	buffer        *array.WriteBuffer
-	upper         *upper // set only if the dataset may be part of another one above it
+	mixed         bool        // consolidated metadata also has nodes and changes of other writers; guarded by saving
+	// uncopied holds the key prefixes of nodes whose documents this process has put and that
+	// consolidated metadata may not repeat yet; guarded by mu.
+	uncopied map[string]bool
+	warned   atomic.Bool
+	growth   growth
+	newClaim newClaim
+	docs     documents
+	cache    *array.Cache
+	buffer   *array.WriteBuffer
+	upper    *upper // set only if the dataset may be part of another one above it
 }
 
 // Root returns the group at the URL: the root of the store, or the group below it that
@@ -139,13 +143,13 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 	}
 	// Buffered chunks come first, because the metadata includes the lengths that their
 	// writes have extended.
-	var unstored error // the error of a chunk; the Flush writes everything else
+	var unstored error // the error of a chunk or document; the Flush writes everything else
 	err := d.buffer.Flush(ctx, func(err error, beyond bool) error {
 		if err != nil && (beyond || d.swap != nil || d.created && !d.flushed.Load()) { // without the chunk, elements of a new length or dataset would be missing
 			return ncerr.Errorf(ncerr.KindOf(err), "", "", "the metadata was not written, because a chunk cannot be stored: %w", err)
 		}
 		unstored = err
-		if err := d.checkMarks(ctx); err != nil {
+		if err := d.checkBeforePublishing(ctx); err != nil {
 			return err
 		}
 		if err := d.dropFailedWrites(ctx); err != nil {
@@ -158,19 +162,32 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 			return ncerr.Wrap("flush", "", err)
 		}
 		lengths := d.lengths()
-		if err := d.save(ctx); err != nil {
+		switch err := d.save(ctx); {
+		case isMergeConflict(err):
+			unstored = joinErrors(err, unstored)
+		case err != nil:
 			return err
+		default:
+			d.setStored(lengths)
 		}
-		d.setStored(lengths)
 		return nil
 	})
 	if err == nil {
 		err = d.afterSave(ctx, more)
 	}
 	if err != nil && unstored != nil {
-		err = fmt.Errorf("%w (and a chunk could not be stored: %w)", err, unstored)
+		err = joinErrors(err, unstored)
 	}
 	return ncerr.Wrap("flush", "", cmp.Or(err, unstored))
+}
+
+// joinErrors returns an error with the kind of the first of two errors, of which the second may
+// be nil.
+func joinErrors(first, second error) error {
+	if second == nil {
+		return first
+	}
+	return fmt.Errorf("%w (and something else could not be stored: %w)", first, second)
 }
 
 // afterSave completes a Flush that has written the metadata.
@@ -204,6 +221,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 		err = joinCleanupError(err, d.dropNew(context.WithoutCancel(ctx)))
 	}
 	d.newClaim.hold.Release()
+	d.growth.release()
 	d.closeVars()
 	d.upper.close(ctx)
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
@@ -225,6 +243,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 // would have replaced another one at Close.
 func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.newClaim.hold.Release()
+	defer d.growth.release()
 	d.closeVars()
 	d.upper.close(ctx)
 	err := ncerr.Wrap("close", "", d.m.Close(ctx))

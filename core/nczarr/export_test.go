@@ -6,3 +6,9 @@ import "github.com/seed-695719ce/nczarr/core/manifest"
 func (v *Var) SetSource(s manifest.Source) {
 	v.data.once.Do(func() { v.data.source = s })
 }
+
+// Kill releases the locks of a dataset, as the end of its process would.
+func Kill(d *Dataset) {
+	d.growth.release()
+	d.newClaim.hold.Release()
+}

@@ -49,8 +49,9 @@ func (v *Var) lengthen() {
 	}
 }
 
-// clearBeyond removes the contents of chunks beyond the array's shape before the first
-// write, which extends the array to the lengths of its dimensions.
+// clearBeyond clears the elements of chunks beyond the array's shape before the first
+// write, which extends the array to the lengths of its dimensions. It keeps elements that other
+// writers may have written.
 func (v *Var) clearBeyond(ctx context.Context) error {
 	if v.ownShape() == nil {
 		return nil
@@ -61,13 +62,14 @@ func (v *Var) clearBeyond(ctx context.Context) error {
 	if v.ownShape() == nil {
 		return nil
 	}
-	if err := v.group.ds.markGrowth(ctx); err != nil { // another writer may be extending the array
+	if err := v.prepareGrowth(ctx, v.Shape()); err != nil {
 		return err
 	}
-	if err := v.checkNotExtended(ctx); err != nil { // another writer may have extended the array
+	if err := v.clearUnacknowledged(ctx); err != nil {
 		return err
 	}
-	return v.dropLeftovers(ctx)
+	v.lengthen()
+	return nil
 }
 
 // Limits returns the limits of the dataset, with the defaults filled in.

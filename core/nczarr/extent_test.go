@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -118,14 +119,17 @@ func TestShorterWithoutFill(t *testing.T) {
 type blockingGet struct {
 	driver.Map
 	key       string
+	once      *atomic.Bool
 	read, end chan struct{}
 }
 
 func (s blockingGet) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	body, info, err := s.Map.Get(ctx, key, o, alloc)
 	if key == s.key {
-		s.read <- struct{}{}
-		<-s.end
+		if s.once.CompareAndSwap(false, true) {
+			s.read <- struct{}{}
+			<-s.end
+		}
 	}
 	return body, info, err
 }
@@ -143,7 +147,7 @@ func TestShortArrayDuringWrite(t *testing.T) {
 	}
 	closeDataset(t, ds)
 	shorten(t, url, o, "b/.zarray", "[2]")
-	m := blockingGet{key: "b/1", read: make(chan struct{}), end: make(chan struct{})}
+	m := blockingGet{key: "b/1", once: new(atomic.Bool), read: make(chan struct{}), end: make(chan struct{})}
 	u := *o
 	u.Wrap = func(inner driver.Map) driver.Map { m.Map = inner; return m }
 	ds = update(t, url, &u)

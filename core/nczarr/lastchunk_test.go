@@ -290,7 +290,7 @@ func TestClearedWriterLeavesNothing(t *testing.T) {
 	closeDataset(t, ds)
 	first, second := update(t, "mem:cleared", o), update(t, "mem:cleared", o)
 	write(t, variable(t, first, "v"), slab(1, 2), []int32{-2, -3})
-	if err := second.ClearGrowth(t.Context()); err != nil {
+	if err := clearGrowth(t, second); err != nil {
 		t.Fatal(err)
 	}
 	conflict(t, variable(t, first, "v").Read(t.Context(), slab(0, 3), make([]int32, 3)))
@@ -337,7 +337,7 @@ func TestClearedWriterOverwritesNothing(t *testing.T) {
 	closeDataset(t, ds)
 	first, second := update(t, url, o), update(t, url, o)
 	write(t, variable(t, first, "v"), slab(1, 2), []int32{-2, -3})
-	if err := second.ClearGrowth(t.Context()); err != nil {
+	if err := clearGrowth(t, second); err != nil {
 		t.Fatal(err)
 	}
 	write(t, variable(t, second, "v"), slab(1, 2), []int32{2, 3})
@@ -494,7 +494,7 @@ func TestLeftoversOfNewDatasetOnStores(t *testing.T) {
 			}
 			closeDataset(t, ds)
 			ds = update(t, url, o)
-			if m, err := ds.GrowthMark(t.Context()); m != nil || err != nil {
+			if m, err := growthMark(t, ds); m != nil || err != nil {
 				t.Errorf("%s: growth mark %v, %v", url, m, err)
 			}
 			write(t, variable(t, ds, "v"), slab(8, 1), []int32{8})

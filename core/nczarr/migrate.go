@@ -158,10 +158,10 @@ func (m *migration) check(ctx context.Context) error {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(root)), func(name string) bool { _, ok := ds.docs.known(name); return ok }) {
 		return m.unsupported("the dataset has only consolidated metadata")
 	}
-	if mark, err := ds.GrowthMark(ctx); err != nil {
+	if marks, err := ds.GrowthMarks(ctx); err != nil {
 		return err
-	} else if mark != nil {
-		return ncerr.Errorf(ncerr.ErrConflict, "migrate", zarr.GrowthMark, "%s is extending a dimension", mark.Owner())
+	} else if len(marks) > 0 {
+		return ncerr.Errorf(ncerr.ErrConflict, "migrate", zarr.GrowthMark, "%s is extending a dimension", marks[0].Owner())
 	}
 	return m.checkAbove(ctx)
 }

@@ -217,6 +217,7 @@ type Var struct {
 
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable
 	fresh       newNode
+	sharing     sharing
 }
 
 // Group returns the group that contains the variable.

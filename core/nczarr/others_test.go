@@ -80,13 +80,13 @@ func TestExtendedSinceIsNotLeftover(t *testing.T) {
 			"write": func(e *nczarr.Dataset) error {
 				return variable(t, e, "w").Write(t.Context(), slab(0, 1), []int32{1})
 			},
-			"clear": func(e *nczarr.Dataset) error { return e.ClearGrowth(t.Context()) },
+			"clear": func(e *nczarr.Dataset) error { return clearGrowth(t, e) },
 			"flush and clear": func(e *nczarr.Dataset) error {
 				setText(t, variable(t, e, "u").SetAttr, "units", "m")
 				if err := e.Flush(t.Context()); err != nil {
 					t.Errorf("%s: %v", mode, err)
 				}
-				return e.ClearGrowth(t.Context())
+				return clearGrowth(t, e)
 			},
 		} {
 			o, url := localOptions(), filepath.Join(t.TempDir(), "a.zarr")+"#mode="+mode
@@ -104,8 +104,8 @@ func TestExtendedSinceIsNotLeftover(t *testing.T) {
 			c, e := update(t, url, o), update(t, url, o)
 			write(t, variable(t, c, "w"), slab(4, 4), []int32{5, 6, 7, 8})
 			closeDataset(t, c)
-			if err := try(e); ncerr.KindOf(err) != ncerr.ErrConflict {
-				t.Errorf("%s, %s: want ErrConflict, got %v", mode, what, err)
+			if err := try(e); (ncerr.KindOf(err) == ncerr.ErrConflict) != (what != "write") {
+				t.Errorf("%s, %s: got %v", mode, what, err)
 			}
 			_ = e.Abort(t.Context())
 			expect(t, open(t, url, o), "w", []int32{1, 2, 3, 4, 5, 6, 7, 8})
@@ -182,7 +182,8 @@ func TestIdentityIsChangedAfterPut(t *testing.T) {
 	_ = attr(t, open(t, url, o).Root().Attrs(), "ofb")
 }
 
-// On a store without conditional puts, two writers do not both create a document.
+// If two writers create the same document, on a store without conditional puts that no other
+// process writes to at the same moment, the document has the members of both.
 func TestBothCreateADocument(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -200,9 +201,8 @@ func TestBothCreateADocument(t *testing.T) {
 	setText(t, a.Root().SetAttr, "ofa", "1")
 	setText(t, b.Root().SetAttr, "ofb", "1")
 	closeDataset(t, a)
-	if err := b.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("want ErrConflict, got %v", err)
+	closeDataset(t, b)
+	for _, name := range []string{"ofa", "ofb"} {
+		_ = attr(t, open(t, "mem:both#mode=zarr", o).Root().Attrs(), name)
 	}
-	_ = b.Abort(t.Context())
-	_ = attr(t, open(t, "mem:both#mode=zarr", o).Root().Attrs(), "ofa")
 }

@@ -1,6 +1,7 @@
 package nczarr
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -18,6 +19,10 @@ import (
 type changes struct {
 	made, written int
 	unsure        bool // a write failed, so the documents in the store are not known
+	// base holds the documents as this process would have written them, if the documents in
+	// the store also contain changes of other writers; otherwise nil. A later write
+	// merges the differences from base.
+	base zarr.Docs
 }
 
 func (c *changes) add()          { c.made++ }
@@ -26,26 +31,39 @@ func (c *changes) pending() bool { return c.made != c.written }
 // markWritten returns a function that marks all changes up to now as written.
 func (c *changes) markWritten() func() {
 	made := c.made
-	return func() { c.written, c.unsure = made, false }
+	return func() { c.written = made }
 }
 
 // saved holds the documents of one node while they are being written.
 type saved struct {
-	prefix string // key prefix, "" for the root
-	docs   zarr.Docs
-	old    zarr.Docs // documents known to be in the store
-	dirty  bool
-	stage  int                         // nodes of one stage are written concurrently, stages in order
-	take   func(context.Context) error // claims the location of the node, see claimNode
-	fresh  *newNode
-	clean  func(zarr.Docs) // records the documents as written
-	failed func()          // records that the write may be partial
-	hidden bool            // putHidden has written the documents that do not make the node visible
+	prefix  string // key prefix, "" for the root
+	docs    zarr.Docs
+	base    zarr.Docs // see changes.base; the documents in the store if that is nil
+	dirty   bool
+	stage   int                         // nodes of one stage are written concurrently, stages in order
+	take    func(context.Context) error // claims the location of the node, see claimNode
+	fresh   *newNode
+	seal    func()     // records all changes as written
+	changes *changes   // nil for a node that was left out
+	inStore *zarr.Docs // documents known to be in the store; nil for a node that was left out
+	hidden  bool       // putHidden has written the documents that do not make the node visible
+	group   *Group     // the node, if it is a group
+	array   *Var       // the node, if it is an array
+	shape   []int64    // of array, in docs
+}
+
+// current returns the documents that the store is known to contain.
+func (n *saved) current() zarr.Docs {
+	if n.inStore != nil {
+		return *n.inStore
+	}
+	return n.docs
 }
 
 // save writes the documents of all changed nodes: first variables, then groups from the
 // deepest up to the root, so that everything exists before it is announced. It writes
-// the consolidated document, which repeats them all, last.
+// the consolidated document, which repeats them all, last. If other writers have changed the
+// same attributes, it writes everything else and returns a mergeConflict.
 func (d *Dataset) save(ctx context.Context) error {
 	d.saving.Lock() // an older document must not overwrite a newer one
 	defer d.saving.Unlock()
@@ -55,48 +73,55 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changed, err := d.putAll(ctx, nodes)
+	run := &merging{nodes: nodes}
+	adding := d.layout.Inline() && d.consolidated && !d.created && d.merges() && !zarr.HasInlineMetadata(d.top.docsInStore)
+	changed, err := d.putAll(ctx, run)
+	if err == nil && adding && changed {
+		err = d.copyChanged(ctx, run)
+	}
 	d.stale = d.consolidated && (d.stale || changed)
 	if d.layout.Inline() { // consolidated metadata is part of the root's document
 		d.stale = d.stale && err != nil
 	}
-	if err != nil || !d.stale {
-		return err
+	if err == nil && !d.layout.Inline() {
+		err = d.saveConsolidated(ctx, run, changed)
 	}
-	all, err := d.keptUnlisted(ctx)
-	if err != nil {
-		return err
+	if err == nil && !d.stale {
+		d.mu.Lock()
+		d.uncopied = nil
+		d.mu.Unlock()
 	}
-	if all == nil {
-		all = make(map[string]zarr.Docs, len(nodes))
+	if err == nil {
+		err = d.adopt(ctx, run)
 	}
-	for _, n := range nodes {
-		all[strings.TrimSuffix(n.prefix, "/")] = n.docs
+	if err == nil {
+		err = run.conflict()
 	}
-	doc, err := zarr.WriteConsolidated(all)
-	if err != nil {
-		return err
-	}
-	err = d.putDoc(ctx, zarr.ConsolidatedDoc, doc)
-	d.stale = err != nil
 	return err
 }
 
 // putAll writes the documents of the changed nodes stage by stage, and reports whether
 // any node had changed.
-func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err error) {
-	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n saved) bool { return !n.dirty })
+func (d *Dataset) putAll(ctx context.Context, run *merging) (changed bool, err error) {
+	nodes := slices.DeleteFunc(slices.Clone(run.nodes), func(n saved) bool { return !n.dirty })
 	if d.created && !d.announced.Load() { // afterwards nodes are visible and may be claimed by other processes
 		if err := d.putHidden(ctx, nodes); err != nil {
 			return true, err
 		}
+	}
+	if d.layout.Inline() && len(nodes) > 0 && nodes[len(nodes)-1].prefix != "" && d.merges() {
+		defer func() {
+			if err == nil {
+				err = d.copyIntoRoot(ctx, run)
+			}
+		}()
 	}
 	for len(nodes) > 0 {
 		n := 1
 		for n < len(nodes) && nodes[n].stage == nodes[0].stage {
 			n++
 		}
-		if err := d.putStage(ctx, nodes[:n]); err != nil {
+		if err := d.putStage(ctx, nodes[:n], run); err != nil {
 			return true, err
 		}
 		nodes, changed = nodes[n:], true
@@ -132,7 +157,7 @@ func (d *Dataset) putHidden(ctx context.Context, nodes []saved) error {
 }
 
 // putStage writes the documents of nodes concurrently.
-func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
+func (d *Dataset) putStage(ctx context.Context, nodes []saved, run *merging) error {
 	g, stop := errgroup.WithContext(ctx)
 	g.SetLimit(d.workers(1 << 20))
 	for _, n := range nodes {
@@ -140,13 +165,13 @@ func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
 			if err := stop.Err(); err != nil {
 				return err
 			}
-			return d.put(ctx, n) // do not cancel puts in progress
+			return d.put(ctx, &n, run) // do not cancel puts in progress
 		})
 	}
 	return g.Wait()
 }
 
-func (d *Dataset) put(ctx context.Context, n saved) error {
+func (d *Dataset) put(ctx context.Context, n *saved, run *merging) error {
 	if err := n.take(ctx); err != nil {
 		return err
 	}
@@ -154,23 +179,52 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 		d.announced.Store(true)
 	}
 	n.fresh.put.Store(true)
+	d.mu.RLock()
+	unsure, stored, base := n.changes.unsure, maps.Clone(n.current()), maps.Clone(n.base)
+	d.mu.RUnlock()
+	if stored == nil {
+		stored, base = make(zarr.Docs), make(zarr.Docs)
+	}
+	d.noteUncopied(n.prefix)
+	conflict, merged := false, false
 	for _, name := range putOrder(n.docs) {
+		old, known := base[name]
 		if n.hidden && announces(name) == 0 {
+			stored[name], base[name] = n.docs[name], n.docs[name]
 			continue
 		}
-		if old, ok := n.old[name]; ok && d.layout.SameContent(old, n.docs[name]) { // unchanged, such as the .zgroup of the root
+		if known && !unsure && d.layout.SameContent(old, n.docs[name]) { // unchanged, such as the .zgroup of the root
 			continue
 		}
-		if err := d.putDoc(ctx, n.prefix+name, n.docs[name]); err != nil {
+		text, err := d.putMerged(ctx, n, name, run)
+		switch {
+		case isMergeConflict(err):
+			run.refused(n.prefix, err)
+			conflict = true
+			continue
+		case err != nil:
 			return n.fail(d, name, err)
 		}
+		merged = merged || !bytes.Equal(text, n.docs[name])
+		stored[name], base[name] = text, n.docs[name]
 	}
 	if err := d.removeMark(ctx, n.fresh); err != nil {
 		return n.fail(d, zarr.NewNodeMark, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n.clean(n.docs)
+	if *n.inStore = stored; !conflict {
+		n.seal()
+	}
+	if n.changes.unsure, n.changes.base = false, nil; !maps.EqualFunc(base, stored, bytes.Equal) {
+		n.changes.base = base
+	}
+	if n.array != nil && !conflict {
+		n.array.sharing.stored = n.shape
+	}
+	if merged {
+		run.merged(*n)
+	}
 	return nil
 }
 
@@ -179,7 +233,7 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 func (n *saved) fail(d *Dataset, name string, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n.failed()
+	n.changes.unsure = true
 	return ncerr.Wrap("write", zmap.Path(n.prefix+name), err)
 }
 
@@ -222,7 +276,7 @@ func (d *Dataset) collect() ([]saved, error) {
 				if err != nil {
 					return nil, err
 				}
-				n.take, n.fresh = v.claimNode, &v.fresh
+				n.take, n.fresh, n.array, n.shape = v.claimNode, &v.fresh, v, slices.Clone(v.extent())
 				out = append(out, n)
 			}
 		}
@@ -243,7 +297,7 @@ func (d *Dataset) collect() ([]saved, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.stage, n.take, n.fresh = 1+deepest-g.depth, g.claimNode, &g.fresh
+			n.stage, n.take, n.fresh, n.group = 1+deepest-g.depth, g.claimNode, &g.fresh, g
 			out = append(out, n)
 		}
 	}
@@ -254,15 +308,14 @@ func (d *Dataset) collect() ([]saved, error) {
 // those in the store otherwise.
 func docsToSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Docs, error)) (saved, error) {
 	if !c.pending() && *inStore != nil {
-		return saved{prefix: prefix, docs: *inStore}, nil
-	}
-	old := *inStore
-	if c.unsure {
-		old = nil
+		return saved{prefix: prefix, docs: *inStore, inStore: inStore}, nil
 	}
 	docs, err := write()
-	seal := c.markWritten()
-	return saved{prefix: prefix, docs: docs, old: old, dirty: c.pending(), clean: func(docs zarr.Docs) { seal(); *inStore = docs }, failed: func() { c.unsure = true }}, err
+	n := saved{prefix: prefix, docs: docs, base: *inStore, dirty: c.pending(), seal: c.markWritten(), changes: c, inStore: inStore}
+	if c.base != nil {
+		n.base = c.base
+	}
+	return n, err
 }
 
 // declareDims marks groups for writing if they have to declare dimensions that v refers

@@ -281,7 +281,7 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if slices.Equal(shape, v.Shape()) {
 		return v.writeRaw(ctx, sel, shape, from, f)
 	}
-	end, err := ds.beginGrowth(ctx, v)
+	end, err := ds.beginGrowth(ctx, v, shape)
 	if err != nil {
 		return ncerr.Wrap("grow", v.Path(), err)
 	}

@@ -34,13 +34,25 @@ type documents struct {
 	mu     sync.Mutex
 	all    bool // record all documents
 	opened map[string]zmap.Info
-	absent map[string]bool   // requested and found to be absent; recorded only if all is set
-	tried  map[string][]byte // contents that may or may not have been put
-	sparse map[*Var]bool     // arrays that had absent chunks
-	anchor string            // see Dataset.checkNotReplaced
-	events int               // counts starts and ends of this process's own writes of the anchor; odd during a write
-	check  sharedCheck
+	absent map[string]bool      // requested and found to be absent; recorded only if all is set
+	tried  map[string][]attempt // contents that may or may not have been put
+	// updated holds the versions of documents that other writers have put into this dataset.
+	// They differ from those in opened, which this process has read or put.
+	updated map[string]zmap.Info
+	sparse  map[*Var]bool // arrays that had absent chunks
+	anchor  string        // see Dataset.checkNotReplaced
+	events  int           // counts starts and ends of this process's own writes of the anchor; odd during a write
+	check   sharedCheck
 }
+
+// attempt is a put of a document whose outcome may be unknown.
+type attempt struct {
+	text []byte // the content
+	ours []byte // the content without changes of other writers
+}
+
+// maxAttempts is the maximum number of attempts that are recorded for a document.
+const maxAttempts = 8
 
 // note records the version and time of a document when the dataset is opened.
 func (d *documents) note(key string, info zmap.Info) {
@@ -56,6 +68,31 @@ func (d *documents) note(key string, info zmap.Info) {
 	d.opened[key] = info
 	delete(d.absent, key)
 	delete(d.tried, key)
+	delete(d.updated, key)
+}
+
+// noteUpdate records that another writer has put a document.
+func (d *documents) noteUpdate(key string, info zmap.Info) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.updated == nil {
+		d.updated = make(map[string]zmap.Info)
+	}
+	d.updated[key] = info
+}
+
+// isUpdate reports whether info is the version that noteUpdate has recorded.
+func (d *documents) isUpdate(key string, info zmap.Info) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was, ok := d.updated[key]
+	return ok && sameVersion(was, info)
+}
+
+// sameVersion reports whether a document that had version was still has it. A put does not return
+// a time.
+func sameVersion(was, now zmap.Info) bool {
+	return now.Version == was.Version && (was.ModTime.IsZero() || now.ModTime.Equal(was.ModTime))
 }
 
 // forget drops the record of a document that was removed.
@@ -79,22 +116,38 @@ func (d *documents) noteAbsent(key string) {
 }
 
 // attempt records the content of a document before it is written, because the outcome of
-// a Put may be unknown. It returns the content of the previous attempt.
-func (d *documents) attempt(key string, text []byte) (before []byte) {
+// a Put may be unknown. ours is the content without changes of other writers. It returns
+// the content of the previous attempt.
+func (d *documents) attempt(key string, text, ours []byte) (before []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tried == nil {
-		d.tried = make(map[string][]byte)
+		d.tried = make(map[string][]attempt)
 	}
-	before, d.tried[key] = d.tried[key], text
+	list := d.tried[key]
+	if n := len(list); n > 0 {
+		before = list[n-1].text
+	}
+	d.tried[key] = append(list[max(0, len(list)-maxAttempts+1):], attempt{text, ours})
 	return before
 }
 
-// attempted returns the content that may or may not have been put.
-func (d *documents) attempted(key string) []byte {
+// attempted returns the contents that may or may not have been put, without changes of other
+// writers.
+func (d *documents) attempted(key string) (ours [][]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.tried[key]
+	for _, a := range d.tried[key] {
+		ours = append(ours, a.ours)
+	}
+	return ours
+}
+
+// hasTried reports whether this process has tried to put text.
+func (d *documents) hasTried(key string, text []byte) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.tried[key], func(a attempt) bool { return bytes.Equal(a.text, text) })
 }
 
 // isAbsent reports whether a document was absent when it was requested.
@@ -214,16 +267,16 @@ func (d *Dataset) checkAnchor(ctx context.Context) error {
 		}
 		if tried := d.docs.attempted(key); tried != nil && ncerr.KindOf(err) == ncerr.ErrConflict {
 			now, info, rerr := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
-			if rerr == nil && bytes.Equal(now, tried) { // a put of this process that seemed to fail
-				d.docs.note(key, info)
+			if rerr == nil && d.docs.hasTried(key, now) { // a put of this process that seemed to fail
+				d.docs.noteUpdate(key, info)
 				return nil
 			}
 		}
-		return err
+		return d.acceptUpdate(ctx, key, err)
 	}
 	key, info, err := d.findAnchor(ctx)
 	if err == nil { // verify that the anchor belongs to the dataset that was opened
-		err = d.sameDocs(ctx, d.rootDoc())
+		err = d.acceptUpdate(ctx, d.rootDoc(), d.sameDocs(ctx, d.rootDoc()))
 	}
 	if err == nil {
 		d.docs.setAnchor(key, info)
@@ -261,14 +314,14 @@ func (d *Dataset) beforeFlush(ctx context.Context) error {
 		return nil
 	}
 	err := d.checkNotReplaced(ctx)
-	if err == nil && pending {
+	if err == nil && pending && !d.merges() {
 		err = d.sameConsolidated(ctx)
 	}
 	if err != nil || d.created || d.docsVerified.Load() {
 		return err
 	}
 	if anchor, _ := d.docs.anchored(); d.rootDoc() != anchor { // checkNotReplaced has just compared the anchor
-		err = d.sameDocs(ctx, d.rootDoc())
+		err = d.acceptUpdate(ctx, d.rootDoc(), d.sameDocs(ctx, d.rootDoc()))
 	}
 	d.docsVerified.Store(err == nil)
 	return err
@@ -329,33 +382,139 @@ func (d *Dataset) sameInline(ctx context.Context) error {
 func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
 	err := d.compare(ctx, keys)
 	if ncerr.KindOf(err) == ncerr.ErrConflict {
-		err = ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced after it was opened; its metadata was not written, and values written since then may be in the new dataset: reopen the dataset")
+		err = errReplaced(d)
 	}
 	return err
+}
+
+func errReplaced(d *Dataset) error {
+	return ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced after it was opened; its metadata was not written, and values written since then may be in the new dataset: reopen the dataset")
+}
+
+// Other writers update documents, also those that identify the dataset, and a replacement
+// puts new ones. A document that has changed still belongs to the dataset that was opened if
+// an object that a replacement would have removed or put again has not changed: the growth
+// mark of this writer, whose name is random, or another document. In a local directory it
+// always does, because an open directory does not change identity.
+
+// acceptUpdate returns nil if err is ncerr.ErrConflict because another writer has updated the
+// document with the given key, and err otherwise. From then on the document counts as unchanged.
+func (d *Dataset) acceptUpdate(ctx context.Context, key string, err error) error {
+	if ncerr.KindOf(err) != ncerr.ErrConflict || !d.merges() {
+		return err
+	}
+	now, serr := d.m.Stat(ctx, key)
+	if ncerr.KindOf(serr) == ncerr.ErrNotFound {
+		return err
+	}
+	if serr != nil {
+		return serr
+	}
+	return d.acceptVersion(ctx, key, now, err)
+}
+
+func (d *Dataset) acceptVersion(ctx context.Context, key string, now zmap.Info, err error) error {
+	if d.docs.isUpdate(key, now) {
+		return nil
+	}
+	same, serr := d.isSameDataset(ctx, key)
+	switch {
+	case serr != nil:
+		return serr
+	case !same:
+		return err
+	}
+	d.docs.noteUpdate(key, now)
+	return nil
+}
+
+// isSameDataset reports whether the dataset is certainly the one that was opened, although
+// the document with the given key has changed.
+func (d *Dataset) isSameDataset(ctx context.Context, key string) (bool, error) {
+	if local(d.loc) {
+		return true, nil
+	}
+	unchanged := func(key string, was zmap.Info) (bool, error) {
+		now, err := d.m.Stat(ctx, key)
+		if ncerr.KindOf(err) == ncerr.ErrNotFound {
+			return false, nil
+		}
+		return err == nil && sameVersion(was, now), err
+	}
+	if mark := d.growth.trusted.Load(); mark != nil {
+		if same, err := unchanged(mark.key, mark.info); same || err != nil {
+			return same, err
+		}
+	}
+	var keys []string
+	d.docs.mu.Lock()
+	for other, info := range d.docs.opened {
+		if _, name := splitKey(other); other != key && zarr.IsZarrDoc(name) && other != zarr.ConsolidatedDoc && !info.ModTime.IsZero() { // equal contents can have equal versions
+			keys = append(keys, other)
+		}
+	}
+	d.docs.mu.Unlock()
+	slices.Sort(keys)
+	for _, other := range keys[:min(len(keys), maxEvidence)] {
+		was, _ := d.docs.known(other)
+		if same, err := unchanged(other, was); same || err != nil {
+			return same, err
+		}
+	}
+	return false, nil
+}
+
+// maxEvidence is the maximum number of documents that isSameDataset compares.
+const maxEvidence = 32
+
+// checkSameDataset fails if a document that another process has put, with the version
+// now, belongs to another dataset. Call it after the document was read.
+func (d *Dataset) checkSameDataset(ctx context.Context, key string, now zmap.Info) error {
+	if !d.replaceable() {
+		return nil
+	}
+	if anchor, _ := d.docs.anchored(); key != anchor {
+		return d.checkNotReplaced(ctx)
+	}
+	if err := d.upper.checkUnclaimed(ctx, "write"); err != nil {
+		return err
+	}
+	return d.acceptVersion(ctx, key, now, errReplaced(d))
 }
 
 // putDoc puts a document unless another process has changed it since this process read
 // or wrote it. It records the new version of the document, and the time of the anchor.
 func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
+	info, err := d.anchored(ctx, key, func() (zmap.Info, error) { return d.putUnchanged(ctx, key, text) })
+	if err == nil {
+		d.docs.note(key, info)
+	}
+	return err
+}
+
+// putAnchored is like putVersion. It also returns the time of the anchor.
+func (d *Dataset) putAnchored(ctx context.Context, key string, text []byte, was zmap.Info) (zmap.Info, error) {
+	return d.anchored(ctx, key, func() (zmap.Info, error) { return d.putVersion(ctx, key, text, was) })
+}
+
+// anchored calls put. If the key is that of the anchor, it records that this process is
+// writing the anchor, and returns its time.
+func (d *Dataset) anchored(ctx context.Context, key string, put func() (zmap.Info, error)) (zmap.Info, error) {
 	anchor, _ := d.docs.anchored()
 	if key != anchor {
-		info, err := d.putUnchanged(ctx, key, text)
-		if err == nil {
-			d.docs.note(key, info)
-		}
-		return err
+		return put()
 	}
 	d.docs.countEvent()
 	defer d.docs.countEvent()
-	info, err := d.putUnchanged(ctx, key, text)
+	info, err := put()
 	if err != nil {
-		return err // checkAnchor finds out whether the put has succeeded
+		return info, err // checkAnchor finds out whether the put has succeeded
 	}
 	if now, err := d.m.Stat(ctx, key); err == nil && now.Version == info.Version {
 		info = now // includes the modification time
 	}
-	d.docs.note(key, info)
-	return nil
+	d.docs.note(key, info) // before the end of the write is counted
+	return info, nil
 }
 
 // putUnchanged implements putDoc without recording versions. It also succeeds if the
@@ -366,7 +525,7 @@ func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zm
 		return d.m.Put(ctx, key, driver.Bytes(text), nil)
 	}
 	was, _ := d.docs.known(key)
-	before := d.docs.attempt(key, text)
+	before := d.docs.attempt(key, text, text)
 	info, err := d.putVersion(ctx, key, text, was)
 	if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && kind != ncerr.ErrObjectExists && kind != ncerr.ErrNotFound {
 		return info, err
@@ -534,7 +693,7 @@ func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 	case err != nil:
 		return err
-	case now.Version == was.Version && (was.ModTime.IsZero() || now.ModTime.Equal(was.ModTime)): // a put does not return a time
+	case sameVersion(was, now) || d.docs.isUpdate(key, now):
 		return nil
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read; the values may be from two datasets, and chunks that were not found may exist: reopen the dataset")

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -129,28 +128,10 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 	if most := d.opts.Limits.MaxNodes; len(keys)/len(names) > most {
 		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "the document contains more than %d groups and variables that are not in NCZarr's lists", most)
 	}
-	var mu sync.Mutex
-	docs, remaining := make(map[string]zarr.Docs), d.opts.Limits.MaxDocuments
-	err := each(ctx, keys, storeConcurrency, func(key string) error {
-		text, _, err := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
-		if ncerr.KindOf(err) == ncerr.ErrNotFound {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if remaining -= int64(len(text)); remaining < 0 {
-			return ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(key), "the documents of nodes that are not in NCZarr's lists exceed %d bytes", d.opts.Limits.MaxDocuments)
-		}
-		node, name := splitKey(key)
-		if docs[node] == nil {
-			docs[node] = make(zarr.Docs)
-		}
-		docs[node][name] = text
-		return nil
-	})
+	docs, err := d.readDocs(ctx, keys)
+	if ncerr.KindOf(err) == ncerr.ErrLimit {
+		err = ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "nodes that are not in NCZarr's lists: %w", err)
+	}
 	maps.DeleteFunc(docs, func(_ string, own zarr.Docs) bool { return !own.IsGroup() && !own.IsArray() })
 	return docs, err
 }

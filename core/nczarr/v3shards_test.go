@@ -309,12 +309,18 @@ func TestLeftoversInShards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(info.Size, keysOf(t, ds))
+		keys := keysOf(t, ds)
+		for i, key := range keys {
+			if strings.HasPrefix(key, mark+"/") {
+				keys[i] = mark
+			}
+		}
+		return fmt.Sprint(info.Size, keys)
 	}
 	if got := chunks(); got != "58 [.nczgrowing v/c/0 v/c/1 v/c/2 v/zarr.json zarr.json]" {
 		t.Errorf("before ClearGrowth: unexpected shard length and keys %s", got)
 	}
-	if err := ds.ClearGrowth(t.Context()); err != nil {
+	if err := clearGrowth(t, ds); err != nil {
 		t.Fatal(err)
 	}
 	if got := chunks(); got != "54 [v/c/0 v/c/1 v/zarr.json zarr.json]" {

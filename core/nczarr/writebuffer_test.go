@@ -310,7 +310,7 @@ func TestStoreErrorIsNotHidden(t *testing.T) {
 		broken.Store(false)
 		ds = open(t, url, o)
 		expect(t, ds, "w", []int32{7})
-		if m, err := ds.GrowthMark(t.Context()); m == nil || err != nil {
+		if m, err := growthMark(t, ds); m == nil || err != nil {
 			t.Errorf("%s: the growth mark does not exist: %v", name, err)
 		}
 	}
@@ -531,7 +531,7 @@ func TestLengthOfUnstoredElement(t *testing.T) {
 		if n := variable(t, ds, "w").Shape()[0]; n != c.want {
 			t.Errorf("length %d after a Close that appended %d to %d, want %d", n, c.appended, c.length, c.want)
 		}
-		if m, err := ds.GrowthMark(t.Context()); err != nil || (m != nil) != (c.want == c.length) {
+		if m, err := growthMark(t, ds); err != nil || (m != nil) != (c.want == c.length) {
 			t.Errorf("%+v: growth mark %v, %v", c, m, err)
 		}
 	}
@@ -589,7 +589,7 @@ func TestClearedWriterStoresNothing(t *testing.T) {
 	closeDataset(t, ds)
 	first, second := update(t, "mem:cleared", o), update(t, "mem:cleared", o)
 	write(t, variable(t, first, "v"), slab(1, 2), []int32{-2, -3})
-	if err := second.ClearGrowth(t.Context()); err != nil {
+	if err := clearGrowth(t, second); err != nil {
 		t.Fatal(err)
 	}
 	write(t, variable(t, second, "v"), slab(1, 2), []int32{2, 3})

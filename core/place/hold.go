@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 )
 
 // ErrHeld reports that another process, or another Hold, has locked a directory.
@@ -111,4 +112,44 @@ func (h *Hold) Release() {
 		_ = h.dir.Close()
 		h.dir = nil
 	}
+}
+
+// maxLockTries is the number of times that NewFileHold tries to lock a file, which
+// [FileHeld] may have locked for a moment.
+const maxLockTries = 200
+
+// NewFileHold is like [NewHold] for a file. It fails with errors.ErrUnsupported on a file
+// system without locks.
+func NewFileHold(path string) (*Hold, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for try := range maxLockTries {
+		if err = lock(f); !errors.Is(err, errLocked) {
+			break
+		}
+		time.Sleep(time.Duration(min(try, 20)) * time.Millisecond)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &Hold{f}, nil
+}
+
+// FileHeld reports whether another process, or another Hold of this process, has locked
+// the file at path. known is false if that cannot be determined. A file that does not exist is
+// not locked.
+func FileHeld(path string) (held, known bool) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, true
+	}
+	if err != nil {
+		return false, false
+	}
+	defer f.Close() // closing releases the lock
+	err = lockShared(f)
+	return errors.Is(err, errLocked), err == nil || errors.Is(err, errLocked)
 }

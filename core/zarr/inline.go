@@ -172,3 +172,36 @@ func keptInline(metadata jsontext.Value, paths []string) map[string]jsontext.Val
 	})
 	return kept
 }
+
+// WithInlineOf returns the zarr.json of a group with the consolidated metadata of another
+// version of it, from. It fails with ErrNotZarr if text is not JSON.
+func WithInlineOf(text []byte, from Docs) ([]byte, error) {
+	var d jsontext.Document
+	if err := d.Parse(text); err != nil {
+		return nil, ncerr.Errorf(ncerr.ErrNotZarr, "write metadata", "/"+V3Doc, "not JSON: %w", err)
+	}
+	w := &jsontext.Writer{Style: jsontext.Spaced}
+	w.Open('{')
+	for _, m := range d.Members {
+		if m.Key != "consolidated_metadata" {
+			w.Key(m.Key).ValueKeepNaN(m.Val)
+		}
+	}
+	if all := inlineOf(from); all != "" {
+		w.Key("consolidated_metadata").ValueKeepNaN(all)
+	}
+	w.Close()
+	return w.Bytes(), nil
+}
+
+// InlinePaths returns the paths of the nodes in the consolidated metadata of a group,
+// without leading or trailing slashes.
+func InlinePaths(group Docs) (paths []string) {
+	if metadata := inlineOf(group).Get("metadata"); metadata.Kind() == jsontext.Object {
+		_ = metadata.Each(func(key string, _ jsontext.Value) error {
+			paths = append(paths, strings.Trim(key, "/"))
+			return nil
+		})
+	}
+	return paths
+}

@@ -1,0 +1,519 @@
+// Package writers checks that several writers of one dataset lose nothing. It makes random
+// changes through three handles and compares the dataset with a model that knows each
+// write and whether it was acknowledged.
+//
+// The handles stand for processes: they share nothing but the store. A step of one
+// writer can run in the middle of a Flush of another one, before any of its requests.
+//
+// Only tests use this package.
+package writers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Config describes a check.
+type Config struct {
+	// URL is the location of the dataset, which is created. Options must have a registry.
+	URL     string
+	Options nczarr.Options
+	// Steps is the number of steps, and Seed the seed of the random choices.
+	Steps int
+	Seed  uint64
+	// Kill ends the process of a handle, if the test can do that. nil means that the handle is
+	// just not used any more, like a process that was suspended.
+	Kill func(*nczarr.Dataset)
+	// Faults is the fraction of puts that fail, before or after they were stored.
+	Faults float64
+	// MayFail is set if the store itself may fail.
+	MayFail bool
+}
+
+const (
+	writerCount = 3
+	maxLength   = 60
+	fill        = int32(-1)
+)
+
+// errFault is the injected failure.
+var errFault = ncerr.New(ncerr.ErrIO, "", "", errors.New("injected failure"))
+
+// write is a write of one element.
+type write struct {
+	value              int32
+	writer             *writer
+	start, acked, died int  // ticks; 0 if not yet
+	beyond             bool // beyond the length that was published at that time
+}
+
+// writer is a handle and what it has not flushed yet.
+type writer struct {
+	ds      *nczarr.Dataset
+	pending []*write
+	attrs   []string
+	hook    *hook
+	busy    bool
+}
+
+type model struct {
+	t      *testing.T
+	c      Config
+	rng    *rand.Rand
+	tick   int
+	value  int32
+	elems  map[string]map[[2]int64][]*write
+	length map[string][]int64 // published shapes, as of the last check
+	attrs  []string           // acknowledged attributes
+	w      [writerCount]*writer
+	log    *warnings
+	trace  []string
+}
+
+// warnings records for which variables a warning was logged.
+type warnings struct {
+	slog.Handler
+	mu    sync.Mutex
+	paths map[string]bool
+}
+
+func (w *warnings) Enabled(context.Context, slog.Level) bool { return true }
+
+func (w *warnings) Handle(_ context.Context, r slog.Record) error {
+	if r.Level < slog.LevelWarn || !strings.Contains(r.Message, "another writer may have written") {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "path" || a.Key == "range" {
+			w.paths[strings.Fields(a.Value.String() + " ")[0]] = true
+		}
+		return true
+	})
+	return nil
+}
+
+func (w *warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
+func (w *warnings) WithGroup(string) slog.Handler      { return w }
+
+// hook is a store that calls a function before a request and makes puts fail.
+type hook struct {
+	driver.Map
+	in     atomic.Int64 // number of requests until f is called; negative means never
+	f      func()
+	once   sync.Mutex
+	faults func() (before, after bool)
+}
+
+func (h *hook) request() {
+	if h.in.Add(-1) == 0 {
+		h.once.Lock()
+		defer h.once.Unlock()
+		h.f()
+	}
+}
+
+func (h *hook) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	h.request()
+	return h.Map.Get(ctx, key, o, alloc)
+}
+
+func (h *hook) Stat(ctx context.Context, key string) (driver.Info, error) {
+	h.request()
+	return h.Map.Stat(ctx, key)
+}
+
+func (h *hook) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	h.request()
+	before, after := h.faults()
+	if before {
+		return driver.Info{}, errFault
+	}
+	info, err := h.Map.Put(ctx, key, body, o)
+	if after && err == nil {
+		return driver.Info{}, errFault
+	}
+	return info, err
+}
+
+func (h *hook) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	h.request()
+	return h.Map.Delete(ctx, key, o)
+}
+
+func (h *hook) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	h.request()
+	return h.Map.List(ctx, prefix, o)
+}
+
+// Run makes the steps and fails the test if the dataset differs from the model.
+func Run(t *testing.T, c Config) {
+	t.Helper()
+	m := &model{t: t, c: c, rng: rand.New(rand.NewPCG(c.Seed, 0)), elems: map[string]map[[2]int64][]*write{}, length: map[string][]int64{}, log: &warnings{paths: map[string]bool{}}}
+	m.c.Options.Log = slog.New(m.log)
+	m.create()
+	for i := range c.Steps {
+		m.step(m.rng.IntN(writerCount), 0)
+		if i%10 == 9 {
+			m.check()
+		}
+		if t.Failed() {
+			t.Fatalf("step %d; last steps:\n%s", i, strings.Join(m.trace[max(0, len(m.trace)-60):], "\n"))
+		}
+	}
+	for i := range m.w {
+		if m.w[i] != nil {
+			m.close(i)
+		}
+	}
+	m.check()
+	if t.Failed() {
+		t.Fatalf("at the end; last steps:\n%s", strings.Join(m.trace[max(0, len(m.trace)-60):], "\n"))
+	}
+}
+
+func (m *model) note(format string, args ...any) {
+	if m.trace = append(m.trace, fmt.Sprintf(format, args...)); len(m.trace) > 1000 {
+		m.trace = m.trace[500:]
+	}
+}
+
+func (m *model) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// create creates the dataset, with variables that grow along one and two dimensions and one
+// that does not.
+func (m *model) create() {
+	ctx := m.t.Context()
+	ds, err := nczarr.Create(ctx, m.c.URL, &nczarr.CreateOptions{Options: m.c.Options})
+	m.must(err)
+	tm, err := ds.Root().DefineDim("t", 0, true)
+	m.must(err)
+	x, err := ds.Root().DefineDim("x", 0, true)
+	m.must(err)
+	for name, spec := range map[string]nczarr.VarSpec{
+		"u": {Dims: []*nczarr.Dim{tm}, Chunks: []int64{4}},
+		"w": {Dims: []*nczarr.Dim{tm, x}, Chunks: []int64{2, 3}},
+		"s": {},
+	} {
+		spec.Type, spec.Fill = dtype.NCInt, []int32{fill}
+		_, err := ds.Root().DefineVar(ctx, name, &spec)
+		m.must(err)
+		m.elems["/"+name] = map[[2]int64][]*write{}
+	}
+	m.must(ds.Close(ctx))
+}
+
+// step makes one step of a writer. depth is the number of steps in whose middle it runs.
+func (m *model) step(i, depth int) {
+	w := m.w[i]
+	if w == nil {
+		m.open(i)
+		return
+	}
+	if w.busy {
+		return
+	}
+	w.busy = true
+	defer func() { w.busy = false }()
+	if depth == 0 && m.rng.IntN(3) == 0 { // another writer acts in the middle
+		other := (i + 1 + m.rng.IntN(writerCount-1)) % writerCount
+		w.hook.f = func() {
+			for range 1 + m.rng.IntN(4) {
+				m.step(other, 1)
+			}
+		}
+		w.hook.in.Store(1 + m.rng.Int64N(16))
+		defer w.hook.in.Store(-1)
+	}
+	switch n := m.rng.IntN(100); {
+	case n < 55:
+		m.write(i)
+	case n < 78:
+		m.flush(i)
+	case n < 83:
+		w.ds.Refresh()
+	case n < 88:
+		m.attr(i)
+	case n < 91:
+		m.read(i)
+	case n < 96:
+		m.close(i)
+	case n < 98:
+		m.note("%d: abort", i)
+		err := w.ds.Abort(m.t.Context())
+		if err != nil && !m.mayFail(err) {
+			m.t.Errorf("writer %d: abort: %v", i, err)
+		}
+		m.dead(i)
+	default:
+		m.note("%d: killed", i)
+		if m.c.Kill != nil {
+			m.c.Kill(w.ds)
+		}
+		m.dead(i)
+	}
+}
+
+func (m *model) mayFail(err error) bool {
+	return m.c.MayFail || m.c.Faults > 0 && (strings.Contains(err.Error(), "injected failure") || ncerr.KindOf(err) == ncerr.ErrConflict)
+}
+
+func (m *model) open(i int) {
+	m.note("%d: open", i)
+	h := &hook{}
+	h.in.Store(-1)
+	var mu sync.Mutex
+	faults := rand.New(rand.NewPCG(m.rng.Uint64(), 1))
+	h.faults = func() (before, after bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if faults.Float64() >= m.c.Faults {
+			return false, false
+		}
+		before = faults.IntN(2) == 0
+		return before, !before
+	}
+	o := m.c.Options
+	o.Update = true
+	inner := o.Wrap
+	o.Wrap = func(s driver.Map) driver.Map {
+		if inner != nil {
+			s = inner(s)
+		}
+		if h.Map != nil { // Abort opens the dataset again
+			return &hook{Map: s, faults: h.faults}
+		}
+		h.Map = s
+		return h
+	}
+	ds, err := nczarr.Open(m.t.Context(), m.c.URL, &o)
+	if err != nil {
+		if !m.mayFail(err) {
+			m.t.Errorf("writer %d: open: %v", i, err)
+		}
+		return
+	}
+	m.w[i] = &writer{ds: ds, hook: h}
+}
+
+// write writes a few elements.
+func (m *model) write(i int) {
+	w := m.w[i]
+	path := []string{"/u", "/w", "/s"}[min(m.rng.IntN(7)/3, 2)]
+	v, err := w.ds.Root().Var(path)
+	m.must(err)
+	shape := v.Shape()
+	sel := chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
+	for d, n := range shape {
+		sel.Start[d] = min(m.rng.Int64N(n+5), maxLength-6)
+		sel.Count[d] = 1 + m.rng.Int64N(4)
+	}
+	values := make([]int32, sel.Len())
+	m.tick++
+	var list []*write
+	at := func(k int64) (e [2]int64) {
+		for d := len(shape) - 1; d >= 0; d-- {
+			e[d] = sel.Start[d] + k%sel.Count[d]
+			k /= sel.Count[d]
+		}
+		return e
+	}
+	for k := range values {
+		m.value++
+		values[k] = m.value
+		e := at(int64(k))
+		wr := &write{value: m.value, writer: w, start: m.tick}
+		for d := range shape {
+			wr.beyond = wr.beyond || m.length[path] == nil || e[d] >= m.length[path][d]
+		}
+		m.elems[path][e] = append(m.elems[path][e], wr)
+		list = append(list, wr)
+	}
+	m.note("%d: write %s %v %v from %d", i, path, sel.Start, sel.Count, values[0])
+	err = v.Write(m.t.Context(), sel, values)
+	switch {
+	case err == nil:
+		w.pending = append(w.pending, list...)
+	case m.mayFail(err): // parts may have been stored, and nothing is acknowledged
+		m.note("%d: write failed: %v", i, err)
+		m.tick++
+	default:
+		m.t.Errorf("writer %d: write: %v", i, err)
+	}
+}
+
+func (m *model) flush(i int) {
+	m.note("%d: flush", i)
+	w := m.w[i]
+	pending, attrs := len(w.pending), len(w.attrs)
+	err := w.ds.Flush(m.t.Context())
+	m.ended(i, pending, attrs, err, "flush")
+	m.note("%d: flushed: %v", i, err)
+}
+
+// ended records the end of a Flush or Close.
+func (m *model) ended(i, pending, attrs int, err error, what string) {
+	w := m.w[i]
+	m.tick++
+	if err != nil {
+		if !m.mayFail(err) {
+			m.t.Errorf("writer %d: %s: %v", i, what, err)
+		}
+		return
+	}
+	for _, wr := range w.pending[:pending] {
+		wr.acked = m.tick
+	}
+	w.pending = w.pending[pending:]
+	m.attrs = append(m.attrs, w.attrs[:attrs]...)
+	w.attrs = w.attrs[attrs:]
+	m.tick++
+}
+
+func (m *model) close(i int) {
+	m.note("%d: close", i)
+	w := m.w[i]
+	err := w.ds.Close(m.t.Context())
+	m.ended(i, len(w.pending), len(w.attrs), err, "close")
+	m.note("%d: closed: %v", i, err)
+	m.dead(i)
+}
+
+// dead records that a writer has ended.
+func (m *model) dead(i int) {
+	m.tick++
+	for _, wr := range m.w[i].pending {
+		wr.died = m.tick
+	}
+	m.w[i] = nil
+}
+
+func (m *model) attr(i int) {
+	w := m.w[i]
+	m.value++
+	name := fmt.Sprintf("a%d", m.value)
+	m.must(w.ds.Root().SetAttr(nczarr.Attr{Name: name, Type: dtype.NCInt, Value: []int32{1}}))
+	w.attrs = append(w.attrs, name)
+	m.note("%d: attribute %s", i, name)
+}
+
+// read compares what a writer sees with the model.
+func (m *model) read(i int) {
+	m.note("%d: read", i)
+	m.compare(m.w[i].ds, false)
+}
+
+// check compares the dataset with the model.
+func (m *model) check() {
+	o := m.c.Options
+	o.UseConsolidated = nczarr.ConsolidatedVerify
+	ds, err := nczarr.Open(m.t.Context(), m.c.URL, &o)
+	if err != nil {
+		if !m.mayFail(err) {
+			m.t.Error(err)
+		}
+		return
+	}
+	defer ds.Close(m.t.Context()) //nolint:errcheck // the store is only read
+	m.compare(ds, true)
+	for _, name := range m.attrs {
+		if _, err := ds.Root().Attr(name); err != nil {
+			m.t.Errorf("an acknowledged attribute is lost: %v", err)
+		}
+	}
+}
+
+// compare compares the values of all variables with the model. all is set if ds has just been
+// opened and so must have all acknowledged elements.
+func (m *model) compare(ds *nczarr.Dataset, all bool) {
+	for path, elems := range m.elems {
+		v, err := ds.Root().Var(path)
+		m.must(err)
+		shape := v.Shape()
+		got := make([]int32, chunk.Product(shape))
+		if err := v.Read(m.t.Context(), v.All(), got); err != nil {
+			if !m.mayFail(err) {
+				m.t.Errorf("%s: %v", path, err)
+			}
+			continue
+		}
+		if all {
+			m.length[path] = shape
+		}
+		for k, value := range got {
+			var e [2]int64
+			for d, n := len(shape)-1, int64(k); d >= 0; d-- {
+				e[d], n = n%shape[d], n/shape[d]
+			}
+			if why := m.wrong(path, elems[e], value, all); why != "" {
+				m.t.Errorf("%s%v has the value %d of shape %v: %s", path, e[:len(shape)], value, shape, why)
+			}
+		}
+		for e, list := range elems {
+			for d, n := range shape {
+				if e[d] < n || !all {
+					continue
+				}
+				for _, wr := range list {
+					if wr.acked > 0 {
+						m.t.Errorf("%s%v is beyond shape %v, but its value %d was acknowledged", path, e[:len(shape)], shape, wr.value)
+					}
+				}
+				break
+			}
+		}
+	}
+}
+
+// wrong returns the reason why an element cannot have a value, or "".
+func (m *model) wrong(path string, list []*write, value int32, all bool) string {
+	if value == fill {
+		for _, wr := range list {
+			if wr.acked > 0 && all {
+				return fmt.Sprintf("the value %d was acknowledged", wr.value)
+			}
+		}
+		return ""
+	}
+	var is *write
+	for _, wr := range list {
+		if wr.value == value {
+			is = wr
+		}
+	}
+	if is == nil {
+		return "nobody has written it there"
+	}
+	end := max(is.acked, is.died)
+	for _, wr := range list {
+		if all && end > 0 && wr.acked > 0 && wr.start > end {
+			return fmt.Sprintf("the value %d was written later and acknowledged", wr.value)
+		}
+	}
+	m.log.mu.Lock()
+	defer m.log.mu.Unlock()
+	if is.died > 0 && is.beyond && !m.log.paths[path] && !m.log.paths["/t"] && !m.log.paths["/x"] {
+		return "a writer that has died did not flush it, and no warning was logged"
+	}
+	return ""
+}

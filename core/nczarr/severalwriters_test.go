@@ -1,0 +1,59 @@
+package nczarr_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
+	"github.com/seed-695719ce/nczarr/conformance/writers"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// stepsVar is the environment variable for the number of steps of TestSeveralWriters. The
+// default is 2000 in total.
+const stepsVar = "NCZARR_WRITER_STEPS"
+
+// Random steps of three writers, also in the middle of steps of others, lose no
+// acknowledged element, store no wrong value and show no leftover without a warning.
+func TestSeveralWriters(t *testing.T) {
+	t.Parallel()
+	total := 2000
+	if text := os.Getenv(stepsVar); text != "" {
+		var err error
+		if total, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := testseed.New(t)
+	buckets := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
+	local := localOptions()
+	local.SingleWriter = false
+	inMem := inMemory()
+	inMem.SingleWriter = false
+	type store struct {
+		url     string
+		options *nczarr.Options
+		faults  float64
+	}
+	stores := []store{
+		{"mem:several", inMem, 0},
+		{"mem:faults", inMem, 0.02},
+		{"mem:v3#mode=nczarr,v3", inMem, 0},
+		{"mem:consolidated#mode=nczarr,consolidated", inMem, 0},
+		{"mem:v3consolidated#mode=nczarr,v3,consolidated", inMem, 0.01},
+		{filepath.Join(t.TempDir(), "a.zarr"), local, 0},
+		{filepath.Join(t.TempDir(), "f.zarr") + "#mode=nczarr,v3", local, 0.01},
+		{"s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000", buckets, 0},
+		{"s3://bkt/b.zarr#mode=nczarr,v3&aws.endpoint=http://127.0.0.1:9000", buckets, 0.01},
+	}
+	for i, s := range stores {
+		t.Run(s.url, func(t *testing.T) {
+			writers.Run(t, writers.Config{
+				URL: s.url, Options: *s.options, Steps: total / len(stores), Seed: seed + uint64(i), Faults: s.faults, Kill: nczarr.Kill,
+			})
+		})
+	}
+}
