@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // growthInfo is what info --problems and repair print about growing dimensions.
@@ -75,7 +76,7 @@ func (a *app) runRepair(ctx context.Context, url string) error {
 	}
 	opts := a.options()
 	opts.Update = true
-	ds, err := nczarr.Open(ctx, url, opts)
+	ds, err := open.Open(ctx, url, opts)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -204,7 +205,7 @@ func (m *model) must(err error) {
 // that does not.
 func (m *model) create() {
 	ctx := m.t.Context()
-	ds, err := nczarr.Create(ctx, m.c.URL, &nczarr.CreateOptions{Options: m.c.Options})
+	ds, err := open.Create(ctx, m.c.URL, &nczarr.CreateOptions{Options: m.c.Options})
 	m.must(err)
 	tm, err := ds.Root().DefineDim("t", 0, true)
 	m.must(err)
@@ -306,7 +307,7 @@ func (m *model) open(i int) {
 		h.Map = s
 		return h
 	}
-	ds, err := nczarr.Open(m.t.Context(), m.c.URL, &o)
+	ds, err := open.Open(m.t.Context(), m.c.URL, &o)
 	if err != nil {
 		if !m.mayFail(err) {
 			m.t.Errorf("writer %d: open: %v", i, err)
@@ -427,7 +428,7 @@ func (m *model) read(i int) {
 func (m *model) check() {
 	o := m.c.Options
 	o.UseConsolidated = nczarr.ConsolidatedVerify
-	ds, err := nczarr.Open(m.t.Context(), m.c.URL, &o)
+	ds, err := open.Open(m.t.Context(), m.c.URL, &o)
 	if err != nil {
 		if !m.mayFail(err) {
 			m.t.Error(err)

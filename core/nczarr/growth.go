@@ -19,7 +19,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -283,10 +282,10 @@ func newGrowthMark(about string) *GrowthMark {
 // markPath returns the path of the file that contains a mark, or "" if the mark is not a file
 // that can be locked.
 func (d *Dataset) markPath(key string) string {
-	if d.loc.Driver != ncurl.DriverFile {
+	if d.store.Driver().Locality != driver.LocalDirectory {
 		return ""
 	}
-	return filepath.Join(filepath.FromSlash(d.spec.Path), filepath.FromSlash(key))
+	return filepath.Join(filepath.FromSlash(d.store.Path()), filepath.FromSlash(key))
 }
 
 // holdMark locks a mark, so that other processes can find out that this one is running. Chunks

@@ -431,7 +431,7 @@ func (d *Dataset) acceptVersion(ctx context.Context, key string, now zmap.Info, 
 // isSameDataset reports whether the dataset is certainly the one that was opened, although
 // the document with the given key has changed.
 func (d *Dataset) isSameDataset(ctx context.Context, key string) (bool, error) {
-	if local(d.loc) {
+	if d.isLocal() {
 		return true, nil
 	}
 	unchanged := func(key string, was zmap.Info) (bool, error) {

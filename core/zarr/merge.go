@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // Versions holds the versions of one document that two writers have changed. A missing
