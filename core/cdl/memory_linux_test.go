@@ -209,7 +209,7 @@ func (m *memoryOps) dump(ctx context.Context) {
 func (m *memoryOps) gen(ctx context.Context) {
 	h, err := os.Open(filepath.Join(m.dir, "dump.cdl"))
 	m.check(err)
-	defer h.Close() //nolint:errcheck // opened for reading
+	defer h.Close() // opened for reading
 	parsed, err := cdl.Parse(h, "dump.cdl", nil)
 	m.check(err)
 	ds := m.create(ctx, "gen.zarr")
