@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -204,6 +205,21 @@ func AllowLocal() Option {
 	return func(c *config) error {
 		c.References.AllowLocal, c.opens = true, "AllowLocal"
 		return nil
+	}
+}
+
+// MemoryLimit sets the maximum working memory of the dataset in bytes: the scratch memory of
+// reads and writes, ChunkCache, WriteBuffer, and the documents of Open. It does not include
+// slices that the program passes or gets. A call that needs more fails with [ErrLimit], and
+// otherwise waits until other calls have released enough. The default is ten times
+// Limits.MaxChunk, which restricts only many calls with very large chunks.
+func MemoryLimit(bytes int64) Option {
+	return func(c *config) error {
+		if bytes <= 0 {
+			return ncerr.Errorf(ErrInvalid, "", "", "MemoryLimit(%d): the size must be positive", bytes)
+		}
+		c.Budget = budget.New(bytes)
+		return c.checkRepeated("MemoryLimit")
 	}
 }
 

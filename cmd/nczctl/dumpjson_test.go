@@ -52,7 +52,7 @@ func TestDumpJSONLongRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &strings.Builder{}
-	d := &jsonDumper{ctx: t.Context(), w: bufio.NewWriter(&full{left: 1 << 20}), opts: &cdl.WriteOptions{OnProblem: func(p nczarr.Problem) { out.WriteString(p.Path) }}}
+	d := &jsonDumper{ctx: t.Context(), ds: ds, w: bufio.NewWriter(&full{left: 1 << 20}), opts: &cdl.WriteOptions{OnProblem: func(p nczarr.Problem) { out.WriteString(p.Path) }}}
 	d.data(v)
 	if err := d.w.Flush(); !errors.Is(err, errFull) || out.Len() > 0 {
 		t.Errorf("want the error of the writer and no problems, got %v and %q", err, out)

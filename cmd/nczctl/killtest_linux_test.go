@@ -142,7 +142,7 @@ func (a *arena) url(name string) string { return a.bucket + name + "#mode=nczarr
 // copy returns the command to kill. The command has little memory so that it writes one
 // chunk at a time.
 func (a *arena) copy(dst string, old bool) *exec.Cmd {
-	args := []string{"copy", "--memory", "64KiB", "src.zarr", dst}
+	args := []string{"copy", "--memory", "256KiB", "src.zarr", dst}
 	if strings.HasSuffix(dst, sharded) {
 		args = append(args, "--layout", "v3", "--shards", "a:20,100")
 	}

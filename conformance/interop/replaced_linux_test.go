@@ -245,7 +245,7 @@ func (a *arena) command(args ...string) *exec.Cmd {
 // contained is set, the command runs in its own PID namespace, so that its process id
 // is meaningless outside.
 func (a *arena) overwrite(source, to string, contained bool) *exec.Cmd {
-	c := a.command("copy", "--overwrite", "--memory", "64KiB", filepath.Join(a.src, source), to)
+	c := a.command("copy", "--overwrite", "--memory", "256KiB", filepath.Join(a.src, source), to)
 	if contained {
 		c.Args = append(append([]string{"unshare"}, containing...), c.Args...)
 		c.Path, c.Err = exec.LookPath("unshare")

@@ -3,9 +3,12 @@ package array
 import (
 	"context"
 	"runtime"
+	"unicode/utf8"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -20,6 +23,10 @@ type Encoded struct {
 	Data []byte
 	// FilterMask has bit i set if codec i of the chain was not applied to the chunk.
 	FilterMask uint32
+	// Deferred is set by ReadEncoded, and Data is nil, if the elements vary in size and the
+	// chunk needs more than the given room or does not decode in it. The caller must copy
+	// the values.
+	Deferred bool
 
 	buf []byte
 }
@@ -27,10 +34,20 @@ type Encoded struct {
 // EncodedBatches returns the number of stored chunks in a batch and the number of
 // batches to process concurrently when chunks are copied between two arrays. All batches
 // together hold at most memory bytes, or one chunk if that is larger. Both arrays must
-// have the same chunk shape and codecs.
-func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
-	stored := maxStored(from.pipe, 0)
-	chunks = max(1, min(from.batch(from.size), (memory/2-from.size)/stored))
+// have the same chunk shape and codecs. If to has shards, a batch consists of the chunks of
+// one shard, and chunks is 0 if these exceed memory. room is for ReadEncoded.
+func EncodedBatches(from, to *Array, memory int64) (chunks, workers, room int64) {
+	stored, size := maxStored(from.pipe, 0), from.size
+	if from.isVariableLength() {
+		size = chunk.Product(from.meta.Grid.Largest()) * AssumedElementSize
+		stored = size
+	}
+	chunks = max(1, min(from.batch(size), (memory/2-size)/stored))
+	if w, err := manifest.AsWriter(to.source); err == nil && w.Units().Rank() > 0 {
+		if chunks = chunk.Product(w.Units().Largest()); times(chunks, stored)+float64(size) > float64(memory) {
+			return 0, 0, 0
+		}
+	}
 	for _, a := range []*Array{from, to} {
 		n := a.env.Concurrency(stored)
 		if (a.env.BatchGets || !a.pipe.Local()) && a.env.Workers <= 0 {
@@ -38,8 +55,8 @@ func EncodedBatches(from, to *Array, memory int64) (chunks, workers int64) {
 		}
 		workers = max(workers, int64(n))
 	}
-	workers = min(workers, memory/(chunks*stored+from.size))
-	return chunks, max(1, workers)
+	workers = max(1, min(workers, memory/(chunks*stored+size)))
+	return chunks, workers, max(1, memory/workers/chunks/variedCopies)
 }
 
 // maxStored returns the maximum size in bytes of a stored chunk.
@@ -60,16 +77,16 @@ func (a *Array) maxStoredAt(ctx context.Context, index []int64, mask uint32) (in
 }
 
 // ReadEncoded reads the stored chunk at the Index of each element of chunks and sets the
-// other fields. If verify is set, it also decodes each chunk to check it. The elements
-// of the array must have a fixed size. absent reports whether any chunk is missing.
+// other fields. If verify is set, it also decodes each chunk to check it. If the elements
+// vary in size, room is the maximum size in bytes of a chunk, stored or decoded. absent reports whether any chunk is missing.
 // Errors and retries are the same as for [Array.Read]. ReadEncoded first stores all chunks
 // of the array that are in Env.Buffer.
-func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool) (absent bool, err error) {
+func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool, room int64) (absent bool, err error) {
 	if err := a.StoreBuffered(ctx); err != nil {
 		return false, err
 	}
 	err = a.retry(func() error {
-		r := &encodedRead{a: a, chunks: chunks, where: make([]manifest.Location, len(chunks)), most: make([]int64, len(chunks))}
+		r := &encodedRead{a: a, room: room, chunks: chunks, where: make([]manifest.Location, len(chunks)), most: make([]int64, len(chunks))}
 		err := r.read(ctx)
 		if err == nil && verify {
 			err = r.verify(ctx)
@@ -83,6 +100,7 @@ func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool) 
 // encodedRead is the state of one call to ReadEncoded.
 type encodedRead struct {
 	a      *Array
+	room   int64
 	chunks []Encoded
 	where  []manifest.Location
 	most   []int64 // maximum sizes of the stored chunks
@@ -112,7 +130,10 @@ func (r *encodedRead) read(ctx context.Context) error {
 		if r.most[i], err = r.a.maxStoredAt(ctx, ch.Index, at.FilterMask); err != nil {
 			return err
 		}
-		ch.Data, ch.FilterMask = at.Inline, at.FilterMask
+		if r.a.isVariableLength() {
+			r.most[i] = min(r.most[i], r.room)
+		}
+		ch.Data, ch.FilterMask, ch.Deferred = at.Inline, at.FilterMask, false
 		switch {
 		case at.Absent:
 			r.absent = r.absent || at.Key != ""
@@ -135,6 +156,8 @@ func (r *encodedRead) read(ctx context.Context) error {
 	for i := range r.chunks {
 		switch data := r.chunks[i].Data; {
 		case data == nil:
+		case int64(len(data)) > r.most[i] && r.a.isVariableLength():
+			r.postpone(i)
 		case int64(len(data)) > r.most[i]:
 			r.fail(i, tooLong(r.most[i]))
 		case r.a.pipe.Empty() && int64(len(data)) != r.a.sizeAt(r.chunks[i].Index):
@@ -152,7 +175,11 @@ func (r *encodedRead) read(ctx context.Context) error {
 // alloc returns the allocator for chunk i.
 func (r *encodedRead) alloc(i int) driver.Alloc {
 	return func(n int64) ([]byte, error) {
-		if n > r.most[i] { // requests with a range have no other limit
+		switch {
+		case n <= r.most[i]:
+		case r.a.isVariableLength():
+			return nil, ncerr.ErrLimit
+		default: // requests with a range have no other limit
 			return nil, tooLong(r.most[i])
 		}
 		ch := &r.chunks[i]
@@ -171,9 +198,30 @@ func (r *encodedRead) handleResult(i int, data []byte, err error) {
 		r.chunks[i].Data = data
 	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Required:
 		r.absent = true
+	case ncerr.KindOf(err) == ncerr.ErrLimit && r.a.isVariableLength():
+		r.postpone(i)
 	default:
 		r.fail(i, readError(at, r.most[i], err))
 	}
+}
+
+// postpone leaves chunk i to the caller.
+func (r *encodedRead) postpone(i int) { r.chunks[i].Data, r.chunks[i].Deferred = nil, true }
+
+// checkText checks a decoded chunk of elements of variable length.
+func (r *encodedRead) checkText(i int, out []byte) error {
+	n := int64(1)
+	for d, k := range r.chunks[i].Index {
+		_, length := r.a.meta.Grid.Chunk(d, k)
+		n *= length
+	}
+	values, err := codecdriver.ParseValues(out, int(n))
+	for k := 0; err == nil && r.a.meta.DType.Kind == dtype.String && k < int(n); k++ {
+		if !utf8.Valid(values.At(k)) {
+			err = ncerr.ErrCorrupt
+		}
+	}
+	return err
 }
 
 // verify decodes the chunks and checks the sizes of the results.
@@ -182,11 +230,16 @@ func (r *encodedRead) verify(ctx context.Context) error {
 	if pipe.Empty() {
 		return nil
 	}
+	varies := r.a.isVariableLength()
 	var jobs []codecdriver.Job
 	r.item = r.item[:0]
 	for i := range r.chunks {
 		if ch := &r.chunks[i]; ch.Data != nil {
-			jobs = append(jobs, codecdriver.Job{Src: ch.Data, Limit: r.a.sizeAt(ch.Index), Skip: ch.FilterMask, Shared: !pipe.Local()})
+			limit := r.room
+			if !varies {
+				limit = r.a.sizeAt(ch.Index)
+			}
+			jobs = append(jobs, codecdriver.Job{Src: ch.Data, Limit: limit, Skip: ch.FilterMask, Shared: !pipe.Local()})
 			r.item = append(r.item, i)
 		}
 	}
@@ -204,7 +257,16 @@ func (r *encodedRead) verify(ctx context.Context) error {
 			pipe, size = used.Pipeline, jobs[base].Limit
 		}
 		err := pipe.DecodeMany(ctx, jobs[base:base+step], func(k int, out []byte, err error) {
-			switch i := r.item[base+k]; {
+			i := r.item[base+k]
+			if varies {
+				if err != nil && ncerr.IsContext(err) {
+					r.fail(i, err)
+				} else if err != nil || r.checkText(i, out) != nil { // a read returns a better error, or succeeds with more memory
+					r.postpone(i)
+				}
+				return
+			}
+			switch {
 			case err != nil:
 				r.fail(i, decodeError(err))
 			case int64(len(out)) != size:
@@ -223,19 +285,25 @@ func (r *encodedRead) verify(ctx context.Context) error {
 
 // WriteEncoded stores each chunk whose Data is not nil, without decoding it. The chunks
 // must have been encoded with the codecs of the array and with a FilterMask of 0. They
-// replace whole chunks. Errors are the same as for [Array.Write].
+// replace whole chunks. In a shard that gets one of the chunks, those whose Data is nil, and
+// that are not Deferred, become absent. Errors are the same as for [Array.Write].
 func (a *Array) WriteEncoded(ctx context.Context, chunks []Encoded) error {
 	target, err := manifest.AsWriter(a.source)
 	if err != nil {
 		return err
 	}
 	var changes []manifest.Change
+	stored := 0
 	for i := range chunks {
-		if chunks[i].Data != nil {
-			changes = append(changes, manifest.Change{Index: chunks[i].Index, Tag: i})
+		switch {
+		case chunks[i].Data != nil:
+			stored++
+		case chunks[i].Deferred || target.Units().Rank() == 0:
+			continue
 		}
+		changes = append(changes, manifest.Change{Index: chunks[i].Index, Tag: i})
 	}
-	if len(changes) == 0 {
+	if stored == 0 {
 		return nil
 	}
 	if err := a.StoreBuffered(ctx); err != nil {
@@ -258,13 +326,17 @@ func (e *encodedWrite) Plan(changes []manifest.Change) (grid, known []int64, bat
 	for i := range changes {
 		e.a.noteOwn(changes[i].Index, stored)
 	}
-	return nil, nil, 0
+	grid = e.a.env.Grid()
+	return grid, grid, 0
 }
 
 // Edit implements manifest.Editor.
 func (e *encodedWrite) Edit(ctx context.Context, changes []*manifest.Change) error {
 	for _, ch := range changes {
 		c := &e.chunks[ch.Tag]
+		if ch.Delete = c.Data == nil; ch.Delete {
+			continue
+		}
 		most, err := e.a.maxStoredAt(ctx, ch.Index, 0)
 		switch {
 		case err != nil:

@@ -24,7 +24,7 @@ func TestEncodedBatches(t *testing.T) {
 					t.Fatal(err)
 				}
 				a := array.New(&array.Meta{DType: in.DType, Stored: in.DType, Grid: chunk.Regular([]int64{size})}, nil, pipe, &array.Env{MaxChunk: 8 << 20, Remote: remote, InFlight: 64})
-				chunks, workers := array.EncodedBatches(a, a, memory)
+				chunks, workers, _ := array.EncodedBatches(a, a, memory)
 				if chunks < 1 || workers < 1 || workers*chunks > 1 && workers*(chunks+1)*size > memory {
 					t.Errorf("memory %d, chunk size %d: %d workers with batches of %d chunks exceed the memory", memory, size, workers, chunks)
 				}

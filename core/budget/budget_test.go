@@ -66,7 +66,7 @@ func TestFair(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(800)
-		acquire(t, b, 500, 500, 500)
+		acquire(t, b, 400, 400, 400)
 		var order []int
 		var mu sync.Mutex
 		wait := func(k int, least int64) {
@@ -86,7 +86,7 @@ func TestFair(t *testing.T) {
 		if len(order) != 0 {
 			t.Fatalf("callers %v overtook the first", order)
 		}
-		b.Release(500)
+		b.Release(400)
 		synctest.Wait()
 		if len(order) != 4 || order[2] == 3 { // the third needs everything, so that the last one follows it
 			t.Fatalf("wrong order %v", order)

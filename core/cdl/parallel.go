@@ -15,13 +15,14 @@ type part struct {
 	ends []int32 // end of each text
 }
 
-// formatParts formats vals, one part per core at a time, and calls f with each text in order.
-// The texts of values are independent, but their place in a line is not: f decides it.
-func formatParts[T any](r *rows, vals []T, one func(dst []byte, v T) []byte, f func(item []byte)) {
+// formatParts formats vals, one part per core at a time. It sets r.item to each text in order
+// and calls f. The texts of values are independent, but their place in a line is not: f
+// decides it.
+func formatParts[T any](r *rows, vals []T, one func(dst []byte, v T) []byte, f func()) {
 	if len(vals) < partValues/8 { // not worth a goroutine
 		for _, v := range vals {
 			r.item = one(r.item[:0], v)
-			f(r.item)
+			f()
 		}
 		return
 	}
@@ -49,7 +50,7 @@ func formatParts[T any](r *rows, vals []T, one func(dst []byte, v T) []byte, f f
 			start := int32(0)
 			for _, end := range r.parts[i].ends {
 				r.item = append(r.item[:0], r.parts[i].text[start:end]...)
-				f(r.item)
+				f()
 				start = end
 			}
 		}

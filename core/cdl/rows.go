@@ -120,16 +120,16 @@ func (r *rows) step() (closing int, done bool) {
 // printValues prints a slab of any type except char.
 func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
 	last := r.rowLen() - 1
-	formatParts(r, vals, one, func(item []byte) {
+	formatParts(r, vals, one, func() {
 		col := r.column()
 		if col == 0 {
 			r.open()
 		}
 		if col == last {
-			r.endRow(item)
+			r.endRow(r.item)
 			return
 		}
-		r.item = append(item, ", "...)
+		r.item = append(r.item, ", "...)
 		if r.notes == NotesFull {
 			r.item = r.appendFullNote(append(r.item, ' ', ' '))
 			r.w.raw(r.item)

@@ -68,6 +68,7 @@ max_age = "1h"
 size = 1000
 
 [limits]
+memory = "2MiB"
 max_chunk = "1.5GiB"
 max_metadata = "10 MB"
 max_elements = 17
@@ -99,7 +100,7 @@ func TestParseEverything(t *testing.T) {
 	if want := (config.Cache{Dir: "/var/cache/nczarr", Size: 1000, MaxAge: time.Hour}); c.Cache != want {
 		t.Errorf("cache: want %+v, got %+v", want, c.Cache)
 	}
-	wantLimits := config.Limits{MaxChunk: 3 << 29, MaxMetadata: 10_000_000, MaxElements: 17, MaxKeys: 18, MaxDocuments: 20_000_000, MaxListing: 3 << 10, MaxChunks: 20, MaxData: 21_000_000, Workers: 19}
+	wantLimits := config.Limits{Memory: 2 << 20, MaxChunk: 3 << 29, MaxMetadata: 10_000_000, MaxElements: 17, MaxKeys: 18, MaxDocuments: 20_000_000, MaxListing: 3 << 10, MaxChunks: 20, MaxData: 21_000_000, Workers: 19}
 	if c.Limits != wantLimits {
 		t.Errorf("limits: want %+v, got %+v", wantLimits, c.Limits)
 	}
@@ -114,7 +115,7 @@ func TestParseEverything(t *testing.T) {
 		t.Errorf("filters.blosc: got %s", got)
 	}
 	for key, want := range map[string]string{
-		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:48", "plugins.nothing": "",
+		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:49", "plugins.nothing": "",
 	} {
 		if got := c.Where(key); got != want {
 			t.Errorf("Where(%q): want %q, got %q", key, want, got)

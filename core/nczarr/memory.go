@@ -65,11 +65,18 @@ func (v *Var) conversions() (n int) {
 // Errors: ncerr.ErrLimit if Options.Budget is too small, those of [Var.Available], and that
 // of ctx.
 func (v *Var) Reserve(ctx context.Context, own int64) (inner context.Context, done func(), err error) {
-	r, err := reserve(ctx, v.group.ds.opts.Budget, own, own, v)
+	r, err := reserve(ctx, v.group.ds.opts.Budget, own, own, v.conversions(), v)
 	if err != nil {
 		return nil, nil, ncerr.Wrap("reserve memory for", v.Path(), err)
 	}
 	return r.ctx, r.done, nil
+}
+
+// reserve acquires own bytes of memory for a conversion, and the memory for its reads or writes
+// of v.
+func (v *Var) reserve(ctx context.Context, own int64) (*reserved, error) {
+	r, err := reserve(ctx, v.group.ds.opts.Budget, own, own, 0, v)
+	return r, ncerr.Wrap("reserve memory for", v.Path(), err)
 }
 
 // reserved is memory that a call holds.
@@ -94,8 +101,9 @@ func (r *reserved) share(workers int64) func(context.Context) context.Context {
 }
 
 // reserve acquires from b at least least and at most want bytes for the caller, and the memory
-// for its reads and writes of vars.
-func reserve(ctx context.Context, b *budget.Budget, least, want int64, vars ...*Var) (*reserved, error) {
+// for its reads and writes of vars. These convert what the caller holds, and make as many
+// copies of it.
+func reserve(ctx context.Context, b *budget.Budget, least, want int64, copies int, vars ...*Var) (*reserved, error) {
 	b = budget.From(ctx, b)
 	inLeast, inWant := int64(0), int64(0)
 	for _, v := range vars {
@@ -106,11 +114,11 @@ func reserve(ctx context.Context, b *budget.Budget, least, want int64, vars ...*
 		if v.isVariableLength() { // how large a chunk may be must not depend on other calls
 			l = max(l, min(w, b.ForCalls()-least))
 		}
-		for range v.conversions() { // of what the caller holds
+		for range copies {
 			l, w = saturatingAdd(l, least), saturatingAdd(w, want)
 		}
-		if !v.group.ds.remote() { // more than this would not be faster
-			w = min(w, want/2)
+		if want > least && !v.group.ds.remote() { // more than this would not be faster
+			w = min(w, max(2*l, want/2))
 		}
 		inLeast, inWant = max(inLeast, l), max(inWant, w)
 	}

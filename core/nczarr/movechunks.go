@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
@@ -25,10 +26,9 @@ func (p *pair) movable(ctx context.Context) (bool, error) {
 	switch {
 	case p.recode, p.quantize.Mode != dtype.QuantizeNone:
 	case a.Rank() == 0, a.in != nil, b.in != nil: // a scalar has its own form in each layout
-	case a.converts(), a.meta.DType != b.meta.DType:
+	case a.converts() && !a.isVariableLength(), a.meta.DType != b.meta.DType:
 	case !a.meta.ChunkGrid().Equal(b.meta.ChunkGrid()), !slices.Equal(a.meta.Transpose, b.meta.Transpose):
 	case !slices.Equal(a.Shape(), b.Shape()), a.ownShape() != nil, b.ownShape() != nil:
-	case a.meta.Shards != nil, b.meta.Shards != nil: // a shard is written once, with all its chunks
 	case !b.defined: // b may already have chunks
 	case !a.sameFill(b), b.AbsentMisreadByNetCDF():
 	default:
@@ -108,13 +108,13 @@ func boundParams(d *codecdriver.Description, text json.RawMessage, size int) (ma
 	return params, true
 }
 
-// split divides an array of the given shape into the box of the chunks that end within
-// the unlimited dimensions, and boxes with all other chunks. The other chunks may contain
+// split divides an array of the given shape into the box of the chunks or shards that end
+// within the unlimited dimensions, and boxes with all other chunks. The other chunks may contain
 // data beyond the shape, which must not reappear when a dimension of the copy grows.
 func (v *Var) split(shape []int64) (whole chunk.Selection, edges []chunk.Selection) {
 	whole = chunk.All(shape)
 	for d, dim := range v.dims {
-		_, last, _ := v.meta.ChunkGrid().Find(d, shape[d])
+		_, last, _ := v.ObjectGrid().Find(d, shape[d]) // a shard is written once
 		rest := shape[d] - last
 		if !dim.unlimited || rest == 0 {
 			continue
@@ -143,29 +143,62 @@ func (c *copier) move(ctx context.Context, p *pair, box chunk.Selection) error {
 	if err != nil {
 		return ncerr.Wrap("copy", p.src.Path(), err)
 	}
-	n, workers := array.EncodedBatches(from, to, c.held.own)
-	return parallel(ctx, workers, (plan.Len()+n-1)/n, func() func(context.Context, int64) error {
-		m := &chunkMover{c: c, pair: p, plan: plan, chunks: make([]array.Encoded, n)}
+	n, workers, room := array.EncodedBatches(from, to, c.held.own)
+	if n == 0 {
+		return c.recode(ctx, p, box)
+	}
+	batches, list := (plan.Len()+n-1)/n, func(m *chunkMover, k int64) []int64 {
+		m.numbers = m.numbers[:0]
+		for i := k * n; i < min(k*n+n, plan.Len()); i++ {
+			m.numbers = append(m.numbers, i)
+		}
+		return m.numbers
+	}
+	if unit, sharded := p.dst.shardUnits(); sharded {
+		units, err := plan.Units(unit)
+		if err != nil {
+			return ncerr.Wrap("copy", p.src.Path(), err)
+		}
+		batches, list = units.Len(), func(m *chunkMover, k int64) []int64 {
+			m.numbers = units.Append(m.numbers[:0], k)
+			return m.numbers
+		}
+	}
+	return parallel(ctx, workers, batches, func() func(context.Context, int64) error {
+		m := &chunkMover{c: c, pair: p, plan: plan, room: room, chunks: make([]array.Encoded, n)}
 		for i := range m.chunks {
 			m.chunks[i].Index = make([]int64, plan.Rank())
 		}
-		return func(ctx context.Context, i int64) error { return m.batch(ctx, i*n, min(i*n+n, plan.Len())) }
+		return func(ctx context.Context, k int64) error { return m.batch(ctx, list(m, k)) }
 	})
+}
+
+// shardUnits returns the grid of the shards of v, with lengths in chunks. ok is false if v has
+// no shards.
+func (v *Var) shardUnits() (unit chunk.Grid, ok bool) {
+	w, err := manifest.AsWriter(v.source())
+	if err != nil {
+		return chunk.Grid{}, false
+	}
+	unit = w.Units()
+	return unit, unit.Rank() > 0
 }
 
 // chunkMover copies one batch of chunks at a time and reuses its memory.
 type chunkMover struct {
 	c *copier
 	*pair
-	plan   *chunk.Plan
-	chunks []array.Encoded
+	plan    *chunk.Plan
+	room    int64 // see array.ReadEncoded
+	chunks  []array.Encoded
+	numbers []int64
 }
 
-// batch copies the chunks first to last-1 of the plan.
-func (m *chunkMover) batch(ctx context.Context, first, last int64) error {
-	chunks, proj, size := m.chunks[:last-first], make(chunk.Projection, m.plan.Rank()), int64(0)
-	for i := range chunks {
-		m.plan.At(first+int64(i), proj)
+// batch copies the chunks of the plan with the given numbers.
+func (m *chunkMover) batch(ctx context.Context, numbers []int64) error {
+	chunks, proj, size := m.chunks[:len(numbers)], make(chunk.Projection, m.plan.Rank()), int64(0)
+	for i, number := range numbers {
+		m.plan.At(number, proj)
 		n := m.src.elemBytes()
 		for d, s := range proj {
 			chunks[i].Index[d] = s.Index
@@ -173,20 +206,24 @@ func (m *chunkMover) batch(ctx context.Context, first, last int64) error {
 		}
 		size += n
 	}
-	if err := m.src.readEncoded(ctx, chunks, !m.c.opts.NoVerify); err != nil {
+	if err := m.src.readEncoded(ctx, chunks, !m.c.opts.NoVerify, m.room); err != nil {
 		return err
 	}
+	var values []int // chunks that are copied as values, after the others: in shards each of them changes a part
 	for i := range chunks {
-		if ch := &chunks[i]; ch.Data != nil && ch.FilterMask != 0 {
-			sel := m.src.chunkAt(ch.Index)
-			if err := m.c.block(ctx, m.pair, sel, m.src.NewSlice(sel.Len())); err != nil {
-				return err
-			}
-			ch.Data = nil
+		if ch := &chunks[i]; ch.Deferred || ch.Data != nil && ch.FilterMask != 0 {
+			ch.Data, ch.Deferred = nil, true
+			values = append(values, i)
 		}
 	}
 	if err := m.dst.writeEncoded(ctx, chunks); err != nil {
 		return err
+	}
+	for _, i := range values {
+		sel := m.src.chunkAt(chunks[i].Index)
+		if err := m.c.block(ctx, m.pair, sel, m.src.NewSlice(sel.Len())); err != nil {
+			return err
+		}
 	}
 	m.c.progress(size)
 	return nil
@@ -203,12 +240,12 @@ func (v *Var) chunkAt(index []int64) chunk.Selection {
 }
 
 // readEncoded reads stored chunks; see [array.Array.ReadEncoded].
-func (v *Var) readEncoded(ctx context.Context, chunks []array.Encoded, verify bool) error {
+func (v *Var) readEncoded(ctx context.Context, chunks []array.Encoded, verify bool, room int64) error {
 	a, err := v.open(ctx)
 	if err != nil {
 		return err
 	}
-	absent, err := a.ReadEncoded(ctx, chunks, verify)
+	absent, err := a.ReadEncoded(ctx, chunks, verify, room)
 	if err == nil && absent {
 		err = v.checkAfterAbsent(ctx)
 	}

@@ -35,7 +35,7 @@ const ownMark, foreignMark = "O", "F"
 func newMarked() marked { return marked{new(atomic.Int64), new(atomic.Int64)} }
 
 func (marked) Describe() []codecdriver.Description {
-	return []codecdriver.Description{{ID: "marked", Aliases: []string{"also_marked"}, Encode: true, Decode: true, Params: []codecdriver.Param{
+	return []codecdriver.Description{{ID: "marked", V3: "marked", Aliases: []string{"also_marked"}, Encode: true, Decode: true, Params: []codecdriver.Param{
 		{Name: "n", Type: codecdriver.IntParam, Default: "1"}, {Name: "kind", Type: codecdriver.TextParam, Default: "a"}, {Name: "size", Type: codecdriver.IntParam, Default: "0", Input: codecdriver.InputSize},
 	}}}
 }
