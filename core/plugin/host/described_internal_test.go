@@ -101,10 +101,10 @@ func TestDriverClaims(t *testing.T) {
 // that two plugins with the same scheme make its URLs ambiguous.
 func TestSchemesOfPlugins(t *testing.T) {
 	t.Parallel()
-	plug := func(name string, schemes ...string) *program {
+	served := func(name string, schemes ...string) *program {
 		return &program{kind: kindDriver, promised: name, known: true, drivers: []driver.Description{{Name: name, Schemes: schemes}}}
 	}
-	h := &Host{self: &program{builtin: true}, builtin: registry.New([]driver.Opener{memmap.NewOpener()}), programs: []*program{plug("tape", "tape", "both"), plug("reel", "both")}}
+	h := &Host{self: &program{builtin: true}, builtin: registry.New([]driver.Opener{memmap.NewOpener()}), programs: []*program{served("tape", "tape", "both"), served("reel", "both")}}
 	for url, want := range map[string]string{"tape://a/b": "tape", "both://a/b": "", "other://a/b": "", "mem:a": "mem"} {
 		loc, err := ncurl.Parse(url, &ncurl.Env{Schemes: store.Schemes(h, url)})
 		if (err == nil) != (want != "") || err == nil && loc.Driver != want {
