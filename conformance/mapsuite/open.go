@@ -20,6 +20,9 @@ func openChecks() []Check {
 			if d.Name == "" || d.Summary == "" {
 				t.Errorf("want a name and a summary, got %q and %q", d.Name, d.Summary)
 			}
+			if err := d.CheckSchemes(); err != nil {
+				t.Errorf("%v", err)
+			}
 			for _, o := range d.Options {
 				if o.Name == "" || o.Type == "" || o.Doc == "" {
 					t.Errorf("option %+v is not documented", o)

@@ -59,7 +59,7 @@ func (p *parser) declaredURL(storage string) error {
 	s := p.declared
 	switch {
 	case storage != "":
-		return p.bad(fmt.Errorf("mode=%s conflicts with the scheme %s:", storage, s.Name))
+		return p.bad(fmt.Errorf("the scheme %s: conflicts with mode=%s", s.Name, storage))
 	case p.isBytes():
 		return p.bad(fmt.Errorf("the scheme %s: conflicts with mode=bytes", s.Name))
 	}

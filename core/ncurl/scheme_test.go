@@ -16,8 +16,11 @@ func declared() *ncurl.Env {
 			{Name: "tape", Driver: "tape", Query: true},
 			{Name: "hdfs", Driver: "hadoop", Servers: true},
 			{Name: "r2", Driver: "cloud", AWS: true},
-			{Name: "twice", Driver: "tape"}, {Name: "twice", Driver: "cloud"},
-			{Name: "s3", Driver: "tape"}, {Name: "http", Driver: "tape"}, {Name: "dap4", Driver: "tape"},
+			{Name: "twice", Driver: "tape"},
+			{Name: "twice", Driver: "cloud"},
+			{Name: "s3", Driver: "tape"},
+			{Name: "http", Driver: "tape"},
+			{Name: "dap4", Driver: "tape"},
 		},
 		Vars: map[string]string{"AWS_REGION": "env-1"},
 	}
@@ -46,7 +49,7 @@ func TestDeclaredSchemes(t *testing.T) {
 			t.Errorf("%s: got %+v", c.url, l)
 		}
 		if again, err := ncurl.Parse(l.String(), declared()); err != nil || !l.Equal(again) {
-			t.Errorf("%s: the canonical form %s gives %+v, %v", c.url, l, again, err)
+			t.Errorf("%s: the canonical form %s: got %+v, %v", c.url, l, again, err)
 		}
 	}
 	if l, err := ncurl.Parse("r2://b/k#aws.profile=none", declared()); err != nil || !l.Unsigned {
@@ -72,7 +75,7 @@ func TestDeclaredSchemesRefused(t *testing.T) {
 		"tape://a%40b/c":             {ncerr.ErrBadURL, "before the path"},
 		"tape://u:p@a/b":             {ncerr.ErrBadURL, "user name or password"},
 		"tape://a/b#mode=zip":        {ncerr.ErrUnsupported, "zip"},
-		"tape://a/b#mode=file":       {ncerr.ErrBadURL, "mode=file conflicts with the scheme tape:"},
+		"tape://a/b#mode=file":       {ncerr.ErrBadURL, "the scheme tape: conflicts with mode=file"},
 		"tape://a/b#mode=bytes":      {ncerr.ErrBadURL, "mode=bytes"},
 		"tape://a/b#driver=x":        {ncerr.ErrBadURL, "driver=x needs a path"},
 		"r2://b/k#aws.region=A%20B":  {ncerr.ErrBadURL, "aws.region"},

@@ -8,8 +8,10 @@ import (
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/registry"
+	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
@@ -92,6 +94,22 @@ func TestDriverClaims(t *testing.T) {
 	}
 	if d := p.driver("reel"); len(d.Schemes) != 0 {
 		t.Errorf("got %+v", d)
+	}
+}
+
+// TestSchemesOfPlugins checks that the schemes of plugins are found through a host, and
+// that two plugins with the same scheme make its URLs ambiguous.
+func TestSchemesOfPlugins(t *testing.T) {
+	t.Parallel()
+	served := func(name string, schemes ...string) *program {
+		return &program{kind: kindDriver, promised: name, known: true, drivers: []driver.Description{{Name: name, Schemes: schemes}}}
+	}
+	h := &Host{self: &program{builtin: true}, builtin: registry.New([]driver.Opener{memmap.NewOpener()}), programs: []*program{served("tape", "tape", "both"), served("reel", "both")}}
+	for url, want := range map[string]string{"tape://a/b": "tape", "both://a/b": "", "other://a/b": "", "mem:a": "mem"} {
+		loc, err := ncurl.Parse(url, &ncurl.Env{Schemes: store.Schemes(h, url)})
+		if (err == nil) != (want != "") || err == nil && loc.Driver != want {
+			t.Errorf("%s: want driver %q, got %+v, %v", url, want, loc, err)
+		}
 	}
 }
 

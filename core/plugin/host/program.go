@@ -111,7 +111,7 @@ func (p *program) setDescription(r *pb.DescribeReply) (ignored []string, err err
 		if err := d.CheckSchemes(); err != nil {
 			return nil, pluginErrorf("%w", err)
 		}
-		d.Nested = false // a claim gives no access to paths above the one that the user specifies
+		d.Nested = false // a claim does not allow access to paths above the one that the user specifies
 		ds = append(ds, d)
 	}
 	var cs []codecdriver.Description
