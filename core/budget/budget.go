@@ -136,7 +136,7 @@ func (b *Budget) Release(n int64) {
 	b.serve()
 }
 
-// serve gives free memory to the first waiters. The caller holds the mutex.
+// serve passes free memory to the first waiters. The caller holds the mutex.
 func (b *Budget) serve() {
 	for len(b.waiting) > 0 && b.calls-b.used >= b.waiting[0].least {
 		w := b.waiting[0]
