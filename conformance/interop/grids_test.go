@@ -36,14 +36,31 @@ func TestGrids(t *testing.T) {
 	add("read", classify(t, wrote, encode(t, describe(t, path, false))))
 	add("written", increment(t, path))
 	want := must(t, "grids_v3.py", "--plus", "1", "--describe", path)
-	for _, r := range gridReaders {
-		results := readResults(t, want, r.name, "zarr", " v3", path)
+	reads := func(name string) []result {
+		results := readResults(t, want, name, "zarr", " v3", path)
 		for i := range results { // arrays that nczarr cannot write keep the old values
 			if results[i].outcome == wrong && m.outcomes[entry{"grids", results[i].variable, "written"}] == refused {
 				results[i] = result{results[i].variable, refused, "not written by nczarr"}
 			}
 		}
-		add(r.name, results)
+		return results
+	}
+	for _, r := range gridReaders {
+		add(r.name, reads(r.name))
+	}
+	rows := sortedVariables(t, wrote)
+	for _, name := range rows { // one rectilinear array makes xarray refuse the dataset
+		if strings.HasPrefix(name, "/rectilinear") {
+			if err := os.RemoveAll(filepath.Join(path, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, r := range reads("xarray") {
+		if !strings.HasPrefix(r.variable, "/rectilinear") {
+			at := entry{"grids", r.variable, "xarray"}
+			m.outcomes[at], m.why[at], m.mixed[at] = r.outcome, r.why, false
+		}
 	}
 	for at, o := range m.outcomes {
 		if o == wrong || at.peer == "read" && o != equal || at.peer == "zarr" && o != equal && !strings.Contains(at.row, "_then_") {
@@ -57,7 +74,7 @@ func TestGrids(t *testing.T) {
 	}
 	out.WriteString("\n" + strings.Repeat("|---", 3+len(gridReaders)) + "|\n")
 	var notes []string
-	for _, name := range sortedVariables(t, wrote) {
+	for _, name := range rows {
 		out.WriteString("| " + strings.ReplaceAll(strings.TrimPrefix(name, "/"), "_", " ") + " | " + m.show(entry{"grids", name, "read"}, &notes) + " | " + m.show(entry{"grids", name, "written"}, &notes) + " |")
 		for _, r := range gridReaders {
 			out.WriteString(" " + m.show(entry{"grids", name, r.name}, &notes) + " |")
