@@ -26,6 +26,12 @@ var params = map[string][2][]string{
 	"bitround":   {{`{"keepbits":3}`, `{"keepbits":"0"}`}, {`{}`, `{"keepbits":-1}`, `{"keepbits":53}`}},
 	"bz2":        {{`{"level":9}`, `{}`}, {`{"level":0}`}},
 	"categorize": {{`{"labels":` + labels() + `}`, `{"astype":">i4","labels":` + labels() + `}`}, {`{}`, `{"labels":3}`, `{"labels":[],"astype":"<f4"}`}},
+	"cast_value": {
+		{`{"data_type":"<i4"}`, `{"data_type":"|u1","rounding":"towards-zero","out_of_range":"wrap"}`, `{"data_type":"<f4","out_of_range":"clamp","scalar_map":{"encode":[[0,0]],"decode":[]}}`},
+		{`{}`, `{"data_type":"what"}`, `{"data_type":"<f8","out_of_range":"wrap"}`, `{"data_type":"|u1","scalar_map":{"encode":[["x",0]]}}`, `{"data_type":"|u1","scalar_map":{"more":[]}}`, `{"data_type":"|u1","rounding":"up"}`},
+	},
+	"scale_offset":  {{`{}`, `{"scale":1}`, `{"offset":0}`}, {`{"scale":0}`, `{"offset":"x"}`, `{"more":1}`}},
+	"zarr.packbits": {{`{}`, `{"padding_encoding":"first_byte"}`, `{"padding_encoding":"last_byte","first_bit":0}`}, {`{"padding_encoding":"middle"}`, `{"first_bit":64}`, `{"last_bit":-1}`, `{"first_bit":1,"last_bit":0}`}},
 	"fixedscaleoffset": {
 		{`{"offset":1,"scale":10,"astype":"<i4"}`, `{"offset":0,"scale":2,"astype":"<f8"}`},
 		{`{}`, `{"offset":1,"scale":0}`, `{"offset":"x","scale":1}`},

@@ -91,7 +91,7 @@ func TestMatrix(t *testing.T) { //nolint:paralleltest // the peer programs use a
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := replaceSection(t, string(page), "\n### Written by peers, read by nczarr\n\n"+here.tables()+"\n### Written by nczarr, read by peers\n\n"+there.tables())
+	want := replaceSection(t, string(page), "matrix", "TestMatrix", "\n### Written by peers, read by nczarr\n\n"+here.tables()+"\n### Written by nczarr, read by peers\n\n"+there.tables())
 	if *update {
 		if err := os.WriteFile(compatibility, []byte(want), 0o666); err != nil {
 			t.Fatal(err)
@@ -283,13 +283,14 @@ func sameOtherwise(want, got *variable) bool {
 	return shape && (want.SHA256 == got.SHA256 || want.Also != "" && want.Also == got.SHA256)
 }
 
-func replaceSection(t *testing.T, page, text string) string {
+// replaceSection replaces the section of the page that a test writes.
+func replaceSection(t *testing.T, page, name, test, text string) string {
 	t.Helper()
-	const begin, end = "<!-- matrix: begin, written by go test ./conformance/interop -run TestMatrix -update -->\n", "<!-- matrix: end -->\n"
+	begin, end := "<!-- "+name+": begin, written by go test ./conformance/interop -run "+test+" -update -->\n", "<!-- "+name+": end -->\n"
 	before, rest, ok := strings.Cut(page, begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s does not contain the markers of the matrix: %q", compatibility, begin)
+		t.Fatalf("%s does not contain the markers of the section: %q", compatibility, begin)
 	}
 	return before + begin + text + end + after
 }

@@ -86,7 +86,7 @@ func need(t *testing.T, names ...string) {
 // packages maps the values of a tool's --with to the peers that it needs.
 var packages = map[string][]string{
 	"zarr": {"zarr", "numcodecs"}, "xarray": {"xarray", "zarr"}, "netcdf4": {"netcdf4", "libnetcdf"}, "tensorstore": {"tensorstore"},
-	"gdal": {"gdal"}, "zarrita": {"zarrita"},
+	"gdal": {"gdal"}, "zarrita": {"zarrita"}, "zarrs": {"zarr", "zarrs"},
 }
 
 // peers holds two processes that run the peers' tools, or nil for a process that has

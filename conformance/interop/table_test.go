@@ -284,11 +284,24 @@ func (m *matrix) tables() string {
 			out.WriteString("\n")
 		}
 		for i, n := range notes {
-			out.WriteString(fmt.Sprintf("\n%d. %s", i+1, n))
+			out.WriteString("\n" + strings.TrimSuffix(numbered(i+1, n), "\n"))
 		}
 		out.WriteString(map[bool]string{true: "\n\n", false: "\n"}[len(notes) > 0])
 	}
 	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+// numbered returns a line with a note.
+func numbered(n int, note string) string { return fmt.Sprintf("%d. %s\n", n, note) }
+
+// sortedVariables returns the names of the variables in a description.
+func sortedVariables(t *testing.T, text []byte) []string {
+	t.Helper()
+	var doc document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Sorted(maps.Keys(doc.Variables))
 }
 
 // byLabel compares labels alphabetically, but compares a number at the end by value:

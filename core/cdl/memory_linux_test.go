@@ -17,6 +17,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/open"
+	reg "github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -40,7 +42,7 @@ func TestPeakMemory(t *testing.T) {
 	t.Parallel()
 	if op := os.Getenv("NCZARR_MEMORY_OP"); op != "" {
 		m := &memoryOps{t: t, dir: os.Getenv("NCZARR_MEMORY_DIR"), opts: &nczarr.Options{
-			Registry: nczarr.NewRegistry([]driver.Opener{file.New()}, zstd.Provider(), shuffle.Provider()), SingleWriter: true, Budget: budget.New(memoryLimit),
+			Registry: reg.New([]driver.Opener{file.New()}, zstd.Provider(), shuffle.Provider()), SingleWriter: true, Budget: budget.New(memoryLimit),
 		}}
 		map[string]func(context.Context){
 			"write": m.write, "read": m.read, "rows": m.rows, "copy": m.copy, "move": m.move, "rechunk": m.rechunk, "dump": m.dump, "gen": m.gen, "open": m.open,
@@ -121,13 +123,13 @@ func (m *memoryOps) check(err error) {
 func (m *memoryOps) url(name string) string { return filepath.Join(m.dir, name) + "#mode=zarr" }
 
 func (m *memoryOps) create(ctx context.Context, name string) *nczarr.Dataset {
-	ds, err := nczarr.Create(ctx, m.url(name), &nczarr.CreateOptions{Options: *m.opts})
+	ds, err := open.Create(ctx, m.url(name), &nczarr.CreateOptions{Options: *m.opts})
 	m.check(err)
 	return ds
 }
 
 func (m *memoryOps) source(ctx context.Context) (*nczarr.Dataset, *nczarr.Var) {
-	ds, err := nczarr.Open(ctx, m.url("src.zarr"), m.opts)
+	ds, err := open.Open(ctx, m.url("src.zarr"), m.opts)
 	m.check(err)
 	v, err := ds.Root().Var("v")
 	m.check(err)
@@ -219,7 +221,7 @@ func (m *memoryOps) gen(ctx context.Context) {
 
 // open fails, because the documents exceed their part of the budget.
 func (m *memoryOps) open(ctx context.Context) {
-	_, err := nczarr.Open(ctx, m.url("open.zarr"), m.opts)
+	_, err := open.Open(ctx, m.url("open.zarr"), m.opts)
 	if !errors.Is(err, ncerr.ErrLimit) {
 		m.t.Fatalf("want ErrLimit, got %v", err)
 	}

@@ -34,6 +34,8 @@ type Shards struct {
 	room   *semaphore.Weighted // limits the bytes of the indexes in use that are not cached
 	many   bool                // batched requests are cheaper than separate ones
 
+	scratch sync.Pool // values of type *locating
+
 	mu             sync.Mutex
 	kept           map[string]*shard
 	size           int64 // size of the cached indexes in bytes
@@ -106,6 +108,13 @@ func (x ShardIndex) order() binary.ByteOrder {
 	return binary.LittleEndian
 }
 
+// locating is the memory of one call of Locate.
+type locating struct {
+	at    []int64
+	found []*shard
+	name  []byte
+}
+
 // wanted is a shard whose index was not cached, with the requested chunks in it.
 type wanted struct {
 	name  string
@@ -117,23 +126,19 @@ type wanted struct {
 // error is ncerr.ErrCorrupt for an invalid index, or an error of the store.
 func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) error {
 	ranges := make([]driver.Range, len(indexes))
-	place := func(x *shard, items ...int) error {
-		for _, i := range items {
-			if err := s.place(x, indexes[i], &ranges[i], &out[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	var missing []wanted
 	var number map[string]int
-	var name []byte
-	at := make([]int64, s.shards.Rank())
-	found := make([]*shard, len(indexes))
+	sc, _ := s.scratch.Get().(*locating)
+	if sc == nil {
+		sc = &locating{at: make([]int64, s.shards.Rank())}
+	}
+	defer s.scratch.Put(sc)
+	at, found, name := sc.at, sc.found[:0], sc.name
 	s.mu.Lock()
 	for i, index := range indexes {
 		name = s.shardOf(index, at, name[:0])
-		if found[i] = s.kept[string(name)]; found[i] != nil {
+		found = append(found, s.kept[string(name)])
+		if found[i] != nil {
 			continue
 		}
 		k, ok := number[string(name)]
@@ -148,9 +153,11 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 		missing[k].items = append(missing[k].items, i)
 	}
 	s.mu.Unlock()
+	sc.found, sc.name = found, name
+	defer clear(found) // an idle scratch keeps no indexes
 	for i, x := range found {
 		if x != nil {
-			if err := place(x, i); err != nil {
+			if err := s.place(x, indexes[i], &ranges[i], &out[i]); err != nil {
 				return err
 			}
 		}
@@ -161,7 +168,15 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 	}
 	for len(missing) > 0 {
 		n := min(int64(len(missing)), group)
-		if err := s.use(ctx, missing[:n], func(x *shard, w *wanted) error { return place(x, w.items...) }); err != nil {
+		err := s.use(ctx, missing[:n], func(x *shard, w *wanted) error {
+			for _, i := range w.items {
+				if err := s.place(x, indexes[i], &ranges[i], &out[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		missing = missing[n:]

@@ -293,6 +293,9 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 	} else {
 		spec.Codecs, dropped = v.portableCodecs()
 	}
+	if dst.ds.layout.Format() != 3 { // the copy is not encoded with these codecs, and has equal values
+		spec.Codecs = slices.DeleteFunc(spec.Codecs, func(c zarr.CodecSpec) bool { return zarr.OnlyV3(c.ID) })
+	}
 	return dropped, err
 }
 

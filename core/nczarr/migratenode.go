@@ -274,7 +274,7 @@ func (m *migration) setCodecs(ctx context.Context, n *migratedNode, a *zarr.Arra
 		switch {
 		case d.Transform == codecdriver.Unstated && d.Objects == codecdriver.NoObjects:
 			return ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec %q is not available, or its plugin does not declare what it transforms", c.ID)
-		case !v3 && c.ID != d.ID:
+		case !v3 && (c.ID != d.ID || zarr.OnlyV3(c.ID)):
 			return refusalReason("Zarr v2 has no codec %q", c.ID)
 		case v3 && d.V3 == "":
 			return refusalReason("the codec %q has no Zarr v3 name", c.ID)

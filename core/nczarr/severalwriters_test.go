@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/conformance/writers"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -28,7 +29,7 @@ func TestSeveralWriters(t *testing.T) {
 		}
 	}
 	seed := testseed.New(t)
-	buckets := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
+	buckets := &nczarr.Options{Registry: registry.New([]driver.Opener{newBuckets()})}
 	local := localOptions()
 	local.SingleWriter = false
 	inMem := inMemory()

@@ -126,7 +126,7 @@ func TestConflictingMetadata(t *testing.T) {
 			if x, y := attr(t, ds.Root().Attrs(), "of a"), attr(t, ds.Root().Attrs(), "of b"); x != "a" || y != "b" {
 				t.Errorf("%s: want a and b, got %v and %v", what, x, y)
 			}
-			checked, err := nczarr.Open(t.Context(), url, &nczarr.Options{Registry: o.Registry, UseConsolidated: nczarr.ConsolidatedVerify})
+			checked, err := openURL(t.Context(), url, &nczarr.Options{Registry: o.Registry, UseConsolidated: nczarr.ConsolidatedVerify})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestConsolidatedMeanwhile(t *testing.T) {
 		closeDataset(t, b)
 		setText(t, variable(t, a, "u").SetAttr, "units", "m")
 		closeDataset(t, a)
-		checked, err := nczarr.Open(t.Context(), url, &nczarr.Options{Registry: o.Registry, UseConsolidated: nczarr.ConsolidatedTrust})
+		checked, err := openURL(t.Context(), url, &nczarr.Options{Registry: o.Registry, UseConsolidated: nczarr.ConsolidatedTrust})
 		if err != nil {
 			t.Fatal(err)
 		}

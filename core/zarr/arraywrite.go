@@ -132,6 +132,11 @@ func (o *output) array(a *Array) error {
 		return err
 	}
 	w.Key("order").String(map[bool]string{true: "C", false: "F"}[len(a.Transpose) < 2])
+	for _, c := range a.Codecs {
+		if OnlyV3(c.ID) {
+			return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "the codec %q exists only in Zarr v3", c.ID)
+		}
+	}
 	filters, compressor := a.splitCodecs()
 	w.Key("compressor")
 	if compressor == nil {

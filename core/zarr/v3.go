@@ -369,6 +369,9 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 		return err
 	default:
 		text, ordered := strings.CutPrefix(text, "*")
+		if a.ArrayCodecs > 0 && order == "" { // the elements that "bytes" stores may have one byte
+			order = "<"
+		}
 		if ordered && order == "" {
 			return n.needsEndian()
 		}
@@ -399,15 +402,17 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: the array has more than the limit of %d codecs", maxCodecs)
 	}
 	toBytes := false // the chain has an array-to-bytes codec
-	level, sharded := len(a.Shards), false
+	level, sharded, reshaped := len(a.Shards), false, false
 	err = v.Elems(func(_ int, e jsontext.Value) error {
 		name, conf, err := n.extension("codecs", e, false)
 		if err != nil {
 			return err
 		}
 		id := strings.TrimPrefix(name, "numcodecs.")
-		makesBytes := name == "bytes" || name == "vlen-utf8" || name == "vlen-bytes" || name == "sharding_indexed"
+		makesBytes := name == "bytes" || name == "vlen-utf8" || name == "vlen-bytes" || name == "sharding_indexed" || name == "packbits"
 		switch {
+		case slices.Contains(refusedV3, id):
+			return n.unknown("codecs", "codec %q", clip(name))
 		case makesBytes && toBytes:
 			return n.bad(V3Doc, "codecs", "%q is the second array-to-bytes codec", clip(name))
 		case toBytes && name == "transpose":
@@ -419,7 +424,20 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			if len(a.Codecs) > 0 {
 				return n.unknown("codecs", "codec \"transpose\" after another codec")
 			}
+			if reshaped {
+				return n.unknown("codecs", "codec \"transpose\" after \"reshape\"")
+			}
 			return n.transpose(a, conf.Get("order"))
+		case "reshape", "zarrs.squeeze": // the order of the elements does not change
+			reshaped = true
+			if toBytes {
+				return n.bad(V3Doc, "codecs", "codec %q must precede the array-to-bytes codec", clip(name))
+			} else if name == "reshape" {
+				return n.reshape(a, conf.Get("shape"))
+			}
+			return nil
+		case "packbits":
+			order, id = "<", packbitsV3
 		case "bytes":
 			if order, err = n.endian(conf); order == ">" && len(a.Codecs) > 0 {
 				return n.unknown("codecs", "codec \"bytes\" with big-endian order after an array-to-array codec")
@@ -428,6 +446,9 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		case "sharding_indexed":
 			if len(a.Codecs) > 0 {
 				return n.unknown("codecs", "codec \"sharding_indexed\" after a codec other than \"transpose\"")
+			}
+			if reshaped {
+				return n.unknown("codecs", "codec \"sharding_indexed\" after \"reshape\"")
 			}
 			sharded = true
 			order, err = n.shardV3(a, conf)
@@ -445,9 +466,70 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		return err
 	})
 	if err == nil && !toBytes {
-		err = n.bad(V3Doc, "codecs", "missing array-to-bytes codec")
+		after := ""
+		if k := len(a.Codecs); k > 0 {
+			after = fmt.Sprintf("; %q is not known to be one", clip(a.Codecs[k-1].ID))
+		}
+		err = n.bad(V3Doc, "codecs", "missing array-to-bytes codec%s", after)
 	}
 	return order, err
+}
+
+// packbitsV3 is the id of the codec "packbits" of Zarr v3, which differs from that of
+// numcodecs.
+const packbitsV3 = "zarr.packbits"
+
+// refusedV3 lists codecs that are not supported and take the place of the codec "bytes".
+var refusedV3 = []string{"zfp", "zfpy", "pcodec", "n5_default", "conditional", "vlen-array", "zarrs.vlen", "zarrs.vlen_v2", "zarrs.optional"}
+
+// reshape checks the codec "reshape". The codec only changes the shape in which later
+// codecs see the elements, and no supported codec after it depends on the shape.
+//
+// Source: zarr-extensions, "reshape".
+func (n *node) reshape(a *Array, v jsontext.Value) error {
+	if a.Grid != nil {
+		return n.unknown("codecs", "codec \"reshape\" in a rectilinear grid")
+	}
+	in := slices.Clone(a.Chunks)
+	for i, d := range a.Transpose {
+		in[i] = a.Chunks[d]
+	}
+	total, known, missing, last := chunk.Product(in), int64(1), false, int64(-1)
+	bad := func() error {
+		return n.bad(V3Doc, "codecs", "reshape: expected a shape for the elements of a chunk of shape %v, found %s", in, orMissing(v))
+	}
+	if v.Kind() != jsontext.Array || v.Len() > chunk.MaxRank {
+		return bad()
+	}
+	err := v.Elems(func(_ int, e jsontext.Value) error {
+		size, ok := e.Int64()
+		switch {
+		case e.Kind() == jsontext.Array:
+			size, ok = 1, true
+			err := e.Elems(func(_ int, d jsontext.Value) error {
+				k, is := d.Int64()
+				if !is || k <= last || k >= int64(len(in)) {
+					return bad()
+				}
+				size, last = size*in[k], k
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		case ok && size == -1 && !missing:
+			missing, size = true, 1
+		}
+		if !ok || size < 1 || size > total/known {
+			return bad()
+		}
+		known *= size
+		return nil
+	})
+	if err == nil && (known != total && !missing || total%known != 0) {
+		err = bad()
+	}
+	return err
 }
 
 // endian returns the byte order of the codec "bytes": "<", ">", or "" if not specified.

@@ -534,7 +534,7 @@ func writeChainV3(w *jsontext.Writer, a *Array, axes []int) error {
 	defer w.Close()
 	writeTransposeV3(w, axes, a.Transpose)
 	for i, c := range a.Codecs {
-		if i == a.ArrayCodecs {
+		if i == a.ArrayCodecs && c.ID != packbitsV3 {
 			writeBytesV3(w, a)
 		}
 		if err := writeCodecV3(w, c, a.DType); err != nil {
@@ -602,7 +602,10 @@ func (a *Array) checkChainV3() error {
 // extensions of numcodecs.
 //
 // Source: zarr-extensions, "codecs"; zarr-python 3.4.2.
-var coreV3 = []string{"gzip", "zstd", "blosc", "crc32c", "vlen-utf8", "vlen-bytes"}
+var coreV3 = []string{"gzip", "zstd", "blosc", "crc32c", "vlen-utf8", "vlen-bytes", "cast_value", "scale_offset"}
+
+// OnlyV3 reports whether a codec exists only in Zarr v3.
+func OnlyV3(id string) bool { return id == "cast_value" || id == "scale_offset" || id == packbitsV3 }
 
 // writeCodecV3 writes a codec whose parameters are in their v2 form; it is the reverse of
 // paramsOf.
@@ -620,6 +623,8 @@ func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
 	case c.ID == "crc32c" && (v.Get("location") == "" || v.Get("location").Text() == "end"):
 		extensionV3(w, name, nil)
 		return nil
+	case c.ID == packbitsV3:
+		name = "packbits"
 	case c.ID == "crc32c" || !slices.Contains(coreV3, c.ID):
 		name = "numcodecs." + name
 	}
@@ -627,6 +632,8 @@ func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
 		for _, m := range jsontext.Members(nil, v) {
 			switch {
 			case m.Key == "id", c.ID == "blosc" && m.Key == "typesize":
+			case c.ID == "cast_value" && m.Key == "data_type":
+				w.Key(m.Key).String(dataTypeV3(m.Val.Text()))
 			case c.ID == "blosc" && m.Key == "shuffle":
 				w.Key(m.Key).String(shuffleV3(m.Val, t))
 			case c.ID == "gzip" && m.Key == "level" && m.Val == "-1": // zlib's default level
@@ -640,6 +647,17 @@ func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
 		}
 	})
 	return nil
+}
+
+// dataTypeV3 returns the v3 name of a little-endian type in the notation of NumPy, or text
+// if there is no such name.
+func dataTypeV3(text string) string {
+	for name, form := range typesV3 {
+		if strings.Replace(form, "*", "<", 1) == text {
+			return name
+		}
+	}
+	return text
 }
 
 // shuffleV3 returns the v3 name of a blosc shuffle. In v2 the shuffle may be a number or

@@ -177,6 +177,8 @@ func TestV3Chains(t *testing.T) {
 		{"<i4", `{"id": "blosc", "shuffle": "NONE", "typesize": 8}`, 0, little + `,{"name": "blosc","configuration": {"shuffle": "noshuffle","typesize": 4}}`},
 		{"<i4", `{"id": "delta", "dtype": "<i4"} {"id": "shuffle", "elementsize": 4}`, 1, `{"name": "numcodecs.delta","configuration": {"dtype": "<i4"}},` + little + `,{"name": "numcodecs.shuffle","configuration": {"elementsize": 4}}`},
 		{"|u1", `{"id": "astype", "encode_dtype": "<i2"}`, 1, `{"name": "numcodecs.astype","configuration": {"encode_dtype": "<i2"}},` + little},
+		{"<i4", `{"id": "scale_offset", "scale": 2} {"id": "cast_value", "data_type": "<u2"}`, 2, `{"name": "scale_offset","configuration": {"scale": 2}},{"name": "cast_value","configuration": {"data_type": "uint16"}},` + little},
+		{"<i4", `{"id": "zarr.packbits", "last_bit": 9} {"id": "gzip", "level": 1}`, 0, `{"name": "packbits","configuration": {"last_bit": 9}},{"name": "gzip","configuration": {"level": 1}}`},
 		{"|O", `{"id": "vlen-utf8"} {"id": "zstd", "level": 3}`, 0, `{"name": "vlen-utf8","configuration": {}},{"name": "zstd","configuration": {"level": 3}}`},
 	} {
 		a := arrayV3(c.typ)

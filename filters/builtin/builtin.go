@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/bitround"
 	"github.com/seed-695719ce/nczarr/filters/blosc"
 	"github.com/seed-695719ce/nczarr/filters/bz2"
+	"github.com/seed-695719ce/nczarr/filters/castvalue"
 	"github.com/seed-695719ce/nczarr/filters/categorize"
 	"github.com/seed-695719ce/nczarr/filters/checksum"
 	"github.com/seed-695719ce/nczarr/filters/delta"
@@ -24,6 +25,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/object"
 	"github.com/seed-695719ce/nczarr/filters/packbits"
 	"github.com/seed-695719ce/nczarr/filters/quantize"
+	"github.com/seed-695719ce/nczarr/filters/scaleoffset"
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
 	"github.com/seed-695719ce/nczarr/filters/szip"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
@@ -58,9 +60,9 @@ func Provider() driver.Provider {
 
 func all() []driver.Provider {
 	return []driver.Provider{
-		astype.Provider(), base64.Provider(), bitround.Provider(), blosc.Provider(), bz2.Provider(), categorize.Provider(),
-		checksum.Provider(), delta.Provider(), fixedscaleoffset.Provider(), gzip.Provider(), lz4.Provider(), lzma.Provider(), object.Provider(), packbits.Provider(),
-		quantize.Provider(), shuffle.Provider(), szip.Provider(), vlen.Provider(), zlib.Provider(), zstd.Provider(),
+		astype.Provider(), base64.Provider(), bitround.Provider(), blosc.Provider(), bz2.Provider(), castvalue.Provider(), categorize.Provider(),
+		checksum.Provider(), delta.Provider(), fixedscaleoffset.Provider(), gzip.Provider(), lz4.Provider(), lzma.Provider(), object.Provider(), packbits.Provider(), packbits.V3Provider(),
+		quantize.Provider(), scaleoffset.Provider(), shuffle.Provider(), szip.Provider(), vlen.Provider(), zlib.Provider(), zstd.Provider(),
 	}
 }
 

@@ -1,11 +1,11 @@
 """Read a whole dataset with one peer and print its canonical description (canon.py) as JSON.
 
-    python read.py --with zarr|xarray|netcdf4|tensorstore|gdal|zarrita [--format nczarr|zarr|noxarray] [--storage file|zip]
+    python read.py --with zarr|zarrs|xarray|netcdf4|tensorstore|gdal|zarrita [--format nczarr|zarr|noxarray] [--storage file|zip]
                    [--consolidated] [--v3] PATH
 
 --format matters to netcdf4 only (its mode). Without --consolidated, zarr opens every array that a
 .zarray names, one by one, so that one bad array causes one "error"; with it, zarr trusts .zmetadata.
---v3 reads Zarr v3 with zarr, xarray or tensorstore.
+--v3 reads Zarr v3 with zarr, zarrs, xarray or tensorstore. zarrs is the codec pipeline of zarrs in zarr-python.
 If the library of netcdf4 cannot read zip files, an archive is unpacked to a temporary directory for it.
 Exit status: 0 read (perhaps with "error" in single variables), 1 refused, with one line on stderr.
 """
@@ -62,9 +62,20 @@ def with_zarr(args):
     return canon.document(peer, out_groups, out)
 
 
+def with_zarrs(args):
+    import importlib.metadata
+    import zarr
+    import zarrs  # noqa: F401 (registers the pipeline)
+    zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
+    doc = with_zarr(args)
+    doc["peer"]["zarrs"] = importlib.metadata.version("zarrs")
+    return doc
+
+
 def with_xarray(args):
     import xarray
     import zarr
+    zarr.config.set({"array.rectilinear_chunks": True})
     peer = {"name": "xarray", "version": xarray.__version__, "zarr": zarr.__version__}
     top = store.nodes_v3(args.path, args.storage)[2] if args.v3 else store.nodes(args.path, args.storage, ".zgroup")[1]
     raw = dict.fromkeys(("mask_and_scale", "decode_times", "decode_timedelta", "decode_coords", "concat_characters"), False)
@@ -149,7 +160,7 @@ def with_zarrita(args):
     return json.loads(done.stdout)
 
 
-READERS = {"zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4, "tensorstore": with_tensorstore, "gdal": with_gdal,
+READERS = {"zarr": with_zarr, "zarrs": with_zarrs, "xarray": with_xarray, "netcdf4": with_netcdf4, "tensorstore": with_tensorstore, "gdal": with_gdal,
            "zarrita": with_zarrita}
 
 

@@ -13,7 +13,7 @@ import platform
 import subprocess
 import tempfile
 
-PYTHON = ("zarr", "numcodecs", "xarray", "netCDF4", "tensorstore", "obstore", "numpy")
+PYTHON = ("zarr", "numcodecs", "xarray", "netCDF4", "tensorstore", "obstore", "numpy", "zarrs")
 DEBIAN = ("netcdf-bin", "ferret-datasets", "zip", "unzip")
 
 

@@ -109,6 +109,8 @@ const (
 	TextParam  ParamType = "text"
 	DTypeParam ParamType = "dtype" // an element type in the notation of NumPy
 	ListParam  ParamType = "list"  // a JSON list
+
+	ObjectParam ParamType = "object" // a JSON object
 )
 
 // InputProperty is a property of the input elements that a parameter repeats. Readers
@@ -202,7 +204,7 @@ func (d *Description) Check() error {
 // check describes the first error in p, or returns "".
 func (p *Param) check() string {
 	switch {
-	case !slices.Contains([]ParamType{IntParam, FloatParam, BoolParam, TextParam, DTypeParam, ListParam}, p.Type):
+	case !slices.Contains([]ParamType{IntParam, FloatParam, BoolParam, TextParam, DTypeParam, ListParam, ObjectParam}, p.Type):
 		return "unknown type " + strconv.Quote(string(p.Type))
 	case p.Min > p.Max || (p.Min != 0 || p.Max != 0) && p.Type != IntParam:
 		return "only an integer can have a range, and the minimum must not exceed the maximum"

@@ -147,6 +147,9 @@ func (p *Params) number(name string) (float64, bool) {
 	return f, true
 }
 
+// Exact returns the JSON of a parameter, or "" if the parameter is absent.
+func (p *Params) Exact(name string) string { return string(p.raw(name)) }
+
 // Bool returns a boolean. It accepts 0 and 1, and "YES" and "NO", which GDAL writes.
 func (p *Params) Bool(name string) bool {
 	def := p.param(name).Default == "true"
@@ -218,8 +221,8 @@ func clip(raw []byte) string {
 	return string(raw)
 }
 
-// List reads a list of objects into the slice that into points to. It leaves the slice
-// unchanged if the parameter is absent. Unknown members are an error.
+// List reads a list of objects, or an object, into the value that into points to. It leaves
+// the value unchanged if the parameter is absent. Unknown members are an error.
 func (p *Params) List(name string, into any) {
 	raw := p.raw(name)
 	if raw == nil {

@@ -40,7 +40,7 @@ func Size(src []byte) (int64, error) {
 type Encoder struct {
 	level    int
 	checksum bool
-	window   int // distance in bytes that the encoder of the library looks back; 0 is its default
+	window   int                  // distance in bytes that the encoder of the library looks back; 0 is its default
 	pools    [large + 1]sync.Pool // values of type appender, by the class of the content
 }
 
