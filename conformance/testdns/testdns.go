@@ -25,7 +25,7 @@ func Install(names map[string]string) {
 //
 // Source: RFC 1035, 4.1 and 4.2.2.
 func serve(conn net.Conn, names map[string]string) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	for {
 		var size [2]byte
 		if _, err := io.ReadFull(conn, size[:]); err != nil {

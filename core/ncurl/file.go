@@ -283,7 +283,7 @@ func (p *parser) checkKerchunk(storage string) error {
 	case storage == modeZip || p.isBytes():
 		return p.bad(errors.New("mode=kerchunk conflicts with mode=zip and mode=bytes"))
 	case p.in.scheme == schemeMem:
-		return p.bad(errors.New("mode=kerchunk conflicts with the scheme mem:"))
+		return p.bad(errors.New("mode=kerchunk conflicts with mem: URLs"))
 	case p.env.Create:
 		return p.unsupported(errors.New("mode=kerchunk is read-only; a new dataset must be NCZarr or Zarr"))
 	}

@@ -138,10 +138,6 @@ type Step struct {
 // contain a secret if the parsed location did. Use Display in messages.
 func (l *Location) String() string { return l.url(false) }
 
-// HasMode reports whether the final mode list contains mode, which must be lower
-// case.
-func (l *Location) HasMode(mode string) bool { return slices.Contains(l.Mode, mode) }
-
 // Param returns the value of a key in Fragment and reports whether it exists. Keys
 // are compared without regard to case.
 func (l *Location) Param(key string) (string, bool) {

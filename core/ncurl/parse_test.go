@@ -483,7 +483,7 @@ func TestConsolidatedVariable(t *testing.T) {
 	} {
 		env := &ncurl.Env{Vars: map[string]string{"NCZARR_CONSOLIDATED": value}}
 		l, err := ncurl.Parse("file:///x#mode=zarr", env)
-		if err != nil || l.Consolidated != want || l.HasMode("consolidated") != want {
+		if err != nil || l.Consolidated != want || slices.Contains(l.Mode, "consolidated") != want {
 			t.Errorf("NCZARR_CONSOLIDATED=%q: %v, %v; want %v", value, l, err, want)
 		}
 	}

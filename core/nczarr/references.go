@@ -2,8 +2,6 @@ package nczarr
 
 import (
 	"context"
-	"net/url"
-	"path"
 
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -44,14 +42,7 @@ func openReferences(ctx context.Context, loc *ncurl.Location, opts Options) (*Da
 
 // readReferences reads the reference file and the documents in it.
 func readReferences(ctx context.Context, loc *ncurl.Location, opts Options, resolver *store.Resolver) (*Dataset, error) {
-	key := path.Base(loc.Path)
-	if loc.Driver == ncurl.DriverHTTP {
-		var err error
-		if key, err = url.PathUnescape(key); err != nil {
-			return nil, ncerr.New(ncerr.ErrBadURL, "", "", err)
-		}
-	}
-	text, _, err := resolver.Root().ReadAll(ctx, key, opts.Limits.MaxDocuments)
+	text, _, err := resolver.Root().ReadAll(ctx, resolver.File(), opts.Limits.MaxDocuments)
 	if err != nil {
 		if ncerr.KindOf(err) == ncerr.ErrNotFound {
 			err = ncerr.Errorf(ncerr.ErrNoDataset, "", "", "the reference file does not exist")

@@ -50,6 +50,7 @@ const maxResolved = 1024
 // server, no credentials and no option of a driver.
 type Resolver struct {
 	root   *area
+	file   string  // key of the reference file
 	areas  []*area // root first
 	own    string  // printable location of root
 	mu     sync.Mutex
@@ -89,11 +90,16 @@ func NewResolver(ctx context.Context, loc *ncurl.Location, env *ncurl.Env, acces
 	default:
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", loc.Path, "reference files cannot be read with the driver %s", loc.Driver)
 	}
-	r := &Resolver{own: ncurl.Masked(dir.String()), places: make(map[string]resolved)}
+	r := &Resolver{file: path.Base(loc.Path), own: ncurl.Masked(dir.String()), places: make(map[string]resolved)}
 	if at := strings.IndexByte(r.own, '#'); at >= 0 {
 		r.own = r.own[:at]
 	}
 	var err error
+	if loc.Driver == ncurl.DriverHTTP {
+		if r.file, err = url.PathUnescape(r.file); err != nil {
+			return nil, ncerr.New(ncerr.ErrBadURL, "open", loc.Path, err)
+		}
+	}
 	if r.root, err = newArea(&dir, o, map[string]any{"reach": "same"}, nil, nil); err != nil {
 		return nil, err
 	}
@@ -113,6 +119,9 @@ func NewResolver(ctx context.Context, loc *ncurl.Location, env *ncurl.Env, acces
 
 // Root returns the store of the directory that contains the reference file.
 func (r *Resolver) Root() *Store { return r.root.store }
+
+// File returns the key of the reference file in Root.
+func (r *Resolver) File() string { return r.file }
 
 // Remote reports whether references may refer to high-latency stores.
 func (r *Resolver) Remote() bool {

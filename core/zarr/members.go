@@ -393,9 +393,6 @@ func (m members) has(name string) bool {
 	}
 }
 
-// IsChunkName reports whether base can be the last segment of a chunk key.
-func IsChunkName(base string) bool { return keyFormat{rank: -1, seps: "./"}.has(base) }
-
 // MayBeChunk reports whether name, relative to an array, can be a chunk key in any key
 // format.
 func MayBeChunk(name string) bool {

@@ -18,22 +18,6 @@ func ValidKey(key string) error {
 	return nil
 }
 
-// ValidPrefix fails with ncerr.ErrBadName unless prefix is empty or a valid key followed
-// by one slash.
-func ValidPrefix(prefix string) error {
-	if prefix == "" {
-		return nil
-	}
-	body, ok := strings.CutSuffix(prefix, "/")
-	if !ok {
-		return ncerr.Errorf(ncerr.ErrBadName, "check prefix", prefix, "the prefix has no trailing slash")
-	}
-	if why := keyFlaw(body); why != "" {
-		return ncerr.Errorf(ncerr.ErrBadName, "check prefix", prefix, "%s", why)
-	}
-	return nil
-}
-
 // Path returns the form of a key or prefix for messages, which has a leading slash. The
 // root is "/".
 func Path(key string) string { return "/" + key }

@@ -27,23 +27,11 @@ func TestValidKey(t *testing.T) {
 		if err := zmap.ValidKey(k); err != nil {
 			t.Errorf("ValidKey(%q): %v", k, err)
 		}
-		if err := zmap.ValidPrefix(k + "/"); err != nil {
-			t.Errorf("ValidPrefix(%q): %v", k+"/", err)
-		}
 	}
 	for _, k := range badKeys {
 		if err := zmap.ValidKey(k); !errors.Is(err, ncerr.ErrBadName) {
 			t.Errorf("%q: want ErrBadName, got %v", k, err)
 		}
-		if err := zmap.ValidPrefix(k + "/"); !errors.Is(err, ncerr.ErrBadName) {
-			t.Errorf("prefix %q: want ErrBadName, got %v", k+"/", err)
-		}
-	}
-	if err := zmap.ValidPrefix(""); err != nil {
-		t.Errorf("ValidPrefix of the root: %v", err)
-	}
-	if err := zmap.ValidPrefix("a"); !errors.Is(err, ncerr.ErrBadName) {
-		t.Errorf("prefix without a slash: want ErrBadName, got %v", err)
 	}
 }
 
@@ -85,9 +73,6 @@ func FuzzKey(f *testing.F) {
 		want := slowValid(key)
 		if got := zmap.ValidKey(key) == nil; got != want {
 			t.Errorf("%q: want %v, got %v", key, want, got)
-		}
-		if got := zmap.ValidPrefix(key+"/") == nil; got != want {
-			t.Errorf("prefix %q: want %v, got %v", key+"/", want, got)
 		}
 		back, err := zmap.Key("/" + key)
 		if (err == nil) != (want || key == "") || err == nil && back != key {
