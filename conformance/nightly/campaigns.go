@@ -174,6 +174,8 @@ var randomTests = []struct {
 		"./core/chunk", "./core/codec/driver", "./core/dtype", "./core/manifest", "./core/ncurl", "./core/nczarr", "./core/zarr",
 		"./core/zmap/...", "./drivers/zip", "./filters/delta", "./filters/internal/bitio",
 	}},
+	{"writers", []string{"NCZARR_WRITER_STEPS=10000"}, []string{"-run=^TestSeveralWriters$", "./core/nczarr"}}, // 100,000 steps in total
+	{"writers-s3", []string{"NCZARR_WRITER_STEPS=1000"}, []string{"-run=^TestSeveralWritersOfS3$", "./conformance/remote"}},
 	{"conformance", nil, []string{"-run=Conformance", "./drivers/...", "./core/zmap/...", "./core/plugin/host", "./filters/..."}},
 }
 

@@ -134,6 +134,11 @@ func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 // writes the metadata and returns the error of the chunk. It does not write the metadata
 // if the dataset is new or replaces another one, or if the chunk has elements beyond the
 // lengths in the store.
+//
+// Flush merges the changes of other writers to the same documents. Dimensions then have the
+// larger length, also in memory. If another writer has set the same attribute to another
+// value, Flush does not write the document of the attribute and writes everything else. It
+// then fails with ncerr.ErrConflict, and so does each further Flush until the change is undone.
 func (d *Dataset) Flush(ctx context.Context) error { return d.flush(ctx, true) }
 
 // flush implements Flush. more is set if further writes may follow.

@@ -158,10 +158,10 @@ func (m *migration) check(ctx context.Context) error {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(root)), func(name string) bool { _, ok := ds.docs.known(name); return ok }) {
 		return m.unsupported("the dataset has only consolidated metadata")
 	}
-	if marks, err := ds.GrowthMarks(ctx); err != nil {
+	if mark, err := ds.readMark(ctx, zarr.GrowthMark); err != nil { // unlistedNodes finds the marks below it
 		return err
-	} else if len(marks) > 0 {
-		return ncerr.Errorf(ncerr.ErrConflict, "migrate", zarr.GrowthMark, "%s is extending a dimension", marks[0].Owner())
+	} else if mark != nil {
+		return ncerr.Errorf(ncerr.ErrConflict, "migrate", zarr.GrowthMark, "%s is extending a dimension", mark.Owner())
 	}
 	return m.checkAbove(ctx)
 }
@@ -308,7 +308,7 @@ func (m *migration) fetch(ctx context.Context) error {
 }
 
 // unlistedNodes returns the paths of nodes directly below the chosen groups that are
-// not part of the dataset as it was opened.
+// not part of the dataset as it was opened. It fails if a writer is extending a dimension.
 func (m *migration) unlistedNodes(ctx context.Context, chosen func(*Group) bool) ([]string, error) {
 	ds := m.ds
 	if !ds.m.Capabilities().List || ds.arrayOnly {
@@ -337,6 +337,9 @@ func (m *migration) unlistedNodes(ctx context.Context, chosen func(*Group) bool)
 				return nil, err
 			}
 			name, isDir := strings.CutSuffix(e.Key[len(g.key()):], "/")
+			if isDir && g.parent == nil && name == zarr.GrowthMark {
+				return nil, ncerr.Errorf(ncerr.ErrConflict, "migrate", zarr.GrowthMark, "a writer is extending a dimension, or died doing so; nczctl info --problems lists it")
+			}
 			if !isDir || known[name] || zarr.IsOwn(name) {
 				continue
 			}
