@@ -459,7 +459,7 @@ func versions(t conformance.T, e *Env) {
 	}
 	conditional := s.m.Capabilities().IfMatch
 	readable := s.m.Capabilities().Latency != driver.Remote // servers such as versitygw do not read content and version atomically
-	const numReaders, rounds, gets = 3, 20, 12              // a driver that reads content and version separately is rarely interrupted in between
+	const numReaders, rounds, gets = 3, 20, 8               // a driver that reads content and version separately is rarely interrupted in between
 	var unfinished atomic.Int64                             // readers with rounds left; writers continue until it is 0
 	if readable {
 		unfinished.Store(numReaders)

@@ -111,8 +111,22 @@ func putChecks() []Check {
 func exclusiveApart(t conformance.T, e *Env) {
 	s := e.create(t)
 	for i, pair := range [][2]string{
-		{"a_b", "axb/c"}, {"a%b", "axyb/c"}, {"a*b", "axyb/c"}, {"a?b", "axb/c"}, {"a.b", "axb/c"}, {"[ab]", "a/c"}, {"ab+", "abb/c"}, {"a", "ab/c"}, {"a", "a.b/c"}, {"a", "a-b"},
-		{"ab", "a/b"}, {"a/b", "a/bc/d"}, {"b", "a/b/c"}, {"a/b", "x/a/b/c"}, {`a\b`, "ab/c"}, {"a/_", "a/b/c"},
+		{"a_b", "axb/c"},
+		{"a%b", "axyb/c"},
+		{"a*b", "axyb/c"},
+		{"a?b", "axb/c"},
+		{"a.b", "axb/c"},
+		{"[ab]", "a/c"},
+		{"ab+", "abb/c"},
+		{"a", "ab/c"},
+		{"a", "a.b/c"},
+		{"a", "a-b"},
+		{"ab", "a/b"},
+		{"a/b", "a/bc/d"},
+		{"b", "a/b/c"},
+		{"a/b", "x/a/b/c"},
+		{`a\b`, "ab/c"},
+		{"a/_", "a/b/c"},
 	} {
 		for k, dir := range []string{fmt.Sprintf("%d/up/", i), fmt.Sprintf("%d/down/", i)} {
 			one, two := dir+pair[k], dir+pair[1-k]
