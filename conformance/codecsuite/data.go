@@ -38,7 +38,8 @@ func guarded(n int) (buf []byte, whole func() bool) {
 // patterns lists the kinds of data. "bits" has random bit patterns, "special" has
 // values that arithmetic may change, and "signs" has a single negative zero among
 // zeros. The others hold small integers. Large chunks also use "runs", short runs of
-// random values.
+// random values, and lossy codecs use "fine", smooth values that are not whole numbers, so
+// that a difference in rounding is visible.
 var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special", "signs"}
 
 // words are the elements of variable length: empty, short, long, non-ASCII and with a
@@ -60,7 +61,7 @@ func values(n int, pattern string, r *rand.Rand) []byte {
 		switch pattern {
 		case "ramp":
 			k = i % len(words)
-		case "smooth", "runs":
+		case "smooth", "fine", "runs":
 			k = i / 10 % len(words)
 		case "noise", "bits", "special":
 			k = r.IntN(len(words))
@@ -139,11 +140,15 @@ func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 		return b
 	}
 	for i := range n {
+		if pattern == "fine" && t.Kind == dtype.Float {
+			t.PutFloat(b[i*t.Size:], 50+40*math.Sin(float64(i)/50)+3*r.Float64())
+			continue
+		}
 		v := int64(0)
 		switch pattern {
 		case "ramp":
 			v = int64(i % 100)
-		case "smooth":
+		case "smooth", "fine":
 			v = int64(50 + 40*math.Sin(float64(i)/50) + 3*r.Float64())
 		case "noise", "bits", "special":
 			v = r.Int64() >> (64 - min(8*t.Size, 20))

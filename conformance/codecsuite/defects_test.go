@@ -570,7 +570,9 @@ type latestProvider struct {
 
 func (p latestProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	c, out, err := p.Provider.Open(id, params, in)
-	*p.latest = c
+	if err == nil {
+		*p.latest = c
+	}
 	return latestCodec{p.latest}, out, err
 }
 

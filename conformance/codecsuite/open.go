@@ -241,3 +241,57 @@ func (e *Env) outType(t conformance.T, c *opened, d *driver.Description) (dtype.
 	after, errOut := c.out.Elements()
 	return c.in.DType, errIn == nil && errOut == nil && before == after // otherwise the codec packs elements, and their type is unknown
 }
+
+// orders compares the results for the same numbers in both byte orders.
+func orders(t conformance.T, e *Env) {
+	const n = 300
+	for _, p := range e.params {
+		for _, typ := range e.allTypes {
+			if typ.Order != dtype.Little || !typ.Numeric() {
+				continue
+			}
+			var decoded, encoded [2][]byte
+			var out [2]driver.Spec
+			for i, order := range []dtype.Order{dtype.Little, dtype.Big} {
+				in := driver.Spec{DType: typ.WithOrder(order), Shape: []int{n}, MaxBytes: room(typ, n)}
+				c, err := e.tryOpen(p, in)
+				if err != nil {
+					break // checked by codec.open.kinds
+				}
+				src := data(typ, n, "fine", t.Seed())
+				inOrder(src, in.DType)
+				enc, err := c.tryEncode(t, src)
+				if err != nil {
+					break // the codec need not accept every value
+				}
+				dst := make([]byte, in.MaxBytes)
+				k, err := c.safely(t.Context(), dst, enc)
+				if err != nil || k != len(src) {
+					t.Errorf("decode %s with %s: got %d bytes, %s", describeSpec(in), p, k, outcome(err))
+					return
+				}
+				if out[i] = c.out; c.out.Kind == driver.Array && c.out.DType.Numeric() {
+					inOrder(enc, c.out.DType)
+				}
+				inOrder(dst, in.DType)
+				decoded[i], encoded[i] = dst, enc
+			}
+			if encoded[0] == nil || encoded[1] == nil {
+				continue
+			}
+			if !bytes.Equal(decoded[0], decoded[1]) {
+				t.Errorf("%v with %s: the values after a round trip differ from those of the same numbers in big-endian order%s", typ, p, difference(decoded[0], decoded[1], typ))
+			}
+			if out[0].Kind == driver.Array && out[0].DType.Numeric() && out[0].DType.Size == out[1].DType.Size && !bytes.Equal(encoded[0], encoded[1]) {
+				t.Errorf("%v with %s: the encoded elements differ from those of the same numbers in big-endian order%s", typ, p, difference(encoded[0], encoded[1], out[0].DType))
+			}
+		}
+	}
+}
+
+// inOrder converts the elements of b from little-endian order to the order of t, or back.
+func inOrder(b []byte, t dtype.Type) {
+	if t.Order == dtype.Big {
+		dtype.SwapBytes(b, t.Width())
+	}
+}

@@ -47,7 +47,7 @@ func paramsDescribed(t conformance.T, e *Env) {
 	if d.Transform == driver.Unstated {
 		t.Skipf("the plugin uses an old protocol, which does not describe parameters")
 	}
-	c := e.first(t, many)
+	c := e.telling(t, many)
 	src, all := c.data(many, "smooth", t.Seed()), e.members(t, e.params[0])
 	refused := func(params json.RawMessage, why string) {
 		if _, _, err := e.target.Provider.Open(e.target.ID, params, c.in); ncerr.KindOf(err) != ncerr.ErrInvalid {

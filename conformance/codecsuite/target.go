@@ -306,6 +306,20 @@ func (e *Env) each(t conformance.T, n int, f func(c *opened)) {
 	}
 }
 
+// telling returns a codec for the first floating-point type for which the filter is lossy,
+// because its parameters may not matter for other types. It is like first if there is no such
+// type.
+func (e *Env) telling(t conformance.T, n int) *opened {
+	for _, typ := range e.allTypes {
+		if typ.Kind == dtype.Float && !e.target.exactFor(typ) {
+			if c := e.open(t, e.params[0], typ, n); c != nil {
+				return c
+			}
+		}
+	}
+	return e.first(t, n)
+}
+
 // first returns a codec for the first type that the filter supports.
 func (e *Env) first(t conformance.T, n int) *opened {
 	for _, typ := range e.types {

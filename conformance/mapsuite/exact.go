@@ -18,6 +18,7 @@ func exactChecks() []Check {
 	return []Check{
 		{ID: "map.keys.operations", Doc: "Every operation takes a key literally; it never finds, changes or lists a key that differs only in case or Unicode form.", Level: conformance.Extended, Needs: []string{Write, Delete}, Run: keyOperations},
 		{ID: "map.list.below", Doc: "A listing returns exactly the entries below its prefix, for any StartAfter, even if the prefix without its slash is an object, the start of a longer name or the last segment of another key.", Needs: []string{Content, List}, Run: listBelow},
+		{ID: "map.open.paths", Doc: "A path of a local store is literal: characters that URLs, patterns, command lines or connection strings treat specially have no meaning in it. Such a path names a store of its own, or is refused.", Level: conformance.Extended, Needs: []string{Write, FindsMissing}, Run: openPaths},
 		{ID: "map.open.case", Doc: "Paths that differ only in case name different stores, unless the medium ignores case.", Level: conformance.Extended, Needs: []string{Write, FindsMissing}, Run: openCase},
 	}
 }
@@ -226,4 +227,61 @@ func openCase(t conformance.T, e *Env) {
 	}
 	wantKind(t, "remove again", lower.opener.Remove(t.Context(), lower.spec), ncerr.ErrNoDataset)
 	upper.mustOpen(t, driver.Read).wantOwn("k")
+}
+
+// oddEnds end the paths of stores that a driver might confuse with each other.
+var oddEnds = [...]string{ // never changed
+	".a?mode=x", ".a", ".b#x", ".b", ".c%41", ".cA", ".d e", ".d+e", ".f*", ".ff", ".h;x=1", ".h", ".i'x'", ".j&k=[l]", ".\u00e4", ".a\u0308",
+}
+
+// openPaths creates stores next to each other in a local directory, whose paths end in
+// oddEnds, and reads, replaces and removes them.
+func openPaths(t conformance.T, e *Env) {
+	if dir, err := os.Stat(filepath.Dir(e.spec.Path)); err != nil || !dir.IsDir() || !strings.Contains(e.spec.Path, "/") {
+		t.Skipf("%q is not in a local directory", e.spec.Path)
+	}
+	plain := e.create(t)
+	plain.flush()
+	plain.close()
+	_, err := os.Lstat(e.spec.Path)
+	onDisk := err == nil // not if the driver keeps stores in memory
+	var stores []Env
+	for _, end := range oddEnds {
+		o := *e
+		o.spec.Path += end
+		t.Cleanup(func() { _ = o.opener.Remove(context.WithoutCancel(t.Context()), o.spec) }) // the store might no longer exist
+		t.Step("open in mode create-exclusive", end)
+		m, err := o.open(t.Context(), driver.CreateExclusive)
+		if err != nil {
+			wantKind(t, "create a store whose path ends in "+show(end), err, ncerr.ErrBadName, ncerr.ErrInvalid, ncerr.ErrUnsupported)
+			t.Logf("%s refused: %v", show(end), err)
+			continue
+		}
+		s := &store{t: t, m: m}
+		s.put("k", end)
+		s.flush()
+		s.close()
+		if _, err := os.Lstat(o.spec.Path); onDisk && err != nil {
+			t.Errorf("a store whose path ends in %s is not at this path: %v", show(end), err)
+		}
+		stores = append(stores, o)
+	}
+	for i := range stores {
+		o := &stores[i]
+		end := strings.TrimPrefix(o.spec.Path, e.spec.Path)
+		s := o.mustOpen(t, driver.Read)
+		s.want("k", end)
+		if s.close(); t.Failed() {
+			return
+		}
+		if i%3 > 0 {
+			continue
+		}
+		if err := o.opener.Remove(t.Context(), o.spec); err != nil {
+			t.Errorf("remove a store whose path ends in %s: %v", show(end), err)
+		}
+		if _, err := os.Lstat(o.spec.Path); err == nil {
+			t.Errorf("a store whose path ends in %s is still there after it was removed", show(end))
+		}
+	}
 }

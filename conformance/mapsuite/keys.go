@@ -42,7 +42,7 @@ func keyChecks() []Check {
 		}},
 		{ID: "map.keys.opaque", Doc: "Keys that look like the driver's own files have no special meaning.", Level: conformance.Extended, Needs: w, Run: keysApart(
 			".tmp", "x.tmp", ".tmp-1", "x~", ".lock", "x.lock", ".#x", "_tmp/x", "lost+found", ".nfs1", "x.part", "__meta/x", "__index__", "_meta", "meta", "index", "data/0", "objects/x")},
-		{ID: "map.keys.common", Doc: "Names that programs hide, skip or give to their own files, such as ._x, .DS_Store, Thumbs.db, lost+found, x~, x.tmp, x.part and x.lock, are stored, read, listed and deleted like any others.", Needs: w, Run: keysCommon},
+		{ID: "map.keys.common", Doc: "Names that programs hide, skip or give to their own files, such as ._x, .DS_Store, Thumbs.db, lost+found, x~, x.tmp, x.part, x.lock, sqlite_x, null and con, are stored, read, listed and deleted like any others.", Needs: w, Run: keysCommon},
 	}
 }
 
@@ -51,6 +51,7 @@ var common = [...]string{ // never changed
 	"._x", ".DS_Store", ".AppleDouble", ".Trashes", ".Trash-1000", ".localized", "__MACOSX", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN", "lost+found", "@eaDir", ".snapshot",
 	"x~", "#x#", ".#x", ".~x", "~$x", ".x.swp", "x.bak", "x.old", "x.orig", "x.new", "x.tmp", "x.temp", ".tmp", ".tmp-1", "tmp", "temp", "x.part", "x.partial", "x.crdownload", "x.lock", ".lock", "LOCK",
 	".git", ".gitignore", ".svn", "CVS", ".nfs0001", ".fuse_hidden01", ".hidden", ".x", "..x", "_x", "__x", "_SUCCESS", "_temporary", "x-wal", "x-shm", "x-journal", "x.db", "index.html", "manifest",
+	"sqlite_x", "sqlite_sequence", "pg_x", "sys", "system.x", "information_schema", "null", "NULL", "undefined", "true", "nil", "NaN", "__proto__", "constructor", "select", "con", "nul", "aux.x", "com1", "$x", "-x", "--", "@x",
 }
 
 // keysCommon stores each name as an object, as a prefix, and below a prefix. It adds names

@@ -20,7 +20,7 @@ func lastingChecks() []Check {
 		{ID: "map.lasting.large", Doc: "An object of 70 MiB is stored and read whole, and ranges anywhere in it return the correct bytes.", Effort: conformance.Normal, Needs: []string{Content}, Run: largeObject},
 		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, even if objects that sort before the next entry are deleted or added during the listing. It stops when its context is canceled, allows other calls while it runs, and leaks no descriptors if the caller stops early.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
 		{ID: "map.lasting.leaks", Doc: "Opening, reading, writing and closing stores repeatedly leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaks},
-		{ID: "map.lasting.open", Doc: "Reading an open store repeatedly, completely or until the call is canceled, leaks no descriptors and no memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
+		{ID: "map.lasting.open", Doc: "Reading an open store repeatedly leaks no descriptors and no memory, if the reads succeed, fail or are canceled, and if the objects change between them.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
 	}
 }
 
@@ -100,7 +100,7 @@ func manyPages(t conformance.T, e *Env) {
 		s.wantMany("", driver.ListOptions{Recursive: true}, want)
 	}
 	s.countAbandoned(e, dir)
-	s.cancelListing(dir, n)
+	s.cancelListing(dir, n, true)
 	seen := 0
 	for _, err := range s.m.List(t.Context(), dir, &driver.ListOptions{}) {
 		if err != nil {
@@ -176,6 +176,7 @@ func leaksOpen(t conformance.T, e *Env) {
 	content := pattern(7, 100_000) // a leak of large content is detected sooner
 	s.put("a/k", content)
 	s.flush()
+	caps := s.m.Capabilities()
 	calls := 2000 // a leaked goroutine takes 2 KiB
 	switch u, err := e.usage(); {
 	case err != nil || u.Memory < 0:
@@ -194,6 +195,15 @@ func leaksOpen(t conformance.T, e *Env) {
 			}
 		}},
 		{calls / 10, "reads of 100,000 bytes", func(int) { s.want("a/k", content) }},
+		{calls / 10, "reads that fail", func(i int) { s.failRead(i, content) }},
+		{min(calls/10, 500), "reads of new content", func(i int) {
+			if !caps.Write {
+				return
+			}
+			changed := content[:len(content)-i] // a cache that keeps what was replaced grows
+			s.put("a/changed", changed)
+			s.want("a/changed", changed)
+		}},
 		{calls / 10, "canceled reads", func(i int) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -228,6 +238,28 @@ func leaksOpen(t conformance.T, e *Env) {
 			t.Errorf("memory grows with every %d %s: %+v", reads.calls, reads.what, at)
 		}
 	}
+}
+
+// failRead calls Get in one of several ways in which it must fail, each of which ends it at
+// another point.
+func (s *store) failRead(i int, content string) {
+	caps, o, want := s.m.Capabilities(), driver.GetOptions{}, ncerr.ErrShortBuffer
+	alloc := driver.Into(make([]byte, 3))
+	switch i % 4 {
+	case 0:
+		o.Limit, want = 3, ncerr.ErrLimit
+	case 1:
+		if caps.Ranges {
+			o.Range, want = &driver.Range{Offset: 1, Length: int64(len(content))}, ncerr.ErrRange
+		}
+	case 2:
+		if caps.IfMatch {
+			o.IfMatch, want = "not a version of this store", ncerr.ErrConflict
+		}
+	}
+	s.t.Step("get", "a/k")
+	_, _, err := s.m.Get(s.t.Context(), "a/k", &o, alloc)
+	wantKind(s.t, "get that must fail", err, want)
 }
 
 // leastUsage returns the lowest of several measurements, because a process may need a

@@ -263,17 +263,19 @@ func listMany(t conformance.T, e *Env) {
 	rest := want[700:]
 	s.wantList("big/", driver.ListOptions{StartAfter: want[699]}, rest...)
 	s.abandonListings("big/")
+	s.cancelListing("big/", len(want), false)
 	s.wantList("big/", driver.ListOptions{}, want...)
 	s.wantSteady("big/", want, 300)
 }
 
-// wantSteady changes a store during three listings, each of which must return every
-// remaining key of keys once. During the first, it adds objects that sort before the current
-// entry, at each of the first n entries. During the second, it deletes every other key at
-// the first entry, because a transport may run ahead of its caller. During the third, it
-// deletes each entry when it is listed. A driver that continues a listing by the number of
-// entries so far, or by looking up the last entry, skips or repeats keys. The keys are in
-// byte order.
+// wantSteady changes a store during four listings, each of which must return every
+// remaining key of keys once. During the first, it overwrites each of the first n entries
+// when it is listed. During the second, it adds objects that sort before the current entry,
+// at each of the first n entries. During the third, it deletes every other key at the first
+// entry, because a transport may run ahead of its caller. During the fourth, it deletes each
+// entry when it is listed. A driver that continues a listing by the number of entries so
+// far, by looking up the last entry, or in the order in which objects were stored, skips or
+// repeats keys. The keys are in byte order.
 func (s *store) wantSteady(prefix string, keys []string, n int) {
 	if caps := s.m.Capabilities(); !caps.Write || !caps.Delete {
 		return
@@ -282,6 +284,11 @@ func (s *store) wantSteady(prefix string, keys []string, n int) {
 		what   string
 		change func(key string, seen int)
 	}{
+		{"it is overwritten", func(key string, seen int) {
+			if seen <= n {
+				s.put(key, "")
+			}
+		}},
 		{"objects before it are added", func(_ string, seen int) {
 			if seen <= n {
 				s.put(prefix+"!"+strconv.Itoa(seen), "")

@@ -101,14 +101,58 @@ func putChecks() []Check {
 			s.put("a/b", "now free")
 			s.want("a/b", "now free")
 		}},
-		{ID: "map.put.exclusive.race", Doc: "An object and an object below it are never both stored, even if they are put concurrently.", Needs: []string{Write, PrefixExclusive}, Run: exclusiveRace},
+		{ID: "map.put.exclusive.apart", Doc: "A put is not refused because of objects whose keys only resemble a key above or below it: matching is by segments, literal and case-sensitive.", Needs: []string{Write, PrefixExclusive}, Run: exclusiveApart},
+		{ID: "map.put.exclusive.race", Doc: "An object and an object below it are never both stored, even if they are put concurrently, through one or several handles.", Needs: []string{Write, PrefixExclusive}, Run: exclusiveRace},
+	}
+}
+
+// exclusiveApart puts pairs of keys neither of which is a prefix of the other, in both
+// orders. Each would be a prefix if one were a pattern, a string prefix, or in another case.
+func exclusiveApart(t conformance.T, e *Env) {
+	s := e.create(t)
+	for i, pair := range [][2]string{
+		{"a_b", "axb/c"},
+		{"a%b", "axyb/c"},
+		{"a*b", "axyb/c"},
+		{"a?b", "axb/c"},
+		{"a.b", "axb/c"},
+		{"[ab]", "a/c"},
+		{"ab+", "abb/c"},
+		{"a", "ab/c"},
+		{"a", "a.b/c"},
+		{"a", "a-b"},
+		{"ab", "a/b"},
+		{"a/b", "a/bc/d"},
+		{"b", "a/b/c"},
+		{"a/b", "x/a/b/c"},
+		{`a\b`, "ab/c"},
+		{"a/_", "a/b/c"},
+	} {
+		for k, dir := range []string{fmt.Sprintf("%d/up/", i), fmt.Sprintf("%d/down/", i)} {
+			one, two := dir+pair[k], dir+pair[1-k]
+			if _, err := s.tryPut(one, one); err != nil {
+				wantKind(t, "put "+show(one), err, ncerr.ErrBadName, ncerr.ErrUnsupported) // the medium may refuse a name
+				continue
+			}
+			if _, err := s.tryPut(two, two); err != nil {
+				wantKind(t, fmt.Sprintf("put %s while %s exists", show(two), show(one)), err, ncerr.ErrBadName, ncerr.ErrUnsupported)
+				continue
+			}
+			s.wantOwn(one, two)
+		}
+	}
+	if _, err := s.tryPut("Case/k", "k"); err != nil {
+		t.Fatalf("put: %v", err)
+	}
+	if _, err := s.tryPut("case", "x"); err != nil { // the medium may ignore case
+		wantKind(t, "put case while Case/k exists", err, ncerr.ErrBadName, ncerr.ErrObjectExists, ncerr.ErrUnsupported)
 	}
 }
 
 // exclusiveRace puts an object and objects below it concurrently.
 func exclusiveRace(t conformance.T, e *Env) {
 	s := e.create(t)
-	var r barrier
+	r := barrier{other: e.otherWriter(s)}
 	for round := 0; round < raceRounds(t) && !t.Failed(); round++ {
 		above := fmt.Sprintf("race/%d", round)
 		keys := slices.Repeat([]string{above, above + "/x", above, above + "/y/z"}, 4)
@@ -205,7 +249,7 @@ func conditionChecks() []Check {
 			_, err = s.m.Put(t.Context(), "empty", driver.Bytes("x"), o)
 			wantKind(t, "put with IfAbsent of an existing empty object", err, ncerr.ErrObjectExists)
 		}, Refuse: conditionRefused(driver.PutOptions{IfAbsent: true})},
-		{ID: "map.put.if-absent.race", Doc: "Of many concurrent puts with IfAbsent exactly one succeeds, and its content is stored.", Needs: []string{Write, IfAbsent}, Run: ifAbsentRace},
+		{ID: "map.put.if-absent.race", Doc: "Of many concurrent puts with IfAbsent, through one or several handles, exactly one succeeds, and its content is stored.", Needs: []string{Write, IfAbsent}, Run: ifAbsentRace},
 		{ID: "map.put.if-match", Doc: "A put with IfMatch succeeds only if the object has that version.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			v1 := s.put("k", "one").Version
@@ -232,7 +276,7 @@ func conditionChecks() []Check {
 			wantKind(t, "put with IfMatch of a missing key", err, ncerr.ErrConflict)
 			s.wantAbsent("none")
 		}},
-		{ID: "map.put.if-match.race", Doc: "Of many concurrent puts with IfMatch and the same version, at most one succeeds, so that no update is lost.", Needs: []string{Write, IfMatch}, Run: ifMatchRace},
+		{ID: "map.put.if-match.race", Doc: "Of many concurrent puts with IfMatch and the same version, through one or several handles, at most one succeeds, so that no update is lost.", Needs: []string{Write, IfMatch}, Run: ifMatchRace},
 	}
 }
 
@@ -269,8 +313,18 @@ func raceRounds(t conformance.T) int {
 // other. A driver that checks a condition before it reads the body has then checked it for
 // all puts before any of them stores its content.
 type barrier struct {
+	other  *store      // a second handle for racing puts, or nil
 	met    atomic.Bool // all calls of a round have met, so the driver does not hold a lock during a call
 	missed int         // rounds in which not all calls met
+}
+
+// otherWriter returns a second handle for writing to the store of s, or nil if puts are not
+// durable for others when they return.
+func (e *Env) otherWriter(s *store) *store {
+	if s.m.Capabilities().Durable != driver.OnPut {
+		return nil
+	}
+	return e.mustOpen(s.t, driver.Update)
 }
 
 // maxMissed is the number of rounds in which the calls may fail to meet. After that the
@@ -328,10 +382,15 @@ func (r *barrier) putConcurrently(t conformance.T, s *store, round int, key stri
 }
 
 // race is like putConcurrently with a separate key for each content. Every second round
-// uses plain bodies, which do not wait for each other.
+// uses plain bodies, which do not wait for each other. Half of the rounds use two handles, if
+// the driver has made its puts durable for others when they return.
 func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	bodies, end := r.bodies(contents)
 	defer end()
+	handles := []*store{s}
+	if r.other != nil && round%4 >= 2 {
+		handles = append(handles, r.other)
+	}
 	won := make([]bool, len(contents))
 	start := make(chan struct{})
 	var wg sync.WaitGroup
@@ -342,7 +401,7 @@ func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []st
 		}
 		wg.Go(func() {
 			<-start
-			_, err := s.m.Put(t.Context(), keys[i], body, &o)
+			_, err := handles[i/2%len(handles)].m.Put(t.Context(), keys[i], body, &o)
 			if won[i] = err == nil; err != nil {
 				wantKind(t, "concurrent put of an object that another caller puts", err, loser)
 			}
@@ -362,7 +421,7 @@ func (r *barrier) race(t conformance.T, s *store, round int, keys, contents []st
 
 func ifAbsentRace(t conformance.T, e *Env) {
 	s := e.create(t)
-	var r barrier
+	r := barrier{other: e.otherWriter(s)}
 	for round := 0; round < raceRounds(t) && !t.Failed(); round++ {
 		key := fmt.Sprintf("race/%d", round)
 		var contents []string
@@ -382,7 +441,7 @@ func ifAbsentRace(t conformance.T, e *Env) {
 // of them may succeed; a store may also refuse all puts of a round.
 func ifMatchRace(t conformance.T, e *Env) {
 	s := e.create(t)
-	var r barrier
+	r := barrier{other: e.otherWriter(s)}
 	content := "x"
 	s.put("n", content)
 	idle := 0

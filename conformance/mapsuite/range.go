@@ -73,7 +73,7 @@ func rangeChecks() []Check {
 			wantKind(t, "get 4 bytes with limit 3", err, ncerr.ErrLimit)
 		}},
 		{ID: "map.get.range.rounded", Doc: "Ranges that start or end at a block boundary or at the end of an object return exactly their bytes, or ErrRange if they extend past the end, for objects of several sizes.", Needs: needs, Run: rangeRounded},
-		{ID: "map.get.range.large", Doc: "Ranges anywhere in a large object return the correct bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
+		{ID: "map.get.range.large", Doc: "Ranges anywhere in a large object, also over several blocks and up to the end of a block, return the correct bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			const n = 3<<20 + 7
 			whole := pattern(9, n)
@@ -82,6 +82,14 @@ func rangeChecks() []Check {
 				got, _, err := s.tryRange("k", off, 100000)
 				if err != nil || string(got) != whole[off:off+100000] {
 					t.Errorf("get 100000 bytes at offset %d: wrong content, got %d bytes, %v", off, len(got), err)
+				}
+			}
+			for block := int64(128 << 10); block <= 1<<20; block *= 2 { // media store objects in blocks
+				for _, r := range [][2]int64{{block - 1, 2 * block}, {block + 1, 2 * block}, {block - 1, 2*block + 1}, {block, 2*block - 1}, {block + 1, n / block * block}, {2*block - 1, n}} {
+					got, _, err := s.tryRange("k", r[0], r[1]-r[0])
+					if err != nil || string(got) != whole[r[0]:r[1]] {
+						t.Errorf("get %d bytes at offset %d: wrong content, got %d bytes, %v", r[1]-r[0], r[0], len(got), err)
+					}
 				}
 			}
 			for _, off := range []int64{1, 1<<20 + 1} { // a transport may divide long ranges
