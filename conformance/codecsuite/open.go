@@ -265,7 +265,7 @@ func orders(t conformance.T, e *Env) {
 					break // the codec need not accept every value
 				}
 				dst := make([]byte, in.MaxBytes)
-				k, err := c.safely(t.Context(), dst, enc)
+				k, err := c.safeDecode(t.Context(), dst, enc)
 				if err != nil || k != len(src) {
 					t.Errorf("decode %s with %s: got %d bytes, %s", describeSpec(in), p, k, outcome(err))
 					return

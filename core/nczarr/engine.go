@@ -140,10 +140,7 @@ func (v *Var) source() manifest.Source {
 	e := &v.data
 	e.once.Do(func() {
 		ds := v.group.ds
-		e.base = ds.refs.source(v)
-		if e.base == nil {
-			e.base = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.store.ReadsMany())
-		}
+		e.base = v.objects()
 		e.source = e.base
 		limit := array.UnitLimit(ds.opts.Limits.MaxChunk, ds.opts.Budget)
 		for i, s := range v.meta.Shards {

@@ -31,9 +31,6 @@ func Open(ctx context.Context, loc *ncurl.Location, o *Options) (*Dataset, error
 	if err != nil {
 		return nil, err
 	}
-	if loc.References {
-		return openReferences(ctx, loc, opts)
-	}
 	return openUnclaimed(ctx, loc, opts)
 }
 
@@ -95,11 +92,11 @@ func (o *Options) complete(loc *ncurl.Location) (Options, error) {
 
 // openStore opens the store of a location.
 func openStore(ctx context.Context, loc *ncurl.Location, opts Options, mode driver.Mode) (*store.Store, error) {
-	return store.Open(ctx, loc, mode, opts.store())
+	return store.Open(ctx, loc, mode, opts.Store())
 }
 
-// store returns the options for opening stores.
-func (o *Options) store() *store.Options {
+// Store returns the options for opening the store of a dataset.
+func (o *Options) Store() *store.Options {
 	return &store.Options{
 		Registry: o.Registry, DriverOptions: o.DriverOptions, Documents: zarr.DocNames(), Wrap: o.Wrap, Remote: o.Remote,
 		MaxList: o.Limits.MaxKeys, MaxListBytes: o.Limits.MaxListing,

@@ -33,7 +33,15 @@ func Open(ctx context.Context, url string, o *nczarr.Options) (*nczarr.Dataset, 
 	if err != nil {
 		return nil, err
 	}
-	return nczarr.Open(ctx, loc, o)
+	return openAt(ctx, loc, o)
+}
+
+// openAt opens the dataset at a location.
+func openAt(ctx context.Context, loc *ncurl.Location, o *nczarr.Options) (*nczarr.Dataset, error) {
+	if !loc.References {
+		return nczarr.Open(ctx, loc, o)
+	}
+	return nczarr.OpenTree(ctx, loc, o, func(o *nczarr.Options) (*nczarr.Tree, error) { return references(ctx, loc, o) })
 }
 
 // Create creates a dataset at url and opens it for writing; see nczarr.Create. Errors:
@@ -59,7 +67,7 @@ func Store(ctx context.Context, url string, o *nczarr.Options) (*zmap.Map, error
 		return nil, err
 	}
 	if loc.References {
-		ds, err := nczarr.Open(ctx, loc, o)
+		ds, err := openAt(ctx, loc, o)
 		if err != nil {
 			return nil, err
 		}
