@@ -15,7 +15,7 @@ import (
 
 // growthInfo is what info --problems and repair print about growing dimensions.
 type growthInfo struct {
-	Marks     []markInfo     `json:"growth_marks"`
+	Marks     []markInfo   `json:"growth_marks"`
 	Leftovers []beyondInfo `json:"leftovers"`
 }
 

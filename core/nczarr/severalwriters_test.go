@@ -51,7 +51,7 @@ func TestSeveralWriters(t *testing.T) {
 		{"s3://bkt/aNAME.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000", buckets, 0},
 		{"s3://bkt/bNAME.zarr#mode=nczarr,v3&aws.endpoint=http://127.0.0.1:9000", buckets, 0.01},
 	}
-	for i, s := range stores {
+	for i, s := range stores { //nolint:paralleltest // the steps of one store run one after the other, and so do the stores
 		t.Run(s.url, func(t *testing.T) {
 			const part = 500 // so that the metadata does not become large
 			for n := 0; n < total/len(stores); n += part {

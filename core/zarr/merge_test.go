@@ -31,7 +31,8 @@ func TestMerge(t *testing.T) {
 		},
 		"another array": {
 			zarr.LayoutPure, ".zarray", `{"shape":[4],"chunks":[2]}`, `{"shape":[8],"chunks":[2]}`, `{"shape":[4],"chunks":[3]}`, "",
-			`{"shape":[8],"chunks":[3]}`, []string{"chunks"},
+			`{"shape":[8],"chunks":[3]}`,
+			[]string{"chunks"},
 		},
 		"dimensions and lists": {
 			zarr.LayoutNewest, ".zattrs",
