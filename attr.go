@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // Attr is an attribute: text, or a list of numbers or strings.
@@ -127,17 +127,17 @@ func only[T any](a Attr, all func() ([]T, error)) (T, error) {
 	return list[0], nil
 }
 
-// core converts a to an attribute of core/nczarr.
-func (a Attr) core() (nczarr.Attr, error) {
+// core converts a to an attribute of core/dataset.
+func (a Attr) core() (dataset.Attr, error) {
 	slice, ok := sliceOf(a.Value)
 	nc, typed := dtype.TypeOf(slice)
 	if _, text := slice.(string); text {
 		nc, typed = Char, true
 	}
 	if !ok || !typed {
-		return nczarr.Attr{}, ncerr.Errorf(ErrBadType, "set attribute", a.Name, "a value of type %T cannot be stored; use a string, a number or a slice of them", a.Value)
+		return dataset.Attr{}, ncerr.Errorf(ErrBadType, "set attribute", a.Name, "a value of type %T cannot be stored; use a string, a number or a slice of them", a.Value)
 	}
-	return nczarr.Attr{Name: a.Name, Type: nc, Value: cloned(slice)}, nil
+	return dataset.Attr{Name: a.Name, Type: nc, Value: cloned(slice)}, nil
 }
 
 // cloned returns a copy of a slice. It returns text unchanged.
@@ -217,10 +217,10 @@ func first(slice any) any {
 	return slice
 }
 
-// owner is a group or variable of core/nczarr.
+// owner is a group or variable of core/dataset.
 type owner interface {
-	Attr(name string) (nczarr.Attr, error)
-	SetAttr(a nczarr.Attr) error
+	Attr(name string) (dataset.Attr, error)
+	SetAttr(a dataset.Attr) error
 }
 
 func attrOf(name string, o owner) Attr {
@@ -231,7 +231,7 @@ func attrOf(name string, o owner) Attr {
 	return Attr{Name: a.Name, Value: a.Value}
 }
 
-func attrs(list []nczarr.Attr) []Attr {
+func attrs(list []dataset.Attr) []Attr {
 	var out []Attr
 	for _, a := range list {
 		out = append(out, Attr{Name: a.Name, Value: a.Value})

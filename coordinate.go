@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // Value is a coordinate value: a number, or a time. A time is a time.Time, a [Date] or
@@ -87,7 +87,7 @@ func (s search) String() string {
 // block is the number of coordinates read at a time.
 const block = 1 << 18
 
-func (s search) pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (positions, error) {
+func (s search) pick(ctx context.Context, v *Var, d *dataset.Dim, n int64) (positions, error) {
 	c, err := v.Coordinate(d.Path())
 	if err != nil {
 		return positions{}, err

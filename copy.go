@@ -3,7 +3,7 @@ package nczarr
 import (
 	"context"
 
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -41,17 +41,17 @@ type CopyOptions struct {
 // Errors: those of [Group.DefineVar], [Read] and [Write], and [ErrConflict] if the
 // source is replaced during the copy.
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
-	c := &nczarr.CopyOptions{}
+	c := &dataset.CopyOptions{}
 	if o != nil {
 		c.Progress, c.NoVerify = o.Progress, o.NoVerify
 		if o.Select != nil {
-			c.Select = func(v *nczarr.Var) bool { return o.Select(&Var{v}) }
+			c.Select = func(v *dataset.Var) bool { return o.Select(&Var{v}) }
 		}
 		if o.Chunks != nil {
-			c.Chunks = func(v *nczarr.Var) ([]int64, error) { return o.Chunks(&Var{v}), nil }
+			c.Chunks = func(v *dataset.Var) ([]int64, error) { return o.Chunks(&Var{v}), nil }
 		}
 		if o.Shards != nil {
-			c.Shards = func(v *nczarr.Var, _ []int64) ([]int64, bool, error) {
+			c.Shards = func(v *dataset.Var, _ []int64) ([]int64, bool, error) {
 				shape := o.Shards(&Var{v})
 				if shape != nil && len(shape) == 0 {
 					return nil, true, nil
@@ -60,10 +60,10 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 			}
 		}
 		if o.Codecs != nil {
-			c.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain(o.Codecs(&Var{v})) }
+			c.Codecs = func(v *dataset.Var) ([]zarr.CodecSpec, bool, error) { return chain(o.Codecs(&Var{v})) }
 		}
 	}
-	return nczarr.Copy(ctx, dst.core, src.core, c)
+	return dataset.Copy(ctx, dst.core, src.core, c)
 }
 
 // chain converts codecs to their metadata form. It returns false for nil.

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // Dataset is an open dataset. It embeds its root group.
 type Dataset struct {
 	*Group
-	core  *nczarr.Dataset
+	core  *dataset.Dataset
 	ended bool // Close or Abort was called
 }
 
@@ -32,7 +32,7 @@ func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	if err == nil && c.creates != "" {
 		err = ncerr.Errorf(ErrInvalid, "", "", "%s is an option of Create, not of Open", c.creates)
 	}
-	var ds *nczarr.Dataset
+	var ds *dataset.Dataset
 	if err == nil {
 		ds, err = open.Open(ctx, url, &c.Options)
 	}
@@ -51,7 +51,7 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	if err == nil && c.opens != "" {
 		err = ncerr.Errorf(ErrInvalid, "", "", "%s is an option of Open, not of Create", c.opens)
 	}
-	var ds *nczarr.Dataset
+	var ds *dataset.Dataset
 	if err == nil {
 		ds, err = open.Create(ctx, url, &c.CreateOptions)
 	}
@@ -64,16 +64,16 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	return newDataset(ds, err)
 }
 
-func newDataset(ds *nczarr.Dataset, err error) (*Dataset, error) {
+func newDataset(ds *dataset.Dataset, err error) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &Dataset{Group: &Group{ds.Root()}, core: ds}, nil
 }
 
-// Core returns the underlying dataset of core/nczarr. It offers what this package does
+// Core returns the underlying dataset of core/dataset. It offers what this package does
 // not: consolidated metadata, access to the store, checks for other writers.
-func (d *Dataset) Core() *nczarr.Dataset { return d.core }
+func (d *Dataset) Core() *dataset.Dataset { return d.core }
 
 // Problem is a group or variable that [Open] could not interpret.
 type Problem struct {

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 )
 
 // Unlimited is the length that defines an unlimited dimension. Such a dimension has
@@ -13,7 +13,7 @@ import (
 const Unlimited = -1
 
 // Group is one group of a dataset.
-type Group struct{ core *nczarr.Group }
+type Group struct{ core *dataset.Group }
 
 // Name returns the last element of the path; "" for the root.
 func (g *Group) Name() string { return g.core.Name() }
@@ -128,7 +128,7 @@ func (g *Group) DefineDim(name string, length int64) (*Dim, error) {
 // [ErrReadOnly].
 func (g *Group) DefineVar(ctx context.Context, name string, spec VarSpec) (*Var, error) {
 	s, err := spec.core(g.core)
-	var v *nczarr.Var
+	var v *dataset.Var
 	if err == nil {
 		v, err = g.core.DefineVar(ctx, name, s)
 	}
@@ -155,7 +155,7 @@ func (g *Group) DeleteAttr(name string) error { return g.core.DeleteAttr(name) }
 
 // Dim is a named dimension. The variables of its group and of the groups below share
 // it.
-type Dim struct{ core *nczarr.Dim }
+type Dim struct{ core *dataset.Dim }
 
 // Name returns the name within its group.
 func (d *Dim) Name() string { return d.core.Name() }
@@ -173,7 +173,7 @@ func (d *Dim) Unlimited() bool { return d.core.Unlimited() }
 // Zarr array without dimension names.
 func (d *Dim) Anonymous() bool { return d.core.Anonymous() }
 
-func dims(list []*nczarr.Dim) []*Dim {
+func dims(list []*dataset.Dim) []*Dim {
 	var out []*Dim
 	for _, d := range list {
 		out = append(out, &Dim{d})

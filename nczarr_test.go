@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr"
-	core "github.com/seed-695719ce/nczarr/core/nczarr"
+	core "github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -94,7 +94,7 @@ func TestOptionsOfMissingDriver(t *testing.T) {
 	}
 }
 
-// TestWithOptions checks that the options of core/nczarr are used, that other options
+// TestWithOptions checks that the options of core/dataset are used, that other options
 // override them in any order, and that the caller's options do not change.
 func TestWithOptions(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/budget"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -25,8 +25,8 @@ type Option func(*config) error
 
 // config collects the options of one call.
 type config struct {
-	nczarr.CreateOptions
-	base          *nczarr.Options // the options of WithOptions, or nil
+	dataset.CreateOptions
+	base          *dataset.Options // the options of WithOptions, or nil
 	driverOptions map[string][]byte
 	drivers       []driver.Opener
 	filters       []codecdriver.Provider
@@ -256,7 +256,7 @@ func WithLimits(l Limits) Option {
 		if min(l.MaxMetadata, l.MaxDocuments, l.MaxChunk, l.MaxElements, l.MaxChunks, l.MaxData, l.MaxListing, int64(l.MaxNodes), int64(l.MaxDepth), int64(l.MaxKeys)) < 0 {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithLimits: a limit is negative")
 		}
-		c.Limits = nczarr.Limits(l)
+		c.Limits = dataset.Limits(l)
 		return c.checkRepeated("WithLimits")
 	}
 }
@@ -300,12 +300,12 @@ func WithCodecs(p codecdriver.Provider) Option {
 	}
 }
 
-// WithOptions sets all options of core/nczarr, including the registry. Use it with the
+// WithOptions sets all options of core/dataset, including the registry. Use it with the
 // options that core/session returns, which contain the settings and plugins of nczctl,
 // or with a registry of core/plugin/host. Other options override them: [WithLimits]
 // replaces all limits, [WithDriverOptions] all options of one driver. If Registry is
 // nil, the built-in drivers and codecs are used.
-func WithOptions(o *nczarr.Options) Option {
+func WithOptions(o *dataset.Options) Option {
 	return func(c *config) error {
 		if o == nil {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithOptions: the options are nil")

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // Element is a Go type that values can be read into and written from. An int has the
@@ -24,7 +24,7 @@ type Element interface {
 // is the length of the strings, and trailing NULs are removed.
 //
 //	// Times 0 to 9, level 3, all of the rest.
-//	a, err := nczarr.Read[float32](ctx, v, nczarr.Span(0, 10), nczarr.At(3))
+//	a, err := dataset.Read[float32](ctx, v, dataset.Span(0, 10), dataset.At(3))
 //
 // Errors: [ErrRange] for positions outside the shape, [ErrNoDim], [ErrInvalid] for
 // selectors that do not fit the variable, [ErrConvert] for a number that T cannot
@@ -40,7 +40,7 @@ func Read[T Element](ctx context.Context, v *Var, selectors ...Selector) (Array[
 	a := Array[T]{Shape: sel.shape, Dims: sel.dims}
 	if text, ok := any(&a).(*Array[string]); ok && v.Type() == Char {
 		err = v.readText(ctx, sel, text)
-	} else if a.Data, err = nczarr.Allocate[T](v.core, sel.Selection); err == nil {
+	} else if a.Data, err = dataset.Allocate[T](v.core, sel.Selection); err == nil {
 		err = v.core.Read(ctx, sel.Selection, coreSlice(a.Data))
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func Read[T Element](ctx context.Context, v *Var, selectors ...Selector) (Array[
 	return a, nil
 }
 
-// coreSlice converts a []int to a slice of a type that package core/nczarr accepts,
+// coreSlice converts a []int to a slice of a type that package core/dataset accepts,
 // without a copy. It returns other slices unchanged.
 func coreSlice(slice any) any {
 	if ints, ok := slice.([]int); ok {
@@ -64,7 +64,7 @@ func (v *Var) readText(ctx context.Context, sel selection, out *Array[string]) e
 	if err != nil {
 		return err
 	}
-	raw, err := nczarr.Get[uint8](ctx, v.core, sel.Selection)
+	raw, err := dataset.Get[uint8](ctx, v.core, sel.Selection)
 	if err != nil {
 		return err
 	}

@@ -5,15 +5,15 @@ import (
 	"fmt"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // Selector selects positions along one dimension: [At], [Span], [From] and [All] by
 // position; [Nearest], [Exact] and [Between] by coordinate value.
 type Selector interface {
 	// pick returns the selected positions in dimension d of v, which has length n.
-	pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (positions, error)
+	pick(ctx context.Context, v *Var, d *dataset.Dim, n int64) (positions, error)
 }
 
 // positions describes count selected positions: start, start+step and so on. If drop is
@@ -30,7 +30,7 @@ func At(i int64) Selector { return at(i) }
 
 func (i at) String() string { return fmt.Sprintf("At(%d)", int64(i)) }
 
-func (i at) pick(context.Context, *Var, *nczarr.Dim, int64) (positions, error) {
+func (i at) pick(context.Context, *Var, *dataset.Dim, int64) (positions, error) {
 	if i < 0 {
 		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the position is negative", i)
 	}
@@ -69,7 +69,7 @@ func (r Range) String() string {
 	return text
 }
 
-func (r Range) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (positions, error) {
+func (r Range) pick(_ context.Context, _ *Var, _ *dataset.Dim, n int64) (positions, error) {
 	switch {
 	case r.start < 0:
 		return positions{}, ncerr.Errorf(ErrRange, "", "", "%v: the first position is negative", r)
@@ -99,7 +99,7 @@ type all int
 // All selects every position. It is the default.
 const All all = 0
 
-func (all) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (positions, error) {
+func (all) pick(_ context.Context, _ *Var, _ *dataset.Dim, n int64) (positions, error) {
 	return positions{count: n, step: 1}, nil
 }
 
@@ -177,7 +177,7 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector, grow bool) (sel
 // freeDim returns the index of the first dimension with that name and no selector. If
 // all of them have selectors, it returns the first one. It returns -1 if no dimension
 // has the name.
-func freeDim(list []*nczarr.Dim, chosen []Selector, name string) int {
+func freeDim(list []*dataset.Dim, chosen []Selector, name string) int {
 	found := -1
 	for i, d := range list {
 		if d.Name() == name || d.Path() == name {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/cdl/cftime"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // Date is a moment in a CF calendar, to the nanosecond. Its fields are Year, Month, Day,
@@ -54,7 +54,7 @@ func (v *Var) times(ctx context.Context, sel selection, skip bool) ([]Date, erro
 	if err != nil {
 		return nil, err
 	}
-	out, err := nczarr.Allocate[Date](v.core, sel.Selection)
+	out, err := dataset.Allocate[Date](v.core, sel.Selection)
 	if err != nil {
 		return nil, err
 	}

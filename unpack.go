@@ -5,9 +5,9 @@ import (
 	"math"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -46,7 +46,7 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 	a := Array[T]{Shape: sel.shape, Dims: sel.dims}
 	p, err := v.packing()
 	if err == nil {
-		a.Data, err = nczarr.Allocate[T](v.core, sel.Selection)
+		a.Data, err = dataset.Allocate[T](v.core, sel.Selection)
 	}
 	if err != nil {
 		return Array[T]{}, wrapError("read", v.Path(), err)
@@ -301,7 +301,7 @@ func elementsOf[P, M number](p *packing) *typed[P, M] {
 const part = 512
 
 func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, f func(from int, list []stored) error) error {
-	data, err := nczarr.Get[P](ctx, v.core, sel.Selection)
+	data, err := dataset.Get[P](ctx, v.core, sel.Selection)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // Type is the type of the elements of a variable. Its String method returns the CDL
@@ -78,11 +78,11 @@ type VarSpec struct {
 type ChunkRun = chunk.Run
 
 // VariableLen as StringLen of a [VarSpec] selects strings of variable length.
-const VariableLen = nczarr.VarLen
+const VariableLen = dataset.VarLen
 
-// core converts s to a spec of core/nczarr. It looks up the names of dimensions in g.
-func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
-	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), Shards: slices.Clone(s.Shards), MaxStrLen: s.StringLen}
+// core converts s to a spec of core/dataset. It looks up the names of dimensions in g.
+func (s *VarSpec) core(g *dataset.Group) (*dataset.VarSpec, error) {
+	out := &dataset.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), Shards: slices.Clone(s.Shards), MaxStrLen: s.StringLen}
 	if s.ChunkRuns != nil {
 		grid, err := chunk.NewGrid(s.ChunkRuns)
 		if err != nil {
@@ -119,7 +119,7 @@ func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 			return nil, err
 		}
 		out.Fill = fill
-		out.Attrs = append(out.Attrs, nczarr.Attr{Name: "_FillValue", Type: s.Type, Value: fill})
+		out.Attrs = append(out.Attrs, dataset.Attr{Name: "_FillValue", Type: s.Type, Value: fill})
 	}
 	for _, a := range s.Attrs {
 		c, err := a.core()
@@ -133,7 +133,7 @@ func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 
 // dimOf returns d, or defines a dimension if d is nil. It fails if d has another length
 // and is not unlimited.
-func dimOf(g *nczarr.Group, name string, length int64, d *nczarr.Dim) (*nczarr.Dim, error) {
+func dimOf(g *dataset.Group, name string, length int64, d *dataset.Dim) (*dataset.Dim, error) {
 	switch {
 	case d == nil && length == Unlimited:
 		return g.DefineDim(name, 0, true)
@@ -190,11 +190,11 @@ func exact(slice any, t Type) (any, bool) {
 }
 
 // Var is a variable: an array with named dimensions and attributes.
-type Var struct{ core *nczarr.Var }
+type Var struct{ core *dataset.Var }
 
-// Core returns the underlying variable of core/nczarr. It offers what this package does
+// Core returns the underlying variable of core/dataset. It offers what this package does
 // not: reading in parts, information about stored data, quantization.
-func (v *Var) Core() *nczarr.Var { return v.core }
+func (v *Var) Core() *dataset.Var { return v.core }
 
 // Name returns the name within the group.
 func (v *Var) Name() string { return v.core.Name() }

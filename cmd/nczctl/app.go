@@ -17,9 +17,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/seed-695719ce/nczarr/core/config"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
@@ -297,7 +297,7 @@ func (a *app) warn(format string, args ...any) {
 }
 
 // open opens an existing dataset.
-func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
+func (a *app) open(ctx context.Context, url string) (*dataset.Dataset, error) {
 	s, err := a.start(ctx, url)
 	if err != nil {
 		return nil, err
@@ -308,7 +308,7 @@ func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
 
 // problems prints the parts of a dataset that were skipped. It returns the first error as
 // a reportedError, or nil if list is empty.
-func (a *app) problems(list []nczarr.Problem) error {
+func (a *app) problems(list []dataset.Problem) error {
 	if len(list) == 0 {
 		return nil
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	places "github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -196,12 +196,12 @@ func stageState(f *places.Found) string {
 // If resume is set it finishes the replacement. If remove is set it removes an
 // unfinished new dataset.
 func (a *app) cleanClaim(ctx context.Context, loc *ncurl.Location, remove, resume bool) ([]leftover, error) {
-	claim, err := nczarr.FindClaim(ctx, loc, a.options())
+	claim, err := dataset.FindClaim(ctx, loc, a.options())
 	if err != nil || claim == nil && !resume {
 		return nil, err
 	}
 	if claim == nil {
-		claim = &nczarr.Claim{} // ResumeReplacement reports the missing claim
+		claim = &dataset.Claim{} // ResumeReplacement reports the missing claim
 	}
 	l := leftover{Path: loc.Path, What: "claim of a process that replaces the dataset", State: "present", Owner: claim.Owner(), Next: claim.Remedy()}
 	if claim.Creates {
@@ -212,13 +212,13 @@ func (a *app) cleanClaim(ctx context.Context, loc *ncurl.Location, remove, resum
 	}
 	switch {
 	case resume:
-		done, err := nczarr.ResumeReplacement(ctx, loc, a.options())
+		done, err := dataset.ResumeReplacement(ctx, loc, a.options())
 		if err != nil {
 			return nil, err
 		}
 		l.State, l.Next = done, ""
 	case remove && claim.Creates:
-		others, err := nczarr.RemoveUnfinished(ctx, loc, a.options())
+		others, err := dataset.RemoveUnfinished(ctx, loc, a.options())
 		if err != nil {
 			return []leftover{l}, err
 		}
@@ -233,7 +233,7 @@ func (a *app) cleanClaim(ctx context.Context, loc *ncurl.Location, remove, resum
 // cleanSiblings lists the stages next to a store that does not support rename. If remove
 // is set it removes the stages that are not claimed.
 func (a *app) cleanSiblings(ctx context.Context, loc *ncurl.Location, remove bool) ([]leftover, error) {
-	found, err := nczarr.Stages(ctx, loc, a.options(), remove)
+	found, err := dataset.Stages(ctx, loc, a.options(), remove)
 	list := make([]leftover, 0, len(found))
 	for i := range found {
 		f := &found[i]

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 )
 
@@ -79,7 +79,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 		return err
 	}
 	o := a.options()
-	o.UseConsolidated = nczarr.ConsolidatedVerify
+	o.UseConsolidated = dataset.ConsolidatedVerify
 	ds, err := open.Open(ctx, url, o)
 	if err != nil {
 		return err
@@ -110,17 +110,17 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 }
 
 // consolidatedFlag is the value of --use-consolidated.
-type consolidatedFlag struct{ use nczarr.ConsolidatedUse }
+type consolidatedFlag struct{ use dataset.ConsolidatedUse }
 
 // consolidatedWords are the values of --use-consolidated, in the order of the
-// nczarr.ConsolidatedUse constants.
+// dataset.ConsolidatedUse constants.
 var consolidatedWords = [...]string{"auto", "verify", "trust", "ignore"}
 
 // Set implements pflag.Value. It fails if word is not one of consolidatedWords.
 func (f *consolidatedFlag) Set(word string) error {
 	for i, w := range consolidatedWords {
 		if w == word {
-			f.use = nczarr.ConsolidatedUse(i)
+			f.use = dataset.ConsolidatedUse(i)
 			return nil
 		}
 	}

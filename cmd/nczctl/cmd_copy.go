@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -102,7 +102,7 @@ func (a *app) runResume(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	done, err := nczarr.ResumeReplacement(ctx, loc, a.options())
+	done, err := dataset.ResumeReplacement(ctx, loc, a.options())
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err != nil {
 		return err
 	}
-	if err := nczarr.CheckOverlap(ctx, src, loc, a.options()); err != nil {
+	if err := dataset.CheckOverlap(ctx, src, loc, a.options()); err != nil {
 		return err
 	}
 	dst, err := a.create(ctx, &f.create, to)
@@ -158,7 +158,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	}
 	bar := a.progress("copying")
 	opts.Progress = bar.set
-	err = nczarr.Copy(ctx, dst.Root(), src.Root(), opts)
+	err = dataset.Copy(ctx, dst.Root(), src.Root(), opts)
 	bar.done()
 	if err != nil {
 		return abort(ctx, dst, err)
@@ -173,24 +173,24 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 
 // unreadable returns the parts of src that failed to open and the selected variables
 // whose codecs are missing. It removes these variables from the selection of o.
-func unreadable(ctx context.Context, src *nczarr.Dataset, o *nczarr.CopyOptions) ([]nczarr.Problem, error) {
-	left, missing := src.Problems(), map[*nczarr.Var]bool{}
+func unreadable(ctx context.Context, src *dataset.Dataset, o *dataset.CopyOptions) ([]dataset.Problem, error) {
+	left, missing := src.Problems(), map[*dataset.Var]bool{}
 	selected := o.Select
-	eachVar(src.Root(), func(v *nczarr.Var) {
+	eachVar(src.Root(), func(v *dataset.Var) {
 		if selected != nil && !selected(v) {
 			return
 		}
 		if err := v.Available(ctx); err != nil {
-			left, missing[v] = append(left, nczarr.Problem{Path: v.Path(), Err: err}), true
+			left, missing[v] = append(left, dataset.Problem{Path: v.Path(), Err: err}), true
 		}
 	})
-	o.Select = func(v *nczarr.Var) bool { return (selected == nil || selected(v)) && !missing[v] }
+	o.Select = func(v *dataset.Var) bool { return (selected == nil || selected(v)) && !missing[v] }
 	return left, ctx.Err()
 }
 
 // options returns the copy options and the parsed -c and --shards.
-func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
-	o, specs := &nczarr.CopyOptions{NoVerify: f.noVerify}, []*chunkSpec(nil)
+func (f *copyFlags) options() (*dataset.CopyOptions, []*chunkSpec, error) {
+	o, specs := &dataset.CopyOptions{NoVerify: f.noVerify}, []*chunkSpec(nil)
 	if f.chunks != "" {
 		spec, err := parseChunkSpec("-c", f.chunks)
 		if err != nil {
@@ -201,7 +201,7 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
 	switch f.shards {
 	case "":
 	case "none":
-		o.Shards = func(*nczarr.Var, []int64) ([]int64, bool, error) { return nil, true, nil }
+		o.Shards = func(*dataset.Var, []int64) ([]int64, bool, error) { return nil, true, nil }
 	default:
 		spec, err := parseChunkSpec("--shards", f.shards)
 		if err != nil {
@@ -214,14 +214,14 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
 		return nil, nil, &usageError{err}
 	}
 	if given {
-		o.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, acceptsCodecs(v), nil }
+		o.Codecs = func(v *dataset.Var) ([]zarr.CodecSpec, bool, error) { return chain, acceptsCodecs(v), nil }
 	}
 	if f.quantize != "" {
 		q, err := parseQuantize(f.quantize)
 		if err != nil {
 			return nil, nil, &usageError{err}
 		}
-		o.Quantize = func(v *nczarr.Var) (dtype.Quantization, bool, error) {
+		o.Quantize = func(v *dataset.Var) (dtype.Quantization, bool, error) {
 			return q, v.Type() == dtype.NCFloat || v.Type() == dtype.NCDouble, nil
 		}
 	}
@@ -236,7 +236,7 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, []*chunkSpec, error) {
 // strings.
 //
 // Source: netcdf-c libdispatch/dfilter.c, libnczarr/zfilter.c.
-func acceptsCodecs(v *nczarr.Var) bool { return v.Rank() > 0 && v.Type() != dtype.NCString }
+func acceptsCodecs(v *dataset.Var) bool { return v.Rank() > 0 && v.Type() != dtype.NCString }
 
 // chain returns the codec chain that the flags set, and reports whether they set one.
 func (f *copyFlags) chain() ([]zarr.CodecSpec, bool, error) {
@@ -265,7 +265,7 @@ func (f *copyFlags) chain() ([]zarr.CodecSpec, bool, error) {
 	return chain, true, err
 }
 
-func (f *copyFlags) selected(v *nczarr.Var) bool {
+func (f *copyFlags) selected(v *dataset.Var) bool {
 	for _, name := range f.vars {
 		if name == v.Name() || name == v.Path() || "/"+name == v.Path() {
 			return true
@@ -275,7 +275,7 @@ func (f *copyFlags) selected(v *nczarr.Var) bool {
 }
 
 // eachVar calls f for each variable of a group and its subgroups.
-func eachVar(g *nczarr.Group, f func(*nczarr.Var)) {
+func eachVar(g *dataset.Group, f func(*dataset.Var)) {
 	for _, v := range g.Vars() {
 		f(v)
 	}

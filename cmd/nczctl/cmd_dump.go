@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // dumpFlags holds the flags of dump, which are the same as in ncdump.
@@ -83,7 +83,7 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 		return err
 	}
 	reported := false
-	opts.OnProblem = func(p nczarr.Problem) {
+	opts.OnProblem = func(p dataset.Problem) {
 		reported = true
 		fmt.Fprintf(a.err, "nczctl: skipped %q: %v\n", p.Path, p.Err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -163,7 +163,7 @@ func (a *app) runInfo(ctx context.Context, url string, sizes, problems bool) err
 	return err
 }
 
-func (i *datasetInfo) group(ctx context.Context, g *nczarr.Group) {
+func (i *datasetInfo) group(ctx context.Context, g *dataset.Group) {
 	i.Groups++
 	for _, d := range g.Dims() {
 		i.Dims = append(i.Dims, dimInfo{d.Path(), d.Len(), d.Unlimited()})
@@ -189,7 +189,7 @@ func (i *datasetInfo) group(ctx context.Context, g *nczarr.Group) {
 	}
 }
 
-func storageOf(ctx context.Context, v *nczarr.Var) (*storage, error) {
+func storageOf(ctx context.Context, v *dataset.Var) (*storage, error) {
 	s, err := v.Stored(ctx)
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func sizeText(n int64) string {
 }
 
 // describeVar describes v. It also returns an error if the data of v cannot be read.
-func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
+func describeVar(ctx context.Context, v *dataset.Var) (varInfo, error) {
 	info := varInfo{
 		Path: v.Path(), Type: v.Type().String(), DType: v.DType().String(), Dims: []string{}, Shape: v.Shape(),
 		Chunks: v.Chunks(), Shards: v.Shards(), Codecs: []string{},

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -111,7 +111,7 @@ func (a *app) runMigrate(ctx context.Context, f *migrateFlags, url string) error
 	if err != nil {
 		return err
 	}
-	m, err := nczarr.Migrate(ctx, loc, &nczarr.MigrateOptions{Options: *a.options(), Layout: *f.to.layout, NoXarray: f.to.noXarray, DryRun: f.dry})
+	m, err := dataset.Migrate(ctx, loc, &dataset.MigrateOptions{Options: *a.options(), Layout: *f.to.layout, NoXarray: f.to.noXarray, DryRun: f.dry})
 	if m == nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (a *app) runMigrate(ctx context.Context, f *migrateFlags, url string) error
 	return nil
 }
 
-func (a *app) printMigration(m *nczarr.Migration, dry bool) error {
+func (a *app) printMigration(m *dataset.Migration, dry bool) error {
 	info := migrateInfo{layoutName(m.From), layoutName(m.To), dry, append([]string{}, m.Put...), append([]string{}, m.Delete...), []migrateRefusal{}, append([]string{}, m.Lost...)}
 	for _, p := range m.Refused {
 		info.Refused = append(info.Refused, migrateRefusal{p.Path, p.Err.Error()})

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 )
 
@@ -98,7 +98,7 @@ func (a *app) runRepair(ctx context.Context, url string) error {
 }
 
 // growthOf lists the growth marks and leftovers of a dataset.
-func growthOf(ctx context.Context, ds *nczarr.Dataset) (*growthInfo, error) {
+func growthOf(ctx context.Context, ds *dataset.Dataset) (*growthInfo, error) {
 	if !ds.Map().Capabilities().List {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "list", ds.Location().Display, "finding leftovers requires a store that can be listed")
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // jsonDumper prints a dataset as one JSON object with its groups, dimensions,
@@ -23,13 +23,13 @@ import (
 // The data of a char variable is one string.
 type jsonDumper struct {
 	ctx  context.Context //nolint:containedctx // the context has the lifetime of the command
-	ds   *nczarr.Dataset
+	ds   *dataset.Dataset
 	w    *bufio.Writer
 	opts *cdl.WriteOptions
 	err  error // the first error from reading a part
 }
 
-func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, opts *cdl.WriteOptions) error {
+func (a *app) dumpJSON(ctx context.Context, ds *dataset.Dataset, f *dumpFlags, opts *cdl.WriteOptions) error {
 	d := &jsonDumper{ctx: ctx, ds: ds, w: bufio.NewWriterSize(a.out, 1<<16), opts: opts}
 	for _, p := range ds.Problems() {
 		d.problem(p)
@@ -50,7 +50,7 @@ func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, op
 	return nil
 }
 
-func (d *jsonDumper) problem(p nczarr.Problem) {
+func (d *jsonDumper) problem(p dataset.Problem) {
 	if d.err == nil {
 		d.err = p.Err
 	}
@@ -74,7 +74,7 @@ func (d *jsonDumper) value(v any) {
 	_, _ = d.w.Write(b)
 }
 
-func (d *jsonDumper) group(g *nczarr.Group) {
+func (d *jsonDumper) group(g *dataset.Group) {
 	d.raw(`"dimensions": [`)
 	for i, dim := range g.Dims() {
 		d.comma(i)
@@ -111,7 +111,7 @@ func (d *jsonDumper) comma(i int) {
 	}
 }
 
-func (d *jsonDumper) attrs(list []nczarr.Attr) {
+func (d *jsonDumper) attrs(list []dataset.Attr) {
 	for i, a := range list {
 		d.comma(i)
 		d.raw(`{"name": ` + quoted(a.Name) + `, "type": "` + a.Type.String() + `", "value": `)
@@ -126,7 +126,7 @@ func (d *jsonDumper) attrs(list []nczarr.Attr) {
 	}
 }
 
-func (d *jsonDumper) variable(v *nczarr.Var) {
+func (d *jsonDumper) variable(v *dataset.Var) {
 	var dims []string
 	for _, dim := range v.Dims() {
 		dims = append(dims, dim.Path())
@@ -146,7 +146,7 @@ func (d *jsonDumper) variable(v *nczarr.Var) {
 
 // data prints the values of v, a few rows at a time. On a failure it closes the array and
 // adds an "error" member, so the output stays valid JSON and does not look complete.
-func (d *jsonDumper) data(v *nczarr.Var) {
+func (d *jsonDumper) data(v *dataset.Var) {
 	open, closing := `, "data": [`, `]`
 	if v.Type() == dtype.NCChar {
 		open, closing = `, "data": "`, `"`
@@ -159,11 +159,11 @@ func (d *jsonDumper) data(v *nczarr.Var) {
 	d.raw(closing)
 	if err != nil && d.writeErr() == nil {
 		d.raw(`, "error": ` + quoted(err.Error()))
-		d.problem(nczarr.Problem{Path: v.Path(), Err: err})
+		d.problem(dataset.Problem{Path: v.Path(), Err: err})
 	}
 }
 
-func (d *jsonDumper) slabs(v *nczarr.Var) error {
+func (d *jsonDumper) slabs(v *dataset.Var) error {
 	if slices.Contains(v.Shape(), 0) {
 		return nil
 	}
@@ -234,10 +234,10 @@ func floatText(f float64, bits int) string {
 }
 
 // checkVarNames fails if one of names is not the name or path of a variable of ds.
-func checkVarNames(ds *nczarr.Dataset, names []string) error {
+func checkVarNames(ds *dataset.Dataset, names []string) error {
 	for _, name := range names {
 		found, names := false, []string(nil)
-		eachVar(ds.Root(), func(v *nczarr.Var) {
+		eachVar(ds.Root(), func(v *dataset.Var) {
 			found = found || v.Name() == name || v.Path() == name || v.Path() == "/"+name
 			names = append(names, v.Name(), v.Path())
 		})

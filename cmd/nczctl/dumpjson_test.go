@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -43,7 +43,7 @@ func TestDumpJSONLongRow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ds, err := open.Open(t.Context(), "mem:row#mode=zarr", &nczarr.Options{Registry: registry.New([]driver.Opener{opener})})
+	ds, err := open.Open(t.Context(), "mem:row#mode=zarr", &dataset.Options{Registry: registry.New([]driver.Opener{opener})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestDumpJSONLongRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &strings.Builder{}
-	d := &jsonDumper{ctx: t.Context(), ds: ds, w: bufio.NewWriter(&full{left: 1 << 20}), opts: &cdl.WriteOptions{OnProblem: func(p nczarr.Problem) { out.WriteString(p.Path) }}}
+	d := &jsonDumper{ctx: t.Context(), ds: ds, w: bufio.NewWriter(&full{left: 1 << 20}), opts: &cdl.WriteOptions{OnProblem: func(p dataset.Problem) { out.WriteString(p.Path) }}}
 	d.data(v)
 	if err := d.w.Flush(); !errors.Is(err, errFull) || out.Len() > 0 {
 		t.Errorf("want the error of the writer and no problems, got %v and %q", err, out)

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // stringStorages are the values of --strings.
-var stringStorages = map[string]nczarr.StringStorage{
-	"auto": nczarr.StringsAuto, "fixed": nczarr.StringsFixed, "vlen": nczarr.StringsVarLen,
+var stringStorages = map[string]dataset.StringStorage{
+	"auto": dataset.StringsAuto, "fixed": dataset.StringsFixed, "vlen": dataset.StringsVarLen,
 }
 
 // layouts are the values of --layout. An older layout is named after the first
@@ -66,12 +66,12 @@ func (f *layoutFlag) Type() string { return "layout" }
 
 // warnFixedDims warns about unlimited dimensions of a new dataset if its layout cannot
 // record that they are unlimited.
-func (a *app) warnFixedDims(ds *nczarr.Dataset) {
+func (a *app) warnFixedDims(ds *dataset.Dataset) {
 	if ds.Layout().KeepsUnlimited() {
 		return
 	}
 	var lost []string
-	eachDim(ds.Root(), func(d *nczarr.Dim) {
+	eachDim(ds.Root(), func(d *dataset.Dim) {
 		if d.Unlimited() {
 			lost = append(lost, strconv.Quote(d.Path()))
 		}
@@ -82,7 +82,7 @@ func (a *app) warnFixedDims(ds *nczarr.Dataset) {
 }
 
 // warnUnlisted warns about nodes that NCZarr readers do not see.
-func (a *app) warnUnlisted(ctx context.Context, ds *nczarr.Dataset) error {
+func (a *app) warnUnlisted(ctx context.Context, ds *dataset.Dataset) error {
 	list, err := ds.Unlisted(ctx)
 	if len(list) > 0 {
 		a.warn("warning: %q is not shown because NCZarr's lists of arrays and groups do not contain it (nodes not shown: %d); mode=zarr shows it", list[0], len(list))
@@ -95,9 +95,9 @@ const manyObjects = 10_000
 
 // warnManyObjects warns if a new dataset may have more than manyObjects chunks or
 // shards, because each is a file or a request.
-func (a *app) warnManyObjects(ds *nczarr.Dataset) {
+func (a *app) warnManyObjects(ds *dataset.Dataset) {
 	total, most, largest := 0.0, 0.0, ""
-	eachVar(ds.Root(), func(v *nczarr.Var) {
+	eachVar(ds.Root(), func(v *dataset.Var) {
 		n, grid := 1.0, v.ObjectGrid()
 		for i, length := range v.Shape() {
 			n *= float64(grid.Len(i, length))
@@ -112,7 +112,7 @@ func (a *app) warnManyObjects(ds *nczarr.Dataset) {
 }
 
 // eachDim calls f for each dimension of a group and its subgroups.
-func eachDim(g *nczarr.Group, f func(*nczarr.Dim)) {
+func eachDim(g *dataset.Group, f func(*dataset.Dim)) {
 	for _, d := range g.Dims() {
 		f(d)
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/config"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/session"
 	"github.com/seed-695719ce/nczarr/core/store"
@@ -62,7 +62,7 @@ func (g *globals) memoryBytes() (int64, error) {
 }
 
 // options returns the options for opening a dataset.
-func (a *app) options() *nczarr.Options {
+func (a *app) options() *dataset.Options {
 	o := a.session.Options()
 	o.SingleWriter, o.UseConsolidated = true, a.flags.consolidated.use
 	o.References.AllowLocal = a.flags.allowLocal

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -67,12 +67,12 @@ func parseLength(text string) (int64, error) {
 
 // chunks returns the chunk shape of a variable, or nil if the spec does not change
 // it.
-func (s *chunkSpec) chunks(v *nczarr.Var) ([]int64, error) { return s.shape(v, v.Chunks()) }
+func (s *chunkSpec) chunks(v *dataset.Var) ([]int64, error) { return s.shape(v, v.Chunks()) }
 
 // shards returns the shape of the shards of a variable. A dimension without a length in
 // the spec has the length of the chunks. ok is false if the spec does not change the
 // shards.
-func (s *chunkSpec) shards(v *nczarr.Var, chunks []int64) (shape []int64, ok bool, err error) {
+func (s *chunkSpec) shards(v *dataset.Var, chunks []int64) (shape []int64, ok bool, err error) {
 	shape, err = s.shape(v, slices.Clone(chunks))
 	for i, n := range shape {
 		if n%chunks[i] != 0 {
@@ -84,7 +84,7 @@ func (s *chunkSpec) shards(v *nczarr.Var, chunks []int64) (shape []int64, ok boo
 
 // shape returns the shape that the spec sets for a variable, or nil if the spec sets no
 // shape for it. It overwrites lengths in the argument shape.
-func (s *chunkSpec) shape(v *nczarr.Var, shape []int64) ([]int64, error) {
+func (s *chunkSpec) shape(v *dataset.Var, shape []int64) ([]int64, error) {
 	for _, name := range []string{strings.TrimPrefix(v.Path(), "/"), v.Name()} {
 		if shape := s.vars[name]; shape != nil {
 			if len(shape) != v.Rank() {
@@ -109,9 +109,9 @@ func (s *chunkSpec) shape(v *nczarr.Var, shape []int64) ([]int64, error) {
 
 // check fails if the spec contains a variable that src does not have, or a dimension
 // that no variable of src uses.
-func (s *chunkSpec) check(src *nczarr.Dataset) error {
+func (s *chunkSpec) check(src *dataset.Dataset) error {
 	known := make(map[string]bool)
-	eachVar(src.Root(), func(v *nczarr.Var) {
+	eachVar(src.Root(), func(v *dataset.Var) {
 		known["variable "+v.Name()], known["variable "+strings.TrimPrefix(v.Path(), "/")] = true, true
 		for _, d := range v.Dims() {
 			known["dimension "+d.Name()], known["dimension "+strings.TrimPrefix(d.Path(), "/")] = true, true

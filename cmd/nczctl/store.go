@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -131,7 +131,7 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 	if err != nil {
 		return nil, "", ncerr.New(ncerr.ErrBadURL, "open", ncurl.Masked(arg), err)
 	}
-	o.UseConsolidated = nczarr.ConsolidatedIgnore
+	o.UseConsolidated = dataset.ConsolidatedIgnore
 	m, err := open.Store(ctx, up, o)
 	if err != nil {
 		return nil, "", err
@@ -227,8 +227,8 @@ func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, 
 	}
 	defer ds.Close(ctx) //nolint:errcheck // the store is only read, so Close cannot lose data
 	nodes := []string{""}
-	var walk func(g *nczarr.Group)
-	walk = func(g *nczarr.Group) {
+	var walk func(g *dataset.Group)
+	walk = func(g *dataset.Group) {
 		for _, v := range g.Vars() {
 			nodes = append(nodes, strings.TrimPrefix(v.Path(), "/")+"/")
 		}

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/store"
 )
 
 // create creates the dataset at url.
-func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.Dataset, error) {
+func (a *app) create(ctx context.Context, f *createFlags, url string) (*dataset.Dataset, error) {
 	strs, ok := stringStorages[f.strings]
 	if !ok {
 		return nil, &usageError{fmt.Errorf("--strings must be auto, fixed or vlen, not %s", f.strings)}
@@ -20,7 +20,7 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.D
 	if _, err := a.start(ctx, url); err != nil {
 		return nil, err
 	}
-	ds, err := open.Create(ctx, url, &nczarr.CreateOptions{
+	ds, err := open.Create(ctx, url, &dataset.CreateOptions{
 		Options: *a.options(), NoClobber: !f.overwrite, Force: f.force, Consolidated: f.consolidated,
 		Layout: f.layout.layout, NoXarray: f.layout.noXarray, Strings: strs,
 	})
@@ -35,7 +35,7 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.D
 }
 
 // abort discards the unfinished dataset ds and returns err.
-func abort(ctx context.Context, ds *nczarr.Dataset, err error) error {
+func abort(ctx context.Context, ds *dataset.Dataset, err error) error {
 	if aerr := ds.Abort(context.WithoutCancel(ctx)); aerr != nil {
 		return fmt.Errorf("%w (and cleaning up failed: %w)", err, aerr)
 	}
@@ -43,7 +43,7 @@ func abort(ctx context.Context, ds *nczarr.Dataset, err error) error {
 }
 
 // closeNew completes a new dataset and makes it visible, or discards it on failure.
-func closeNew(ctx context.Context, ds *nczarr.Dataset) error {
+func closeNew(ctx context.Context, ds *dataset.Dataset) error {
 	if err := ds.Close(ctx); err != nil {
 		return abort(ctx, ds, err)
 	}

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
@@ -38,7 +38,7 @@ func runChild(ctx context.Context, self plugin.Self, text string) error {
 	if err != nil {
 		return err
 	}
-	opts := &nczarr.Options{Registry: h, SingleWriter: true}
+	opts := &dataset.Options{Registry: h, SingleWriter: true}
 	var r result
 	switch j.Op {
 	case "read":
@@ -72,7 +72,7 @@ func (j *job) path() string {
 // read reads the whole array twice, both times into newly mapped memory, as the peers
 // do, because the Go allocator might reuse memory. For comparison, read also measures
 // the time in which a single goroutine touches that much memory.
-func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
+func (j *job) read(ctx context.Context, opts *dataset.Options, r *result) error {
 	raw, free, err := newMemory(j.Rows * j.Cols * 4)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func newMemory(size int64) (raw []byte, free func() error, err error) {
 }
 
 // write writes the whole array twice.
-func (j *job) write(ctx context.Context, opts *nczarr.Options, r *result) error {
+func (j *job) write(ctx context.Context, opts *dataset.Options, r *result) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(j.Codecs), &list); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (j *job) write(ctx context.Context, opts *nczarr.Options, r *result) error 
 	return nil
 }
 
-func (j *job) writeOnce(ctx context.Context, opts *nczarr.Options, chain []zarr.CodecSpec, data []float32) error {
-	ds, err := open.Create(ctx, j.URL, &nczarr.CreateOptions{Options: *opts})
+func (j *job) writeOnce(ctx context.Context, opts *dataset.Options, chain []zarr.CodecSpec, data []float32) error {
+	ds, err := open.Create(ctx, j.URL, &dataset.CreateOptions{Options: *opts})
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (j *job) writeOnce(ctx context.Context, opts *nczarr.Options, chain []zarr.
 	if err != nil {
 		return err
 	}
-	v, err := ds.Root().DefineVar(ctx, "data", &nczarr.VarSpec{Type: dtype.NCFloat, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{j.Chunk, j.Chunk}, Codecs: chain})
+	v, err := ds.Root().DefineVar(ctx, "data", &dataset.VarSpec{Type: dtype.NCFloat, Dims: []*dataset.Dim{y, x}, Chunks: []int64{j.Chunk, j.Chunk}, Codecs: chain})
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -41,7 +41,7 @@ func TestKerchunk(t *testing.T) {
 			if err := json.Unmarshal(text, &want); err != nil {
 				t.Fatal(err)
 			}
-			m, err := open.Store(t.Context(), name, &nczarr.Options{Registry: registry.New(builtin.New(), filters.Provider())})
+			m, err := open.Store(t.Context(), name, &dataset.Options{Registry: registry.New(builtin.New(), filters.Provider())})
 			if err != nil {
 				t.Fatal(err)
 			}

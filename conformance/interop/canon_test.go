@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
@@ -60,7 +60,7 @@ const unread = "nczarr refuses: "
 // only the class of an attribute's type.
 func describe(t *testing.T, url string, typed bool) *document {
 	t.Helper()
-	ds, err := open.Open(t.Context(), url, &nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())})
+	ds, err := open.Open(t.Context(), url, &dataset.Options{Registry: registry.New(drivers.New(), filters.Provider())})
 	if err != nil {
 		t.Fatalf("open %s: %v", url, err)
 	}
@@ -73,7 +73,7 @@ func describe(t *testing.T, url string, typed bool) *document {
 	return doc
 }
 
-func (doc *document) add(t *testing.T, g *nczarr.Group, typed bool) {
+func (doc *document) add(t *testing.T, g *dataset.Group, typed bool) {
 	t.Helper()
 	out := &group{Attrs: attributes(g.Attrs(), typed)}
 	if typed {
@@ -91,7 +91,7 @@ func (doc *document) add(t *testing.T, g *nczarr.Group, typed bool) {
 	}
 }
 
-func describeVar(t *testing.T, v *nczarr.Var, typed bool) *variable {
+func describeVar(t *testing.T, v *dataset.Var, typed bool) *variable {
 	t.Helper()
 	out := &variable{Type: v.Type().String(), Shape: v.Shape(), Dims: []string{}, Chunks: v.Chunks(), Attrs: attributes(v.Attrs(), typed)}
 	for _, d := range v.Dims() {
@@ -130,7 +130,7 @@ func digest(t *testing.T, values any) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func attributes(list []nczarr.Attr, typed bool) map[string]attr {
+func attributes(list []dataset.Attr, typed bool) map[string]attr {
 	out := map[string]attr{}
 	for _, a := range list {
 		if a.Name == "_ARRAY_DIMENSIONS" || a.Name == "_NCProperties" || strings.HasPrefix(strings.ToLower(a.Name), "_nczarr_") {

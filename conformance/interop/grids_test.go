@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
@@ -107,12 +107,12 @@ func TestGrids(t *testing.T) {
 // returns the results of writing.
 func increment(t *testing.T, path string) (out []result) {
 	t.Helper()
-	ds, err := open.Open(t.Context(), path, &nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true})
+	ds, err := open.Open(t.Context(), path, &dataset.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range ds.Root().Vars() {
-		values, err := nczarr.Get[int32](t.Context(), v, v.All())
+		values, err := dataset.Get[int32](t.Context(), v, v.All())
 		if err != nil {
 			t.Fatal(v.Path(), err)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
@@ -501,7 +501,7 @@ func (k *killRun) startConcurrent(t *testing.T) (end func() bool) {
 // new dataset must not contain any of these writes.
 func (k *killRun) holder(t *testing.T) (end func() bool) {
 	t.Helper()
-	ds, err := open.Open(t.Context(), k.aside, &nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true})
+	ds, err := open.Open(t.Context(), k.aside, &dataset.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -585,7 +585,7 @@ type elements struct {
 // read reads all values of a dataset with the library.
 func read(url string) (contents, error) {
 	ctx := context.Background()
-	ds, err := open.Open(ctx, url, &nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())})
+	ds, err := open.Open(ctx, url, &dataset.Options{Registry: registry.New(drivers.New(), filters.Provider())})
 	if err != nil {
 		return nil, err
 	}
@@ -598,7 +598,7 @@ func read(url string) (contents, error) {
 	return out, cmp.Or(err, ds.CheckUnchanged(ctx))
 }
 
-func (c contents) add(ctx context.Context, g *nczarr.Group) error {
+func (c contents) add(ctx context.Context, g *dataset.Group) error {
 	for _, v := range g.Vars() {
 		n := int64(1)
 		for _, size := range v.Shape() {

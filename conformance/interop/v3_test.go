@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -113,7 +113,7 @@ func TestStructsV3(t *testing.T) {
 // returns the number of arrays whose chunks or shards differ in shape.
 func sameGrids(t *testing.T, src, dst string) (n int) {
 	t.Helper()
-	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
+	o := dataset.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	var grids [2]map[string]chunk.Grid
 	for i, path := range []string{src, dst} {
 		ds, err := open.Open(t.Context(), path, &o)
@@ -122,7 +122,7 @@ func sameGrids(t *testing.T, src, dst string) (n int) {
 		}
 		defer ds.Close(t.Context())
 		grids[i] = make(map[string]chunk.Grid)
-		groups := []*nczarr.Group{ds.Root()}
+		groups := []*dataset.Group{ds.Root()}
 		for len(groups) > 0 {
 			for _, v := range groups[0].Vars() {
 				grids[i][v.Path()] = v.ObjectGrid()
@@ -170,9 +170,9 @@ func TestMaskedV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["xarray"]...)
 	dir := t.TempDir()
-	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
+	o := dataset.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	src := filepath.Join(dir, "src.zarr")
-	ds, err := open.Create(t.Context(), src, &nczarr.CreateOptions{Options: o})
+	ds, err := open.Create(t.Context(), src, &dataset.CreateOptions{Options: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestMaskedV3(t *testing.T) {
 		"char": {[]uint8("ab c"), " ", dtype.NCChar}, "string": {[]string{"a", "", "c", "-"}, []string{"-"}, dtype.NCString},
 		"ubyte": {[]uint8{1, 255, 3, 4}, []uint8{255}, dtype.NCUByte},
 	} {
-		v, err := ds.Root().DefineVar(t.Context(), name, &nczarr.VarSpec{Type: c.nc, Dims: []*nczarr.Dim{x}, Attrs: []nczarr.Attr{{Name: "_FillValue", Type: c.nc, Value: c.fill}}})
+		v, err := ds.Root().DefineVar(t.Context(), name, &dataset.VarSpec{Type: c.nc, Dims: []*dataset.Dim{x}, Attrs: []dataset.Attr{{Name: "_FillValue", Type: c.nc, Value: c.fill}}})
 		if err == nil {
 			err = v.Write(t.Context(), v.All(), c.value)
 		}
@@ -198,7 +198,7 @@ func TestMaskedV3(t *testing.T) {
 			t.Fatal(name, err)
 		}
 	}
-	if _, err := ds.Root().DefineVar(t.Context(), "scalar", &nczarr.VarSpec{Type: dtype.NCFloat}); err != nil {
+	if _, err := ds.Root().DefineVar(t.Context(), "scalar", &dataset.VarSpec{Type: dtype.NCFloat}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ds.Close(t.Context()); err != nil {
@@ -224,14 +224,14 @@ func TestUpdateV3(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.zarr")
 	wrote := must(t, "write_v3.py", "--seed", "7", "--count", "40", "--consolidated", path)
 	r := rand.New(rand.NewPCG(testseed.New(t), 0))
-	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true}
+	o := dataset.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true}
 	ds, err := open.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	written, shards, irregular := 0, 0, 0
 	for _, v := range ds.Root().Vars() {
-		if err := v.SetAttr(nczarr.Attr{Name: "set", Type: dtype.NCInt, Value: []int32{1}}); err != nil {
+		if err := v.SetAttr(dataset.Attr{Name: "set", Type: dtype.NCInt, Value: []int32{1}}); err != nil {
 			t.Fatal(v.Path(), err)
 		}
 		values := v.NewSlice(v.All().Len())
@@ -261,7 +261,7 @@ func TestUpdateV3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := g.DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{k}, Chunks: []int64{2}})
+	v, err := g.DefineVar(t.Context(), "v", &dataset.VarSpec{Type: dtype.NCInt, Dims: []*dataset.Dim{k}, Chunks: []int64{2}})
 	if err == nil {
 		err = v.Write(t.Context(), v.All(), []int32{})
 	}
@@ -308,13 +308,13 @@ func TestTransposedShards(t *testing.T) {
 	const ignored = "type,chunks,fill,dims,attrs"
 	same(t, want, encode(t, describe(t, path, false)), ignored)
 	r := rand.New(rand.NewPCG(seed, 0))
-	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true}
+	o := dataset.Options{Registry: registry.New(drivers.New(), filters.Provider()), Update: true}
 	ds, err := open.Open(t.Context(), path, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range ds.Root().Vars() {
-		if err := v.SetAttr(nczarr.Attr{Name: "set", Type: dtype.NCInt, Value: []int32{1}}); err != nil {
+		if err := v.SetAttr(dataset.Attr{Name: "set", Type: dtype.NCInt, Value: []int32{1}}); err != nil {
 			t.Fatal(v.Path(), err)
 		}
 		for range 4 {
@@ -353,7 +353,7 @@ func randomPart(r *rand.Rand, shape []int64) chunk.Selection {
 }
 
 // rewritePart reads a random part of v and writes it back.
-func rewritePart(ctx context.Context, r *rand.Rand, v *nczarr.Var) error {
+func rewritePart(ctx context.Context, r *rand.Rand, v *dataset.Var) error {
 	sel := randomPart(r, v.Shape())
 	values := v.NewSlice(sel.Len())
 	if err := v.Read(ctx, sel, values); err != nil {
@@ -369,15 +369,15 @@ func TestShardsInTurns(t *testing.T) {
 	t.Parallel()
 	need(t, append(packages["zarr"], "tensorstore")...)
 	r := rand.New(rand.NewPCG(testseed.New(t), 0))
-	o := nczarr.Options{Registry: registry.New(drivers.New(), filters.Provider())}
+	o := dataset.Options{Registry: registry.New(drivers.New(), filters.Provider())}
 	path := filepath.Join(t.TempDir(), "x.zarr")
-	ds, err := open.Create(t.Context(), path+"#mode=v3", &nczarr.CreateOptions{Options: o})
+	ds, err := open.Create(t.Context(), path+"#mode=v3", &dataset.CreateOptions{Options: o})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := make(map[string][]int32)
 	for i, codecs := range [][]zarr.CodecSpec{nil, {{ID: "zstd"}}, {{ID: "gzip"}, {ID: "crc32c"}}, {{ID: "blosc"}}, nil, {{ID: "zstd"}}} {
-		spec := &nczarr.VarSpec{Type: dtype.NCInt, Codecs: codecs, Fill: []int32{-1}}
+		spec := &dataset.VarSpec{Type: dtype.NCInt, Codecs: codecs, Fill: []int32{-1}}
 		if i == 4 {
 			spec.Order = dtype.Big
 		}
@@ -435,7 +435,7 @@ func TestShardsInTurns(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || !slices.Equal(got, list) {
+				if got, err := dataset.Get[int32](t.Context(), v, v.All()); err != nil || !slices.Equal(got, list) {
 					t.Fatalf("turn %d: %s in chunks of %v and shards of %v: %v\ngot  %v\nwant %v", turn, name, v.Chunks(), v.Shards(), err, got, list)
 				}
 			}

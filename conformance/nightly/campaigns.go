@@ -171,10 +171,10 @@ var randomTests = []struct {
 	{"arrays", nil, []string{"-run=^TestRandomArrays$", "./conformance/interop"}},
 	{"codecs", nil, []string{"-run=^(TestRegistry|TestLibaec)$", "./filters/builtin", "./filters/szip"}},
 	{"properties", []string{"RAPID_CHECKS=1000"}, []string{
-		"./core/chunk", "./core/codec/driver", "./core/dtype", "./core/manifest", "./core/ncurl", "./core/nczarr", "./core/zarr",
+		"./core/chunk", "./core/codec/driver", "./core/dtype", "./core/manifest", "./core/ncurl", "./core/dataset", "./core/zarr",
 		"./core/zmap/...", "./drivers/zip", "./filters/delta", "./filters/internal/bitio",
 	}},
-	{"writers", []string{"NCZARR_WRITER_STEPS=10000"}, []string{"-run=^TestSeveralWriters$", "./core/nczarr"}}, // 100,000 steps in total
+	{"writers", []string{"NCZARR_WRITER_STEPS=10000"}, []string{"-run=^TestSeveralWriters$", "./core/dataset"}}, // 100,000 steps in total
 	{"writers-s3", []string{"NCZARR_WRITER_STEPS=1000"}, []string{"-run=^TestSeveralWritersOfS3$", "./conformance/remote"}},
 	{"conformance", nil, []string{"-run=Conformance", "./drivers/...", "./core/zmap/...", "./core/plugin/host", "./filters/..."}},
 }

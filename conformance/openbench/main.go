@@ -18,8 +18,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -31,7 +31,7 @@ import (
 type settings struct {
 	vars, rounds, each int
 	peers, dir         string
-	opts               *nczarr.Options
+	opts               *dataset.Options
 }
 
 func main() {
@@ -55,7 +55,7 @@ type store struct {
 }
 
 func (s *settings) run(ctx context.Context) error {
-	s.opts = &nczarr.Options{Registry: registry.New(builtin.New(), filters.Provider()), SingleWriter: true}
+	s.opts = &dataset.Options{Registry: registry.New(builtin.New(), filters.Provider()), SingleWriter: true}
 	dir, err := os.MkdirTemp("", "nczarr-open-")
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *settings) path(storage, mode string) string {
 // make writes a dataset, including consolidated metadata.
 func (s *settings) make(ctx context.Context, storage, mode string) error {
 	url := s.path(storage, mode) + "#mode=" + mode + "," + storage
-	ds, err := open.Create(ctx, url, &nczarr.CreateOptions{Options: *s.opts, Consolidated: true})
+	ds, err := open.Create(ctx, url, &dataset.CreateOptions{Options: *s.opts, Consolidated: true})
 	if err != nil {
 		return err
 	}
@@ -96,9 +96,9 @@ func (s *settings) make(ctx context.Context, storage, mode string) error {
 	}
 	chain := []zarr.CodecSpec{{ID: "blosc", Params: []byte(`{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}`)}}
 	for i := range s.vars {
-		_, err := ds.Root().DefineVar(ctx, fmt.Sprintf("v%04d", i), &nczarr.VarSpec{
-			Type: dtype.NCFloat, Dims: []*nczarr.Dim{x, x}, Chunks: []int64{30, 30}, Codecs: chain,
-			Attrs: []nczarr.Attr{
+		_, err := ds.Root().DefineVar(ctx, fmt.Sprintf("v%04d", i), &dataset.VarSpec{
+			Type: dtype.NCFloat, Dims: []*dataset.Dim{x, x}, Chunks: []int64{30, 30}, Codecs: chain,
+			Attrs: []dataset.Attr{
 				{Name: "long_name", Type: dtype.NCChar, Value: "fraction of ocean"},
 				{Name: "standard_name", Type: dtype.NCChar, Value: "sea_area_fraction"},
 				{Name: "units", Type: dtype.NCChar, Value: "1"},
@@ -169,9 +169,9 @@ func (t times) columns(own times) string {
 // after the usual comparison with the root documents.
 func (s *settings) open(ctx context.Context, url string, consolidated bool, own *times) error {
 	o := *s.opts
-	o.UseConsolidated = nczarr.ConsolidatedIgnore
+	o.UseConsolidated = dataset.ConsolidatedIgnore
 	if consolidated {
-		o.UseConsolidated = nczarr.ConsolidatedAuto
+		o.UseConsolidated = dataset.ConsolidatedAuto
 		url += ",consolidated"
 	}
 	began := time.Now()

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
@@ -242,7 +242,7 @@ func (s *settings) whole(ctx context.Context, w *work, reg registry, kind string
 	chunks, perRow := chunkShape(kind, chunkSize)
 	total := max(64<<20, 16*chunkSize) / chunkSize
 	shape := []int64{int64(total) / perRow * chunks[0], perRow * chunks[1]}
-	opts := nczarr.Options{Registry: reg, SingleWriter: true}
+	opts := dataset.Options{Registry: reg, SingleWriter: true}
 	if _, err := os.Stat(path); err != nil {
 		if err := makeArray(ctx, path, opts, shape, chunks); err != nil {
 			return err
@@ -273,12 +273,12 @@ func (s *settings) whole(ctx context.Context, w *work, reg registry, kind string
 	return nil
 }
 
-func makeArray(ctx context.Context, path string, opts nczarr.Options, shape, chunks []int64) error {
-	ds, err := open.Create(ctx, path, &nczarr.CreateOptions{Options: opts})
+func makeArray(ctx context.Context, path string, opts dataset.Options, shape, chunks []int64) error {
+	ds, err := open.Create(ctx, path, &dataset.CreateOptions{Options: opts})
 	if err != nil {
 		return err
 	}
-	var dims []*nczarr.Dim
+	var dims []*dataset.Dim
 	for i, name := range []string{"y", "x"} {
 		d, err := ds.Root().DefineDim(name, shape[i], false)
 		if err != nil {
@@ -286,7 +286,7 @@ func makeArray(ctx context.Context, path string, opts nczarr.Options, shape, chu
 		}
 		dims = append(dims, d)
 	}
-	v, err := ds.Root().DefineVar(ctx, "data", &nczarr.VarSpec{
+	v, err := ds.Root().DefineVar(ctx, "data", &dataset.VarSpec{
 		Type: dtype.NCUByte, Dims: dims, Chunks: chunks,
 		Codecs: []zarr.CodecSpec{{ID: "zstd", Params: []byte(`{"id":"zstd","level":3}`)}},
 	})

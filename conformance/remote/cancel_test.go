@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -22,11 +22,11 @@ import (
 
 // published serves the test dataset over HTTP and returns its URL and options. The
 // handler chunks responds to the requests for chunks.
-func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
+func published(t *testing.T, chunks http.HandlerFunc) (string, dataset.Options) {
 	t.Helper()
 	dir := t.TempDir()
 	reg := registry.New([]driver.Opener{file.New(), httpdriver.New()})
-	build(t, filepath.Join(dir, "d")+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg, SingleWriter: true}, Consolidated: true})
+	build(t, filepath.Join(dir, "d")+"#mode=nczarr", &dataset.CreateOptions{Options: dataset.Options{Registry: reg, SingleWriter: true}, Consolidated: true})
 	files := http.FileServer(http.Dir(dir))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := filepath.Base(r.URL.Path); name[0] == '.' {
@@ -36,7 +36,7 @@ func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
 		chunks(w, r)
 	}))
 	t.Cleanup(server.Close)
-	return server.URL + "/d", nczarr.Options{Registry: reg}
+	return server.URL + "/d", dataset.Options{Registry: reg}
 }
 
 // TestCancelStopsAllRequests checks that the end of a context ends an operation and all
@@ -63,7 +63,7 @@ func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // the tes
 			}
 			cancel(nil)
 		}()
-		if _, err := nczarr.Get[int32](ctx, v, v.All()); !errors.Is(err, context.Canceled) || !ncerr.IsContext(err) {
+		if _, err := dataset.Get[int32](ctx, v, v.All()); !errors.Is(err, context.Canceled) || !ncerr.IsContext(err) {
 			t.Errorf("want context.Canceled, got %v", err)
 		}
 		if n := waitFor(0, func() int { return int(inProgress.Load()) }); n != 0 {
@@ -125,7 +125,7 @@ func TestAdversaries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := nczarr.Get[int32](t.Context(), v, slab(16, 0, 16, 16))
+			got, err := dataset.Get[int32](t.Context(), v, slab(16, 0, 16, 16))
 			if ncerr.KindOf(err) != tc.want {
 				t.Errorf("want %v, got %v", tc.want, err)
 			}

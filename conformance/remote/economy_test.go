@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -82,11 +82,11 @@ func want(t *testing.T, rows map[string]map[string]int, situation string, r *rou
 
 // unlimited returns options that allow unlimited concurrent requests, so that only requests
 // that depend on each other add round trips.
-func unlimited(reg registry.Registry, wrap func(driver.Map) driver.Map) nczarr.Options {
-	return nczarr.Options{Registry: reg, Wrap: wrap, SingleWriter: true, Remote: layer.RemoteOptions{InFlight: 4096}}
+func unlimited(reg registry.Registry, wrap func(driver.Map) driver.Map) dataset.Options {
+	return dataset.Options{Registry: reg, Wrap: wrap, SingleWriter: true, Remote: layer.RemoteOptions{InFlight: 4096}}
 }
 
-func mustOpen(t *testing.T, url string, o nczarr.Options) *nczarr.Dataset {
+func mustOpen(t *testing.T, url string, o dataset.Options) *dataset.Dataset {
 	t.Helper()
 	ds, err := open.Open(t.Context(), url, &o)
 	if err != nil {
@@ -109,23 +109,23 @@ func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows, r := table(t), bubbleRounds()
 		reg := registry.New([]driver.Opener{memmap.NewOpener()})
-		local := nczarr.Options{Registry: reg, SingleWriter: true}
+		local := dataset.Options{Registry: reg, SingleWriter: true}
 		o := unlimited(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
-		build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: local})
-		build(t, "mem:pure#mode=zarr", &nczarr.CreateOptions{Options: local})
-		build(t, "mem:all#mode=nczarr", &nczarr.CreateOptions{Options: local, Consolidated: true})
+		build(t, "mem:nczarr#mode=nczarr", &dataset.CreateOptions{Options: local})
+		build(t, "mem:pure#mode=zarr", &dataset.CreateOptions{Options: local})
+		build(t, "mem:all#mode=nczarr", &dataset.CreateOptions{Options: local, Consolidated: true})
 		if m, err := open.Store(t.Context(), "mem:all", &local); err != nil {
 			t.Fatal(err)
 		} else if _, err := m.Stat(t.Context(), ".zmetadata"); err != nil {
 			t.Fatal(err)
 		}
 
-		build(t, "mem:moved#mode=nczarr", &nczarr.CreateOptions{Options: local})
+		build(t, "mem:moved#mode=nczarr", &dataset.CreateOptions{Options: local})
 		loc, err := open.Locate("mem:moved", &o, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := nczarr.Migrate(t.Context(), loc, &nczarr.MigrateOptions{Options: o, Layout: zarr.LayoutV3}); err != nil {
+		if _, err := dataset.Migrate(t.Context(), loc, &dataset.MigrateOptions{Options: o, Layout: zarr.LayoutV3}); err != nil {
 			t.Fatal(err)
 		}
 		want(t, rows, "migrate", r)
@@ -144,7 +144,7 @@ func TestRequests(t *testing.T) {
 		}
 		read := func(situation string, sel chunk.Selection) {
 			t.Helper()
-			if _, err := nczarr.Get[int32](t.Context(), v, sel); err != nil {
+			if _, err := dataset.Get[int32](t.Context(), v, sel); err != nil {
 				t.Fatal(err)
 			}
 			want(t, rows, situation, r)
@@ -183,25 +183,25 @@ func TestRequestsOfGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows, r := table(t), bubbleRounds()
 		reg := registry.New([]driver.Opener{memmap.NewOpener()})
-		ds, err := open.Create(t.Context(), "mem:tree#mode=zarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}})
+		ds, err := open.Create(t.Context(), "mem:tree#mode=zarr", &dataset.CreateOptions{Options: dataset.Options{Registry: reg}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range 10 {
-			g := must[*nczarr.Group](t)(ds.Root().DefineGroup(name(i)))
-			sub := must[*nczarr.Group](t)(g.DefineGroup("sub"))
-			for _, at := range []*nczarr.Group{g, sub} {
-				must[*nczarr.Var](t)(at.DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt}))
+			g := must[*dataset.Group](t)(ds.Root().DefineGroup(name(i)))
+			sub := must[*dataset.Group](t)(g.DefineGroup("sub"))
+			for _, at := range []*dataset.Group{g, sub} {
+				must[*dataset.Var](t)(at.DefineVar(t.Context(), "v", &dataset.VarSpec{Type: dtype.NCInt}))
 			}
 		}
 		ok(t, ds.Close(t.Context()))
 		o := unlimited(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
-		ds = must[*nczarr.Dataset](t)(open.Open(t.Context(), "mem:tree#mode=zarr", &o))
+		ds = must[*dataset.Dataset](t)(open.Open(t.Context(), "mem:tree#mode=zarr", &o))
 		defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
 		want(t, rows, "open-pure-tree", r)
 		for i := range 10 {
 			for _, path := range []string{"/v", "/sub/v"} {
-				must[*nczarr.Var](t)(ds.Root().Var(name(i) + path))
+				must[*dataset.Var](t)(ds.Root().Var(name(i) + path))
 			}
 		}
 	})
@@ -218,7 +218,7 @@ func memmapStore(t *testing.T, reg registry.Registry, name string) (driver.Map, 
 
 // writes counts the requests for opening for update and for writing a whole chunk and a
 // part of one.
-func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Options) {
+func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o dataset.Options) {
 	t.Helper()
 	o.Update, o.WriteBuffer = true, -1
 	mustOpen(t, "mem:pure#mode=zarr", o)
@@ -245,7 +245,7 @@ func TestRequestsOfHTTP(t *testing.T) {
 	rows, r, dir := table(t), newRounds(), t.TempDir()
 	reg := registry.New([]driver.Opener{file.New(), httpdriver.New()})
 	for name, consolidated := range map[string]bool{"nczarr": false, "all": true} {
-		build(t, filepath.Join(dir, name)+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg, SingleWriter: true}, Consolidated: consolidated})
+		build(t, filepath.Join(dir, name)+"#mode=nczarr", &dataset.CreateOptions{Options: dataset.Options{Registry: reg, SingleWriter: true}, Consolidated: consolidated})
 	}
 	files := http.FileServer(http.Dir(dir))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -263,11 +263,11 @@ func TestRequestsOfHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nczarr.Get[int32](t.Context(), v, slab(0, 0, 16, 16)); err != nil {
+	if _, err := dataset.Get[int32](t.Context(), v, slab(0, 0, 16, 16)); err != nil {
 		t.Fatal(err)
 	}
 	want(t, rows, "read-chunk", r)
-	if _, err := nczarr.Get[int32](t.Context(), v, slab(4, 0, 1, 8)); err != nil {
+	if _, err := dataset.Get[int32](t.Context(), v, slab(4, 0, 1, 8)); err != nil {
 		t.Fatal(err)
 	}
 	want(t, rows, "read-part", r)

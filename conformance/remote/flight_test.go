@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -75,7 +75,7 @@ func TestInFlight(t *testing.T) {
 	defer cancel()
 	reg := registry.New([]driver.Opener{memmap.NewOpener()})
 	c := &meetingStore{size: side * side}
-	o := nczarr.Options{Registry: reg, SingleWriter: true, Wrap: func(m driver.Map) driver.Map {
+	o := dataset.Options{Registry: reg, SingleWriter: true, Wrap: func(m driver.Map) driver.Map {
 		clone := *c
 		clone.Map = m
 		return &clone
@@ -102,12 +102,12 @@ func TestInFlight(t *testing.T) {
 }
 
 // fill creates a dataset of one variable with n square chunks.
-func fill(ctx context.Context, url string, o nczarr.Options, n, side int64, values []int8) error {
-	ds, err := open.Create(ctx, url, &nczarr.CreateOptions{Options: o})
+func fill(ctx context.Context, url string, o dataset.Options, n, side int64, values []int8) error {
+	ds, err := open.Create(ctx, url, &dataset.CreateOptions{Options: o})
 	if err != nil {
 		return err
 	}
-	var dims []*nczarr.Dim
+	var dims []*dataset.Dim
 	for i, length := range []int64{n, side, side} {
 		d, err := ds.Root().DefineDim(string(rune('x'+i)), length, false)
 		if err != nil {
@@ -115,7 +115,7 @@ func fill(ctx context.Context, url string, o nczarr.Options, n, side int64, valu
 		}
 		dims = append(dims, d)
 	}
-	v, err := ds.Root().DefineVar(ctx, "data", &nczarr.VarSpec{Type: dtype.NCByte, Dims: dims, Chunks: []int64{1, side, side}})
+	v, err := ds.Root().DefineVar(ctx, "data", &dataset.VarSpec{Type: dtype.NCByte, Dims: dims, Chunks: []int64{1, side, side}})
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -46,7 +46,7 @@ func TestCacheIdentity(t *testing.T) { // not parallel, because it sets environm
 	read := func(fragment, options, identity string, env *ncurl.Env) int64 {
 		t.Helper()
 		before := asked.Load()
-		ds, err := open.Open(t.Context(), server.URL+"/bucket/d#mode=zarr,s3"+fragment, &nczarr.Options{
+		ds, err := open.Open(t.Context(), server.URL+"/bucket/d#mode=zarr,s3"+fragment, &dataset.Options{
 			Registry: registry.New([]driver.Opener{s3.New()}), URLEnv: env,
 			DriverOptions: map[string][]byte{"s3": []byte(options)},
 			Remote:        layer.RemoteOptions{Cache: &layer.CacheOptions{Dir: dir, MaxAge: time.Hour, Identity: identity}},

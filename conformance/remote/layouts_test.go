@@ -11,8 +11,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -46,7 +46,7 @@ func ok(t *testing.T, err error) {
 // bucket's objects from the directory of the server.
 func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets environment variables
 	srv := bucket(t)
-	o := nczarr.Options{Registry: registry.New([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
+	o := dataset.Options{Registry: registry.New([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
 	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1, zarr.LayoutV3, zarr.LayoutNCZarr3} { //nolint:paralleltest // the layouts share a bucket and must run in sequence
 		t.Run(layout.String(), func(t *testing.T) {
 			dir, key := t.TempDir(), "l"+layout.String()
@@ -58,9 +58,9 @@ func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // the test sets envi
 				checkDataset(t, url, o, layout)
 			}
 			copied := srv.URL(key+".copy", format(layout)+",s3")
-			dst := must[*nczarr.Dataset](t)(open.Create(t.Context(), copied, &nczarr.CreateOptions{Options: o, Layout: &layout}))
-			src := must[*nczarr.Dataset](t)(open.Open(t.Context(), local, &o))
-			ok(t, nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil))
+			dst := must[*dataset.Dataset](t)(open.Create(t.Context(), copied, &dataset.CreateOptions{Options: o, Layout: &layout}))
+			src := must[*dataset.Dataset](t)(open.Open(t.Context(), local, &o))
+			ok(t, dataset.Copy(t.Context(), dst.Root(), src.Root(), nil))
 			ok(t, dst.Close(t.Context()))
 			ok(t, src.Close(t.Context()))
 			checkDataset(t, copied, o, layout)
@@ -82,18 +82,18 @@ func format(l zarr.Layout) string {
 
 // createDataset creates the dataset: a group with a compressed variable that has partial
 // chunks, one of which stays absent, and a string variable.
-func createDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
+func createDataset(t *testing.T, url string, o dataset.Options, layout zarr.Layout) {
 	t.Helper()
-	ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), url, &nczarr.CreateOptions{Options: o, Layout: &layout}))
-	time := must[*nczarr.Dim](t)(ds.Root().DefineDim("time", 4, layout.KeepsUnlimited()))
-	x := must[*nczarr.Dim](t)(ds.Root().DefineDim("x", 3, false))
-	g := must[*nczarr.Group](t)(ds.Root().DefineGroup("g"))
-	v := must[*nczarr.Var](t)(g.DefineVar(t.Context(), "v", &nczarr.VarSpec{
-		Type: dtype.NCShort, Dims: []*nczarr.Dim{time, x}, Chunks: []int64{2, 2}, Order: dtype.Big, Fill: []int16{-1},
+	ds := must[*dataset.Dataset](t)(open.Create(t.Context(), url, &dataset.CreateOptions{Options: o, Layout: &layout}))
+	time := must[*dataset.Dim](t)(ds.Root().DefineDim("time", 4, layout.KeepsUnlimited()))
+	x := must[*dataset.Dim](t)(ds.Root().DefineDim("x", 3, false))
+	g := must[*dataset.Group](t)(ds.Root().DefineGroup("g"))
+	v := must[*dataset.Var](t)(g.DefineVar(t.Context(), "v", &dataset.VarSpec{
+		Type: dtype.NCShort, Dims: []*dataset.Dim{time, x}, Chunks: []int64{2, 2}, Order: dtype.Big, Fill: []int16{-1},
 		Codecs: []zarr.CodecSpec{{ID: "zlib", Params: []byte(`{"level": 1}`)}},
-		Attrs:  []nczarr.Attr{{Name: "units", Type: dtype.NCChar, Value: "K"}},
+		Attrs:  []dataset.Attr{{Name: "units", Type: dtype.NCChar, Value: "K"}},
 	}))
-	s := must[*nczarr.Var](t)(ds.Root().DefineVar(t.Context(), "s", &nczarr.VarSpec{Type: dtype.NCString, Dims: []*nczarr.Dim{x}, MaxStrLen: 8}))
+	s := must[*dataset.Var](t)(ds.Root().DefineVar(t.Context(), "s", &dataset.VarSpec{Type: dtype.NCString, Dims: []*dataset.Dim{x}, MaxStrLen: 8}))
 	ok(t, v.Write(t.Context(), slab(0, 0, 2, 3), []int16{1, 2, 3, 4, 5, 6}))
 	ok(t, s.Write(t.Context(), s.All(), []string{"a", "", "größe"}))
 	ok(t, ds.Close(t.Context()))
@@ -101,23 +101,23 @@ func createDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layou
 
 // changeDataset changes part of a chunk and an attribute, adds a variable, and consolidates
 // the metadata.
-func changeDataset(t *testing.T, url string, o nczarr.Options) {
+func changeDataset(t *testing.T, url string, o dataset.Options) {
 	t.Helper()
 	o.Update = true
-	ds := must[*nczarr.Dataset](t)(open.Open(t.Context(), url, &o))
-	v := must[*nczarr.Var](t)(ds.Root().Var("g/v"))
+	ds := must[*dataset.Dataset](t)(open.Open(t.Context(), url, &o))
+	v := must[*dataset.Var](t)(ds.Root().Var("g/v"))
 	ok(t, v.Write(t.Context(), slab(1, 1, 2, 1), []int16{50, 80}))
-	ok(t, v.SetAttr(nczarr.Attr{Name: "units", Type: dtype.NCChar, Value: "degC"}))
-	w := must[*nczarr.Var](t)(ds.Root().DefineVar(t.Context(), "w", &nczarr.VarSpec{Type: dtype.NCDouble}))
+	ok(t, v.SetAttr(dataset.Attr{Name: "units", Type: dtype.NCChar, Value: "degC"}))
+	w := must[*dataset.Var](t)(ds.Root().DefineVar(t.Context(), "w", &dataset.VarSpec{Type: dtype.NCDouble}))
 	ok(t, w.Write(t.Context(), w.All(), []float64{0.1}))
 	ok(t, ds.Consolidate())
 	ok(t, ds.Close(t.Context()))
 }
 
 // checkDataset checks what createDataset and changeDataset wrote.
-func checkDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
+func checkDataset(t *testing.T, url string, o dataset.Options, layout zarr.Layout) {
 	t.Helper()
-	ds := must[*nczarr.Dataset](t)(open.Open(t.Context(), url, &o))
+	ds := must[*dataset.Dataset](t)(open.Open(t.Context(), url, &o))
 	defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
 	if ds.Layout() != layout || len(ds.Problems()) > 0 {
 		t.Errorf("unexpected layout %s or problems %v", ds.Layout(), ds.Problems())
@@ -125,15 +125,15 @@ func checkDataset(t *testing.T, url string, o nczarr.Options, layout zarr.Layout
 	equal(t, ds, "g/v", []int16{1, 2, 3, 4, 50, 6, -1, 80, -1, -1, -1, -1})
 	equal(t, ds, "s", []string{"a", "", "größe"})
 	equal(t, ds, "w", []float64{0.1})
-	v := must[*nczarr.Var](t)(ds.Root().Var("g/v"))
-	if a := must[nczarr.Attr](t)(v.Attr("units")); a.Value != "degC" {
+	v := must[*dataset.Var](t)(ds.Root().Var("g/v"))
+	if a := must[dataset.Attr](t)(v.Attr("units")); a.Value != "degC" {
 		t.Errorf("units: want degC, got %v", a.Value)
 	}
 }
 
-func equal[E comparable](t *testing.T, ds *nczarr.Dataset, path string, want []E) {
+func equal[E comparable](t *testing.T, ds *dataset.Dataset, path string, want []E) {
 	t.Helper()
-	v := must[*nczarr.Var](t)(ds.Root().Var(path))
+	v := must[*dataset.Var](t)(ds.Root().Var(path))
 	got := make([]E, len(want))
 	ok(t, v.Read(t.Context(), chunk.All(v.Shape()), got))
 	if !slices.Equal(got, want) {

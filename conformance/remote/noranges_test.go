@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -28,9 +28,9 @@ func TestServerWithoutRanges(t *testing.T) {
 	const rows, columns = 300, 100
 	dir := t.TempDir()
 	reg := registry.New([]driver.Opener{file.New(), httpdriver.New()})
-	ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), filepath.Join(dir, "d")+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}}))
-	y, x := must[*nczarr.Dim](t)(ds.Root().DefineDim("y", rows, false)), must[*nczarr.Dim](t)(ds.Root().DefineDim("x", columns, false))
-	v := must[*nczarr.Var](t)(ds.Root().DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{rows, columns}}))
+	ds := must[*dataset.Dataset](t)(open.Create(t.Context(), filepath.Join(dir, "d")+"#mode=nczarr", &dataset.CreateOptions{Options: dataset.Options{Registry: reg}}))
+	y, x := must[*dataset.Dim](t)(ds.Root().DefineDim("y", rows, false)), must[*dataset.Dim](t)(ds.Root().DefineDim("x", columns, false))
+	v := must[*dataset.Var](t)(ds.Root().DefineVar(t.Context(), "v", &dataset.VarSpec{Type: dtype.NCInt, Dims: []*dataset.Dim{y, x}, Chunks: []int64{rows, columns}}))
 	values := make([]int32, rows*columns)
 	for i := range values {
 		values[i] = int32(i)
@@ -52,12 +52,12 @@ func TestServerWithoutRanges(t *testing.T) {
 		o := unlimited(reg, nil)
 		o.MergeGap, o.Remote.InFlight = 16, 8
 		o.DriverOptions = map[string][]byte{"http": fmt.Appendf(nil, `{"max_skip": %d}`, skip)}
-		ds := must[*nczarr.Dataset](t)(open.Open(t.Context(), server.URL+"/d", &o))
+		ds := must[*dataset.Dataset](t)(open.Open(t.Context(), server.URL+"/d", &o))
 		defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
-		v := must[*nczarr.Var](t)(ds.Root().Var("v"))
+		v := must[*dataset.Var](t)(ds.Root().Var("v"))
 		for _, most := range []int64{17, 1} {
 			reads.Store(0)
-			got := must[[]int32](t)(nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{0, 7}, Count: []int64{rows, 2}}))
+			got := must[[]int32](t)(dataset.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{0, 7}, Count: []int64{rows, 2}}))
 			for i, g := range got {
 				if g != int32(i/2*columns+7+i%2) {
 					t.Fatalf("max_skip %d: value %d is %d", skip, i, g)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -167,7 +167,7 @@ const arrays = 277
 
 // build creates a dataset with 277 arrays of 4 x 4 chunks without codecs. Only the
 // first array contains data, in its first chunks.
-func build(t *testing.T, url string, o *nczarr.CreateOptions) {
+func build(t *testing.T, url string, o *dataset.CreateOptions) {
 	t.Helper()
 	ds, err := open.Create(t.Context(), url, o)
 	if err != nil {
@@ -183,9 +183,9 @@ func build(t *testing.T, url string, o *nczarr.CreateOptions) {
 		t.Fatal(err)
 	}
 	for i := range arrays {
-		v, err := root.DefineVar(t.Context(), name(i), &nczarr.VarSpec{
-			Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{16, 16},
-			Attrs: []nczarr.Attr{{Name: "units", Type: dtype.NCChar, Value: "K"}},
+		v, err := root.DefineVar(t.Context(), name(i), &dataset.VarSpec{
+			Type: dtype.NCInt, Dims: []*dataset.Dim{y, x}, Chunks: []int64{16, 16},
+			Attrs: []dataset.Attr{{Name: "units", Type: dtype.NCChar, Value: "K"}},
 		})
 		if err != nil {
 			t.Fatal(err)

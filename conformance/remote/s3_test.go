@@ -15,8 +15,8 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -56,21 +56,21 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // the test sets env
 	o := unlimited(registry.New([]driver.Opener{s3.New()}), nil)
 	place := proxy.URL + "/" + srv.Bucket + "/counted#mode=zarr,s3"
 	for _, situation := range []string{"create", "create-over"} {
-		ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+		ds := must[*dataset.Dataset](t)(open.Create(t.Context(), place, &dataset.CreateOptions{Options: o}))
 		ok(t, ds.Close(t.Context()))
 		want(t, rows, situation, r)
 	}
 	filled := proxy.URL + "/" + srv.Bucket + "/filled#mode=nczarr,s3"
-	ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), filled, &nczarr.CreateOptions{Options: o, Consolidated: true}))
-	x := must[*nczarr.Dim](t)(ds.Root().DefineDim("x", 20, false))
+	ds := must[*dataset.Dataset](t)(open.Create(t.Context(), filled, &dataset.CreateOptions{Options: o, Consolidated: true}))
+	x := must[*dataset.Dim](t)(ds.Root().DefineDim("x", 20, false))
 	for _, name := range []string{"a", "b"} {
-		g := must[*nczarr.Group](t)(ds.Root().DefineGroup(name))
-		v := must[*nczarr.Var](t)(g.DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{10}}))
+		g := must[*dataset.Group](t)(ds.Root().DefineGroup(name))
+		v := must[*dataset.Var](t)(g.DefineVar(t.Context(), "v", &dataset.VarSpec{Type: dtype.NCByte, Dims: []*dataset.Dim{x}, Chunks: []int64{10}}))
 		ok(t, v.Write(t.Context(), v.All(), make([]int8, 20)))
 	}
 	ok(t, ds.Close(t.Context()))
 	want(t, rows, "create-arrays", r)
-	ds = must[*nczarr.Dataset](t)(open.Open(t.Context(), place, &o))
+	ds = must[*dataset.Dataset](t)(open.Open(t.Context(), place, &o))
 	ok(t, ds.Close(t.Context()))
 	if kinds, depth := r.take(); kinds["list"] != 1 || depth != 2 {
 		t.Errorf("open an empty dataset: want one list request and 2 round trips, got %v, %d", kinds, depth)
@@ -103,11 +103,11 @@ func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // the test sets
 	o := unlimited(registry.New([]driver.Opener{s3.New()}), nil)
 	place := proxy.URL + "/" + srv.Bucket + "/again#mode=zarr,s3"
 	for range 2 {
-		ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+		ds := must[*dataset.Dataset](t)(open.Create(t.Context(), place, &dataset.CreateOptions{Options: o}))
 		ok(t, ds.Close(t.Context()))
 		clear(failed)
 	}
-	ds := must[*nczarr.Dataset](t)(open.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+	ds := must[*dataset.Dataset](t)(open.Create(t.Context(), place, &dataset.CreateOptions{Options: o}))
 	_, err := ds.Map().Put(t.Context(), "left", driver.Bytes("x"), nil)
 	ok(t, err)
 	clear(failed)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/conformance/writers"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -32,7 +32,7 @@ func TestSeveralWritersOfS3(t *testing.T) { //nolint:paralleltest // the test se
 		for _, mode := range []string{"nczarr,s3", "nczarr,v3,s3"} {
 			writers.Run(t, writers.Config{
 				URL:     url + "/" + srv.Bucket + "/several" + strconv.Itoa(n) + mode[:len(mode)-3] + "#mode=" + mode,
-				Options: nczarr.Options{Registry: registry.New([]driver.Opener{s3.New()}), Remote: patient(stats)},
+				Options: dataset.Options{Registry: registry.New([]driver.Opener{s3.New()}), Remote: patient(stats)},
 				Steps:   min(part, steps-n) / 2, MayFail: true, Seed: seed + uint64(n), //nolint:gosec // n is not negative
 			})
 		}

@@ -25,8 +25,8 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
@@ -94,16 +94,16 @@ func (s settings) url() string {
 	return s.Endpoint + "/" + s.Bucket + "/" + s.name() + "#mode=zarr,s3&aws.region=" + s.Region
 }
 
-func options() nczarr.Options {
-	return nczarr.Options{Registry: registry.New(builtin.New()), SingleWriter: true}
+func options() dataset.Options {
+	return dataset.Options{Registry: registry.New(builtin.New()), SingleWriter: true}
 }
 
 func writeNczarr(ctx context.Context, s settings, array []float32) error {
-	ds, err := open.Create(ctx, s.url(), &nczarr.CreateOptions{Options: options(), Consolidated: true})
+	ds, err := open.Create(ctx, s.url(), &dataset.CreateOptions{Options: options(), Consolidated: true})
 	if err != nil {
 		return err
 	}
-	var dims []*nczarr.Dim
+	var dims []*dataset.Dim
 	for i, n := range []int64{s.MiB / 4, side, side} {
 		d, err := ds.Root().DefineDim(string(rune('z'-i)), n, false)
 		if err != nil {
@@ -111,7 +111,7 @@ func writeNczarr(ctx context.Context, s settings, array []float32) error {
 		}
 		dims = append(dims, d)
 	}
-	v, err := ds.Root().DefineVar(ctx, "data", &nczarr.VarSpec{Type: dtype.NCFloat, Dims: dims, Chunks: []int64{1, side, side}})
+	v, err := ds.Root().DefineVar(ctx, "data", &dataset.VarSpec{Type: dtype.NCFloat, Dims: dims, Chunks: []int64{1, side, side}})
 	if err != nil {
 		return err
 	}

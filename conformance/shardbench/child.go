@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-func options() nczarr.Options {
-	return nczarr.Options{Registry: registry.New(builtin.New(), filters.Provider()), SingleWriter: true}
+func options() dataset.Options {
+	return dataset.Options{Registry: registry.New(builtin.New(), filters.Provider()), SingleWriter: true}
 }
 
 // runChild performs the measurement that text describes, a job in JSON, and prints the
@@ -43,7 +43,7 @@ func runChild(ctx context.Context, text string) error {
 	switch j.Op {
 	case "whole":
 		var values []uint16
-		if values, err = nczarr.Get[uint16](ctx, v, v.All()); err == nil {
+		if values, err = dataset.Get[uint16](ctx, v, v.All()); err == nil {
 			check = func() error { return j.check(values, v.All()) }
 		}
 	case "chunks":
@@ -114,7 +114,7 @@ func (j *job) each(part []int64, f func(sel chunk.Selection, values []uint16) er
 
 // read reads the array part by part. The returned function checks the parts that were
 // read last.
-func (j *job) read(ctx context.Context, v *nczarr.Var, part []int64) (check func() error, err error) {
+func (j *job) read(ctx context.Context, v *dataset.Var, part []int64) (check func() error, err error) {
 	var mu sync.Mutex
 	last := make(map[*uint16]chunk.Selection)
 	buffers := make(map[*uint16][]uint16)
@@ -136,12 +136,12 @@ func (j *job) read(ctx context.Context, v *nczarr.Var, part []int64) (check func
 
 // roundTrip reads the array chunk by chunk, or shard by shard, and writes the values into
 // a new array with the same chunks and codecs. The returned function checks the new array.
-func (j *job) roundTrip(ctx context.Context, v *nczarr.Var) (check func() error, err error) {
-	ds, err := open.Create(ctx, j.Out+"#mode=zarr,v3", &nczarr.CreateOptions{Options: options()})
+func (j *job) roundTrip(ctx context.Context, v *dataset.Var) (check func() error, err error) {
+	ds, err := open.Create(ctx, j.Out+"#mode=zarr,v3", &dataset.CreateOptions{Options: options()})
 	if err != nil {
 		return nil, err
 	}
-	spec := &nczarr.VarSpec{Type: v.Type(), Chunks: v.Chunks(), Shards: v.Shards(), Codecs: v.Codecs()}
+	spec := &dataset.VarSpec{Type: v.Type(), Chunks: v.Chunks(), Shards: v.Shards(), Codecs: v.Codecs()}
 	for d, n := range v.Shape() {
 		x, err := ds.Root().DefineDim(string(rune('x'+d)), n, false)
 		if err != nil {

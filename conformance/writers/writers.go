@@ -21,9 +21,9 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -32,13 +32,13 @@ import (
 type Config struct {
 	// URL is the location of the dataset, which is created. Options must have a registry.
 	URL     string
-	Options nczarr.Options
+	Options dataset.Options
 	// Steps is the number of steps, and Seed the seed of the random choices.
 	Steps int
 	Seed  uint64
 	// Kill ends the process of a handle, if the test can do that. nil means that the handle is
 	// just not used any more, like a process that was suspended.
-	Kill func(*nczarr.Dataset)
+	Kill func(*dataset.Dataset)
 	// Faults is the fraction of puts that fail, before or after they were stored.
 	Faults float64
 	// MayFail is set if the store itself may fail.
@@ -64,7 +64,7 @@ type write struct {
 
 // writer is a handle and what it has not flushed yet.
 type writer struct {
-	ds      *nczarr.Dataset
+	ds      *dataset.Dataset
 	pending []*write
 	attrs   []string
 	hook    *hook
@@ -212,15 +212,15 @@ func (m *model) must(err error) {
 // that does not.
 func (m *model) create() {
 	ctx := m.t.Context()
-	ds, err := open.Create(ctx, m.c.URL, &nczarr.CreateOptions{Options: m.c.Options})
+	ds, err := open.Create(ctx, m.c.URL, &dataset.CreateOptions{Options: m.c.Options})
 	m.must(err)
 	tm, err := ds.Root().DefineDim("t", 0, true)
 	m.must(err)
 	x, err := ds.Root().DefineDim("x", 0, true)
 	m.must(err)
-	for name, spec := range map[string]nczarr.VarSpec{
-		"u": {Dims: []*nczarr.Dim{tm}, Chunks: []int64{4}},
-		"w": {Dims: []*nczarr.Dim{tm, x}, Chunks: []int64{2, 3}},
+	for name, spec := range map[string]dataset.VarSpec{
+		"u": {Dims: []*dataset.Dim{tm}, Chunks: []int64{4}},
+		"w": {Dims: []*dataset.Dim{tm, x}, Chunks: []int64{2, 3}},
 		"s": {},
 	} {
 		spec.Type, spec.Fill = dtype.NCInt, []int32{fill}
@@ -421,7 +421,7 @@ func (m *model) attr(i int) {
 	w := m.w[i]
 	m.value++
 	name := fmt.Sprintf("a%d", m.value)
-	m.must(w.ds.Root().SetAttr(nczarr.Attr{Name: name, Type: dtype.NCInt, Value: []int32{1}}))
+	m.must(w.ds.Root().SetAttr(dataset.Attr{Name: name, Type: dtype.NCInt, Value: []int32{1}}))
 	w.attrs = append(w.attrs, name)
 	m.note("%d: attribute %s", i, name)
 }
@@ -435,7 +435,7 @@ func (m *model) read(i int) {
 // check compares the dataset with the model.
 func (m *model) check() {
 	o := m.c.Options
-	o.UseConsolidated = nczarr.ConsolidatedVerify
+	o.UseConsolidated = dataset.ConsolidatedVerify
 	ds, err := open.Open(m.t.Context(), m.c.URL, &o)
 	if err != nil {
 		if !m.mayFail(err) {
@@ -454,7 +454,7 @@ func (m *model) check() {
 
 // compare compares the values of all variables with the model. all is set if ds has just been
 // opened and so must have all acknowledged elements.
-func (m *model) compare(ds *nczarr.Dataset, all bool) {
+func (m *model) compare(ds *dataset.Dataset, all bool) {
 	for path, elems := range m.elems {
 		v, err := ds.Root().Var(path)
 		m.must(err)

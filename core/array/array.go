@@ -3,7 +3,7 @@
 // it does the reverse. It does not depend on groups, netCDF or URLs.
 //
 // It builds on core/manifest, which finds and changes chunks, core/codec and
-// core/chunk. core/nczarr builds on it.
+// core/chunk. core/dataset builds on it.
 package array
 
 import (

@@ -13,7 +13,7 @@
 // It passes a part of what it holds to the calls that it makes itself: see [Budget.Part] and
 // [With].
 //
-// core/array, core/nczarr and core/cdl take their memory from a Budget.
+// core/array, core/dataset and core/cdl take their memory from a Budget.
 package budget
 
 import (

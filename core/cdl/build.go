@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 )
 
 // Generate creates a dataset at url from f, as ncgen does. After an error it aborts the
 // dataset, so that no incomplete dataset remains. The errors are the same as for [Build]
 // and open.Create.
-func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptions) error {
+func Generate(ctx context.Context, f *File, url string, opts *dataset.CreateOptions) error {
 	ds, err := open.Create(ctx, url, opts)
 	if err != nil {
 		return err
@@ -43,12 +43,12 @@ func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptio
 //
 // Source: netcdf-c ncgen. Unlike ncgen, Build does not silently change or truncate the
 // values of variables, unless f.TruncateStrings is set.
-func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
+func Build(ctx context.Context, f *File, ds *dataset.Dataset) error {
 	c := converter{name: f.Name}
 	b := &builder{
 		measurer: measurer{converter: c, lens: map[*Dim]int64{}},
 		ctx:      ctx, ds: ds, file: f, cut: f.TruncateStrings,
-		dims: map[*Dim]*nczarr.Dim{}, groups: map[*Group]*nczarr.Group{},
+		dims: map[*Dim]*dataset.Dim{}, groups: map[*Group]*dataset.Group{},
 	}
 	if err := b.all(f, f.Root); err != nil {
 		return err
@@ -64,10 +64,10 @@ func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
 type builder struct {
 	measurer
 	ctx    context.Context //nolint:containedctx // the context has the lifetime of one Build
-	ds     *nczarr.Dataset
+	ds     *dataset.Dataset
 	file   *File
-	dims   map[*Dim]*nczarr.Dim
-	groups map[*Group]*nczarr.Group
+	dims   map[*Dim]*dataset.Dim
+	groups map[*Group]*dataset.Group
 	strLen bool // Build may choose the size of strings
 	cut    bool // truncate strings that are too long
 }
@@ -81,7 +81,7 @@ func (b *builder) at(pos Pos, err error) error {
 }
 
 // defineTree defines the dimensions, attributes and subgroups of g in the group to.
-func (b *builder) defineTree(g *Group, to *nczarr.Group) error {
+func (b *builder) defineTree(g *Group, to *dataset.Group) error {
 	b.groups[g] = to
 	for _, d := range g.Dims {
 		made, err := to.DefineDim(d.Name, b.length(d), d.Unlimited)
@@ -123,15 +123,15 @@ func isRootSpecial(name string) bool {
 }
 
 // attr converts an attribute to type typ, or to an inferred type if typ is NCNone.
-func (b *builder) attr(a *Attr, typ dtype.NC) (nczarr.Attr, error) {
+func (b *builder) attr(a *Attr, typ dtype.NC) (dataset.Attr, error) {
 	var err error
 	if typ == dtype.NCNone {
 		if typ, err = b.inferType(a); err != nil {
-			return nczarr.Attr{}, err
+			return dataset.Attr{}, err
 		}
 	}
 	value, err := b.attrValue(a, typ)
-	return nczarr.Attr{Name: a.Name, Type: typ, Value: value}, err
+	return dataset.Attr{Name: a.Name, Type: typ, Value: value}, err
 }
 
 // vars defines and writes the variables of g and its subgroups.
@@ -160,9 +160,9 @@ func (b *builder) vars(g *Group) error {
 	return nil
 }
 
-// spec converts a declaration and its attributes to an nczarr.VarSpec.
-func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
-	spec := &nczarr.VarSpec{Type: v.Type}
+// spec converts a declaration and its attributes to an dataset.VarSpec.
+func (b *builder) spec(v *Var) (*dataset.VarSpec, error) {
+	spec := &dataset.VarSpec{Type: v.Type}
 	for _, ref := range v.Dims {
 		spec.Dims = append(spec.Dims, b.dims[ref.Dim])
 	}
@@ -196,7 +196,7 @@ func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 }
 
 // flags adds the attributes flag_values and flag_meanings of an enum to spec.
-func (b *builder) flags(v *Var, spec *nczarr.VarSpec) error {
+func (b *builder) flags(v *Var, spec *dataset.VarSpec) error {
 	values, meanings := v.Enum.flags()
 	for _, a := range []*Attr{values, meanings} {
 		if have := findAttr(v.Attrs, a.Name); have != nil {
@@ -213,15 +213,15 @@ func (b *builder) flags(v *Var, spec *nczarr.VarSpec) error {
 
 // varAttr converts an attribute of a variable that is not special. _FillValue must have
 // the type of the variable and one value.
-func (b *builder) varAttr(v *Var, a *Attr) (nczarr.Attr, error) {
+func (b *builder) varAttr(v *Var, a *Attr) (dataset.Attr, error) {
 	if a.Name != "_FillValue" {
 		return b.attr(a, a.Type)
 	}
 	if a.Type != dtype.NCNone && a.Type != v.Type {
-		return nczarr.Attr{}, b.fail(ncerr.ErrBadType, a.Pos, "_FillValue has type %s, but the variable %q has type %s", a.Type, v.Name, v.Type)
+		return dataset.Attr{}, b.fail(ncerr.ErrBadType, a.Pos, "_FillValue has type %s, but the variable %q has type %s", a.Type, v.Name, v.Type)
 	}
 	if len(a.Values) != 1 {
-		return nczarr.Attr{}, b.fail(ncerr.ErrInvalid, a.Pos, "_FillValue must be a single value")
+		return dataset.Attr{}, b.fail(ncerr.ErrInvalid, a.Pos, "_FillValue must be a single value")
 	}
 	attr, err := b.attr(a, v.Type)
 	if text, ok := attr.Value.(string); ok && len(text) > 1 {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -165,7 +165,7 @@ func TestShardsAreStoredOnce(t *testing.T) {
 		var n atomic.Int64
 		r := newRegistry()
 		o := r.create()
-		o.Strings = nczarr.StringsFixed
+		o.Strings = dataset.StringsFixed
 		o.Wrap = func(m driver.Map) driver.Map { return chunkPuts{m, &n} }
 		values := strings.TrimSuffix(strings.Repeat(`"a", "b", "c", "d", `, 4*8*8/4), ", ")
 		text := `netcdf x { dimensions: z = 4 ; y = 8 ; x = 8 ; variables: string v(z, y, x) ; v:_nczarr_maxstrlen = ` + c.length + ` ; v:_ChunkSizes = 1, 1, 1 ; v:_ShardSizes = ` + c.shape + ` ; data: v = ` + values + ` ; }`

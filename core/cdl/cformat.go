@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // verb is a format of C's printf, taken from the attribute C_format of a variable.
@@ -18,7 +18,7 @@ type verb struct {
 
 // ownFormat returns the format of v's values. It returns nil if v has no format that
 // fits its type. An explicit precision or full precision overrides the format.
-func (p *printer) ownFormat(v *nczarr.Var) *verb {
+func (p *printer) ownFormat(v *dataset.Var) *verb {
 	a, err := v.Attr("C_format")
 	text, ok := a.Value.(string)
 	asked := v.Type() == dtype.NCFloat && p.opts.FloatDigits > 0 || v.Type() == dtype.NCDouble && p.opts.DoubleDigits > 0

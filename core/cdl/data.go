@@ -4,13 +4,13 @@ import (
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // data prints the data section of a group.
-func (p *printer) data(g *nczarr.Group, vars []*nczarr.Var, indent int) error {
+func (p *printer) data(g *dataset.Group, vars []*dataset.Var, indent int) error {
 	if p.opts.HeaderOnly || len(vars) == 0 || !p.opts.selectsGroup(g) {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (p *printer) data(g *nczarr.Group, vars []*nczarr.Var, indent int) error {
 
 // values prints all values of v, slab by slab. If v cannot be read, values reports a
 // problem. It returns only errors that end the whole output.
-func (p *printer) values(v *nczarr.Var, indent int) error {
+func (p *printer) values(v *dataset.Var, indent int) error {
 	shape := v.Shape()
 	if slices.Contains(shape, 0) {
 		return nil
@@ -80,7 +80,7 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 // unreadable reports a variable that cannot be read. If some values are already printed,
 // it prints a comment instead of the rest and the closing semicolon, so that a reader
 // does not accept the values as complete.
-func (p *printer) unreadable(v *nczarr.Var, err error, first bool) error {
+func (p *printer) unreadable(v *dataset.Var, err error, first bool) error {
 	if ncerr.IsContext(err) {
 		return err
 	}
@@ -93,10 +93,10 @@ func (p *printer) unreadable(v *nczarr.Var, err error, first bool) error {
 
 // SlabSize returns the maximum memory in bytes for the values of a variable of ds that Write
 // holds at a time: MaxSlab, or less if the budget of ds is small.
-func SlabSize(ds *nczarr.Dataset) int64 { return min(MaxSlab, ds.Budget().ForCalls()/8) }
+func SlabSize(ds *dataset.Dataset) int64 { return min(MaxSlab, ds.Budget().ForCalls()/8) }
 
 // ElementSize returns the maximum memory of one value of v in bytes.
-func ElementSize(v *nczarr.Var) int64 {
+func ElementSize(v *dataset.Var) int64 {
 	if v.Type() == dtype.NCString {
 		return 16 + 2*int64(v.MaxStrLen()) // header, content and stored form
 	}
@@ -109,7 +109,7 @@ func ElementSize(v *nczarr.Var) int64 {
 // for strings.
 //
 // Source: netcdf-c ncdump.
-func shownFill(v *nczarr.Var) any {
+func shownFill(v *dataset.Var) any {
 	if a, err := v.Attr("_FillValue"); err == nil && a.Type == v.Type() && v.Type() != dtype.NCChar && dtype.Len(a.Value) == 1 {
 		return a.Value
 	}
@@ -122,7 +122,7 @@ func shownFill(v *nczarr.Var) any {
 
 // shownCharFill returns the byte that a reader of the CDL output uses to pad the
 // strings of a char variable.
-func shownCharFill(v *nczarr.Var) byte {
+func shownCharFill(v *dataset.Var) byte {
 	if a, err := v.Attr("_FillValue"); err == nil && v.Type() == dtype.NCChar {
 		if text, ok := a.Value.(string); ok && text != "" {
 			return text[0]

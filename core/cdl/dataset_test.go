@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/teststore"
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -66,14 +66,14 @@ func (r *registry) Filters() []codecdriver.Description {
 	return list
 }
 
-func (r *registry) create() *nczarr.CreateOptions {
-	return &nczarr.CreateOptions{Options: nczarr.Options{Registry: r, SingleWriter: true}}
+func (r *registry) create() *dataset.CreateOptions {
+	return &dataset.CreateOptions{Options: dataset.Options{Registry: r, SingleWriter: true}}
 }
 
 // open opens the dataset generated at url.
-func (r *registry) open(t *testing.T, url string) *nczarr.Dataset {
+func (r *registry) open(t *testing.T, url string) *dataset.Dataset {
 	t.Helper()
-	ds, err := open.Open(t.Context(), url, &nczarr.Options{Registry: r, Update: true, SingleWriter: true})
+	ds, err := open.Open(t.Context(), url, &dataset.Options{Registry: r, Update: true, SingleWriter: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func (r *registry) open(t *testing.T, url string) *nczarr.Dataset {
 }
 
 // generate builds a dataset from CDL in a new registry.
-func generate(t *testing.T, text string) *nczarr.Dataset {
+func generate(t *testing.T, text string) *dataset.Dataset {
 	t.Helper()
 	r := newRegistry()
 	if err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x", r.create()); err != nil {
@@ -95,7 +95,7 @@ func generate(t *testing.T, text string) *nczarr.Dataset {
 	return r.open(t, "mem:x")
 }
 
-func dump(t *testing.T, ds *nczarr.Dataset, opts *cdl.WriteOptions) string {
+func dump(t *testing.T, ds *dataset.Dataset, opts *cdl.WriteOptions) string {
 	t.Helper()
 	var b strings.Builder
 	if err := cdl.Write(t.Context(), &b, ds, opts); err != nil {
@@ -612,7 +612,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	var b strings.Builder
 	var reported []string
-	err := cdl.Write(t.Context(), &b, ds, &cdl.WriteOptions{OnProblem: func(p nczarr.Problem) {
+	err := cdl.Write(t.Context(), &b, ds, &cdl.WriteOptions{OnProblem: func(p dataset.Problem) {
 		reported = append(reported, p.Path)
 		if p.Err == nil {
 			t.Error("OnProblem was called with a nil error")

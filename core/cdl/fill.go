@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // batchLen is the number of constants converted at a time.
@@ -19,7 +19,7 @@ const batchLen = 2048
 const maxRow = 64 << 20
 
 // fill writes the data of a variable.
-func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
+func (b *builder) fill(v *Var, to *dataset.Var, spec *dataset.VarSpec) error {
 	if !v.HasData {
 		return nil
 	}
@@ -57,7 +57,7 @@ type filler struct {
 	ctx    context.Context //nolint:containedctx // the context has the lifetime of fill
 	most   int64           // maximum number of bytes of a slab
 	v      *Var
-	to     *nczarr.Var
+	to     *dataset.Var
 	shape  []int64
 	starts []int
 	fill   any

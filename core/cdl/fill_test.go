@@ -7,8 +7,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
@@ -49,7 +49,7 @@ func TestFewChunks(t *testing.T) {
 		if v.Type().String() != "int" {
 			continue
 		}
-		first, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: make([]int64, v.Rank()), Count: slices.Repeat([]int64{1}, v.Rank())})
+		first, err := dataset.Get[int32](t.Context(), v, chunk.Selection{Start: make([]int64, v.Rank()), Count: slices.Repeat([]int64{1}, v.Rank())})
 		if err != nil || first[0] != 1 {
 			t.Errorf("%s = %s: want the first value 1, got %v, %v", c.vars, c.data, first, err)
 		}
@@ -66,7 +66,7 @@ func TestHugePadding(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at, want := range map[[2]int64]string{{0, 0}: "abc\x00", {0, 1 << 55}: "\x00\x00\x00\x00", {1, 0}: "\x00\x00\x00\x00", {2, 0}: "d\x00\x00\x00"} {
-		got, err := nczarr.Get[uint8](t.Context(), v, chunk.Selection{Start: at[:], Count: []int64{1, 4}})
+		got, err := dataset.Get[uint8](t.Context(), v, chunk.Selection{Start: at[:], Count: []int64{1, 4}})
 		if err != nil || string(got) != want {
 			t.Errorf("at %v: want %q, got %q, %v", at, want, got, err)
 		}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -20,7 +20,7 @@ import (
 type storage struct {
 	converter
 	known   codec.Catalog
-	spec    *nczarr.VarSpec
+	spec    *dataset.VarSpec
 	shuffle bool
 	deflate int64 // -1 if not set
 	sum     bool
@@ -95,7 +95,7 @@ func (s *storage) quantize(a *Attr) (taken bool, err error) {
 			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: another attribute already specifies the quantization", a.Name)
 		}
 		s.spec.Quantize = q
-		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // Digits is at most 52
+		s.spec.Attrs = append(s.spec.Attrs, dataset.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // Digits is at most 52
 		return true, nil
 	}
 	return false, nil

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 )
 
@@ -212,7 +212,7 @@ func FuzzBuild(f *testing.F) {
 }
 
 // dumpAll dumps with full precision and special attributes, under a fixed name.
-func dumpAll(t *testing.T, ds *nczarr.Dataset) string {
+func dumpAll(t *testing.T, ds *dataset.Dataset) string {
 	return dump(t, ds, &cdl.WriteOptions{Name: "x", FullPrecision: true, Special: true})
 }
 

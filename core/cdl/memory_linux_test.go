@@ -14,9 +14,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	reg "github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -41,7 +41,7 @@ const (
 func TestPeakMemory(t *testing.T) {
 	t.Parallel()
 	if op := os.Getenv("NCZARR_MEMORY_OP"); op != "" {
-		m := &memoryOps{t: t, dir: os.Getenv("NCZARR_MEMORY_DIR"), opts: &nczarr.Options{
+		m := &memoryOps{t: t, dir: os.Getenv("NCZARR_MEMORY_DIR"), opts: &dataset.Options{
 			Registry: reg.New([]driver.Opener{file.New()}, zstd.Provider(), shuffle.Provider()), SingleWriter: true, Budget: budget.New(memoryLimit),
 		}}
 		map[string]func(context.Context){
@@ -110,7 +110,7 @@ func hostileMetadata(t *testing.T, dir string) {
 type memoryOps struct {
 	t    *testing.T
 	dir  string
-	opts *nczarr.Options
+	opts *dataset.Options
 }
 
 func (m *memoryOps) check(err error) {
@@ -122,13 +122,13 @@ func (m *memoryOps) check(err error) {
 
 func (m *memoryOps) url(name string) string { return filepath.Join(m.dir, name) + "#mode=zarr" }
 
-func (m *memoryOps) create(ctx context.Context, name string) *nczarr.Dataset {
-	ds, err := open.Create(ctx, m.url(name), &nczarr.CreateOptions{Options: *m.opts})
+func (m *memoryOps) create(ctx context.Context, name string) *dataset.Dataset {
+	ds, err := open.Create(ctx, m.url(name), &dataset.CreateOptions{Options: *m.opts})
 	m.check(err)
 	return ds
 }
 
-func (m *memoryOps) source(ctx context.Context) (*nczarr.Dataset, *nczarr.Var) {
+func (m *memoryOps) source(ctx context.Context) (*dataset.Dataset, *dataset.Var) {
 	ds, err := open.Open(ctx, m.url("src.zarr"), m.opts)
 	m.check(err)
 	v, err := ds.Root().Var("v")
@@ -143,7 +143,7 @@ func (m *memoryOps) write(ctx context.Context) {
 	m.check(err)
 	x, err := ds.Root().DefineDim("x", chunkElements/4, false)
 	m.check(err)
-	v, err := ds.Root().DefineVar(ctx, "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{4, chunkElements / 4}, Codecs: []zarr.CodecSpec{{ID: "shuffle"}, {ID: "zstd"}}})
+	v, err := ds.Root().DefineVar(ctx, "v", &dataset.VarSpec{Type: dtype.NCInt, Dims: []*dataset.Dim{y, x}, Chunks: []int64{4, chunkElements / 4}, Codecs: []zarr.CodecSpec{{ID: "shuffle"}, {ID: "zstd"}}})
 	m.check(err)
 	row := make([]int32, chunkElements/4)
 	for i := range int64(chunkCount * 4) {
@@ -175,16 +175,16 @@ func (m *memoryOps) rows(ctx context.Context) {
 	m.check(ds.Close(ctx))
 }
 
-func (m *memoryOps) copyWith(ctx context.Context, name string, o *nczarr.CopyOptions) {
+func (m *memoryOps) copyWith(ctx context.Context, name string, o *dataset.CopyOptions) {
 	ds, _ := m.source(ctx)
 	dst := m.create(ctx, name)
-	m.check(nczarr.Copy(ctx, dst.Root(), ds.Root(), o))
+	m.check(dataset.Copy(ctx, dst.Root(), ds.Root(), o))
 	m.check(dst.Close(ctx))
 	m.check(ds.Close(ctx))
 }
 
 func (m *memoryOps) copy(ctx context.Context) {
-	m.copyWith(ctx, "copy.zarr", &nczarr.CopyOptions{Codecs: func(*nczarr.Var) ([]zarr.CodecSpec, bool, error) {
+	m.copyWith(ctx, "copy.zarr", &dataset.CopyOptions{Codecs: func(*dataset.Var) ([]zarr.CodecSpec, bool, error) {
 		return []zarr.CodecSpec{{ID: "zstd"}}, true, nil
 	}})
 }
@@ -192,7 +192,7 @@ func (m *memoryOps) copy(ctx context.Context) {
 func (m *memoryOps) move(ctx context.Context) { m.copyWith(ctx, "move.zarr", nil) }
 
 func (m *memoryOps) rechunk(ctx context.Context) {
-	m.copyWith(ctx, "rechunk.zarr", &nczarr.CopyOptions{Chunks: func(*nczarr.Var) ([]int64, error) {
+	m.copyWith(ctx, "rechunk.zarr", &dataset.CopyOptions{Chunks: func(*dataset.Var) ([]int64, error) {
 		return []int64{chunkCount * 4, chunkElements / 256}, nil
 	}})
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/cdl/cftime"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // Times selects how the values of time variables are printed.
@@ -28,7 +28,7 @@ type moments struct {
 
 // moments returns a printer of dates for the values and attributes of v. It returns nil if
 // v has no unit of time or the options do not request dates.
-func (p *printer) moments(v *nczarr.Var) *moments {
+func (p *printer) moments(v *dataset.Var) *moments {
 	if p.opts.Times == TimesNumbers || v.Type() == dtype.NCChar || v.Type() == dtype.NCString {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (p *printer) moments(v *nczarr.Var) *moments {
 // time variable, valueMoments uses the units of that variable.
 //
 // Source: CF conventions 1.11, section 7.1, "Cell Boundaries".
-func (p *printer) valueMoments(v *nczarr.Var) *moments {
+func (p *printer) valueMoments(v *dataset.Var) *moments {
 	if m := p.moments(v); m != nil || p.opts.Times == TimesNumbers {
 		return m
 	}
@@ -68,7 +68,7 @@ func (p *printer) valueMoments(v *nczarr.Var) *moments {
 
 // boundsOf returns the variable with the given name in the group of owner, or else in the
 // nearest group above it that has one. It returns nil if no group has one.
-func boundsOf(owner *nczarr.Var, name string) *nczarr.Var {
+func boundsOf(owner *dataset.Var, name string) *dataset.Var {
 	for g := owner.Group(); g != nil; g = g.Parent() {
 		if v, err := g.Var(strings.TrimSpace(name)); err == nil {
 			return v
@@ -78,7 +78,7 @@ func boundsOf(owner *nczarr.Var, name string) *nczarr.Var {
 }
 
 // textOf returns the value of an attribute that is a single string.
-func textOf(v *nczarr.Var, name string) (string, bool) {
+func textOf(v *dataset.Var, name string) (string, bool) {
 	a, err := v.Attr(name)
 	if err != nil {
 		return "", false
@@ -121,7 +121,7 @@ func (m *moments) appendFloat(dst []byte, v float64, bits int) []byte {
 // One or two dates are printed on the same line, and more dates on separate lines.
 //
 // Source: netcdf-c ncdump, option -t.
-func (p *printer) attrMoments(m *moments, a nczarr.Attr, indent int) {
+func (p *printer) attrMoments(m *moments, a dataset.Attr, indent int) {
 	const first = 16 + 2 // two tabs and two spaces
 	n := dtype.Len(a.Value)
 	if a.Type == dtype.NCChar || a.Type == dtype.NCString {

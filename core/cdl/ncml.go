@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // WriteNcML prints the dimensions, attributes and variable declarations of ds as NcML, an
@@ -27,7 +27,7 @@ import (
 // FullPrecision and OnProblem. The errors are the same as for [Write].
 //
 // Source: netcdf-c ncdump, option -x; the NcML 2.2 schema.
-func WriteNcML(ctx context.Context, w io.Writer, ds *nczarr.Dataset, location string, opts *WriteOptions) error {
+func WriteNcML(ctx context.Context, w io.Writer, ds *dataset.Dataset, location string, opts *WriteOptions) error {
 	p, err := newPrinter(ctx, w, ds, opts)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func WriteNcML(ctx context.Context, w io.Writer, ds *nczarr.Dataset, location st
 type ncml struct{ *printer }
 
 // group prints the content of a group.
-func (x *ncml) group(g *nczarr.Group, pad string) error {
+func (x *ncml) group(g *dataset.Group, pad string) error {
 	if err := x.ctx.Err(); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (x *ncml) name(path, name string) (string, bool) {
 
 // variable prints a variable. It prints one empty element if the variable has no
 // attributes and the options do not select its data.
-func (x *ncml) variable(v *nczarr.Var, pad string) {
+func (x *ncml) variable(v *dataset.Var, pad string) {
 	name, ok := x.name(v.Path(), v.Name())
 	if !ok {
 		return
@@ -120,7 +120,7 @@ func (x *ncml) variable(v *nczarr.Var, pad string) {
 	x.w.printf("%s</variable>\n", pad)
 }
 
-func (x *ncml) attrs(path string, attrs []nczarr.Attr, pad string) {
+func (x *ncml) attrs(path string, attrs []dataset.Attr, pad string) {
 	for _, a := range attrs {
 		name, ok := xmlText(a.Name)
 		typ, value, good := x.attrText(a)
@@ -135,7 +135,7 @@ func (x *ncml) attrs(path string, attrs []nczarr.Attr, pad string) {
 
 // attrText returns the type and separator of an attribute as XML attributes, and the
 // value. ok is false if XML cannot represent the value.
-func (x *ncml) attrText(a nczarr.Attr) (typ, value string, ok bool) {
+func (x *ncml) attrText(a dataset.Attr) (typ, value string, ok bool) {
 	switch v := a.Value.(type) {
 	case string:
 		value, ok = xmlText(strings.TrimRight(v, "\x00"))

@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // ncml prints a dataset as NcML and checks that it is well-formed.
-func ncml(t *testing.T, ds *nczarr.Dataset, location string, opts *cdl.WriteOptions) (string, error) {
+func ncml(t *testing.T, ds *dataset.Dataset, location string, opts *cdl.WriteOptions) (string, error) {
 	t.Helper()
 	var b strings.Builder
 	err := cdl.WriteNcML(t.Context(), &b, ds, location, opts)

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // minLine is the shortest LineLength.
@@ -14,7 +14,7 @@ const minLine = 10
 // Check returns an error if ds does not fit the options: ncerr.ErrNoVar for an unknown
 // name in Vars, ncerr.ErrNoGroup for an unknown name in Groups, and ncerr.ErrInvalid for
 // a LineLength below 10. Write calls Check itself.
-func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
+func (o *WriteOptions) Check(ds *dataset.Dataset) error {
 	if n := o.LineLength; n != 0 && n < minLine {
 		return ncerr.Errorf(ncerr.ErrInvalid, "dump", "", "line length %d is less than the minimum of %d", n, minLine)
 	}
@@ -32,7 +32,7 @@ func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
 }
 
 // varNames appends the names of the variables in g and its subgroups.
-func varNames(names []string, g *nczarr.Group) []string {
+func varNames(names []string, g *dataset.Group) []string {
 	for _, v := range g.Vars() {
 		names = append(names, v.Name())
 	}
@@ -43,7 +43,7 @@ func varNames(names []string, g *nczarr.Group) []string {
 }
 
 // Selects reports whether the options select the values of v.
-func (o *WriteOptions) Selects(v *nczarr.Var) bool {
+func (o *WriteOptions) Selects(v *dataset.Var) bool {
 	if o.HeaderOnly || o.Coords && !isCoord(v) || !o.selectsGroup(v.Group()) {
 		return false
 	}
@@ -51,7 +51,7 @@ func (o *WriteOptions) Selects(v *nczarr.Var) bool {
 }
 
 // selectsGroup reports whether the options select data of g.
-func (o *WriteOptions) selectsGroup(g *nczarr.Group) bool {
+func (o *WriteOptions) selectsGroup(g *dataset.Group) bool {
 	return len(o.Groups) == 0 || slices.ContainsFunc(o.Groups, func(name string) bool { return matchesGroup(name, g) })
 }
 
@@ -64,15 +64,15 @@ func (o *WriteOptions) lineMax() int {
 	return o.LineLength - 2
 }
 
-func anyGroup(g *nczarr.Group, name string) bool {
-	return matchesGroup(name, g) || slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyGroup(sub, name) })
+func anyGroup(g *dataset.Group, name string) bool {
+	return matchesGroup(name, g) || slices.ContainsFunc(g.Groups(), func(sub *dataset.Group) bool { return anyGroup(sub, name) })
 }
 
 // matchesGroup reports whether a name of Groups refers to g. The name is a simple name
 // or the path from the root of the dataset.
 //
 // Source: netcdf-c ncdump, option -g.
-func matchesGroup(name string, g *nczarr.Group) bool {
+func matchesGroup(name string, g *dataset.Group) bool {
 	root := g.Dataset().Root()
 	switch {
 	case name == "" || name == "/":
@@ -85,20 +85,20 @@ func matchesGroup(name string, g *nczarr.Group) bool {
 
 // pathIn returns a path relative to the root of the dataset, which may be a group of a
 // larger dataset.
-func pathIn(root *nczarr.Group, path string) string {
+func pathIn(root *dataset.Group, path string) string {
 	return strings.TrimPrefix(path, strings.TrimSuffix(root.Path(), "/"))
 }
 
-func anyVar(g *nczarr.Group, name string) bool {
-	if slices.ContainsFunc(g.Vars(), func(v *nczarr.Var) bool { return matchesVar(name, v) }) {
+func anyVar(g *dataset.Group, name string) bool {
+	if slices.ContainsFunc(g.Vars(), func(v *dataset.Var) bool { return matchesVar(name, v) }) {
 		return true
 	}
-	return slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyVar(sub, name) })
+	return slices.ContainsFunc(g.Groups(), func(sub *dataset.Group) bool { return anyVar(sub, name) })
 }
 
 // isUnopened reports whether name refers to a node that could not be opened.
-func isUnopened(ds *nczarr.Dataset, name string) bool {
-	return slices.ContainsFunc(ds.Problems(), func(q nczarr.Problem) bool {
+func isUnopened(ds *dataset.Dataset, name string) bool {
+	return slices.ContainsFunc(ds.Problems(), func(q dataset.Problem) bool {
 		return strings.HasSuffix(q.Path, "/"+strings.TrimPrefix(name, "/"))
 	})
 }
@@ -108,7 +108,7 @@ func isUnopened(ds *nczarr.Dataset, name string) bool {
 //
 // Source: netcdf-c ncdump, option -v. Unlike ncdump, matchesVar also accepts the absolute
 // path of a variable in the root group.
-func matchesVar(name string, v *nczarr.Var) bool {
+func matchesVar(name string, v *dataset.Var) bool {
 	switch {
 	case !strings.Contains(name, "/"):
 		return name == v.Name()
@@ -122,7 +122,7 @@ func matchesVar(name string, v *nczarr.Var) bool {
 // name of a dimension visible in its group.
 //
 // Source: netcdf-c ncdump, option -c.
-func isCoord(v *nczarr.Var) bool {
+func isCoord(v *dataset.Var) bool {
 	if v.Rank() != 1 {
 		return false
 	}

@@ -7,17 +7,17 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-func textAttr(name, value string) nczarr.Attr {
-	return nczarr.Attr{Name: name, Type: dtype.NCChar, Value: value}
+func textAttr(name, value string) dataset.Attr {
+	return dataset.Attr{Name: name, Type: dtype.NCChar, Value: value}
 }
 
-func intsAttr(name string, values ...int32) nczarr.Attr {
-	return nczarr.Attr{Name: name, Type: dtype.NCInt, Value: values}
+func intsAttr(name string, values ...int32) dataset.Attr {
+	return dataset.Attr{Name: name, Type: dtype.NCInt, Value: values}
 }
 
 // specialAttrs returns the special attributes of a variable in the order of ncdump. If
@@ -25,7 +25,7 @@ func intsAttr(name string, values ...int32) nczarr.Attr {
 //
 // Source: netcdf-c ncdump, option -s. Unlike in ncdump, a scalar has no _ChunkSizes:
 // ncdump prints an empty list there, which is not valid CDL.
-func specialAttrs(v *nczarr.Var, filters bool) []nczarr.Attr {
+func specialAttrs(v *dataset.Var, filters bool) []dataset.Attr {
 	attrs := storageAttrs(v)
 	shuffle, deflate, sum, numbers := splitCodecs(v.Group().Dataset().Codecs(), v.Codecs(), filters)
 	if sum {
@@ -56,17 +56,17 @@ func specialAttrs(v *nczarr.Var, filters bool) []nczarr.Attr {
 	return attrs
 }
 
-func storageAttrs(v *nczarr.Var) []nczarr.Attr {
+func storageAttrs(v *dataset.Var) []dataset.Attr {
 	switch {
 	case v.Storage() == "compact":
-		return []nczarr.Attr{textAttr("_Storage", "compact")}
+		return []dataset.Attr{textAttr("_Storage", "compact")}
 	case v.Storage() == "contiguous", v.Rank() == 0:
-		return []nczarr.Attr{textAttr("_Storage", "contiguous")}
+		return []dataset.Attr{textAttr("_Storage", "contiguous")}
 	}
 	chunks := make([]int64, 0, v.Rank())
 	chunks = append(chunks, v.Chunks()...)
 	// plainInts prints the sizes without a type suffix.
-	attrs := []nczarr.Attr{
+	attrs := []dataset.Attr{
 		textAttr("_Storage", "chunked"),
 		{Name: "_ChunkSizes", Type: dtype.NCInt64, Value: plainInts(chunks)},
 	}
@@ -74,7 +74,7 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 		attrs = append(attrs, textAttr("_ChunkGrid", zarr.GridText(g)))
 	}
 	if shards := v.Shards(); shards != nil {
-		attrs = append(attrs, nczarr.Attr{Name: "_ShardSizes", Type: dtype.NCInt64, Value: plainInts(shards)})
+		attrs = append(attrs, dataset.Attr{Name: "_ShardSizes", Type: dtype.NCInt64, Value: plainInts(shards)})
 		if g := v.ObjectGrid(); !g.Regular() {
 			attrs = append(attrs, textAttr("_ShardGrid", zarr.GridText(g)))
 		}
@@ -141,8 +141,8 @@ func codecsText(chain []zarr.CodecSpec) string {
 }
 
 // specialRoot returns the special attributes of the root.
-func specialRoot(ds *nczarr.Dataset) []nczarr.Attr {
-	var attrs []nczarr.Attr
+func specialRoot(ds *dataset.Dataset) []dataset.Attr {
+	var attrs []dataset.Attr
 	if props := ds.NCProperties(); props != "" {
 		attrs = append(attrs, textAttr("_NCProperties", props))
 	}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // WriteOptions select what Write prints. The zero value prints everything.
@@ -53,7 +53,7 @@ type WriteOptions struct {
 	Index IndexOrder
 	// OnProblem is called for every object that is omitted because it cannot be read.
 	// If OnProblem is nil, problems are not reported, but Write still returns the error.
-	OnProblem func(nczarr.Problem)
+	OnProblem func(dataset.Problem)
 }
 
 // MaxSlab is the maximum memory in bytes for the values of a variable that Write and
@@ -78,7 +78,7 @@ const MaxSlab = 4 << 20
 // concurrently.
 //
 // Source: netcdf-c ncdump.
-func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) error {
+func Write(ctx context.Context, w io.Writer, ds *dataset.Dataset, opts *WriteOptions) error {
 	p, err := newPrinter(ctx, w, ds, opts)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOpti
 
 // newPrinter checks the options and returns a printer for one Write. It reports the nodes
 // that could not be opened.
-func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) (*printer, error) {
+func newPrinter(ctx context.Context, w io.Writer, ds *dataset.Dataset, opts *WriteOptions) (*printer, error) {
 	p := &printer{ctx: ctx, ds: ds, w: newSink(ctx, w)}
 	if opts != nil {
 		p.opts = *opts
@@ -120,7 +120,7 @@ func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *Writ
 // printer is the state of one Write.
 type printer struct {
 	ctx      context.Context //nolint:containedctx // the context has the lifetime of one Write
-	ds       *nczarr.Dataset
+	ds       *dataset.Dataset
 	w        sink
 	opts     WriteOptions
 	f        formatter
@@ -130,7 +130,7 @@ type printer struct {
 
 func (p *printer) problem(path string, err error) {
 	if p.opts.OnProblem != nil {
-		p.opts.OnProblem(nczarr.Problem{Path: path, Err: err})
+		p.opts.OnProblem(dataset.Problem{Path: path, Err: err})
 	}
 	var named *ncerr.Error
 	if !errors.As(err, &named) || named.Key != path {
@@ -140,7 +140,7 @@ func (p *printer) problem(path string, err error) {
 }
 
 // group prints the content of a group without its braces.
-func (p *printer) group(g *nczarr.Group, indent int) error {
+func (p *printer) group(g *dataset.Group, indent int) error {
 	p.dims(g, indent)
 	vars := g.Vars()
 	if len(vars) > 0 {
@@ -168,7 +168,7 @@ func (p *printer) group(g *nczarr.Group, indent int) error {
 	return nil
 }
 
-func (p *printer) dims(g *nczarr.Group, indent int) {
+func (p *printer) dims(g *dataset.Group, indent int) {
 	for i, d := range g.Dims() {
 		if i == 0 {
 			p.w.pad(indent)
@@ -184,7 +184,7 @@ func (p *printer) dims(g *nczarr.Group, indent int) {
 }
 
 // declare prints the declaration of a variable and its attributes.
-func (p *printer) declare(v *nczarr.Var, indent int) {
+func (p *printer) declare(v *dataset.Var, indent int) {
 	p.w.pad(indent)
 	p.w.printf("\t%s %s", v.Type(), escapeName(v.Name()))
 	for i, d := range v.Dims() {
@@ -211,7 +211,7 @@ func (p *printer) declare(v *nczarr.Var, indent int) {
 
 // dimName returns the name of d as written in g: the simple name if g.Dim finds d by that
 // name, and the path of d otherwise.
-func dimName(g *nczarr.Group, d *nczarr.Dim) string {
+func dimName(g *dataset.Group, d *dataset.Dim) string {
 	if found, err := g.Dim(d.Name()); err == nil && found == d {
 		return escapeName(d.Name())
 	}
@@ -222,7 +222,7 @@ func dimName(g *nczarr.Group, d *nczarr.Dim) string {
 	return strings.Join(segs, "/")
 }
 
-func (p *printer) groupAttrs(g *nczarr.Group, indent int) {
+func (p *printer) groupAttrs(g *dataset.Group, indent int) {
 	attrs := g.Attrs()
 	root := g == p.ds.Root()
 	if len(attrs) > 0 || p.opts.Special {
@@ -244,7 +244,7 @@ func (p *printer) groupAttrs(g *nczarr.Group, indent int) {
 
 // attr prints one attribute. If m is not nil, numbers are also printed as dates. A string
 // attribute is printed with its type, unlike a char attribute.
-func (p *printer) attr(owner string, a nczarr.Attr, indent int, m *moments) {
+func (p *printer) attr(owner string, a dataset.Attr, indent int, m *moments) {
 	p.w.pad(indent)
 	p.w.str("\t\t")
 	if a.Type == dtype.NCString {

@@ -3,7 +3,7 @@
 // caller's array, and how chunk keys are encoded.
 //
 // It imports only core/ncerr. The packages core/zarr, core/manifest, core/array and
-// core/nczarr use it.
+// core/dataset use it.
 package chunk
 
 import (

@@ -8,7 +8,7 @@
 //	n, err := p.Decode(ctx, chunk, stored)
 //
 // Codecs implement the interfaces of core/codec/driver, in this process or in a plugin.
-// The packages core/array, core/cdl and core/nczarr use this package.
+// The packages core/array, core/cdl and core/dataset use this package.
 //
 // Stored bytes are untrusted. The spec at each point of the chain, which is fixed when
 // the chain is opened, limits the output of a step. A chunk that decodes to more bytes is

@@ -2,7 +2,7 @@
 // netCDF atomic types, fill values, and the conversion between stored bytes and Go
 // slices.
 //
-// It imports only core/ncerr. core/zarr (metadata documents) and core/nczarr (reading and
+// It imports only core/ncerr. core/zarr (metadata documents) and core/dataset (reading and
 // writing) use it.
 package dtype
 

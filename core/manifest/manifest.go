@@ -6,7 +6,7 @@
 // other than the dataset's.
 //
 // The package builds on core/zmap and core/chunk, and is used by core/array and
-// core/nczarr.
+// core/dataset.
 package manifest
 
 import (

@@ -1,10 +1,10 @@
 // Package open decides what a URL or path is, and opens it as a dataset or store.
 //
-//	ds, err := open.Open(ctx, "ocean.zarr", &nczarr.Options{Registry: reg})
+//	ds, err := open.Open(ctx, "ocean.zarr", &dataset.Options{Registry: reg})
 //	temp, err := ds.Root().Var("temp")
 //
 // [Locate] infers the location from the URL, the files that exist, the settings in the
-// options and the drivers of the registry. The operations of core/nczarr take locations.
+// options and the drivers of the registry. The operations of core/dataset take locations.
 package open
 
 import (
@@ -14,9 +14,9 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/refs"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -27,8 +27,8 @@ import (
 // Open opens the existing dataset at url, a URL in the form that netCDF tools accept
 // ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain path; see
 // core/ncurl. It may also be the URL of a group inside a dataset. Errors: those of
-// [Locate] and nczarr.Open.
-func Open(ctx context.Context, url string, o *nczarr.Options) (*nczarr.Dataset, error) {
+// [Locate] and dataset.Open.
+func Open(ctx context.Context, url string, o *dataset.Options) (*dataset.Dataset, error) {
 	loc, err := Locate(url, o, false)
 	if err != nil {
 		return nil, err
@@ -37,31 +37,31 @@ func Open(ctx context.Context, url string, o *nczarr.Options) (*nczarr.Dataset, 
 }
 
 // openAt opens the dataset at a location.
-func openAt(ctx context.Context, loc *ncurl.Location, o *nczarr.Options) (*nczarr.Dataset, error) {
+func openAt(ctx context.Context, loc *ncurl.Location, o *dataset.Options) (*dataset.Dataset, error) {
 	if !loc.References {
-		return nczarr.Open(ctx, loc, o)
+		return dataset.Open(ctx, loc, o)
 	}
-	return nczarr.OpenTree(ctx, loc, o, func(o *nczarr.Options) (*nczarr.Tree, error) { return references(ctx, loc, o) })
+	return dataset.OpenTree(ctx, loc, o, func(o *dataset.Options) (*dataset.Tree, error) { return references(ctx, loc, o) })
 }
 
-// Create creates a dataset at url and opens it for writing; see nczarr.Create. Errors:
-// those of [Locate] and nczarr.Create.
-func Create(ctx context.Context, url string, o *nczarr.CreateOptions) (*nczarr.Dataset, error) {
+// Create creates a dataset at url and opens it for writing; see dataset.Create. Errors:
+// those of [Locate] and dataset.Create.
+func Create(ctx context.Context, url string, o *dataset.CreateOptions) (*dataset.Dataset, error) {
 	if o == nil {
-		o = &nczarr.CreateOptions{}
+		o = &dataset.CreateOptions{}
 	}
 	loc, err := Locate(url, &o.Options, true)
 	if err != nil {
 		return nil, err
 	}
-	return nczarr.Create(ctx, loc, o)
+	return dataset.Create(ctx, loc, o)
 }
 
 // Store opens the store at url for reading, whatever it contains. It is for tools that
 // examine objects. A reference file is presented as the Zarr store that its references
 // describe. The caller must close the result. Errors: those of [Open], except the ones
 // about metadata.
-func Store(ctx context.Context, url string, o *nczarr.Options) (*zmap.Map, error) {
+func Store(ctx context.Context, url string, o *dataset.Options) (*zmap.Map, error) {
 	loc, err := Locate(url, o, false)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Store(ctx context.Context, url string, o *nczarr.Options) (*zmap.Map, error
 		}
 		return ds.KeyView(), nil
 	}
-	s, err := nczarr.OpenStore(ctx, loc, o)
+	s, err := dataset.OpenStore(ctx, loc, o)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func checkNotEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error 
 // [Probe], and relative paths start at the current directory. If only a plugin can serve
 // the scheme of the URL, Locate starts the plugins that have not described themselves yet.
 // Errors: those of ncurl.Parse, and ncerr.ErrInvalid if the options have no registry.
-func Locate(url string, o *nczarr.Options, create bool) (*ncurl.Location, error) {
+func Locate(url string, o *dataset.Options, create bool) (*ncurl.Location, error) {
 	if o == nil || o.Registry == nil {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(url), "Options.Registry is not set")
 	}

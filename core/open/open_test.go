@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -30,10 +30,10 @@ func (t tape) Describe() driver.Description {
 func TestDeclaredScheme(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	o := nczarr.Options{Registry: registry.New([]driver.Opener{tape{memmap.NewOpener(), "tape", []string{"tape", "reel"}}})}
+	o := dataset.Options{Registry: registry.New([]driver.Opener{tape{memmap.NewOpener(), "tape", []string{"tape", "reel"}}})}
 	const url = "tape://robot-1/shelf/a%20b"
 	for _, title := range []string{"old", "new"} {
-		ds, err := open.Create(ctx, url+"#mode=nczarr", &nczarr.CreateOptions{Options: o})
+		ds, err := open.Create(ctx, url+"#mode=nczarr", &dataset.CreateOptions{Options: o})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,16 +77,16 @@ func TestRefused(t *testing.T) {
 	})
 	for _, c := range []struct {
 		url  string
-		o    *nczarr.Options
+		o    *dataset.Options
 		kind ncerr.Kind
 		text string
 	}{
 		{"mem:x", nil, ncerr.ErrInvalid, "Options.Registry"},
-		{"mem:x", &nczarr.Options{}, ncerr.ErrInvalid, "Options.Registry"},
-		{"mem:x", &nczarr.Options{Registry: reg}, ncerr.ErrNoDataset, "x"},
-		{"both://x/y", &nczarr.Options{Registry: reg}, ncerr.ErrInvalid, "a and b both declare the scheme both"},
-		{"other://x/y", &nczarr.Options{Registry: reg}, ncerr.ErrBadURL, "schemes are file, s3, gs3, http, https, both"},
-		{"/d/x#mode=bytes", &nczarr.Options{Registry: reg}, ncerr.ErrUnsupported, "byte-range access"},
+		{"mem:x", &dataset.Options{}, ncerr.ErrInvalid, "Options.Registry"},
+		{"mem:x", &dataset.Options{Registry: reg}, ncerr.ErrNoDataset, "x"},
+		{"both://x/y", &dataset.Options{Registry: reg}, ncerr.ErrInvalid, "a and b both declare the scheme both"},
+		{"other://x/y", &dataset.Options{Registry: reg}, ncerr.ErrBadURL, "schemes are file, s3, gs3, http, https, both"},
+		{"/d/x#mode=bytes", &dataset.Options{Registry: reg}, ncerr.ErrUnsupported, "byte-range access"},
 	} {
 		for name, f := range map[string]func() error{
 			"Open":  func() error { _, err := open.Open(t.Context(), c.url, c.o); return err },

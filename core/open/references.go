@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/refs"
 	"github.com/seed-695719ce/nczarr/core/store"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -19,7 +19,7 @@ import (
 const maxPages = 16 << 20
 
 // references returns the dataset that a reference file describes.
-func references(ctx context.Context, loc *ncurl.Location, o *nczarr.Options) (*nczarr.Tree, error) {
+func references(ctx context.Context, loc *ncurl.Location, o *dataset.Options) (*dataset.Tree, error) {
 	resolver, err := store.NewResolver(ctx, loc, o.URLEnv, o.References, o.Store())
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func references(ctx context.Context, loc *ncurl.Location, o *nczarr.Options) (*n
 }
 
 // readReferences reads the reference file and the documents in it.
-func readReferences(ctx context.Context, resolver *store.Resolver, o *nczarr.Options) (*nczarr.Tree, error) {
+func readReferences(ctx context.Context, resolver *store.Resolver, o *dataset.Options) (*dataset.Tree, error) {
 	text, _, err := resolver.Root().ReadAll(ctx, resolver.File(), o.Limits.MaxDocuments)
 	if err != nil {
 		if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -50,7 +50,7 @@ func readReferences(ctx context.Context, resolver *store.Resolver, o *nczarr.Opt
 			return nil, ncerr.Wrap("parse", zmap.Path(key), err)
 		}
 	}
-	return &nczarr.Tree{
+	return &dataset.Tree{
 		Documents: zmap.New(docs, &zmap.Options{Name: "kerchunk", ReadOnly: true, MaxList: o.Limits.MaxKeys, MaxListBytes: o.Limits.MaxListing}),
 		Store:     resolver.Root(),
 		Chunks: func(prefix string, keys chunk.Keys, grid []int64) manifest.Source {

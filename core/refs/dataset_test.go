@@ -17,8 +17,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/testdns"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/registry"
 	"github.com/seed-695719ce/nczarr/core/store"
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 }
 
 // options returns options with the built-in drivers and codecs and a store in memory.
-func options() *nczarr.Options {
-	return &nczarr.Options{
+func options() *dataset.Options {
+	return &dataset.Options{
 		Registry: registry.New(append(builtin.New(), memmap.NewOpener()), filters.Provider()),
 		Remote:   layer.RemoteOptions{Retry: layer.RetryOptions{Attempts: 1}},
 	}
@@ -104,24 +104,24 @@ func TestDataset(t *testing.T) {
 	}
 	defer ds.Close(t.Context())
 	want := []int32{1, 2, 3, 4, 5, 6, 7, -8, -9, -9, 10, 11}
-	check := func(ds *nczarr.Dataset) {
+	check := func(ds *dataset.Dataset) {
 		t.Helper()
 		v, err := ds.Root().Var("v")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || !slices.Equal(got, want) {
+		if got, err := dataset.Get[int32](t.Context(), v, v.All()); err != nil || !slices.Equal(got, want) {
 			t.Errorf("want %v, got %v, %v", want, got, err)
 		}
 		part := chunk.Selection{Start: []int64{3}, Count: []int64{4}, Stride: []int64{2}}
-		if got, err := nczarr.Get[int32](t.Context(), v, part); err != nil || !slices.Equal(got, []int32{4, 6, -8, -9}) {
+		if got, err := dataset.Get[int32](t.Context(), v, part); err != nil || !slices.Equal(got, []int32{4, 6, -8, -9}) {
 			t.Errorf("a part: got %v, %v", got, err)
 		}
 		s, err := ds.Root().Var("s")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := nczarr.Get[int32](t.Context(), s, s.All()); err != nil || !slices.Equal(got, []int32{42}) {
+		if got, err := dataset.Get[int32](t.Context(), s, s.All()); err != nil || !slices.Equal(got, []int32{42}) {
 			t.Errorf("a scalar: got %v, %v", got, err)
 		}
 	}
@@ -137,11 +137,11 @@ func TestDataset(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	o := options()
-	copied, err := open.Create(t.Context(), "mem:copy", &nczarr.CreateOptions{Options: *o})
+	copied, err := open.Create(t.Context(), "mem:copy", &dataset.CreateOptions{Options: *o})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nczarr.Copy(t.Context(), copied.Root(), ds.Root(), nil); err != nil {
+	if err := dataset.Copy(t.Context(), copied.Root(), ds.Root(), nil); err != nil {
 		t.Error(err)
 	}
 	check(copied)
@@ -262,12 +262,12 @@ func TestHostileFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := nczarr.Get[int32](t.Context(), v, v.All())
+			got, err := dataset.Get[int32](t.Context(), v, v.All())
 			if ncerr.KindOf(err) != kind || kind == 0 && !slices.Equal(got, []int32{3, 4, 7, 8}) {
 				t.Errorf("%v: want %v, got %v, %v", value, kind, got, err)
 			}
 			// The rest of the array is readable.
-			if got, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{2}, Count: []int64{2}}); err != nil || !slices.Equal(got, []int32{7, 8}) {
+			if got, err := dataset.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{2}, Count: []int64{2}}); err != nil || !slices.Equal(got, []int32{7, 8}) {
 				t.Errorf("%v: the other chunk: %v, %v", value, got, err)
 			}
 			_ = ds.Close(t.Context())
@@ -282,7 +282,7 @@ func TestHostileFiles(t *testing.T) {
 }
 
 // get reads the array of a dataset.
-func get(t *testing.T, url string, o *nczarr.Options) ([]int32, error) {
+func get(t *testing.T, url string, o *dataset.Options) ([]int32, error) {
 	t.Helper()
 	ds, err := open.Open(t.Context(), url, o)
 	if err != nil {
@@ -293,7 +293,7 @@ func get(t *testing.T, url string, o *nczarr.Options) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nczarr.Get[int32](t.Context(), v, v.All())
+	return dataset.Get[int32](t.Context(), v, v.All())
 }
 
 // server serves objects and records the requests.
@@ -343,7 +343,7 @@ func TestHostileServers(t *testing.T) {
 	if err := os.WriteFile(netrc, []byte("machine 127.0.0.1:"+s.port()+" login me password hush\nmachine localhost:"+s.port()+" login me password hush\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	login := func() *nczarr.Options {
+	login := func() *dataset.Options {
 		o := options()
 		o.DriverOptions = map[string][]byte{"http": []byte(`{"netrc": ` + string(must(json.Marshal(netrc))) + `}`)}
 		return o

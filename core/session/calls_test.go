@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/session"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -74,9 +74,9 @@ func callsOfACopy(t *testing.T, dir string, n int64) map[string]int64 {
 	return calls
 }
 
-func makeChunks(t *testing.T, path string, o *nczarr.Options, n, size int64) error {
+func makeChunks(t *testing.T, path string, o *dataset.Options, n, size int64) error {
 	t.Helper()
-	ds, err := open.Create(t.Context(), path, &nczarr.CreateOptions{Options: *o})
+	ds, err := open.Create(t.Context(), path, &dataset.CreateOptions{Options: *o})
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func makeChunks(t *testing.T, path string, o *nczarr.Options, n, size int64) err
 	if err != nil {
 		return err
 	}
-	v, err := ds.Root().DefineVar(t.Context(), "v", &nczarr.VarSpec{
-		Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{size}, Codecs: []zarr.CodecSpec{{ID: "zlib"}},
+	v, err := ds.Root().DefineVar(t.Context(), "v", &dataset.VarSpec{
+		Type: dtype.NCInt, Dims: []*dataset.Dim{x}, Chunks: []int64{size}, Codecs: []zarr.CodecSpec{{ID: "zlib"}},
 	})
 	if err != nil {
 		return err
@@ -100,17 +100,17 @@ func makeChunks(t *testing.T, path string, o *nczarr.Options, n, size int64) err
 	return ds.Close(t.Context())
 }
 
-func copyOf(t *testing.T, dst, src string, o *nczarr.Options) error {
+func copyOf(t *testing.T, dst, src string, o *dataset.Options) error {
 	t.Helper()
 	from, err := open.Open(t.Context(), src, o)
 	if err != nil {
 		return err
 	}
-	to, err := open.Create(t.Context(), dst, &nczarr.CreateOptions{Options: *o})
+	to, err := open.Create(t.Context(), dst, &dataset.CreateOptions{Options: *o})
 	if err != nil {
 		return err
 	}
-	if err := nczarr.Copy(t.Context(), to.Root(), from.Root(), nil); err != nil {
+	if err := dataset.Copy(t.Context(), to.Root(), from.Root(), nil); err != nil {
 		return err
 	}
 	if err := from.Close(t.Context()); err != nil {
@@ -120,7 +120,7 @@ func copyOf(t *testing.T, dst, src string, o *nczarr.Options) error {
 }
 
 // writeParts writes every other element and reads all elements back.
-func writeParts(t *testing.T, path string, o *nczarr.Options, n, size int64) error {
+func writeParts(t *testing.T, path string, o *dataset.Options, n, size int64) error {
 	t.Helper()
 	u := *o
 	u.Update = true
@@ -136,7 +136,7 @@ func writeParts(t *testing.T, path string, o *nczarr.Options, n, size int64) err
 	if err := v.Write(t.Context(), half, make([]int32, n*size/2)); err != nil {
 		return err
 	}
-	got, err := nczarr.Get[int32](t.Context(), v, v.All())
+	got, err := dataset.Get[int32](t.Context(), v, v.All())
 	if err != nil {
 		return err
 	}

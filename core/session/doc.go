@@ -7,7 +7,7 @@
 //	defer s.Close()
 //	ds, err := open.Open(ctx, url, s.Options())
 //
-// Here nczarr is the package core/nczarr. The root package of the module accepts the
+// Here nczarr is the package core/dataset. The root package of the module accepts the
 // same options through WithOptions.
 //
 // # Input
@@ -50,6 +50,6 @@
 // that is too large, and ncerr.ErrPermission or ncerr.ErrIO for one that cannot be
 // read. If a log file or lock file cannot be opened, the error is an *fs.PathError.
 //
-// The package uses core/config, core/plugin/host and core/nczarr. No other package of
+// The package uses core/config, core/plugin/host and core/dataset. No other package of
 // core imports it.
 package session

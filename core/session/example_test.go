@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/open"
 	"github.com/seed-695719ce/nczarr/core/session"
 )
@@ -41,14 +41,14 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	values, err := nczarr.Get[float32](ctx, temp, temp.All())
+	values, err := dataset.Get[float32](ctx, temp, temp.All())
 	fmt.Println(values, err)
 	// Output:
 	// [1.5 2.5] <nil>
 }
 
-func makeOcean(ctx context.Context, path string, o *nczarr.Options) error {
-	ds, err := open.Create(ctx, path, &nczarr.CreateOptions{Options: *o})
+func makeOcean(ctx context.Context, path string, o *dataset.Options) error {
+	ds, err := open.Create(ctx, path, &dataset.CreateOptions{Options: *o})
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func makeOcean(ctx context.Context, path string, o *nczarr.Options) error {
 	if err != nil {
 		return err
 	}
-	temp, err := ds.Root().DefineVar(ctx, "temp", &nczarr.VarSpec{Type: dtype.NCFloat, Dims: []*nczarr.Dim{x}})
+	temp, err := ds.Root().DefineVar(ctx, "temp", &dataset.VarSpec{Type: dtype.NCFloat, Dims: []*dataset.Dim{x}})
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/config"
+	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -52,7 +52,7 @@ type Options struct {
 	LocalRC bool
 
 	// Memory is the maximum working memory in bytes of all datasets that the program opens
-	// together, regardless of limits.memory: see nczarr.Options.Budget. 0 means
+	// together, regardless of limits.memory: see dataset.Options.Budget. 0 means
 	// limits.memory.
 	Memory int64
 
@@ -131,7 +131,7 @@ func (s *Session) start(o *Options) error {
 	if o.Memory > 0 {
 		cfg.Limits.Memory = config.Size(o.Memory)
 	}
-	s.budget = budget.New(cmp.Or(int64(cfg.Limits.Memory), (&nczarr.Options{Limits: nczarr.Limits{MaxChunk: int64(cfg.Limits.MaxChunk)}}).DefaultMemory()))
+	s.budget = budget.New(cmp.Or(int64(cfg.Limits.Memory), (&dataset.Options{Limits: dataset.Limits{MaxChunk: int64(cfg.Limits.MaxChunk)}}).DefaultMemory()))
 	s.urlEnv.S3Endpoint, _ = cfg.Drivers[ncurl.DriverS3]["endpoint"].(string) // the driver rejects a value of another type
 	if s.opts, err = s.hostOptions(o); err != nil {
 		return err
@@ -174,18 +174,18 @@ func (s *Session) CacheStats() *layer.CacheStats { return &s.cached }
 // Options returns new options for opening a dataset. The caller may change them, for
 // example set Update or SingleWriter. URLEnv, Registry and Budget are shared. URLEnv and
 // Registry must not be changed.
-func (s *Session) Options() *nczarr.Options {
+func (s *Session) Options() *dataset.Options {
 	limits := s.cfg.Limits
-	o := &nczarr.Options{
+	o := &dataset.Options{
 		Budget: s.budget, Registry: s.host, URLEnv: s.urlEnv, Log: s.log, Workers: limits.Workers,
-		Limits: nczarr.Limits{
+		Limits: dataset.Limits{
 			MaxMetadata: int64(limits.MaxMetadata), MaxDocuments: int64(limits.MaxDocuments), MaxChunk: int64(limits.MaxChunk),
 			MaxElements: limits.MaxElements, MaxChunks: limits.MaxChunks, MaxData: int64(limits.MaxData),
 			MaxKeys: int(min(limits.MaxKeys, math.MaxInt32)), MaxListing: int64(limits.MaxListing),
 		},
 		Remote: s.remote(), MergeGap: int64(s.cfg.Remote.MergeGap),
 	}
-	// The configured options are set explicitly, because nczarr.Open adds to them the
+	// The configured options are set explicitly, because dataset.Open adds to them the
 	// options that the format needs.
 	o.DriverOptions = make(map[string][]byte)
 	for name, options := range s.opts.Defaults {

@@ -11,7 +11,7 @@
 //	a, err := zarr.ParseArray("/temp", docs, zarr.ParseHint{Layout: layout})
 //	docs, err = a.Docs(zarr.WriteOptions{Layout: layout, IsRoot: true})
 //
-// The package uses core/dtype and core/chunk, and core/nczarr uses it.
+// The package uses core/dtype and core/chunk, and core/dataset uses it.
 package zarr
 
 import (

@@ -24,7 +24,7 @@
 //
 // Drivers implement the interface in core/zmap/driver. The package core/zmap/layer
 // provides decorators for drivers, and core/zmap/memmap a store in memory. core/manifest
-// and core/nczarr use this package.
+// and core/dataset use this package.
 //
 // Source: netcdf-c libnczarr/zmap.h. Where its drivers differ from each other, the rules
 // of core/zmap/driver apply.

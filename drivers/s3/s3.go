@@ -18,7 +18,7 @@ import (
 // The Path of a spec is bucket[/key], and its Endpoint is the server. A store exists if
 // its key has at least one object below it; Create and Remove delete all objects below
 // it. Create is not atomic: a process that dies halfway leaves a part of the old store.
-// Create does not prevent another process from creating the same store; core/nczarr
+// Create does not prevent another process from creating the same store; core/dataset
 // prevents this with a claim.
 //
 // If the response to a Put with a condition is lost (a broken connection, a server

@@ -1,0 +1,82 @@
+package dataset
+
+import (
+	"bytes"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// sameFill reports whether absent chunks of v and of other read as the same values.
+func (v *Var) sameFill(other *Var) bool {
+	a, b := v.meta.DType, other.meta.DType
+	if a.WithOrder(dtype.Little) != b.WithOrder(dtype.Little) {
+		return false
+	}
+	return bytes.Equal(v.absent(), other.absent())
+}
+
+// AbsentMisreadByNetCDF reports whether netcdf-c reads absent chunks of v as the fill
+// value with its bytes swapped.
+func (v *Var) AbsentMisreadByNetCDF() bool {
+	return v.group.ds.layout.AbsentMisreadByNetCDF(v.meta.DType)
+}
+
+// absent returns the value of an element of an absent chunk, in native byte order.
+func (v *Var) absent() []byte {
+	fill := make([]byte, max(v.meta.DType.Size, len(v.meta.Fill)))
+	copy(fill, v.meta.Fill)
+	if v.meta.DType.Order != dtype.Native {
+		dtype.SwapBytes(fill, v.meta.DType.Width())
+	}
+	return fill
+}
+
+// overlappingChunks reports which chunks of the grid "to" overlap an existing chunk of
+// the grid "from", inside the selection sel. found reports which chunks of "from"
+// exist. found and the result have one entry per chunk that sel touches, in C order.
+func overlappingChunks(sel chunk.Selection, from, to chunk.Grid, found []bool) ([]bool, error) {
+	src, err := chunk.NewPlan(sel, from)
+	if err != nil {
+		return nil, err
+	}
+	rank := len(sel.Start)
+	position := func(d int, i int64) int64 {
+		n, _, _ := to.Find(d, i)
+		return n
+	}
+	first, lens, total := make([]int64, rank), make([]int64, rank), int64(1)
+	for d := range rank {
+		first[d] = position(d, sel.Start[d])
+		lens[d] = position(d, sel.Start[d]+sel.Count[d]-1) - first[d] + 1
+		total *= lens[d]
+	}
+	out := make([]bool, total)
+	proj := make(chunk.Projection, rank)
+	lo, hi := make([]int64, rank), make([]int64, rank)
+	for i, is := range found {
+		if !is {
+			continue
+		}
+		src.At(int64(i), proj)
+		for d, s := range proj {
+			at := sel.Start[d] + s.Out
+			lo[d], hi[d] = position(d, at)-first[d], position(d, at+s.N-1)-first[d]
+		}
+		markBox(out, lens, lo, hi, 0, 0)
+	}
+	return out, nil
+}
+
+// markBox sets the entries of out in the box from lo to hi, inclusive. out is an array of
+// shape lens in C order. d and at are the dimension and the offset of the recursion;
+// callers pass 0.
+func markBox(out []bool, lens, lo, hi []int64, d int, at int64) {
+	if d == len(lens) {
+		out[at] = true
+		return
+	}
+	for k := lo[d]; k <= hi[d]; k++ {
+		markBox(out, lens, lo, hi, d+1, at*lens[d]+k)
+	}
+}

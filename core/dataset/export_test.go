@@ -1,0 +1,14 @@
+package dataset
+
+import "github.com/seed-695719ce/nczarr/core/manifest"
+
+// SetSource sets the Source of v's chunks. It must be called before v is used.
+func (v *Var) SetSource(s manifest.Source) {
+	v.data.once.Do(func() { v.data.source = s })
+}
+
+// Kill releases the locks of a dataset, as the end of its process would.
+func Kill(d *Dataset) {
+	d.growth.release()
+	d.newClaim.hold.Release()
+}

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package nczarr
-
-// notDirectory reports whether an error means that a path leads through something that is
-// not a directory. It returns false, because on this system such an error matches
-// fs.ErrNotExist.
-func notDirectory(error) bool { return false }

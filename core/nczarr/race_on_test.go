@@ -1,6 +1,0 @@
-//go:build race
-
-package nczarr_test
-
-// raceDetector reports whether the race detector, which allocates memory, is on.
-const raceDetector = true
