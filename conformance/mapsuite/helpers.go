@@ -178,11 +178,25 @@ func (s *store) want(key, content string) {
 		return
 	}
 	if !bytes.Equal(got, []byte(content)) {
-		s.t.Errorf("get %s: want %s, got %s", show(key), show(content), show(string(got)))
+		s.t.Errorf("get %s: want %s, got %s%s", show(key), show(content), show(string(got)), firstDifference(content, string(got)))
 	}
 	if info.Size != int64(len(content)) {
 		s.t.Errorf("get %s: want size %d, got %d", show(key), len(content), info.Size)
 	}
+}
+
+// firstDifference describes the lengths of two contents or, if these are equal, where long
+// contents first differ. It returns "" for short contents, which show prints whole.
+func firstDifference(want, got string) string {
+	if len(want) != len(got) {
+		return fmt.Sprintf("; want %d bytes, got %d", len(want), len(got))
+	}
+	for i := 0; i < len(want) && len(want) > 80; i++ {
+		if want[i] != got[i] {
+			return fmt.Sprintf("; the first of %d bytes to differ is at %d: want %#02x, got %#02x", len(want), i, want[i], got[i])
+		}
+	}
+	return ""
 }
 
 // wantOwn checks that each key has its own name as content.
