@@ -345,7 +345,7 @@ func requiresOtherType(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Typ
 // length in bytes of the longest, at least 1. It takes its memory from the budget from.
 func (v *Var) longestString(ctx context.Context, from *budget.Budget, memory int64) (int, error) {
 	most := 1
-	held, err := reserve(ctx, from, min(memory, v.leastBlock(v.ChunkGrid(), v.Shape())), memory, v)
+	held, err := reserve(ctx, from, min(memory, v.leastBlock(v.ChunkGrid(), v.Shape())), memory, v.conversions(), v)
 	if err != nil {
 		return most, ncerr.Wrap("copy", v.Path(), err)
 	}
@@ -377,7 +377,7 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 		return nil
 	}
 	least := p.src.leastBlock(p.dst.ObjectGrid(), shape)
-	held, err := reserve(ctx, p.dst.group.ds.opts.Budget, least, max(least, c.opts.Memory), p.src, p.dst)
+	held, err := reserve(ctx, p.dst.group.ds.opts.Budget, least, max(least, c.opts.Memory), max(p.src.conversions(), p.dst.conversions()), p.src, p.dst)
 	if err != nil {
 		return ncerr.Wrap("copy", p.src.Path(), err)
 	}

@@ -134,7 +134,7 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 	}
 	stored := v.meta.DType.WithOrder(dtype.Native)
 	return v.pieces(sel, func(part chunk.Selection, from, n int64) error {
-		inner, done, err := v.Reserve(ctx, n*int64(stored.Size))
+		inner, done, err := v.reserve(ctx, n*int64(stored.Size), 0)
 		if err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 		return v.Available(ctx)
 	}
 	if n := v.encodedBytes(src, q); n > 0 {
-		inner, done, err := v.Reserve(ctx, n)
+		inner, done, err := v.reserve(ctx, n, 0)
 		if err != nil {
 			return err
 		}
