@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -20,9 +21,12 @@ import (
 type references struct {
 	file     *refs.File
 	resolver *store.Resolver
+	key      string        // of the reference file
+	cache    *budget.Share // for the references of all arrays
 }
 
-// maxPages is the maximum size in bytes of the references that an array caches.
+// maxPages is the maximum size in bytes of the references that a dataset caches. A reference
+// with templates can be hundreds of times as large as its text.
 const maxPages = 16 << 20
 
 // openReferences opens the dataset that a reference file describes.
@@ -69,7 +73,7 @@ func readReferences(ctx context.Context, loc *ncurl.Location, opts Options, reso
 		}
 	}
 	ds := &Dataset{
-		loc: loc, store: resolver.Root(), opts: opts, log: opts.Log, noXarray: !loc.Xarray, refs: &references{file, resolver},
+		loc: loc, store: resolver.Root(), opts: opts, log: opts.Log, noXarray: !loc.Xarray, refs: &references{file, resolver, key, budget.NewShare(min(maxPages, opts.Budget.Documents()))},
 		m: zmap.New(docs, &zmap.Options{Name: "kerchunk", ReadOnly: true, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing}),
 	}
 	ds.setChunkCache()
@@ -89,7 +93,7 @@ func (r *references) source(v *Var) manifest.Source {
 			grid[d] = shards.Len(d, n)
 		}
 	}
-	return r.file.Table(v.key(), v.meta.Keys, grid, r.resolver, maxPages, v.group.ds.opts.Limits.MaxChunk)
+	return r.file.Table(v.key(), v.meta.Keys, grid, r.resolver, r.cache, v.group.ds.opts.Limits.MaxChunk)
 }
 
 // documentMap holds the documents of a reference file. Its latency is that of the stores with
