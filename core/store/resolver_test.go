@@ -50,7 +50,7 @@ func resolver(t *testing.T, url string, access store.Access, o *store.Options) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close(context.Background()) }) //nolint:usetesting // t.Context is done in a Cleanup
+	t.Cleanup(func() { _ = r.Close(context.Background()) })
 	return r, log
 }
 
