@@ -86,7 +86,9 @@ func (b *WriteBuffer) reserve(ctx context.Context, a *Array, all bool) (inner co
 			least, want = a.Memory()
 		}
 		if all && (a != nil || len(b.chunks) > 0) {
-			least, want = max(least, b.least), max(want, b.want)
+			// A caller may have acquired the memory of from before chunks that need more were
+			// added. If these chunks cannot be stored, its own write is not buffered.
+			least, want = max(least, min(b.least, from.ForCalls())), max(want, b.want)
 		}
 		if have >= least {
 			return budget.With(ctx, from.Part(have, 0)), func() { from.Release(have) }, nil

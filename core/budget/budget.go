@@ -170,7 +170,7 @@ func From(ctx context.Context, b *Budget) *Budget {
 	return b
 }
 
-// Share is the part of a Budget for memory of one kind that is kept between calls. The
+// Share is an amount of memory, such as the part of a Budget, for memory of one kind that is kept between calls. The
 // owners of the memory keep it below the limit: before they add to it, they free some of
 // their own until enough is free. A nil Share has no limit. A Share is safe for concurrent
 // use.
@@ -178,6 +178,9 @@ type Share struct {
 	most int64
 	used atomic.Int64
 }
+
+// NewShare returns a Share of most bytes that belongs to no Budget.
+func NewShare(most int64) *Share { return &Share{most: most} }
 
 // Documents returns the maximum size in bytes of the metadata documents of one dataset.
 func (b *Budget) Documents() int64 {

@@ -380,7 +380,7 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 		return nil
 	}
 	least := p.src.leastBlock(p.dst.ObjectGrid(), shape)
-	held, err := reserve(ctx, p.dst.group.ds.opts.Budget, least, max(least, c.opts.Memory), p.src.conversions()+p.dst.conversions(), p.src, p.dst)
+	held, err := reserve(ctx, p.dst.group.ds.opts.Budget, least, max(least, c.opts.Memory), max(p.src.conversions(), p.dst.conversions()), p.src, p.dst)
 	if err != nil {
 		return ncerr.Wrap("copy", p.src.Path(), err)
 	}

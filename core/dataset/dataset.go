@@ -14,9 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/array"
-	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
-	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -30,8 +28,8 @@ import (
 type Dataset struct {
 	loc    *ncurl.Location
 	store  *store.Store
-	chunks func(prefix string, keys chunk.Keys, grid []int64) manifest.Source // see Tree; nil if the chunks are in m
-	m      *zmap.Map                                                          // of store
+	tree   *Tree     // the source of documents and chunks, if it is not a Zarr store
+	m      *zmap.Map // of store
 	opts   Options
 	log    *slog.Logger
 	layout zarr.Layout

@@ -34,20 +34,21 @@ func (o *Options) setBudget() {
 }
 
 // memory returns the working memory in bytes of reads and writes of v: see
-// [array.Array.Memory].
-func (v *Var) memory(ctx context.Context) (least, want int64, err error) {
+// [array.Array.Memory]. It includes what storing the buffered chunks of other variables needs,
+// but in least only up to most bytes: without this memory, a write is not buffered.
+func (v *Var) memory(ctx context.Context, most int64) (least, want int64, err error) {
 	a, err := v.open(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	least, want = a.Memory()
 	l, w := v.group.ds.buffer.Memory()
-	return max(least, l), max(want, w), nil
+	return max(least, min(l, most)), max(want, w), nil
 }
 
 // conversions returns the maximum number of copies of the values that a read or write of
 // values of v's own Go type makes.
-func (v *Var) conversions() (n int) {
+func (v *Var) conversions() (n int64) {
 	if t := v.meta.DType; !v.isVariableLength() && (v.converts() || t.Order != dtype.Native && t.Width() > 1) {
 		n++
 	}
@@ -65,18 +66,17 @@ func (v *Var) conversions() (n int) {
 // Errors: ncerr.ErrLimit if Options.Budget is too small, those of [Var.Available], and that
 // of ctx.
 func (v *Var) Reserve(ctx context.Context, own int64) (inner context.Context, done func(), err error) {
-	r, err := reserve(ctx, v.group.ds.opts.Budget, own, own, v.conversions(), v)
+	return v.reserve(ctx, own, v.conversions())
+}
+
+// reserve implements Reserve for a caller whose reads and writes make up to copies copies of
+// their values.
+func (v *Var) reserve(ctx context.Context, own, copies int64) (inner context.Context, done func(), err error) {
+	r, err := reserve(ctx, v.group.ds.opts.Budget, own, own, copies, v)
 	if err != nil {
 		return nil, nil, ncerr.Wrap("reserve memory for", v.Path(), err)
 	}
 	return r.ctx, r.done, nil
-}
-
-// reserve acquires own bytes of memory for a conversion, and the memory for its reads or writes
-// of v.
-func (v *Var) reserve(ctx context.Context, own int64) (*reserved, error) {
-	r, err := reserve(ctx, v.group.ds.opts.Budget, own, own, 0, v)
-	return r, ncerr.Wrap("reserve memory for", v.Path(), err)
 }
 
 // reserved is memory that a call holds.
@@ -85,13 +85,17 @@ type reserved struct {
 	ctx  context.Context //nolint:containedctx // for the calls that the holder makes
 	done func()          // releases the memory
 
-	from        *budget.Budget
-	least, have int64 // the bytes in ctx that a call needs, and that there are
+	from   *budget.Budget
+	raw    int64 // bytes in ctx that a call needs in addition to copies of its values
+	copies int64 // maximum number of these copies
+	have   int64 // bytes in ctx
 }
 
 // mayShare reports whether workers can make calls at the same time, each with an equal part
 // of the memory.
-func (r *reserved) mayShare(workers int64) bool { return r.least <= r.have/workers }
+func (r *reserved) mayShare(workers int64) bool {
+	return r.raw+r.copies*(r.own/workers) <= r.have/workers
+}
 
 // share returns a function that returns a context for the calls of one of the given number of
 // workers.
@@ -101,33 +105,40 @@ func (r *reserved) share(workers int64) func(context.Context) context.Context {
 }
 
 // reserve acquires from b at least least and at most want bytes for the caller, and the memory
-// for its reads and writes of vars. These convert what the caller holds, and make as many
-// copies of it.
-func reserve(ctx context.Context, b *budget.Budget, least, want int64, copies int, vars ...*Var) (*reserved, error) {
+// for its reads and writes of vars, which make up to copies copies of what the caller holds.
+func reserve(ctx context.Context, b *budget.Budget, least, want, copies int64, vars ...*Var) (*reserved, error) {
 	b = budget.From(ctx, b)
-	inLeast, inWant := int64(0), int64(0)
+	raw, inWant, free := int64(0), int64(0), b.ForCalls()-least
+	for range copies {
+		free -= min(free, least)
+	}
 	for _, v := range vars {
-		l, w, err := v.memory(ctx)
+		l, w, err := v.memory(ctx, free)
 		if err != nil {
 			return nil, err
 		}
 		if v.isVariableLength() { // how large a chunk may be must not depend on other calls
 			l = max(l, min(w, b.ForCalls()-least))
 		}
-		for range copies {
-			l, w = saturatingAdd(l, least), saturatingAdd(w, want)
+		if !v.group.ds.remote() { // more than this would not be faster
+			w = max(min(w, want/2), saturatingAdd(l, l)) // one call reads while another writes
 		}
-		if want > least && !v.group.ds.remote() { // more than this would not be faster
-			w = min(w, max(2*l, want/2))
-		}
-		inLeast, inWant = max(inLeast, l), max(inWant, w)
+		raw, inWant = max(raw, l), max(inWant, w)
+	}
+	inLeast := raw
+	for range copies {
+		inLeast, inWant = saturatingAdd(inLeast, least), saturatingAdd(inWant, want)
 	}
 	n, err := b.Acquire(ctx, saturatingAdd(least, inLeast), saturatingAdd(want, inWant))
 	if err != nil {
 		return nil, err
 	}
 	in := max(inLeast, min(inWant, n-least, max(n-want, n/2)))
-	r := &reserved{own: n - in, done: func() { b.Release(n) }, from: b, least: inLeast, have: in}
+	own := n - in
+	if copies > 0 { // a call may copy all that the caller holds, and two calls may share the memory
+		own = min(own, max(least, (n-2*raw)/(copies+1)))
+	}
+	r := &reserved{own: own, done: func() { b.Release(n) }, from: b, raw: raw, copies: copies, have: n - own}
 	r.ctx = r.share(1)(ctx)
 	return r, nil
 }

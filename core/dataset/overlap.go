@@ -152,12 +152,16 @@ func (d *Dataset) seesProbe(ctx context.Context, m *zmap.Map, put, look string) 
 	if err := m.Flush(ctx); err != nil {
 		return false, false, err
 	}
-	again, err := openStore(ctx, d.loc, d.opts, driver.Read) // the open store may not show newer objects
+	loc, key := d.loc, look
+	if d.tree != nil { // the store is the directory that contains the file of the Tree
+		loc, key = d.storeLoc(), path.Join(d.tree.Key, look)
+	}
+	again, err := openStore(ctx, loc, d.opts, driver.Read) // the open store may not show newer objects
 	if err != nil {
 		return false, false, err
 	}
 	defer again.Close(ctx) //nolint:errcheck // opened for reading only
-	found, err = again.Exists(ctx, look)
+	found, err = again.Exists(ctx, key)
 	return found, !found && d.isLocal() && existsAbove(filepath.FromSlash(d.loc.Path), look), err
 }
 

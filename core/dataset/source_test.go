@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/manifest"
@@ -31,7 +32,7 @@ func (w within) Resolve(_ context.Context, ref string) (*zmap.Map, string, error
 
 // table returns the Source of the chunks of a one-dimensional array.
 func table(m *zmap.Map, list ...manifest.Entry) manifest.Source {
-	return manifest.NewTable(entries(list), []int64{int64(len(list))}, within{m}, 1<<20, 1<<20)
+	return manifest.NewTable(entries(list), []int64{int64(len(list))}, within{m}, budget.NewShare(1<<20), 1<<20)
 }
 
 // TestLocations reads chunks at Locations that use every state and field.

@@ -17,9 +17,10 @@ type Tree struct {
 	// Documents holds the metadata documents under the keys of a Zarr store. Closing the
 	// dataset closes it.
 	Documents *zmap.Map
-	// Store contains the file that describes the dataset. Closing the dataset does not
-	// close it.
+	// Store contains the file that describes the dataset, under Key. Closing the dataset
+	// does not close it.
 	Store *store.Store
+	Key   string
 	// Chunks returns the Source of an array whose keys begin with prefix. grid is the
 	// number of its chunks along each dimension or, if the array has shards, of its
 	// outermost shards.
@@ -41,7 +42,7 @@ func OpenTree(ctx context.Context, loc *ncurl.Location, o *Options, make func(*O
 	if err != nil {
 		return nil, ncerr.Wrap("open", loc.Path, err)
 	}
-	ds := &Dataset{loc: loc, store: tree.Store, m: tree.Documents, chunks: tree.Chunks, opts: opts, log: opts.Log, noXarray: !loc.Xarray}
+	ds := &Dataset{loc: loc, store: tree.Store, m: tree.Documents, tree: tree, opts: opts, log: opts.Log, noXarray: !loc.Xarray}
 	ds.setChunkCache()
 	if err := (&loader{ds: ds}).loadAll(ctx); err != nil {
 		_ = tree.Documents.Close(ctx) // the first error is more useful
@@ -54,7 +55,7 @@ func OpenTree(ctx context.Context, loc *ncurl.Location, o *Options, make func(*O
 // themselves, or the outermost shards.
 func (v *Var) objects() manifest.Source {
 	ds := v.group.ds
-	if ds.chunks == nil {
+	if ds.tree == nil {
 		return manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.store.ReadsMany())
 	}
 	grid := v.grid()
@@ -64,5 +65,5 @@ func (v *Var) objects() manifest.Source {
 			grid[d] = shards.Len(d, n)
 		}
 	}
-	return ds.chunks(v.key(), v.meta.Keys, grid)
+	return ds.tree.Chunks(v.key(), v.meta.Keys, grid)
 }

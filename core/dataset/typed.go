@@ -134,13 +134,13 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 	}
 	stored := v.meta.DType.WithOrder(dtype.Native)
 	return v.pieces(sel, func(part chunk.Selection, from, n int64) error {
-		held, err := v.reserve(ctx, n*int64(stored.Size))
+		inner, done, err := v.reserve(ctx, n*int64(stored.Size), 0)
 		if err != nil {
 			return err
 		}
-		defer held.done()
+		defer done()
 		raw := make([]byte, n*int64(stored.Size))
-		if err := v.readRaw(held.ctx, part, array.Slab{Raw: raw}, nil); err != nil {
+		if err := v.readRaw(inner, part, array.Slab{Raw: raw}, nil); err != nil {
 			return err
 		}
 		return ncerr.Wrap("read", v.Path(), dtype.Decode(dtype.Slice(dst, int(from), int(from+n)), raw, stored))
@@ -264,12 +264,12 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 		return v.Available(ctx)
 	}
 	if n := v.encodedBytes(src, q); n > 0 {
-		held, err := v.reserve(ctx, n)
+		inner, done, err := v.reserve(ctx, n, 0)
 		if err != nil {
 			return err
 		}
-		defer held.done()
-		ctx = held.ctx
+		defer done()
+		ctx = inner
 	}
 	from, err := v.encode(src, q)
 	if err != nil {

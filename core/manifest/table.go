@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -69,25 +70,25 @@ type Table struct {
 	total    int64 // number of chunks in the grid
 	err      error // why no chunk can be located
 	resolver Resolver
-	most     int64               // maximum bytes of the cached pages
+	cache    *budget.Share       // limits the bytes of the cached pages
 	limit    int64               // maximum bytes of one page
 	room     *semaphore.Weighted // held while a page is loaded, so that at most one page is outside the cache
 
 	mu         sync.Mutex
 	kept       map[int64][]Entry
-	size       int64 // size of the cached pages in bytes
+	size       int64 // size of the cached pages in bytes, which is counted in cache
 	generation int   // counts the calls of Forget: a page requested before a call is not cached
 }
 
 var _ Source = (*Table)(nil)
 
 // NewTable returns the Source of the chunks in pages. grid is the number of chunks along each
-// dimension. The cache holds up to most bytes. A page of more than limit bytes, including
-// inline chunks, is an error. If the number of chunks in the grid overflows, all methods fail
+// dimension. The cached pages of all tables with the same cache take no more than its size. A
+// page of more than limit bytes, including inline chunks, is an error. If the number of chunks in the grid overflows, all methods fail
 // with ncerr.ErrLimit.
-func NewTable(pages Pages, grid []int64, resolver Resolver, most, limit int64) *Table {
+func NewTable(pages Pages, grid []int64, resolver Resolver, cache *budget.Share, limit int64) *Table {
 	t := &Table{
-		pages: pages, grid: grid, total: 1, resolver: resolver, most: most, limit: limit,
+		pages: pages, grid: grid, total: 1, resolver: resolver, cache: cache, limit: limit,
 		room: semaphore.NewWeighted(1), kept: make(map[int64][]Entry),
 	}
 	for _, n := range grid {
@@ -202,20 +203,30 @@ func (t *Table) cached(n int64) (page []Entry, ok bool, generation int) {
 	return page, ok, t.generation
 }
 
-// keep caches a page unless it is larger than the cache. It drops all other pages if the cache
-// would become too large.
+// keep caches a page if the cache has room for it. It drops all other pages of the table if
+// that is necessary.
 func (t *Table) keep(n int64, page []Entry, size int64, generation int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if size > t.most || t.generation != generation {
+	if size > t.cache.Size() || t.generation != generation {
 		return
 	}
-	if t.size+size > t.most {
-		clear(t.kept)
-		t.size = 0
+	if t.cache.Free() < size {
+		t.drop()
+	}
+	if t.cache.Free() < size { // other tables hold the rest
+		return
 	}
 	t.kept[n] = page
 	t.size += size
+	t.cache.Add(size)
+}
+
+// drop removes all pages from the cache. The caller holds the mutex.
+func (t *Table) drop() {
+	clear(t.kept)
+	t.cache.Add(-t.size)
+	t.size = 0
 }
 
 // Chunks implements Source. It does not resolve references: the Key of a chunk is its
@@ -280,8 +291,7 @@ func (t *Table) Forget(all bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clear(t.kept)
-	t.size = 0
+	t.drop()
 	t.generation++
 }
 

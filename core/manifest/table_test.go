@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -53,7 +54,7 @@ func (r keysOf) Resolve(_ context.Context, ref string) (*zmap.Map, string, error
 
 func newTable(t *testing.T, p *pages, grid []int64, most, limit int64) *manifest.Table {
 	t.Helper()
-	return manifest.NewTable(p, grid, keysOf{newMap(t)}, most, limit)
+	return manifest.NewTable(p, grid, keysOf{newMap(t)}, budget.NewShare(most), limit)
 }
 
 // TestTablePages checks that a Table loads a page when one of its chunks is located, caches
@@ -194,5 +195,37 @@ func TestHostileTable(t *testing.T) {
 	}
 	for ch, err := range newTable(t, &pages{}, nil, 4000, 4000).Chunks(t.Context(), nil) {
 		t.Errorf("a table without pages has chunk %v, %v", ch, err)
+	}
+}
+
+// TestTablesWithOneCache checks that the cached pages of several tables together are not larger
+// than their cache, and that a table without room in it still finds its chunks.
+func TestTablesWithOneCache(t *testing.T) {
+	t.Parallel()
+	m, cache := newMap(t), budget.NewShare(40<<10)
+	var tables []*manifest.Table
+	for k := range 20 {
+		p := &pages{list: map[int64][]manifest.Entry{0: {{Ref: strings.Repeat("x", 16<<10) + fmt.Sprint(k), Length: -1}}}}
+		tables = append(tables, manifest.NewTable(p, []int64{1}, keysOf{m}, cache, 1<<20))
+	}
+	for range 2 {
+		for k, table := range tables {
+			out := make([]manifest.Location, 1)
+			if err := table.Locate(t.Context(), [][]int64{{0}}, out); err != nil || !strings.HasSuffix(out[0].Key, "x"+fmt.Sprint(k)) {
+				t.Errorf("table %d: got %.20q, %v", k, out[0].Key, err)
+			}
+			if cache.Free() < 0 {
+				t.Fatalf("table %d: the cached pages are %d bytes too large", k, -cache.Free())
+			}
+		}
+	}
+	if cache.Free() == cache.Size() {
+		t.Error("no page is cached")
+	}
+	for _, table := range tables {
+		table.Forget(true)
+	}
+	if cache.Free() != cache.Size() {
+		t.Errorf("after Forget, %d bytes are in use", cache.Size()-cache.Free())
 	}
 }

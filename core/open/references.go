@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/manifest"
@@ -15,7 +16,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// maxPages is the maximum size in bytes of the references that an array caches.
+// maxPages is the maximum size in bytes of the references that a dataset caches. A reference
+// with templates can be hundreds of times as large as its text.
 const maxPages = 16 << 20
 
 // references returns the dataset that a reference file describes.
@@ -50,11 +52,13 @@ func readReferences(ctx context.Context, resolver *store.Resolver, o *dataset.Op
 			return nil, ncerr.Wrap("parse", zmap.Path(key), err)
 		}
 	}
+	cache := budget.NewShare(min(maxPages, o.Budget.Documents())) // for the references of all arrays
 	return &dataset.Tree{
 		Documents: zmap.New(docs, &zmap.Options{Name: "kerchunk", ReadOnly: true, MaxList: o.Limits.MaxKeys, MaxListBytes: o.Limits.MaxListing}),
 		Store:     resolver.Root(),
+		Key:       resolver.File(),
 		Chunks: func(prefix string, keys chunk.Keys, grid []int64) manifest.Source {
-			return file.Table(prefix, keys, grid, resolver, maxPages, o.Limits.MaxChunk)
+			return file.Table(prefix, keys, grid, resolver, cache, o.Limits.MaxChunk)
 		},
 	}, nil
 }

@@ -281,6 +281,42 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
+// TestCopyOverDataset copies a dataset of references over an existing dataset that is not in a
+// directory.
+func TestCopyOverDataset(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"refs.json": numbers(1, map[string]any{"v/0": []any{"x", 0, 8}}), "x": int32s(3, 4)})
+	o := options()
+	src, err := open.Open(t.Context(), filepath.Join(dir, "refs.json"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close(t.Context())
+	for range 2 { // the second copy replaces the first one
+		loc, err := open.Locate("mem:over", o, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dataset.CheckOverlap(t.Context(), src, loc, o); err != nil {
+			t.Fatal(err)
+		}
+		dst, err := dataset.Create(t.Context(), loc, &dataset.CreateOptions{Options: *o, Force: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dataset.Copy(t.Context(), dst.Root(), src.Root(), nil); err != nil {
+			t.Error(err)
+		}
+		if err := dst.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := get(t, "mem:over", o); err != nil || !slices.Equal(got, []int32{3, 4}) {
+		t.Errorf("the copy: %v, %v", got, err)
+	}
+}
+
 // get reads the array of a dataset.
 func get(t *testing.T, url string, o *dataset.Options) ([]int32, error) {
 	t.Helper()

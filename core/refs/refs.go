@@ -25,6 +25,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
 	"github.com/seed-695719ce/nczarr/core/manifest"
@@ -224,10 +225,10 @@ func (f *File) expand(ref string) (string, error) {
 
 // Table returns the Source of the chunks of an array. Their keys begin with prefix and are
 // encoded as keys specifies; grid is the number of chunks along each dimension. Keys outside
-// the grid are ignored. most and limit are the maximum sizes in bytes of the cached entries
-// and of the entries of one page; see manifest.NewTable.
-func (f *File) Table(prefix string, keys chunk.Keys, grid []int64, resolver manifest.Resolver, most, limit int64) *manifest.Table {
-	return manifest.NewTable(&pages{f: f, prefix: prefix, keys: keys, grid: grid}, grid, resolver, most, limit)
+// the grid are ignored. cache limits the size in bytes of the cached entries of all tables that
+// use it, and limit that of the entries of one page; see manifest.NewTable.
+func (f *File) Table(prefix string, keys chunk.Keys, grid []int64, resolver manifest.Resolver, cache *budget.Share, limit int64) *manifest.Table {
+	return manifest.NewTable(&pages{f: f, prefix: prefix, keys: keys, grid: grid}, grid, resolver, cache, limit)
 }
 
 // pages implements manifest.Pages for one array. It finds the chunks of the array on first

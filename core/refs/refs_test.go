@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -40,7 +41,7 @@ func TestParse(t *testing.T) {
 		if keys := slices.Sorted(maps.Keys(docs)); !slices.Equal(keys, []string{".zgroup", "v/.zarray"}) || string(docs[".zgroup"]) != `{"zarr_format": 2}` || string(docs["v/.zarray"]) != `{"fill_value": NaN, "shape": [9]}` {
 			t.Errorf("%s: documents %q", name, docs)
 		}
-		table := f.Table("v/", chunk.Keys{Separator: '.'}, []int64{9}, same{}, 1<<20, 1<<20)
+		table := f.Table("v/", chunk.Keys{Separator: '.'}, []int64{9}, same{}, budget.NewShare(1<<20), 1<<20)
 		out := make([]manifest.Location, 6)
 		if err := table.Locate(t.Context(), [][]int64{{0}, {1}, {2}, {3}, {4}, {5}}, out); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -105,7 +106,7 @@ func TestParseErrors(t *testing.T) {
 			t.Errorf("%.100s: %v", value, err)
 			continue
 		}
-		table := f.Table("", chunk.Keys{Separator: '.'}, []int64{2}, same{}, 1<<20, 1<<20)
+		table := f.Table("", chunk.Keys{Separator: '.'}, []int64{2}, same{}, budget.NewShare(1<<20), 1<<20)
 		out := make([]manifest.Location, 1)
 		if err := table.Locate(t.Context(), [][]int64{{0}}, out); err == nil || !strings.Contains(err.Error(), "chunk [0]") {
 			t.Errorf("%.100s: got %+v, %v", value, out, err)
@@ -125,7 +126,7 @@ func TestOtherSeparator(t *testing.T) {
 		t.Fatal(err)
 	}
 	for prefix, kind := range map[string]ncerr.Kind{"v/": ncerr.ErrMetadata, "w/": 0, "u/": 0, "none/": 0} {
-		table := f.Table(prefix, chunk.Keys{Separator: '.'}, []int64{2, 2}, same{}, 1<<20, 1<<20)
+		table := f.Table(prefix, chunk.Keys{Separator: '.'}, []int64{2, 2}, same{}, budget.NewShare(1<<20), 1<<20)
 		err := table.Locate(t.Context(), [][]int64{{0, 1}}, make([]manifest.Location, 1))
 		if ncerr.KindOf(err) != kind {
 			t.Errorf("%s: want %v, got %v", prefix, kind, err)
@@ -183,7 +184,7 @@ func FuzzParse(f *testing.F) {
 		if size > len(text) {
 			t.Errorf("%d bytes of documents in a file of %d bytes", size, len(text))
 		}
-		table := file.Table("v/", chunk.Keys{Separator: '.'}, []int64{2, 2}, same{}, 1<<20, 1<<24)
+		table := file.Table("v/", chunk.Keys{Separator: '.'}, []int64{2, 2}, same{}, budget.NewShare(1<<20), 1<<24)
 		listed := map[[2]int64]bool{}
 		for ch, err := range table.Chunks(t.Context(), nil) {
 			if err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"os"
 	"path"
 	"runtime"
 	"strings"
@@ -178,9 +179,13 @@ func newArea(loc *ncurl.Location, o *Options, set map[string]any, without []stri
 // allowedArea returns the area of a place that the user allows. root is the location of the
 // dataset.
 func allowedArea(root *ncurl.Location, p Prefix, env *ncurl.Env, local bool, o *Options) (*area, error) {
-	own := ncurl.Env{Windows: runtime.GOOS == "windows"}
+	own := ncurl.Env{}
 	if env != nil {
 		own = *env
+	}
+	own.Windows = own.Windows || runtime.GOOS == "windows"
+	if own.Cwd == "" {
+		own.Cwd, _ = os.Getwd() // on error a relative path allows nothing
 	}
 	own.Create, own.Probe, own.RC = false, nil, nil // rc files contain logins and profiles for servers
 	loc, err := ncurl.Parse(google(p.URL), &own)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -222,6 +223,21 @@ func TestInnermostPlace(t *testing.T) {
 	}
 	if r.Remote() {
 		t.Error("local places are remote")
+	}
+}
+
+// TestRelativePlace checks that a relative path allows a directory below the current one, if
+// the environment does not specify the current directory.
+func TestRelativePlace(t *testing.T) {
+	t.Parallel()
+	r, log := resolver(t, "/data/x.json", store.Access{Allow: []store.Prefix{{URL: "testdir"}}}, &store.Options{})
+	dir, err := filepath.Abs("testdir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.ToSlash(dir)
+	if _, key, err := r.Resolve(t.Context(), dir+"/a.nc"); key != "a.nc" || err != nil || log.specs[len(log.specs)-1].Path != dir {
+		t.Errorf("got %q, %v", key, err)
 	}
 }
 
