@@ -86,7 +86,7 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err == nil && !d.layout.Inline() {
 		err = d.saveConsolidated(ctx, run, changed)
 	}
-	if err == nil && !d.stale {
+	if err == nil && !d.stale && run.conflict() == nil { // the document of a group that was not written lacks new copies
 		d.mu.Lock()
 		d.uncopied = nil
 		d.mu.Unlock()

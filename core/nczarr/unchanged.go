@@ -696,5 +696,20 @@ func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	case sameVersion(was, now) || d.docs.isUpdate(key, now):
 		return nil
 	}
+	return errChangedSinceOpen(key)
+}
+
+// updated reports whether another writer has put or deleted a document since this process has
+// read or put it.
+func (d *Dataset) updated(ctx context.Context, key string) (bool, error) {
+	now, err := d.m.Stat(ctx, key)
+	was, known := d.docs.known(key)
+	if ncerr.KindOf(err) == ncerr.ErrNotFound {
+		return known, nil
+	}
+	return known && !sameVersion(was, now), err
+}
+
+func errChangedSinceOpen(key string) error {
 	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read; the values may be from two datasets, and chunks that were not found may exist: reopen the dataset")
 }
