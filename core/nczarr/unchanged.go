@@ -563,10 +563,18 @@ func (d *Dataset) putVersion(ctx context.Context, key string, text []byte, was z
 		}
 	}
 	info, err := d.m.Put(ctx, key, driver.Bytes(text), &opts)
-	if ncerr.KindOf(err) == ncerr.ErrUnsupported && opts != (driver.PutOptions{}) { // the server lacks conditional writes although its driver declares them
-		return d.m.Put(ctx, key, driver.Bytes(text), nil)
+	if ncerr.KindOf(err) != ncerr.ErrUnsupported || opts == (driver.PutOptions{}) {
+		return info, err
 	}
-	return info, err
+	// The server lacks conditional writes although its driver declares them.
+	now, err := d.m.Stat(ctx, key)
+	switch there := ncerr.KindOf(err) != ncerr.ErrNotFound; {
+	case err != nil && there:
+		return now, err
+	case opts.IfAbsent && there, opts.IfMatch != "" && (!there || now.Version != opts.IfMatch):
+		return now, ncerr.ErrConflict
+	}
+	return d.m.Put(ctx, key, driver.Bytes(text), nil)
 }
 
 func errChangedDoc() error {
