@@ -206,6 +206,9 @@ func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 			return err
 		}
 		d.docs.setAnchor(key, info)
+		if err := d.noteTimes(ctx, key); err != nil {
+			return err
+		}
 	}
 	if err := d.releaseClaim(ctx); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)

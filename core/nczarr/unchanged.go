@@ -467,6 +467,33 @@ func (d *Dataset) isSameDataset(ctx context.Context, key string) (bool, error) {
 // maxEvidence is the maximum number of documents that isSameDataset compares.
 const maxEvidence = 32
 
+// maxCreatedEvidence is the maximum number of documents for which noteTimes sends a request.
+const maxCreatedEvidence = 4
+
+// noteTimes records the times of some of the documents of a new dataset in Zarr v3, whose
+// anchor other writers change: see isSameDataset.
+func (d *Dataset) noteTimes(ctx context.Context, anchor string) error {
+	if d.layout.Format() != 3 {
+		return nil
+	}
+	var keys []string
+	d.docs.mu.Lock()
+	for key, info := range d.docs.opened {
+		if _, name := splitKey(key); key != anchor && zarr.IsZarrDoc(name) && info.ModTime.IsZero() {
+			keys = append(keys, key)
+		}
+	}
+	d.docs.mu.Unlock()
+	slices.Sort(keys)
+	return each(ctx, keys[:min(len(keys), maxCreatedEvidence)], storeConcurrency, func(key string) error {
+		now, err := d.m.Stat(ctx, key)
+		if was, _ := d.docs.known(key); err == nil && now.Version == was.Version {
+			d.docs.note(key, now)
+		}
+		return err
+	})
+}
+
 // checkSameDataset fails if a document that another process has put, with the version
 // now, belongs to another dataset. Call it after the document was read.
 func (d *Dataset) checkSameDataset(ctx context.Context, key string, now zmap.Info) error {
