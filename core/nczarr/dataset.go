@@ -96,7 +96,11 @@ func (d *Dataset) NCProperties() string { return d.ncProperties }
 
 // Consolidated reports whether the metadata was read from, or is written to, a
 // consolidated document.
-func (d *Dataset) Consolidated() bool { return d.consolidated }
+func (d *Dataset) Consolidated() bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.consolidated
+}
 
 // Problems returns the parts of the dataset that could not be read and were left out,
 // in path order.
