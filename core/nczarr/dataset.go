@@ -57,6 +57,7 @@ type Dataset struct {
 	saving        sync.Mutex  // serializes saves
 	stale         bool        // consolidated metadata is older than the documents; guarded by saving
 	mixed         bool        // consolidated metadata also has nodes and changes of other writers; guarded by saving
+	unadopted     []saved     // nodes that a failed save has merged: see merging.adopted; guarded by saving
 	// uncopied holds the key prefixes of nodes whose documents this process has put and that
 	// consolidated metadata may not repeat yet; guarded by mu.
 	uncopied map[string]bool

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,6 +235,43 @@ func TestCreatorContinues(t *testing.T) {
 			t.Errorf("%s: %v", mode, err)
 		}
 	}
+}
+
+// If the lengths of another writer cannot be read in a Flush, the next Flush adopts them.
+func TestAdoptedAfterFailure(t *testing.T) {
+	t.Parallel()
+	o, url := onBucket("nczarr")
+	createGrowing(t, url, o)
+	a := update(t, url, o)
+	var gets atomic.Int64
+	unreliable := *o
+	unreliable.Wrap = func(m driver.Map) driver.Map { return failingGet{m, "w/.zarray", &gets} }
+	b := update(t, url, &unreliable)
+	write(t, variable(t, a, "u"), slab(4, 4), []int32{5, 6, 7, 8})
+	closeDataset(t, a)
+	setText(t, variable(t, b, "u").SetAttr, "note", "x")
+	write(t, variable(t, b, "u"), slab(4, 1), []int32{9})
+	gets.Store(2) // the second one follows the put
+	if err := b.Flush(t.Context()); err == nil {
+		t.Fatal("want the injected failure")
+	}
+	mustFlush(t, b)
+	expect(t, b, "u", []int32{1, 2, 3, 4, 9, 6, 7, 8})
+	closeDataset(t, b)
+}
+
+// failingGet is a store in which one Get of an object fails.
+type failingGet struct {
+	driver.Map
+	key string
+	in  *atomic.Int64 // number of the Get
+}
+
+func (f failingGet) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if key == f.key && f.in.Add(-1) == 0 {
+		return nil, driver.Info{}, errCut
+	}
+	return f.Map.Get(ctx, key, o, alloc)
 }
 
 // noPutTime is a store whose puts return no time, like those of a bucket.

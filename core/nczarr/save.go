@@ -73,7 +73,7 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run := &merging{nodes: nodes}
+	run := &merging{nodes: nodes, adopted: d.unadopted}
 	adding := d.layout.Inline() && d.consolidated && !d.created && d.merges() && !zarr.HasInlineMetadata(d.top.docsInStore)
 	changed, err := d.putAll(ctx, run)
 	if err == nil && adding && changed {
@@ -91,8 +91,11 @@ func (d *Dataset) save(ctx context.Context) error {
 		d.uncopied = nil
 		d.mu.Unlock()
 	}
+	d.unadopted = run.adopted
 	if err == nil {
-		err = d.adopt(ctx, run)
+		if err = d.adopt(ctx, run); err == nil {
+			d.unadopted = nil
+		}
 	}
 	if err == nil {
 		err = run.conflict()
