@@ -76,11 +76,13 @@ type Env struct {
 	CheckBuffered func(ctx context.Context) error
 	// Stored returns the shape of the array in the store, with math.MaxInt64 for dimensions
 	// that cannot grow. nil, or a nil result, means that no other process can have written
-	// elements beyond that shape. Own, Vet and OnCleared must be set if Stored is.
+	// elements beyond that shape. Own, OwnFailed, Vet and OnCleared must be set if Stored is.
 	Stored func() []int64
 	// Own records that this process is going to store a chunk with elements beyond Stored,
 	// and reports whether it may have stored the chunk before.
 	Own func(index []int64) bool
+	// OwnFailed is called after a write of a chunk has failed for which Own had returned false.
+	OwnFailed func(index []int64)
 	// Vet is called after a chunk was read that a write changes in part, if the chunk has
 	// elements beyond Stored other than the fill value and was not recorded by Own before. It
 	// returns the shape beyond which the elements belong to nobody, so that they are

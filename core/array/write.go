@@ -87,7 +87,15 @@ func writeBatch(ctx context.Context, w *worker) error {
 	if len(w.changes) == 0 {
 		return nil
 	}
+	for i := range w.changes {
+		w.items[w.changes[i].Tag].vet = false
+	}
 	if err := w.t.target.Update(ctx, w.changes, w); err != nil {
+		for i := range w.n {
+			if w.items[i].vet && w.t.clear == nil {
+				w.t.a.env.OwnFailed(w.indexes[i])
+			}
+		}
 		return err
 	}
 	for i := range w.n {

@@ -57,6 +57,7 @@ type Dataset struct {
 	saving        sync.Mutex  // serializes saves
 	stale         bool        // consolidated metadata is older than the documents; guarded by saving
 	mixed         bool        // consolidated metadata also has nodes and changes of other writers; guarded by saving
+	unadopted     []saved     // nodes that a failed save has merged: see merging.adopted; guarded by saving
 	// uncopied holds the key prefixes of nodes whose documents this process has put and that
 	// consolidated metadata may not repeat yet; guarded by mu.
 	uncopied map[string]bool
@@ -96,7 +97,11 @@ func (d *Dataset) NCProperties() string { return d.ncProperties }
 
 // Consolidated reports whether the metadata was read from, or is written to, a
 // consolidated document.
-func (d *Dataset) Consolidated() bool { return d.consolidated }
+func (d *Dataset) Consolidated() bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.consolidated
+}
 
 // Problems returns the parts of the dataset that could not be read and were left out,
 // in path order.
@@ -206,6 +211,9 @@ func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 			return err
 		}
 		d.docs.setAnchor(key, info)
+		if err := d.noteTimes(ctx, key); err != nil {
+			return err
+		}
 	}
 	if err := d.releaseClaim(ctx); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)

@@ -96,7 +96,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 		}
 		return shared
 	}
-	env.Stored, env.Own, env.Vet, env.OnCleared = v.unpublishedBounds, v.sharing.note, v.vet, v.warnCleared
+	env.Stored, env.Own, env.OwnFailed, env.Vet, env.OnCleared = v.unpublishedBounds, v.sharing.note, v.sharing.noteFailed, v.vet, v.warnCleared
 	if !ds.m.Capabilities().IfMatch {
 		env.OnPartialWrite = ds.warnSingleWriter
 	}

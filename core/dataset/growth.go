@@ -61,7 +61,8 @@ type GrowthMark struct {
 	// State reports whether the writer is running.
 	State WriterState `json:"-"`
 
-	key string
+	key    string
+	others int // if not 0, this stands for so many marks that were not read
 }
 
 // WriterState reports whether the writer of a mark is running.
@@ -87,6 +88,9 @@ func (s WriterState) String() string {
 
 // Owner describes the writer for messages.
 func (m *GrowthMark) Owner() string {
+	if m.others > 0 {
+		return fmt.Sprintf("%d other writers", m.others)
+	}
 	if m.Host == "" && m.PID == 0 {
 		return "an unknown writer"
 	}
@@ -106,6 +110,7 @@ type growth struct {
 	mu          sync.Mutex
 	begun       bool                    // markGrowth has succeeded
 	marked      atomic.Pointer[ownMark] // this process's mark in the store; nil if none. Changed with mu held.
+	beside      atomic.Pointer[ownMark] // the mark of an earlier version beside which this process grows; nil if none
 	trusted     atomic.Pointer[ownMark] // the mark, if it was put into the dataset that was opened
 	hold        *place.Hold             // the lock on the mark
 	foreign     []GrowthMark            // marks of other writers when this one began
@@ -201,11 +206,10 @@ func (v *Var) overlap(m *GrowthMark, shape []int64) string {
 // growth.mu.
 func (d *Dataset) markGrowth(ctx context.Context) error {
 	g := &d.growth
-	if g.begun {
+	if g.begun && (g.marked.Load() != nil || g.beside.Load() != nil || !d.putsMarks()) { // otherwise a growth of a new dataset began before its first Flush
 		return nil
 	}
-	caps := d.m.Capabilities()
-	if d.created && !d.flushed.Load() || caps.Durable == driver.OnFlush || !caps.Delete || !caps.List {
+	if !d.putsMarks() {
 		g.begun = true
 		return nil
 	}
@@ -220,13 +224,9 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 		return ncerr.New(ncerr.ErrInternal, "write", zarr.GrowthMark, err)
 	}
 	key := zarr.GrowthMark + "/" + m.Writer
-	if caps.MaxKey > 0 && len(key) > caps.MaxKey {
-		g.begun = true
-		return nil
-	}
 	info, err := d.m.Put(ctx, key, driver.Bytes(text), nil)
 	switch {
-	case ncerr.KindOf(err) == ncerr.ErrObjectExists && caps.PrefixExclusive:
+	case ncerr.KindOf(err) == ncerr.ErrObjectExists && d.m.Capabilities().PrefixExclusive:
 		return d.growBesideOldMark(ctx)
 	case err != nil:
 		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), key)) // the put may have succeeded
@@ -255,6 +255,15 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 	return nil
 }
 
+// putsMarks reports whether writers of the dataset put marks.
+func (d *Dataset) putsMarks() bool {
+	c := d.m.Capabilities()
+	if d.created && !d.flushed.Load() || c.Durable == driver.OnFlush || !c.Delete || !c.List {
+		return false
+	}
+	return c.MaxKey <= 0 || len(zarr.GrowthMark)+1+len(rand.Text()) <= c.MaxKey
+}
+
 // growBesideOldMark begins to extend a dimension although the store has a mark of an earlier
 // version of the program, below which no other mark can be put. That mark stays, so other
 // writers are warned as well.
@@ -269,7 +278,12 @@ func (d *Dataset) growBesideOldMark(ctx context.Context) error {
 	if !d.merges() {
 		return d.refuseMarks([]GrowthMark{*m})
 	}
+	info, err := d.m.Stat(ctx, zarr.GrowthMark)
+	if err != nil {
+		return err
+	}
 	d.growth.begun, d.growth.foreign = true, []GrowthMark{*m}
+	d.growth.beside.Store(&ownMark{zarr.GrowthMark, info})
 	return nil
 }
 
@@ -321,9 +335,11 @@ func (d *Dataset) foreignMarks(ctx context.Context, own string) ([]GrowthMark, e
 	return marks, err
 }
 
-// listMarks returns all marks except the one with the key own, and whether that one exists.
+// listMarks returns all marks except the one with the key own, and whether that one exists. If
+// there are more than maxMarks, the last element of marks stands for all others.
 func (d *Dataset) listMarks(ctx context.Context, own string) (marks []GrowthMark, exists bool, err error) {
 	var keys []string
+	more := 0
 	for e, err := range d.m.List(ctx, zarr.GrowthMark+"/", &driver.ListOptions{Recursive: true}) {
 		switch {
 		case err != nil:
@@ -332,6 +348,8 @@ func (d *Dataset) listMarks(ctx context.Context, own string) (marks []GrowthMark
 			exists = true
 		case len(keys) < maxMarks:
 			keys = append(keys, e.Key)
+		default:
+			more++
 		}
 	}
 	if !exists || !d.m.Capabilities().PrefixExclusive { // otherwise the own mark shows that the old one does not exist
@@ -347,6 +365,9 @@ func (d *Dataset) listMarks(ctx context.Context, own string) (marks []GrowthMark
 		}
 	}
 	slices.SortFunc(marks, func(a, b GrowthMark) int { return strings.Compare(a.key, b.key) })
+	if more > 0 {
+		marks = append(marks, GrowthMark{others: more})
+	}
 	return marks, exists, nil
 }
 
@@ -410,7 +431,27 @@ func (d *Dataset) checkMarks(ctx context.Context) error {
 			return errMarkRemoved()
 		}
 	}
+	if err := d.checkOldMark(ctx); err != nil {
+		return err
+	}
 	return d.checkNodeMarks(ctx)
+}
+
+// checkOldMark verifies that the mark beside which this writer grows has not been removed or
+// replaced.
+func (d *Dataset) checkOldMark(ctx context.Context) error {
+	mark := d.growth.beside.Load()
+	if mark == nil {
+		return nil
+	}
+	now, err := d.m.Stat(ctx, mark.key)
+	switch {
+	case err == nil && now.Version == mark.info.Version, d.growth.beside.Load() != mark: // endGrowth has forgotten it meanwhile
+		return nil
+	case err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound:
+		return err
+	}
+	return errMarkRemoved()
 }
 
 func errMarkRemoved() error {
@@ -436,6 +477,9 @@ func (d *Dataset) checkBeforePublishing(ctx context.Context) error {
 		}
 		g.mu.Unlock()
 	}
+	if err := d.checkOldMark(ctx); err != nil {
+		return err
+	}
 	return d.checkNodeMarks(ctx)
 }
 
@@ -453,6 +497,9 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.active > 0 && g.begun { // a growth that began before the first Flush needs a mark from now on
+		return d.markGrowth(ctx)
+	}
 	if g.active > 0 || d.pending() {
 		return nil
 	}
@@ -481,6 +528,7 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 			return err
 		}
 	}
+	g.beside.Store(nil)
 	g.begun, g.writeFailed, g.checkedVars, g.grown, g.warned, g.foreign = false, false, nil, nil, nil, nil
 	for _, v := range d.extensible(true) {
 		v.sharing.reset()
@@ -607,6 +655,8 @@ func (d *Dataset) removeLeftovers(ctx context.Context) ([]GrowthMark, error) {
 	for i := range marks {
 		if m := &marks[i]; m.State == WriterRunning {
 			return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "%s is extending a dimension; nothing was removed: wait until it has finished", m.Owner())
+		} else if m.others > 0 { // one of them may be running
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "%q contains more than %d objects; nothing was removed: delete those of writers that have died", zarr.GrowthMark, maxMarks)
 		}
 	}
 	mark, err := d.stopGrowth(ctx, marks)

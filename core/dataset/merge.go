@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // Several processes can change the metadata of a dataset at the same time. A document is put
@@ -313,7 +314,7 @@ func (d *Dataset) copyIntoRoot(ctx context.Context, run *merging) error {
 		return nil
 	}
 	key := d.layout.ConsolidatedDoc()
-	if err := d.compare(ctx, []string{key}); ncerr.KindOf(err) != ncerr.ErrConflict {
+	if updated, err := d.updated(ctx, key); !updated || err != nil {
 		return err
 	}
 	text, info, err := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
@@ -440,13 +441,12 @@ func (d *Dataset) updateConsolidated(ctx context.Context) error {
 		}
 		all, err := zarr.ParseConsolidated(body)
 		if err != nil { // damaged metadata contains nothing that readers could see
-			all = maps.Collect(func(yield func(string, zarr.Docs) bool) {
-				for prefix, docs := range d.documents() {
-					if !yield(strings.TrimSuffix(prefix, "/"), docs) {
-						return
-					}
-				}
-			})
+			all = make(map[string]zarr.Docs)
+			d.mu.RLock()
+			for prefix, docs := range d.documents() {
+				all[strings.TrimSuffix(prefix, "/")] = docs
+			}
+			d.mu.RUnlock()
 		}
 		fresh, err := d.readUncopied(ctx, "")
 		if err != nil {
@@ -484,8 +484,8 @@ func (d *Dataset) copyChanged(ctx context.Context, run *merging) error {
 	d.docs.mu.Unlock()
 	var changed atomic.Bool
 	err := each(ctx, keys, storeConcurrency, func(key string) error {
-		err := d.compareOne(ctx, key)
-		if ncerr.KindOf(err) != ncerr.ErrConflict {
+		updated, err := d.updated(ctx, key)
+		if !updated || err != nil {
 			return err
 		}
 		dir, _ := splitKey(key)
@@ -496,6 +496,11 @@ func (d *Dataset) copyChanged(ctx context.Context, run *merging) error {
 		changed.Store(true)
 		return nil
 	})
+	if err == nil {
+		var added bool
+		added, err = d.noteAdded(ctx)
+		changed.Store(changed.Load() || added)
+	}
 	switch {
 	case err != nil || !changed.Load():
 		return err
@@ -504,6 +509,32 @@ func (d *Dataset) copyChanged(ctx context.Context, run *merging) error {
 	}
 	d.mixed = true
 	return d.updateConsolidated(ctx)
+}
+
+// noteAdded notes the nodes that other processes have added since this process read the
+// metadata, so that their documents are copied. It reports whether there are any.
+func (d *Dataset) noteAdded(ctx context.Context) (bool, error) {
+	if d.m.Capabilities().Durable == driver.OnFlush { // no other process can write
+		return false, nil
+	}
+	opts := d.opts
+	opts.Update = true // do not use consolidated metadata
+	again, err := openAt(ctx, d.storeLoc(), opts)
+	if err != nil {
+		return false, err
+	}
+	defer again.m.Close(ctx) //nolint:errcheck // the store was only read
+	d.mu.RLock()
+	known := d.documents()
+	d.mu.RUnlock()
+	added := false
+	for prefix := range again.documents() {
+		if _, ok := known[prefix]; !ok {
+			d.noteUncopied(prefix)
+			added = true
+		}
+	}
+	return added, nil
 }
 
 // adopt raises the lengths of dimensions to those that other writers have stored, after a

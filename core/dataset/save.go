@@ -73,7 +73,7 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run := &merging{nodes: nodes}
+	run := &merging{nodes: nodes, adopted: d.unadopted}
 	adding := d.layout.Inline() && d.consolidated && !d.created && d.merges() && !zarr.HasInlineMetadata(d.top.docsInStore)
 	changed, err := d.putAll(ctx, run)
 	if err == nil && adding && changed {
@@ -86,13 +86,16 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err == nil && !d.layout.Inline() {
 		err = d.saveConsolidated(ctx, run, changed)
 	}
-	if err == nil && !d.stale {
+	if err == nil && !d.stale && run.conflict() == nil { // the document of a group that was not written lacks new copies
 		d.mu.Lock()
 		d.uncopied = nil
 		d.mu.Unlock()
 	}
+	d.unadopted = run.adopted
 	if err == nil {
-		err = d.adopt(ctx, run)
+		if err = d.adopt(ctx, run); err == nil {
+			d.unadopted = nil
+		}
 	}
 	if err == nil {
 		err = run.conflict()

@@ -467,6 +467,33 @@ func (d *Dataset) isSameDataset(ctx context.Context, key string) (bool, error) {
 // maxEvidence is the maximum number of documents that isSameDataset compares.
 const maxEvidence = 32
 
+// maxCreatedEvidence is the maximum number of documents for which noteTimes sends a request.
+const maxCreatedEvidence = 4
+
+// noteTimes records the times of some of the documents of a new dataset in Zarr v3, whose
+// anchor other writers change: see isSameDataset.
+func (d *Dataset) noteTimes(ctx context.Context, anchor string) error {
+	if d.layout.Format() != 3 {
+		return nil
+	}
+	var keys []string
+	d.docs.mu.Lock()
+	for key, info := range d.docs.opened {
+		if _, name := splitKey(key); key != anchor && zarr.IsZarrDoc(name) && info.ModTime.IsZero() {
+			keys = append(keys, key)
+		}
+	}
+	d.docs.mu.Unlock()
+	slices.Sort(keys)
+	return each(ctx, keys[:min(len(keys), maxCreatedEvidence)], storeConcurrency, func(key string) error {
+		now, err := d.m.Stat(ctx, key)
+		if was, _ := d.docs.known(key); err == nil && now.Version == was.Version {
+			d.docs.note(key, now)
+		}
+		return err
+	})
+}
+
 // checkSameDataset fails if a document that another process has put, with the version
 // now, belongs to another dataset. Call it after the document was read.
 func (d *Dataset) checkSameDataset(ctx context.Context, key string, now zmap.Info) error {
@@ -563,10 +590,18 @@ func (d *Dataset) putVersion(ctx context.Context, key string, text []byte, was z
 		}
 	}
 	info, err := d.m.Put(ctx, key, driver.Bytes(text), &opts)
-	if ncerr.KindOf(err) == ncerr.ErrUnsupported && opts != (driver.PutOptions{}) { // the server lacks conditional writes although its driver declares them
-		return d.m.Put(ctx, key, driver.Bytes(text), nil)
+	if ncerr.KindOf(err) != ncerr.ErrUnsupported || opts == (driver.PutOptions{}) {
+		return info, err
 	}
-	return info, err
+	// The server lacks conditional writes although its driver declares them.
+	now, err := d.m.Stat(ctx, key)
+	switch there := ncerr.KindOf(err) != ncerr.ErrNotFound; {
+	case err != nil && there:
+		return now, err
+	case opts.IfAbsent && there, opts.IfMatch != "" && (!there || now.Version != opts.IfMatch):
+		return now, ncerr.ErrConflict
+	}
+	return d.m.Put(ctx, key, driver.Bytes(text), nil)
 }
 
 func errChangedDoc() error {
@@ -696,5 +731,20 @@ func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	case sameVersion(was, now) || d.docs.isUpdate(key, now):
 		return nil
 	}
+	return errChangedSinceOpen(key)
+}
+
+// updated reports whether another writer has put or deleted a document since this process has
+// read or put it.
+func (d *Dataset) updated(ctx context.Context, key string) (bool, error) {
+	now, err := d.m.Stat(ctx, key)
+	was, known := d.docs.known(key)
+	if ncerr.KindOf(err) == ncerr.ErrNotFound {
+		return known, nil
+	}
+	return known && !sameVersion(was, now), err
+}
+
+func errChangedSinceOpen(key string) error {
 	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read; the values may be from two datasets, and chunks that were not found may exist: reopen the dataset")
 }

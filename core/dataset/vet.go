@@ -3,7 +3,6 @@ package dataset
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // A chunk can contain elements beyond the shape of its array in the store: those of a
@@ -33,8 +33,15 @@ type sharing struct {
 	stored []int64 // the shape of the array in the store; nil means that of the metadata that was read; guarded by Dataset.mu
 
 	mu   sync.Mutex
-	own  map[string][]int64 // indexes of the chunks beyond stored that this process has written or tried to write
-	full bool               // own does not contain all such chunks
+	own  map[string]*ownChunk // the chunks beyond stored that this process has written or tried to write
+	full bool                 // own does not contain all such chunks
+}
+
+// ownChunk is a chunk in sharing.own.
+type ownChunk struct {
+	index  []int64
+	failed bool // no write of the chunk has succeeded, so that the next one must vet it
+	reused bool // a second write has begun, which does not vet the chunk
 }
 
 // maxOwn is the maximum number of chunks of a variable in sharing.own.
@@ -43,16 +50,15 @@ const maxOwn = 1 << 16
 // note records that this process is going to write a chunk, and reports whether it may have
 // written the chunk before.
 func (s *sharing) note(index []int64) bool {
-	key := make([]byte, 0, 64)
-	for _, n := range index {
-		for ; n >= 0x80; n >>= 7 {
-			key = append(key, byte(n)|0x80)
-		}
-		key = append(key, byte(n))
-	}
+	key := sharingKey(index)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, own := s.own[string(key)]; own || s.full {
+	if c := s.own[key]; c != nil {
+		vetted := !c.failed
+		c.failed, c.reused = false, c.reused || vetted
+		return vetted
+	}
+	if s.full {
 		return true
 	}
 	if len(s.own) == maxOwn {
@@ -60,10 +66,30 @@ func (s *sharing) note(index []int64) bool {
 		return false
 	}
 	if s.own == nil {
-		s.own = make(map[string][]int64)
+		s.own = make(map[string]*ownChunk)
 	}
-	s.own[string(key)] = slices.Clone(index)
+	s.own[key] = &ownChunk{index: slices.Clone(index)}
 	return false
+}
+
+// noteFailed records that the write of a chunk for which note has returned false has failed.
+func (s *sharing) noteFailed(index []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.own[sharingKey(index)]; c != nil && !c.reused {
+		c.failed = true
+	}
+}
+
+func sharingKey(index []int64) string {
+	key := make([]byte, 0, 64)
+	for _, n := range index {
+		for ; n >= 0x80; n >>= 7 {
+			key = append(key, byte(n)|0x80)
+		}
+		key = append(key, byte(n))
+	}
+	return string(key)
 }
 
 // list returns the recorded chunks in C order of the grid. complete is false if there are
@@ -71,7 +97,11 @@ func (s *sharing) note(index []int64) bool {
 func (s *sharing) list() (indexes [][]int64, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.own), slices.Compare[[]int64]), !s.full
+	for _, c := range s.own {
+		indexes = append(indexes, c.index)
+	}
+	slices.SortFunc(indexes, slices.Compare)
+	return indexes, !s.full
 }
 
 func (s *sharing) reset() {
@@ -94,7 +124,7 @@ func (v *Var) storedShape() []int64 {
 // unpublishedBounds returns the lengths beyond which other writers may have written elements that
 // are not part of the dataset. It returns nil if there are none.
 func (v *Var) unpublishedBounds() []int64 {
-	if v.isPrivate() || v.group.ds.exclusive() {
+	if v.defined && !v.fresh.put.Load() || v.group.ds.exclusive() {
 		return nil
 	}
 	bounds, unlimited := v.storedShape(), false
@@ -114,7 +144,11 @@ func (v *Var) unpublishedBounds() []int64 {
 // bounds that it returns. It returns nil if all elements must be kept.
 func (v *Var) vet(ctx context.Context) ([]int64, error) {
 	ds := v.group.ds
-	if c := ds.m.Capabilities(); !c.List || !c.Delete { // there are no marks
+	if ds.m.Capabilities().Durable == driver.OnFlush { // no other process can write
+		return v.unpublishedBounds(), nil
+	}
+	if !ds.putsMarks() {
+		ds.log.Warn("a chunk contains elements beyond the shape that another writer may have written; they are kept and become visible when the dimension grows", "path", v.Path())
 		return nil, nil
 	}
 	own := ""

@@ -184,10 +184,15 @@ func (m *merger) value(k mergeKind, name string, base jsontext.Value, tried []js
 	switch {
 	case k == mergeDropped:
 		return ""
-	case equalOrAbsent(ours, theirs), equalOrAbsent(ours, base):
+	case equalOrAbsent(ours, theirs):
 		return theirs
 	case equalOrAbsent(theirs, base), k != mergeLengths && k != mergeLength && slices.ContainsFunc(tried, func(t jsontext.Value) bool { return equalOrAbsent(t, theirs) }):
-		return ours
+		return ours // theirs may be an earlier version of ours that was changed back
+	case equalOrAbsent(ours, base) && (len(tried) == 0 || !k.hasMembers() && k != mergeDims && k != mergeTypesList):
+		return theirs
+	case k == mergeDim && base == "" && !(isUnlimited(ours) && isUnlimited(theirs)): // two new dimensions
+		m.conflict(name)
+		return theirs
 	}
 	kind := ours.Kind()
 	if kind == theirs.Kind() {
@@ -214,10 +219,15 @@ func (m *merger) value(k mergeKind, name string, base jsontext.Value, tried []js
 			}
 		}
 	}
-	if k != mergeTheirs {
+	if k != mergeTheirs && !equalOrAbsent(ours, base) {
 		m.conflict(name)
 	}
 	return theirs
+}
+
+// isUnlimited reports whether a dimension is an object that says that it is unlimited.
+func isUnlimited(dim jsontext.Value) bool {
+	return dim.Kind() == jsontext.Object && isTrue(dim.Get("unlimited"))
 }
 
 // hasMembers reports whether the members of an object are merged separately.

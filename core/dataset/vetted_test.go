@@ -1,0 +1,206 @@
+package dataset_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dataset"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Elements beyond the shape of an array do not become values without a warning when the array
+// is extended to the length of its dimension.
+func TestLeftoversOfShortArray(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"zip", "directory", "memory", "memory without deletion"} {
+		o, url := localOptions(), filepath.Join(t.TempDir(), "d.zip")+"#mode=nczarr,zip"
+		switch kind {
+		case "directory":
+			url = filepath.Join(t.TempDir(), "d.zarr")
+		case "memory", "memory without deletion":
+			o, url = inMemory(), "mem:short"
+		}
+		createGrowing(t, url, o)
+		shorten(t, url, o, "u/.zarray", "[2]")
+		log := warningsOf(o)
+		if kind == "memory without deletion" {
+			o.Wrap = func(m driver.Map) driver.Map { return noDeletion{m} }
+		}
+		ds := update(t, url, o)
+		write(t, variable(t, ds, "u"), slab(0, 1), []int32{9})
+		closeDataset(t, ds)
+		if !strings.Contains(log.String(), "elements beyond the shape") {
+			t.Errorf("%s: want a warning, got %q", kind, log)
+		}
+		if f := int32(-2147483647); kind == "memory without deletion" { // another process may have written them
+			expect(t, open(t, url, o), "u", []int32{9, 2, 3, 4})
+		} else {
+			expect(t, open(t, url, o), "u", []int32{9, 2, f, f})
+		}
+	}
+}
+
+// noDeletion is a store that cannot delete objects.
+type noDeletion struct{ driver.Map }
+
+func (n noDeletion) Capabilities() driver.Capabilities {
+	c := n.Map.Capabilities()
+	c.Delete = false
+	return c
+}
+
+// Elements beyond the shape are replaced with the fill value even if the first put of their
+// chunk fails.
+func TestLeftoversAfterFailedPut(t *testing.T) {
+	t.Parallel()
+	o, url := inMemory(), "mem:failedput"
+	createGrowing(t, url, o)
+	ds := update(t, url, o)
+	raw, _, err := ds.Map().Get(t.Context(), "u/0", &driver.GetOptions{}, driver.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = bytes.Clone(raw)
+	raw[5*4] = 77
+	if _, err := ds.Map().Put(t.Context(), "u/0", driver.Bytes(raw), nil); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	var fail atomic.Bool
+	fail.Store(true)
+	o.Wrap = func(m driver.Map) driver.Map { return failOnce{m, "u/0", &fail} }
+	ds = update(t, url, o)
+	write(t, variable(t, ds, "u"), slab(4, 1), []int32{5})
+	if err := ds.Flush(t.Context()); err == nil {
+		t.Fatal("want the injected failure")
+	}
+	write(t, variable(t, ds, "u"), slab(6, 1), []int32{7})
+	closeDataset(t, ds)
+	expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, -2147483647, 7})
+}
+
+// failOnce is a store in which one put of an object fails.
+type failOnce struct {
+	driver.Map
+	key  string
+	fail *atomic.Bool
+}
+
+func (f failOnce) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if key == f.key && f.fail.CompareAndSwap(true, false) {
+		return driver.Info{}, errCut
+	}
+	return f.Map.Put(ctx, key, body, o)
+}
+
+// afterPut is a store that calls a function after each put.
+type afterPut struct {
+	driver.Map
+	f func(key string)
+}
+
+func (a afterPut) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	info, err := a.Map.Put(ctx, key, body, o)
+	a.f(key)
+	return info, err
+}
+
+// If metadata changes during the first Flush of a new dataset, later growth still puts a
+// mark, so that other writers keep the elements that are not published yet.
+func TestMarkAfterFirstFlush(t *testing.T) {
+	t.Parallel()
+	o, url := onBucket("nczarr")
+	plain := *o
+	var a *dataset.Dataset
+	done := false
+	unbuffered(o).Wrap = func(m driver.Map) driver.Map {
+		return afterPut{m, func(key string) {
+			if key == ".zgroup" && !done {
+				done = true
+				setText(t, a.Root().SetAttr, "title", "x")
+			}
+		}}
+	}
+	a = create(t, url, o)
+	u := define(t, a.Root(), "u", &dataset.VarSpec{Type: dtype.NCInt, Dims: []*dataset.Dim{dim(t, a.Root(), "t", 0, true)}, Chunks: []int64{8}})
+	write(t, u, slab(0, 4), []int32{1, 2, 3, 4})
+	mustFlush(t, a)
+	write(t, u, slab(4, 2), []int32{5, 6})
+	b := update(t, url, &plain)
+	write(t, variable(t, b, "u"), slab(0, 1), []int32{9})
+	closeDataset(t, b)
+	closeDataset(t, a)
+	expect(t, open(t, url, &plain), "u", []int32{9, 2, 3, 4, 5, 6})
+}
+
+// A running writer is not overlooked among the marks of many dead ones.
+func TestManyMarks(t *testing.T) {
+	t.Parallel()
+	o, url := unbuffered(localOptions()), filepath.Join(t.TempDir(), "a.zarr")
+	createGrowing(t, url, o)
+	a, b := update(t, url, o), update(t, url, o)
+	write(t, variable(t, a, "u"), slab(4, 2), []int32{5, 6})
+	for i := range 1000 {
+		if _, err := b.Map().Put(t.Context(), fmt.Sprintf(".nczgrowing/0%d", i), driver.Bytes("{}"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := clearGrowth(t, b); err == nil {
+		t.Error("leftovers were removed although a writer is running")
+	}
+	write(t, variable(t, b, "u"), slab(0, 1), []int32{9})
+	mustFlush(t, b)
+	mustFlush(t, a)
+	expect(t, open(t, url, o), "u", []int32{9, 2, 3, 4, 5, 6})
+}
+
+// A writer that grows beside the mark of an earlier version finds out that its chunks were
+// removed along with that mark.
+func TestRemovedBesideOldMark(t *testing.T) {
+	t.Parallel()
+	o, url := unbuffered(inMemory()), "mem:beside"
+	createGrowing(t, url, o)
+	a := update(t, url, o)
+	if _, err := a.Map().Put(t.Context(), ".nczgrowing", driver.Bytes("{}"), nil); err != nil {
+		t.Fatal(err)
+	}
+	write(t, variable(t, a, "u"), slab(4, 5), []int32{5, 6, 7, 8, 9})
+	b := update(t, url, o)
+	if err := clearGrowth(t, b); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, b)
+	if err := a.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), "was removed") {
+		t.Errorf("want an error, got %v", err)
+	}
+	expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4})
+}
+
+// If keys are too short for marks, elements beyond the shape are kept.
+func TestTooShortForMarks(t *testing.T) {
+	t.Parallel()
+	o, url := unbuffered(inMemory()), "mem:shortkeys"
+	o.Wrap = func(m driver.Map) driver.Map { return noRoomForMarks{m} }
+	createGrowing(t, url, o)
+	a, b := update(t, url, o), update(t, url, o)
+	write(t, variable(t, a, "u"), slab(4, 2), []int32{5, 6})
+	write(t, variable(t, b, "u"), slab(0, 1), []int32{9})
+	closeDataset(t, b)
+	closeDataset(t, a)
+	expect(t, open(t, url, o), "u", []int32{9, 2, 3, 4, 5, 6})
+}
+
+// noRoomForMarks is a store with keys that are too short for marks.
+type noRoomForMarks struct{ driver.Map }
+
+func (s noRoomForMarks) Capabilities() driver.Capabilities {
+	c := s.Map.Capabilities()
+	c.MaxKey = 20
+	return c
+}
