@@ -89,7 +89,7 @@ func (a *Array) computeMemory() (least, want int64) {
 		return min(unit+variedFirst(most), most), min(saturate(float64(unit)+float64(all)), most)
 	}
 	n := a.need(write, units)
-	workers, batch, claimed := int64(a.workers(n.chunk)), a.batch(a.size), int64(0)
+	workers, batch, claimed := int64(a.workers(a.scratchBytes())), a.batch(a.size), int64(0)
 	if units.Rank() > 0 {
 		claimed = 1
 	}
@@ -99,6 +99,14 @@ func (a *Array) computeMemory() (least, want int64) {
 // variedFirst returns the memory for the first attempt at a chunk of variable-length elements
 // if a call can acquire most bytes.
 func variedFirst(most int64) int64 { return max(1, most/64) }
+
+// scratchBytes returns the typical scratch memory in bytes for a chunk.
+func (a *Array) scratchBytes() int64 {
+	if a.pipe.Empty() { // most bytes are copied directly between the slab and the store
+		return a.size / 4
+	}
+	return a.size
+}
 
 // workers returns the number of batches to process concurrently if each has scratch bytes of
 // scratch memory.

@@ -98,10 +98,7 @@ func (a *Array) batch(size int64) int64 {
 // run runs workers until the plan is complete, a worker fails or ctx is done. It acquires
 // the memory of the workers first.
 func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {
-	scratch := t.size
-	if t.a.pipe.Empty() { // most bytes are read directly into the slab
-		scratch /= 4
-	}
+	scratch := t.a.scratchBytes()
 	if t.units != nil {
 		scratch = t.unitBytes()
 	}
