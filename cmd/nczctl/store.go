@@ -72,7 +72,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 func (a *app) referenceFile(arg string) (file, key string) {
 	for file = arg; ; {
 		loc, err := a.locate(file, false)
-		if err == nil && loc.References && (loc.Driver != ncurl.DriverFile || open.Probe(loc.Path) != ncurl.Directory) {
+		if err == nil && loc.References && (loc.Driver != ncurl.DriverFile || isFile(loc.Path)) {
 			return file, key
 		}
 		up, last, ok := cutLast(file)
@@ -81,6 +81,12 @@ func (a *app) referenceFile(arg string) (file, key string) {
 		}
 		file, key = up, path.Join(last, key)
 	}
+}
+
+// isFile reports whether a path is a file that can be read.
+func isFile(name string) bool {
+	kind := open.Probe(name)
+	return kind != ncurl.Directory && kind != ncurl.Missing && kind != ncurl.NotProbed
 }
 
 // openSplit opens the innermost directory or archive in the path arg and returns

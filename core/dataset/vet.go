@@ -122,7 +122,7 @@ func (v *Var) storedShape() []int64 {
 }
 
 // unpublishedBounds returns the lengths beyond which other writers may have written elements that
-// are not part of the dataset. It returns nil if there are none.
+// are not part of the dataset. It returns nil if no such elements can exist.
 func (v *Var) unpublishedBounds() []int64 {
 	if v.defined && !v.fresh.put.Load() || v.group.ds.exclusive() {
 		return nil

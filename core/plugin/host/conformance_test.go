@@ -78,6 +78,7 @@ func TestConformance(t *testing.T) {
 // requiredParams contains parameters for the codecs that require parameters.
 var requiredParams = map[string]any{
 	"bitround":         map[string]any{"keepbits": 9},
+	"cast_value":       map[string]any{"data_type": "<i4", "out_of_range": "clamp"},
 	"categorize":       map[string]any{"labels": codecsuite.Words()},
 	"fixedscaleoffset": map[string]any{"offset": 0, "scale": 2},
 	"quantize":         map[string]any{"digits": 2},
