@@ -229,7 +229,7 @@ func TestConcurrentAppends(t *testing.T) {
 }
 
 // Growth takes five small requests per Flush, four if no parts of chunks are buffered,
-// and none in a new dataset or without growth.
+// and none in a new dataset or without growth. In a bucket it takes two more.
 func TestGrowthCosts(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -257,15 +257,22 @@ func TestGrowthCosts(t *testing.T) {
 	if err := ds.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if calls := take(); !slices.Equal(calls, []string{"put", "list", "stat", "list", "delete"}) {
-		t.Errorf("with growth and a buffered part: want put, list, stat, list and delete, got %q", calls)
+	// A store in which a key can also be a prefix may contain the single mark of older
+	// versions besides the marks that are listed.
+	var get []string
+	if !ds.Map().Capabilities().PrefixExclusive {
+		get = []string{"get"}
+	}
+	list := append([]string{"list"}, get...)
+	if calls, want := take(), slices.Concat([]string{"put"}, list, []string{"stat"}, list, []string{"delete"}); !slices.Equal(calls, want) {
+		t.Errorf("with growth and a buffered part: want %q, got %q", want, calls)
 	}
 	write(t, v, slab(8, 8), []int32{1, 2, 3, 4, 5, 6, 7, 8})
 	if err := ds.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if calls := take(); !slices.Equal(calls, []string{"put", "list", "list", "delete"}) {
-		t.Errorf("with growth: want put, list, list and delete, got %q", calls)
+	if calls, want := take(), slices.Concat([]string{"put"}, list, list, []string{"delete"}); !slices.Equal(calls, want) {
+		t.Errorf("with growth: want %q, got %q", want, calls)
 	}
 	closeDataset(t, ds)
 	if calls := take(); len(calls) > 0 {
