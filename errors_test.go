@@ -51,7 +51,7 @@ func TestErrorTexts(t *testing.T) {
 		{read(nczarr.Along("lat", nczarr.Exact(time.Unix(0, 0).UTC()))), `read "/surface/temp": select along "lat": wrong or unknown type: Exact(1970-01-01T00:00:00Z): the values of "/lat" are not times: the units "degrees_north" are not of the form "unit since date"`},
 		{errorOf(nczarr.Read[int8](ctx, temp)), `read "/surface/temp": value not representable: element 5: -32768 does not fit in byte`},
 		{errorOf(nczarr.ReadTimes(ctx, temp)), `read "/surface/temp": invalid argument: the units "degC" are not of the form "unit since date"`},
-		{errorOf(nczarr.ReadUnpacked[float64](ctx, scaled)), `read "/scaled": read attribute "scale_factor": invalid argument: the value 0 is not finite and nonzero`},
+		{errorOf(nczarr.ReadUnpacked[float64](ctx, scaled)), `read "/scaled": read attribute "scale_factor": invalid argument: the value 0 is zero or not finite`},
 		{nczarr.Write(ctx, temp, []float64{math.NaN()}, nczarr.At(0), nczarr.At(0), nczarr.At(0)), `write "/surface/temp": value not representable: element 0: NaN does not fit in short`},
 		{nczarr.Write(ctx, temp, []int{1}, nczarr.All, nczarr.At(3), nczarr.All), `write "/surface/temp": select along "lat": outside the bounds: At(3): position 3 is outside the dimension, which has length 3`},
 		{nczarr.Write(ctx, station, []string{"a\x00"}, nczarr.At(0)), `write "/station": value not representable: element 0: "a\x00", which ends in NUL, does not fit in text of fixed length`},

@@ -139,7 +139,7 @@ func (v *Var) packing() (*packing, error) {
 		p.offset = x
 	}
 	if err == nil && (p.scale == 0 || math.IsNaN(p.scale) || math.IsInf(p.scale, 0)) {
-		err = ncerr.Errorf(ErrInvalid, "read attribute", "scale_factor", "the value %v is not finite and nonzero", p.scale)
+		err = ncerr.Errorf(ErrInvalid, "read attribute", "scale_factor", "the value %v is zero or not finite", p.scale)
 	}
 	if err == nil && (math.IsNaN(p.offset) || math.IsInf(p.offset, 0)) {
 		err = ncerr.Errorf(ErrInvalid, "read attribute", "add_offset", "the value %v is not finite", p.offset)

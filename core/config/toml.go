@@ -120,7 +120,7 @@ func (d *document) members(p toml.Primitive) []member {
 	return d.ordered(table)
 }
 
-// ordered sorts the members of a table by line, then key.
+// ordered returns the members of a table, sorted by line and then by key.
 func (d *document) ordered(table map[string]toml.Primitive) []member {
 	out := make([]member, 0, len(table))
 	for key, value := range table {

@@ -720,7 +720,7 @@ func (d *Dataset) dropGrowth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer again.m.Close(ctx) //nolint:errcheck // the mark was deleted or an error is returned
+	defer again.m.Close(ctx) //nolint:errcheck // nothing is left to write
 	if there, err := again.m.Exists(ctx, mark.key); err != nil || !there {
 		return err
 	}

@@ -368,7 +368,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 		func() error {
 			return each(ctx, slices.DeleteFunc(slices.Clone(oldDocs), isNode), storeConcurrency, remove)
 		},
-		func() error { // last, because they identify the other documents
+		func() error { // the last deletion, because these documents identify the others
 			return each(ctx, slices.DeleteFunc(oldDocs, func(key string) bool { return !isNode(key) }), storeConcurrency, remove)
 		},
 		func() error { return each(ctx, docs, storeConcurrency, put) },

@@ -208,7 +208,7 @@ func (f *File) expand(ref string) (string, error) {
 		before, after, found := strings.Cut(rest, "{{")
 		b.WriteString(before)
 		if b.Len() > maxRef {
-			return "", ncerr.Errorf(ncerr.ErrLimit, "", "", "a reference with templates has more than %d bytes", maxRef)
+			return "", ncerr.Errorf(ncerr.ErrLimit, "", "", "a reference expands to more than %d bytes", maxRef)
 		}
 		if !found {
 			return b.String(), nil

@@ -26,7 +26,7 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	case jsontext.Array:
 		err := d.filters.Elems(func(i int, e jsontext.Value) error {
 			if i == maxCodecs {
-				return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "filters: the array has more than the limit of %d codecs", maxCodecs)
+				return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "filters: the list exceeds the limit of %d codecs", maxCodecs)
 			}
 			return add("filters", e)
 		})

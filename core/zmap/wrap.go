@@ -20,7 +20,7 @@ func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 	}
 	kind := outerKind(err)
 	var e *ncerr.Error
-	if direct, ok := err.(*ncerr.Error); ok { //nolint:errorlint // only the outermost error may be completed
+	if direct, ok := err.(*ncerr.Error); ok { //nolint:errorlint // only the outermost error gets the operation and key
 		if direct.Key == "" || direct.Key == key {
 			c := *direct
 			c.Op, c.Key = op, key

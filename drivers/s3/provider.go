@@ -22,7 +22,7 @@ type provider struct {
 	inner aws.CredentialsProvider
 	times int // number of times that new credentials were found
 	begun int // number of searches started
-	ended int // number of the last search that completed
+	ended int // ordinal of the last search that completed
 }
 
 // authError is a failure to find credentials. It occurs before a request is sent to the

@@ -86,7 +86,7 @@ func space(p *filter.Params, name, text string) int64 {
 	return int64(len(text))
 }
 
-// jsonReader reads JSON like Python's module, which accepts NaN and Infinity as numbers.
+// jsonReader reads JSON like Python's json module, which accepts NaN and Infinity as numbers.
 type jsonReader struct {
 	src   []byte
 	at    int
