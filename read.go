@@ -24,7 +24,7 @@ type Element interface {
 // is the length of the strings, and trailing NULs are removed.
 //
 //	// Times 0 to 9, level 3, all of the rest.
-//	a, err := dataset.Read[float32](ctx, v, dataset.Span(0, 10), dataset.At(3))
+//	a, err := nczarr.Read[float32](ctx, v, nczarr.Span(0, 10), nczarr.At(3))
 //
 // Errors: [ErrRange] for positions outside the shape, [ErrNoDim], [ErrInvalid] for
 // selectors that do not fit the variable, [ErrConvert] for a number that T cannot

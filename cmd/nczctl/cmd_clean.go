@@ -249,9 +249,9 @@ func (a *app) cleanSiblings(ctx context.Context, loc *ncurl.Location, remove boo
 	return list, err
 }
 
-// cleanMarks lists the marks of writers that create nodes and the probe objects of copies in the dataset
-// at url. It returns nil if no dataset exists there. If remove is set it also removes
-// them.
+// cleanMarks lists the marks of writers that create nodes, and the probe objects of copies,
+// in the dataset at url. It returns nil if no dataset exists there. If remove is set, it
+// also removes them.
 func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []leftover, err error) {
 	opts := a.options()
 	opts.Update = remove

@@ -107,7 +107,8 @@ func putChecks() []Check {
 }
 
 // exclusiveApart puts pairs of keys neither of which is a prefix of the other, in both
-// orders. Each would be a prefix if one were a pattern, a string prefix, or in another case.
+// orders. A driver that treats keys as patterns, compares them as plain strings or ignores
+// case would find that one is a prefix.
 func exclusiveApart(t conformance.T, e *Env) {
 	s := e.create(t)
 	for i, pair := range [][2]string{
@@ -318,8 +319,8 @@ type barrier struct {
 	missed int         // rounds in which not all calls met
 }
 
-// otherWriter returns a second handle for writing to the store of s, or nil if puts are not
-// durable for others when they return.
+// otherWriter returns a second handle for writing to the store of s, or nil if a put may
+// return before other programs can see the object.
 func (e *Env) otherWriter(s *store) *store {
 	if s.m.Capabilities().Durable != driver.OnPut {
 		return nil

@@ -135,8 +135,8 @@ func (s *settings) run(ctx context.Context) (err error) {
 	return w.Flush()
 }
 
-// slow is the number of times that a peer may take nczarr's time in the first turn to be
-// measured in further turns.
+// slow limits the turns of slow peers: a peer that takes more than slow times as long as
+// nczarr in the first turn is not measured again.
 const slow = 10
 
 // compare measures one operation with every program and prints the fastest turn of each.

@@ -83,10 +83,10 @@ type Env struct {
 	Own func(index []int64) bool
 	// OwnFailed is called after a write of a chunk has failed for which Own had returned false.
 	OwnFailed func(index []int64)
-	// Vet is called after a chunk was read that a write changes in part, if the chunk has
-	// elements beyond Stored other than the fill value and was not recorded by Own before. It
-	// returns the shape beyond which the elements belong to nobody, so that they are
-	// replaced with the fill value, or nil if all elements must be kept.
+	// Vet decides about elements beyond Stored in a chunk that a write changes in part. It is
+	// called after the chunk was read, unless these elements equal the fill value or Own has
+	// recorded the chunk before. Elements outside bounds belong to nobody and are replaced
+	// with the fill value. If bounds is nil, all elements are kept.
 	Vet func(ctx context.Context) (bounds []int64, err error)
 	// OnCleared is called after elements were replaced because of Vet.
 	OnCleared func()

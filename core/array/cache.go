@@ -56,8 +56,8 @@ func NewCache(bytes int64, share *budget.Share) *Cache {
 }
 
 // holds reports whether the cache has room for all chunks that t reads in part. Otherwise
-// none of them is added: the first ones would be removed before the next read, which often
-// needs the same chunks in the same order, and so would those of other reads.
+// none of them is added. The next read often needs the same chunks in the same order, and
+// the later ones would have displaced the earlier ones, and the chunks of other reads.
 func (c *Cache) holds(t *transfer) bool {
 	if c == nil {
 		return false

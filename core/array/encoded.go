@@ -78,9 +78,9 @@ func (a *Array) maxStoredAt(ctx context.Context, index []int64, mask uint32) (in
 
 // ReadEncoded reads the stored chunk at the Index of each element of chunks and sets the
 // other fields. If verify is set, it also decodes each chunk to check it. If the elements
-// vary in size, room is the maximum size in bytes of a chunk, stored or decoded. absent reports whether any chunk is missing.
-// Errors and retries are the same as for [Array.Read]. ReadEncoded first stores all chunks
-// of the array that are in Env.Buffer.
+// vary in size, room is the maximum size in bytes of a chunk, stored or decoded. absent reports
+// whether any chunk is missing. Errors and retries are the same as for [Array.Read].
+// ReadEncoded first stores all chunks of the array that are in Env.Buffer.
 func (a *Array) ReadEncoded(ctx context.Context, chunks []Encoded, verify bool, room int64) (absent bool, err error) {
 	if err := a.StoreBuffered(ctx); err != nil {
 		return false, err

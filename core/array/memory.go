@@ -29,8 +29,8 @@ func saturate(n float64) int64 {
 	return int64(n)
 }
 
-// need returns the working memory of a read or write if its chunks are in units of the given
-// shape, in chunks. The elements have a fixed size.
+// need returns the working memory of a read or write. unit is the grid of the units, with
+// lengths in chunks, and has rank 0 without units. The elements have a fixed size.
 func (a *Array) need(write bool, unit chunk.Grid) need {
 	pipe := a.pipe
 	stored := max(maxStored(pipe, 0), pipe.MaxEncoded())
@@ -68,10 +68,10 @@ func (a *Array) variedNeed(units bool) int64 {
 // holds: stored, decoded, and between two codecs.
 const variedCopies = 3
 
-// Memory returns the working memory in bytes of the reads and writes of the array: the least
-// with which a chunk or shard can be read and written, and what a call acquires at most if
-// that much is free. A caller that holds memory of a [budget.Budget] during such calls
-// acquires it for them, and passes it in a part.
+// Memory returns the working memory in bytes of a read or write of the array: the least with
+// which any chunk or shard can be read and written, and the most that a call acquires. A
+// caller that holds memory of a [budget.Budget] acquires this memory together with its own
+// before the call, and passes it to the call as a part; see [budget.With].
 func (a *Array) Memory() (least, want int64) { return a.memory() }
 
 func (a *Array) computeMemory() (least, want int64) {
@@ -131,8 +131,8 @@ func (t *transfer) fit(n int, got int64, need need) int {
 }
 
 // outOfRoom returns the error to report if a chunk failed with err. In the last pass, a chunk
-// of variable-length elements may need more memory than a call can acquire. It then looks
-// damaged.
+// of variable-length elements may need more memory than a call can acquire. It then
+// fails like a damaged chunk.
 func (w *worker) outOfRoom(err error) error {
 	if k := ncerr.KindOf(err); !w.t.varies || !w.t.last || w.room >= w.size || k != ncerr.ErrLimit && k != ncerr.ErrCorrupt {
 		return err

@@ -170,10 +170,10 @@ func From(ctx context.Context, b *Budget) *Budget {
 	return b
 }
 
-// Share is an amount of memory, such as the part of a Budget, for memory of one kind that is kept between calls. The
-// owners of the memory keep it below the limit: before they add to it, they free some of
-// their own until enough is free. A nil Share has no limit. A Share is safe for concurrent
-// use.
+// Share limits memory of one kind that is kept between calls. It is a part of a Budget, or
+// belongs to none (see [NewShare]). The owners of the memory keep it below the limit: before
+// they add to it, they free some of their own until enough is free. A nil Share has no limit.
+// A Share is safe for concurrent use.
 type Share struct {
 	most int64
 	used atomic.Int64

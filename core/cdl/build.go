@@ -160,7 +160,7 @@ func (b *builder) vars(g *Group) error {
 	return nil
 }
 
-// spec converts a declaration and its attributes to an dataset.VarSpec.
+// spec converts a declaration and its attributes to a dataset.VarSpec.
 func (b *builder) spec(v *Var) (*dataset.VarSpec, error) {
 	spec := &dataset.VarSpec{Type: v.Type}
 	for _, ref := range v.Dims {

@@ -345,7 +345,7 @@ func requiresOtherType(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Typ
 }
 
 // longestString reads all strings of v, about memory bytes at a time, and returns the
-// length in bytes of the longest, at least 1. It takes its memory from the budget from.
+// length in bytes of the longest, at least 1. It takes its memory from the given budget.
 func (v *Var) longestString(ctx context.Context, from *budget.Budget, memory int64) (int, error) {
 	most := 1
 	held, err := reserve(ctx, from, min(memory, v.leastBlock(v.ChunkGrid(), v.Shape())), memory, v.conversions(), v)

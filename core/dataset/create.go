@@ -12,10 +12,9 @@ import (
 )
 
 // Create creates a dataset at a location, which core/open infers from a URL, and opens it
-// for writing. It replaces an existing dataset at
-// the location unless NoClobber is set. Unless Force is set, it refuses a location that
-// is inside another dataset, or that contains entries that are not part of a dataset.
-// The error lists those entries.
+// for writing. It replaces an existing dataset at the location unless NoClobber is set.
+// Unless Force is set, it refuses a location that is inside another dataset, or that
+// contains entries that are not part of a dataset. The error lists those entries.
 //
 // Nothing is visible as a dataset before the first Flush or Close, so a process that
 // dies before that leaves no dataset behind. A dataset that replaces another one is

@@ -142,7 +142,7 @@ func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 //
 // Flush merges the changes of other writers to the same documents. Dimensions then have the
 // larger length, also in memory. If another writer has set the same attribute to another
-// value, Flush does not write the document of the attribute and writes everything else. It
+// value, Flush does not write the document with the attribute but writes everything else. It
 // then fails with ncerr.ErrConflict, and so does each further Flush until the change is undone.
 func (d *Dataset) Flush(ctx context.Context) error { return d.flush(ctx, true) }
 

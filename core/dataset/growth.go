@@ -62,7 +62,7 @@ type GrowthMark struct {
 	State WriterState `json:"-"`
 
 	key    string
-	others int // if not 0, this stands for so many marks that were not read
+	others int // if not 0, this value stands for that many marks that were not read
 }
 
 // WriterState reports whether the writer of a mark is running.
@@ -201,9 +201,9 @@ func (v *Var) overlap(m *GrowthMark, shape []int64) string {
 
 // markGrowth puts the mark unless this process has already put it, and reads the marks of
 // other writers. If changes of other writers cannot be merged, it fails if such a mark
-// exists. It puts no mark for a dataset that is not visible yet, on a store that writes
-// nothing before Flush, and on a store without deletion or listing or with very short keys. The caller holds
-// growth.mu.
+// exists. It puts no mark for a dataset that is not visible yet, and on a store that writes
+// nothing before Flush, cannot delete or list, or allows only very short keys. The caller
+// holds growth.mu.
 func (d *Dataset) markGrowth(ctx context.Context) error {
 	g := &d.growth
 	if g.begun && (g.marked.Load() != nil || g.beside.Load() != nil || !d.putsMarks()) { // otherwise a growth of a new dataset began before its first Flush
@@ -632,10 +632,11 @@ func (v *Var) beyondStored(index []int64) bool {
 }
 
 // RemoveLeftovers removes the marks of writers that died while they were extending
-// dimensions, and the chunks beyond the shapes. It returns the marks that it has removed. The caller
-// must be sure that these writers are dead: a live writer loses what it has written since its last
-// Flush, and its next Flush fails. If a writer holds a lock on its mark, RemoveLeftovers fails
-// with ncerr.ErrConflict and removes nothing. The dataset must be open for Update.
+// dimensions, and the chunks beyond the shapes. It returns the marks that it has removed. The
+// caller must be sure that these writers are dead: a live writer loses what it has written
+// since its last Flush, and its next Flush fails. If a writer holds a lock on its mark,
+// RemoveLeftovers fails with ncerr.ErrConflict and removes nothing. The dataset must be open
+// for Update.
 func (d *Dataset) RemoveLeftovers(ctx context.Context) ([]GrowthMark, error) {
 	g := &d.growth
 	g.mu.Lock()

@@ -34,8 +34,9 @@ func (o *Options) setBudget() {
 }
 
 // memory returns the working memory in bytes of reads and writes of v: see
-// [array.Array.Memory]. It includes what storing the buffered chunks of other variables needs,
-// but in least only up to most bytes: without this memory, a write is not buffered.
+// [array.Array.Memory]. A write may also have to store buffered chunks of other variables, so
+// both numbers cover that. least covers it only up to most bytes: with less memory, a write is
+// not buffered.
 func (v *Var) memory(ctx context.Context, most int64) (least, want int64, err error) {
 	a, err := v.open(ctx)
 	if err != nil {

@@ -89,8 +89,8 @@ func bucketPath(l *ncurl.Location, d *driver.Description) string {
 	return key + "/"
 }
 
-// probe verifies a suspected relation of two stores, whose bucketPath is a and b. It returns place.Disjoint if the
-// relation does not hold or cannot be verified.
+// probe verifies a suspected relation of two stores, whose bucketPaths are a and b. It returns
+// place.Disjoint if the relation does not hold or cannot be verified.
 func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation, a, b string) (place.Relation, error) {
 	if opts.isLocal(ctx, to) { // a local destination is replaced only after the source was read
 		return place.Disjoint, nil

@@ -84,8 +84,8 @@ var _ Source = (*Table)(nil)
 
 // NewTable returns the Source of the chunks in pages. grid is the number of chunks along each
 // dimension. The cached pages of all tables with the same cache take no more than its size. A
-// page of more than limit bytes, including inline chunks, is an error. If the number of chunks in the grid overflows, all methods fail
-// with ncerr.ErrLimit.
+// page of more than limit bytes, including inline chunks, is an error. If the number of chunks
+// in the grid overflows an int64, all methods fail with ncerr.ErrLimit.
 func NewTable(pages Pages, grid []int64, resolver Resolver, cache *budget.Share, limit int64) *Table {
 	t := &Table{
 		pages: pages, grid: grid, total: 1, resolver: resolver, cache: cache, limit: limit,

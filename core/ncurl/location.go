@@ -35,27 +35,27 @@ const (
 // Location describes where a dataset is and how to open it. It shares no memory with the
 // Env passed to Parse. Callers must not modify it, so it is safe for concurrent use.
 type Location struct {
-	// Driver is the name of the storage driver: one of the Driver constants, or the
-	// value of the fragment key "driver", or the driver that declares the scheme.
+	// Driver is the name of the storage driver: one of the Driver constants, the value
+	// of the fragment key "driver", or the driver that declares the scheme.
 	Driver string `json:"driver"`
 	// Path is the location as the driver expects it. For file and zip it is a clean
 	// path with forward slashes, absolute unless Env.Cwd was empty. For s3 it is
 	// bucket[/key]. For http it is the percent-encoded path with a leading and
 	// without a trailing slash. For mem it is the name.
 	Path string `json:"path"`
-	// Scheme is the scheme of the URL if a driver declares it, and empty if it has
-	// inference rules of its own.
+	// Scheme is the scheme of the URL if a driver declares it. It is empty for a scheme
+	// that this package has inference rules for.
 	Scheme string `json:"scheme,omitempty"`
 	// Endpoint is the server of s3 and http, and of a declared scheme with servers, as
-	// scheme://host[:port], without a default port. It is empty for other drivers. An s3 endpoint requires
-	// path-style requests and does not contain the bucket.
+	// scheme://host[:port], without a default port. It is empty for other drivers. An s3
+	// endpoint requires path-style requests and does not contain the bucket.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Bucket and Key are the parts of an s3 Path. Key is the prefix of the dataset.
 	// It may be empty and has no slash at either end.
 	Bucket string `json:"bucket,omitempty"`
 	Key    string `json:"key,omitempty"`
-	// Query is the raw query of a URL of a web server or declared scheme, which every request repeats. It may
-	// hold secrets; see [Location.Redacted].
+	// Query is the raw query of a URL of a web server or declared scheme, which every
+	// request repeats. It may hold secrets; see [Location.Redacted].
 	Query string `json:"query,omitempty"`
 	// Web holds the settings of rc files for an http Location, as options of the
 	// driver: user, password, netrc, proxy, ca_file, user_agent. It may hold

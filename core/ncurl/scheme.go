@@ -12,7 +12,7 @@ import (
 // DriverScheme is a URL scheme that a driver declares. Its URLs have the form
 // SCHEME://AUTHORITY/PATH[?QUERY][#FRAGMENT].
 type DriverScheme struct {
-	Name   string // lower case; a scheme with inference rules of its own is ignored (see [HasRules])
+	Name   string // lower case; ignored if this package has rules for it (see [HasRules])
 	Driver string
 	// Servers is set if AUTHORITY is a host with an optional port. It becomes
 	// Location.Endpoint, and Location.Path is PATH. Otherwise Location.Path is

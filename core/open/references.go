@@ -63,8 +63,8 @@ func readReferences(ctx context.Context, resolver *store.Resolver, o *dataset.Op
 	}, nil
 }
 
-// documentMap holds the documents of a reference file. Its latency is that of the stores with
-// the chunks, because the array engine takes it from here.
+// documentMap holds the documents of a reference file. It reports the latency of the stores
+// that references may refer to, because the array engine takes the latency of chunks from it.
 type documentMap struct {
 	*memmap.Map
 	resolver *store.Resolver

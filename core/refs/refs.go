@@ -10,7 +10,7 @@
 // array as a manifest.Source, and the resolver decides which URLs may be read.
 //
 // The package builds on core/manifest and core/zarr, which knows the names of documents.
-// core/dataset uses it.
+// core/open uses it.
 //
 // Source: Kerchunk, "References specification", versions 0 and 1; fsspec
 // implementations/reference.py for what readers accept.

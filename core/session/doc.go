@@ -7,8 +7,8 @@
 //	defer s.Close()
 //	ds, err := open.Open(ctx, url, s.Options())
 //
-// Here nczarr is the package core/dataset. The root package of the module accepts the
-// same options through WithOptions.
+// Here open is the package core/open. The root package of the module accepts the same
+// options through WithOptions.
 //
 // # Input
 //

@@ -42,7 +42,7 @@
 // reads the file itself. The lifeline of a plugin is its standard input. At the end of
 // that file, the host has exited, and the plugin exits too.
 //
-// A Host implements the registry of package core/dataset. This package builds on
-// core/plugin, core/zmap/driver and core/codec/driver. Only core/plugin and the packages
-// below it use go-plugin and gRPC.
+// A Host implements the interface Registry of core/registry. This package builds on
+// core/plugin, core/registry, core/zmap/driver and core/codec/driver. Only core/plugin and
+// the packages below it use go-plugin and gRPC.
 package host
