@@ -36,7 +36,6 @@ type rows struct {
 	nul     int64   // zero bytes of a char row not yet printed
 	brk     bool    // a line feed was printed: the next byte starts a new string
 	item    []byte  // reused memory
-	parts   []part  // reused memory
 	note    []byte  // reused memory
 }
 
@@ -120,24 +119,25 @@ func (r *rows) step() (closing int, done bool) {
 // printValues prints a slab of any type except char.
 func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
 	last := r.rowLen() - 1
-	formatParts(r, vals, one, func() {
+	for _, v := range vals {
 		col := r.column()
 		if col == 0 {
 			r.open()
 		}
-		if col == last {
-			r.endRow(r.item)
-			return
+		r.item = one(r.item[:0], v)
+		if col < last {
+			r.item = append(r.item, ", "...)
+			if r.notes == NotesFull {
+				r.item = r.appendFullNote(append(r.item, ' ', ' '))
+				r.w.raw(r.item)
+			} else {
+				r.put(r.item)
+			}
+			r.at[len(r.at)-1]++
+			continue
 		}
-		r.item = append(r.item, ", "...)
-		if r.notes == NotesFull {
-			r.item = r.appendFullNote(append(r.item, ' ', ' '))
-			r.w.raw(r.item)
-		} else {
-			r.put(r.item)
-		}
-		r.at[len(r.at)-1]++
-	})
+		r.endRow(r.item)
+	}
 }
 
 // endRow writes the last item of a row, which may be empty, the closing braces and the
