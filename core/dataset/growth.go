@@ -62,7 +62,7 @@ type GrowthMark struct {
 	State WriterState `json:"-"`
 
 	key    string
-	others int // if not 0, this value stands for that many marks that were not read
+	others int // number of marks that were not read; 0 for the mark of one writer
 }
 
 // WriterState reports whether the writer of a mark is running.
@@ -336,7 +336,7 @@ func (d *Dataset) foreignMarks(ctx context.Context, own string) ([]GrowthMark, e
 }
 
 // listMarks returns all marks except the one with the key own, and whether that one exists. If
-// there are more than maxMarks, the last element of marks stands for all others.
+// there are more than maxMarks, the last element of marks counts the others.
 func (d *Dataset) listMarks(ctx context.Context, own string) (marks []GrowthMark, exists bool, err error) {
 	var keys []string
 	more := 0

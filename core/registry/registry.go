@@ -21,13 +21,13 @@ import (
 // concurrent use.
 type Registry interface {
 	// Driver returns the storage driver with the given name, or ncerr.ErrUnsupported
-	// with a message that says how to add it.
+	// with a message that explains how to add it.
 	Driver(name string) (driver.Opener, error)
 	// Drivers describes the drivers that Driver finds. For a plugin that has not been
 	// started yet, a description contains only names; driver.Opener.Describe starts it.
 	Drivers() []driver.Description
 	// Filter returns a provider of the codec with the given id, or ncerr.ErrNoFilter
-	// with a message that says how to add it.
+	// with a message that explains how to add it.
 	Filter(id string) (codecdriver.Provider, error)
 	// Filters describes the codecs that Filter finds. For a plugin that has not been
 	// started yet, a description contains only names. If two codecs share a name or an

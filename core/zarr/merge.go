@@ -225,7 +225,7 @@ func (m *merger) value(k mergeKind, name string, base jsontext.Value, tried []js
 	return theirs
 }
 
-// isUnlimited reports whether a dimension is an object that says that it is unlimited.
+// isUnlimited reports whether a dimension is an object whose member unlimited is true.
 func isUnlimited(dim jsontext.Value) bool {
 	return dim.Kind() == jsontext.Object && isTrue(dim.Get("unlimited"))
 }
