@@ -156,6 +156,15 @@ func FuzzDecodeBitRound(f *testing.F) { fuzzAs(f, "<f4", "bitround", `{"keepbits
 func FuzzDecodeQuantize(f *testing.F) { fuzzAs(f, "<f8", "quantize", `{"digits":3,"astype":"<f4"}`) }
 func FuzzDecodePackBits(f *testing.F) { fuzzAs(f, "|b1", "packbits", `{}`) }
 
+func FuzzDecodeV3PackBits(f *testing.F) {
+	fuzzAs(f, "|u1", "zarr.packbits", `{}`, `{"padding_encoding":"first_byte","first_bit":2,"last_bit":4}`)
+}
+
+func FuzzDecodeCastValue(f *testing.F) {
+	fuzzAs(f, "<f4", "cast_value", `{"data_type":"<i2","out_of_range":"clamp","scalar_map":{"encode":[["NaN",0]],"decode":[]}}`)
+}
+func FuzzDecodeScaleOffset(f *testing.F) { fuzzAs(f, "<i4", "scale_offset", `{"scale":3,"offset":7}`) }
+
 func FuzzDecodeFixedScaleOffset(f *testing.F) {
 	fuzzAs(f, "<f4", "fixedscaleoffset", `{"offset":280,"scale":10,"astype":"<i2"}`)
 }
