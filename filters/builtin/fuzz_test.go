@@ -163,6 +163,7 @@ func FuzzDecodeV3PackBits(f *testing.F) {
 func FuzzDecodeCastValue(f *testing.F) {
 	fuzzAs(f, "<f4", "cast_value", `{"data_type":"<i2","out_of_range":"clamp","scalar_map":{"encode":[["NaN",0]],"decode":[]}}`)
 }
+
 func FuzzDecodeScaleOffset(f *testing.F) { fuzzAs(f, "<i4", "scale_offset", `{"scale":3,"offset":7}`) }
 
 func FuzzDecodeFixedScaleOffset(f *testing.F) {
