@@ -106,7 +106,7 @@ func NewResolver(ctx context.Context, loc *ncurl.Location, env *ncurl.Env, acces
 	}
 	r.areas = []*area{r.root}
 	for _, p := range access.Allow {
-		a, err := allowedArea(&dir, p, env, access.AllowLocal, o)
+		a, err := allowedArea(p, env, access.AllowLocal, o)
 		if err != nil {
 			return nil, ncerr.Errorf(ncerr.ErrInvalid, "allow prefix", ncurl.Masked(p.URL), "%w", err)
 		}
@@ -176,9 +176,8 @@ func newArea(loc *ncurl.Location, o *Options, set map[string]any, without []stri
 	return &area{loc: loc, options: &own}, nil
 }
 
-// allowedArea returns the area of a place that the user allows. root is the location of the
-// dataset.
-func allowedArea(root *ncurl.Location, p Prefix, env *ncurl.Env, local bool, o *Options) (*area, error) {
+// allowedArea returns the area of a place that the user allows.
+func allowedArea(p Prefix, env *ncurl.Env, local bool, o *Options) (*area, error) {
 	own := ncurl.Env{}
 	if env != nil {
 		own = *env
@@ -192,11 +191,10 @@ func allowedArea(root *ncurl.Location, p Prefix, env *ncurl.Env, local bool, o *
 	if err != nil {
 		return nil, err
 	}
+	// A server of the dataset itself is no exception: the DNS may answer differently for the
+	// two, and only the user can tell a private server from such an attack.
 	set := map[string]any{"reach": "public"}
-	switch {
-	case loc.Endpoint != "" && loc.Endpoint == root.Endpoint:
-		set["reach"] = "same"
-	case local || isLocalName(loc.Endpoint):
+	if local || isLocalName(loc.Endpoint) {
 		delete(set, "reach")
 	}
 	switch loc.Driver {

@@ -180,7 +180,7 @@ func TestAllowedReferences(t *testing.T) {
 		{store.Prefix{URL: "https://other.example/dir?token=mine"}, false, "https://other.example/dir/a.nc", "https://other.example /dir", `{"anonymous":true,"ca_file":"/certs","query":"token=mine","reach":"public"}`},
 		{store.Prefix{URL: "http://127.0.0.1:8000/dir"}, false, "http://127.0.0.1:8000/dir/a.nc", "http://127.0.0.1:8000 /dir", `{"anonymous":true,"ca_file":"/certs"}`},
 		{store.Prefix{URL: "http://localhost:8000/dir"}, false, "http://localhost:8000/dir/a.nc", "http://localhost:8000 /dir", `{"anonymous":true,"ca_file":"/certs"}`},
-		{store.Prefix{URL: "https://data.example/more"}, false, "https://data.example/more/a.nc", "https://data.example /more", `{"anonymous":true,"ca_file":"/certs","reach":"same"}`},
+		{store.Prefix{URL: "https://data.example/more"}, false, "https://data.example/more/a.nc", "https://data.example /more", `{"anonymous":true,"ca_file":"/certs","reach":"public"}`},
 		{store.Prefix{URL: "/data/dir"}, false, "/data/dir/a.nc", " /data/dir", `{"durability":"rename"}`},
 		{store.Prefix{URL: "file:///data/dir"}, false, "file:/data/dir/a.nc", " /data/dir", `{"durability":"rename"}`},
 	} {
