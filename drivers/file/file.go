@@ -133,9 +133,6 @@ func check(ctx context.Context, spec driver.OpenSpec) (string, options, error) {
 	if spec.Path == "" {
 		return "", opts, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the path is empty")
 	}
-	if spec.Env.Inner != nil {
-		return "", opts, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the file driver cannot open a store nested in another store")
-	}
 	if err := driver.DecodeOptions(spec.Options, &opts); err != nil {
 		return "", opts, err
 	}

@@ -296,13 +296,11 @@ func TestOpenRefusals(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	must(t, os.WriteFile(plain, []byte("precious"), 0o666))
-	inner := driver.Env{Inner: driver.Base{}}
 	for name, tc := range map[string]struct {
 		spec driver.OpenSpec
 		want ncerr.Kind
 	}{
 		"no path":               {driver.OpenSpec{}, ncerr.ErrInvalid},
-		"inner map":             {driver.OpenSpec{Path: plain, Env: inner}, ncerr.ErrUnsupported},
 		"bad durability":        {driver.OpenSpec{Path: plain, Options: []byte(`{"durability":"maybe"}`)}, ncerr.ErrInvalid},
 		"bad option":            {driver.OpenSpec{Path: plain, Options: []byte(`{"durable":"fsync"}`)}, ncerr.ErrInvalid},
 		"read a file":           {driver.OpenSpec{Path: plain}, ncerr.ErrNoDataset},

@@ -120,8 +120,6 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 		return nil, err
 	}
 	switch {
-	case spec.Env.Inner != nil:
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the http driver cannot open a store nested in another store")
 	case spec.Mode.Writable():
 		return nil, ncerr.Errorf(ncerr.ErrReadOnly, "", "", "a dataset on a web server can only be read")
 	case !web.Reach(opts.Reach).Valid():

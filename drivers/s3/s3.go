@@ -86,9 +86,6 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 
 // connect returns a Map without sending a request.
 func (o *opener) connect(ctx context.Context, spec driver.OpenSpec) (*bucketMap, error) {
-	if spec.Env.Inner != nil {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the s3 driver cannot open a store nested in another store")
-	}
 	cfg, err := readConfig(spec.Options)
 	if err != nil {
 		return nil, err

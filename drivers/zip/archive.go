@@ -23,7 +23,7 @@ import (
 // a key and the position of the record in the directory plus one, so that indexing
 // takes only 14 to 28 bytes of memory per member.
 type archive struct {
-	src        source
+	src        *source
 	dir        *directory
 	prefix     string // prefix of the dataset; empty or with a trailing slash
 	found      string // prefix that the names suggest
@@ -48,7 +48,7 @@ type archive struct {
 
 // newArchive checks and indexes a directory. fixed, if not nil, is the prefix to use
 // instead of the one that the names suggest. docs is OpenSpec.Documents.
-func newArchive(src source, d *directory, fixed *string, docs []string) (*archive, error) {
+func newArchive(src *source, d *directory, fixed *string, docs []string) (*archive, error) {
 	a := &archive{src: src, dir: d, seed: maphash.MakeSeed()}
 	f := prefixFinder{docs: docs}
 	recs, err := a.scan(&f)
@@ -77,7 +77,7 @@ func newArchive(src source, d *directory, fixed *string, docs []string) (*archiv
 
 // emptyArchive returns the archive of a new store.
 func emptyArchive(prefix string) *archive {
-	a, err := newArchive(emptySource{}, &directory{}, &prefix, nil)
+	a, err := newArchive(&source{}, &directory{}, &prefix, nil)
 	if err != nil {
 		panic("zip: " + err.Error()) // an empty directory is always valid
 	}

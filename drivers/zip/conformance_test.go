@@ -9,7 +9,6 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
-	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
@@ -41,12 +40,4 @@ func TestConformance(t *testing.T) {
 			wantOnlyZips(t, dir)
 		})
 	}
-}
-
-// TestConformanceInner runs the suite on archives inside another Map.
-func TestConformanceInner(t *testing.T) {
-	t.Parallel()
-	conformance.TestWith(t, mapsuite.Suite(), &mapsuite.Target{Opener: zip.New(), NewSpec: func() (driver.OpenSpec, func(), error) {
-		return driver.OpenSpec{Env: driver.Env{Inner: memmap.New(), InnerKey: "a/b.zip"}}, nil, nil
-	}}, &conformance.Options{Effort: conformance.Brief})
 }

@@ -44,18 +44,18 @@ func (t tail) at(pos, n int64) []byte {
 
 // readDirectory finds and reads the central directory of src with one read of the end
 // of the archive and, if the directory is longer, one read of the directory.
-func readDirectory(ctx context.Context, src source) (*directory, error) {
-	if src.size() < lenEnd {
-		return nil, notZip("a file of %d bytes is too short", src.size())
+func readDirectory(ctx context.Context, src *source) (*directory, error) {
+	if src.n < lenEnd {
+		return nil, notZip("a file of %d bytes is too short", src.n)
 	}
-	n := min(src.size(), tailSize)
-	t := tail{b: make([]byte, n), off: src.size() - n}
+	n := min(src.n, tailSize)
+	t := tail{b: make([]byte, n), off: src.n - n}
 	if _, err := src.readAt(ctx, t.b, t.off); err != nil {
 		return nil, err
 	}
 	end := bytes.LastIndex(t.b, []byte{'P', 'K', 5, 6})
 	if end < 0 || len(t.b)-end < lenEnd {
-		return nil, notZip("no end record in the last %d of %d bytes; is the file truncated?", len(t.b), src.size())
+		return nil, notZip("no end record in the last %d of %d bytes; is the file truncated?", len(t.b), src.n)
 	}
 	d := &directory{}
 	size, offset, endPos, err := d.readEnd(ctx, src, t, end)
@@ -70,7 +70,7 @@ func readDirectory(ctx context.Context, src source) (*directory, error) {
 
 // readEnd parses the end record at t.b[end:], and the zip64 end record if one exists.
 // It returns the size and offset of the directory and the position after it.
-func (d *directory) readEnd(ctx context.Context, src source, t tail, end int) (size, offset uint64, endPos int64, err error) {
+func (d *directory) readEnd(ctx context.Context, src *source, t tail, end int) (size, offset uint64, endPos int64, err error) {
 	b := t.b[end:]
 	n := int(le.Uint16(b[20:]))
 	if lenEnd+n > len(b) {
@@ -107,7 +107,7 @@ func errSplit() error {
 // findEnd64 returns the zip64 end record to which the locator before the end record
 // points, and its position. If the archive has a preamble, the zip64 end record is
 // directly before the locator instead. Without a locator, findEnd64 returns nil.
-func findEnd64(ctx context.Context, src source, t tail, endPos int64) ([]byte, int64, error) {
+func findEnd64(ctx context.Context, src *source, t tail, endPos int64) ([]byte, int64, error) {
 	locPos := endPos - lenLocator
 	loc, err := readPart(ctx, src, t, locPos, lenLocator)
 	if err != nil || loc == nil || le.Uint32(loc) != sigLocator {
@@ -131,7 +131,7 @@ func findEnd64(ctx context.Context, src source, t tail, endPos int64) ([]byte, i
 
 // readPart returns n bytes at pos, from the tail if possible. It returns nil for a
 // negative position.
-func readPart(ctx context.Context, src source, t tail, pos, n int64) ([]byte, error) {
+func readPart(ctx context.Context, src *source, t tail, pos, n int64) ([]byte, error) {
 	if pos < 0 {
 		return nil, nil
 	}
@@ -146,7 +146,7 @@ func readPart(ctx context.Context, src source, t tail, pos, n int64) ([]byte, er
 // place checks the position of the directory and reads it. The directory ends where the
 // end record starts. If its start then differs from the stated one, the archive has a
 // preamble, which shifts every offset.
-func (d *directory) place(ctx context.Context, src source, t tail, size, offset uint64, endPos int64) error {
+func (d *directory) place(ctx context.Context, src *source, t tail, size, offset uint64, endPos int64) error {
 	if size > uint64(endPos) || offset > uint64(endPos)-size {
 		return notZip("a directory of %d bytes at %d does not fit before position %d", size, offset, endPos)
 	}
@@ -169,7 +169,7 @@ func (d *directory) place(ctx context.Context, src source, t tail, size, offset 
 	return nil
 }
 
-func (d *directory) load(ctx context.Context, src source, t tail, n int64) error {
+func (d *directory) load(ctx context.Context, src *source, t tail, n int64) error {
 	raw, err := readPart(ctx, src, t, d.start, n)
 	if err != nil {
 		return err

@@ -49,6 +49,5 @@
 // file .NAME.<16 hexadecimal digits>.tmp there. The next opening for writing deletes it
 // if it is not locked and was last written more than ten minutes ago.
 //
-// The package implements core/zmap/driver. It is built on the file system or, if
-// driver.Env has an Inner Map, on one object of that Map.
+// The package implements core/zmap/driver.
 package zip

@@ -111,7 +111,7 @@ func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (leftover, e
 	if m.closeToRename {
 		return m.replaceClosed(ctx, tmp, next, snap)
 	}
-	if next.src, err = m.home.replace(ctx, tmp, nil); err != nil {
+	if next.src, err = m.home.replace(tmp, nil); err != nil {
 		return leftover{}, err
 	}
 	m.mu.Lock()
@@ -124,7 +124,7 @@ func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (leftover, e
 // reopens the old archive.
 func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, snap map[string]*change) (leftover, error) {
 	closed := false
-	src, err := m.home.replace(ctx, tmp, func() error {
+	src, err := m.home.replace(tmp, func() error {
 		m.mu.Lock()
 		m.arch.use.Lock()
 		closed = true
@@ -142,7 +142,7 @@ func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, sn
 	old := m.arch
 	defer m.mu.Unlock()
 	defer old.use.Unlock()
-	old.src = emptySource{}
+	old.src = &source{}
 	if err == nil {
 		next.src = src
 		return m.adopt(next, snap), nil
@@ -150,7 +150,7 @@ func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, sn
 	if m.fresh {
 		return leftover{}, err
 	}
-	again, oerr := m.home.open(ctx)
+	again, oerr := m.home.open()
 	if oerr != nil {
 		return leftover{}, errors.Join(err, oerr)
 	}
@@ -192,7 +192,7 @@ func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) 
 		}
 	}
 	d := &directory{raw: w.dir, start: w.off, count: w.count, wide: true} // as readDirectory would read it
-	next, err := newArchive(emptySource{}, d, &a.prefix, m.docs)
+	next, err := newArchive(&source{}, d, &a.prefix, m.docs)
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInternal, "", "", err)
 	}
@@ -248,11 +248,11 @@ func (a *archive) copyMember(ctx context.Context, p *pools, w *writer, r record,
 	if err := a.fits(r, "copy", name); err != nil {
 		return err
 	}
-	from, start, err := a.locate(ctx, p, -1, r, name)
+	start, err := a.locate(ctx, p, -1, r, name)
 	if err != nil {
 		return ncerr.Wrap("copy", name, err)
 	}
-	return ncerr.Wrap("copy", name, w.addRaw(ctx, r, from, start))
+	return ncerr.Wrap("copy", name, w.addRaw(ctx, r, a.src, start))
 }
 
 // copyPreamble copies the bytes before the archive, such as the program of a

@@ -13,7 +13,7 @@ import (
 // take no lock.
 type Map struct {
 	driver.Base
-	home          storage
+	home          *storage
 	cfg           config
 	mode          driver.Mode
 	name          string   // name of the archive in messages
@@ -40,17 +40,13 @@ var _ driver.Map = (*Map)(nil)
 func (m *Map) Capabilities() driver.Capabilities {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	c := driver.Capabilities{
+	return driver.Capabilities{
 		Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true,
 		RecursiveList: true, OrderedList: true, PrefixExclusive: true,
 		Durable: driver.OnFlush,
 		MaxKey:  max16 - len(m.prefix),
 		Latency: driver.Local,
 	}
-	if m.arch.src.remote() {
-		c.Latency = driver.Remote
-	}
-	return c
 }
 
 // Prefix returns the top-level directory of the dataset in the archive, with a slash,

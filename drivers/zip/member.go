@@ -14,10 +14,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// joinMax is the maximum size in bytes of a remote member that is read in one request
-// together with its local header.
-const joinMax = 4 << 20
-
 // get implements driver.Map.Get for an object of the archive.
 func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	r, ok := a.record(entry)
@@ -32,7 +28,7 @@ func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts
 	if err := a.check(r, "get", key); err != nil {
 		return nil, info, err
 	}
-	from, start, err := a.locate(ctx, p, entry, r, key)
+	start, err := a.locate(ctx, p, entry, r, key)
 	if err != nil {
 		return nil, info, ncerr.Wrap("get", key, err)
 	}
@@ -41,13 +37,13 @@ func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts
 		return nil, info, err
 	}
 	if r.method == methodStored {
-		n, err := from.readAt(ctx, dst, start+off)
+		n, err := a.src.readAt(ctx, dst, start+off)
 		if err == nil && int64(n) == r.size {
 			err = checkSum(key, crc32.ChecksumIEEE(dst), r.crc)
 		}
 		return dst[:n], info, ncerr.Wrap("get", key, err)
 	}
-	got, err := p.inflate(&stream{ctx: ctx, r: from, off: start, end: start + r.csize}, dst, off, r, key, a.src.remote())
+	got, err := p.inflate(&stream{ctx: ctx, r: a.src, off: start, end: start + r.csize}, dst, off, r, key)
 	return dst[:got], info, ncerr.Wrap("get", key, err)
 }
 
@@ -114,37 +110,28 @@ func errMisplaced(op, key string) error {
 }
 
 // locate verifies the local header of a member that fits. It returns the start of the
-// member's data and a reader for it. It reads the header once per entry; entry -1 is
+// member's data in the archive. It reads the header once per entry; entry -1 is
 // not cached.
-func (a *archive) locate(ctx context.Context, p *pools, entry int, r record, key string) (reader, int64, error) {
+func (a *archive) locate(ctx context.Context, p *pools, entry int, r record, key string) (int64, error) {
 	if entry >= 0 {
 		if n := a.heads[entry].Load(); n > 0 {
-			return a.src, r.offset + int64(n), nil
+			return r.offset + int64(n), nil
 		}
 	}
 	end, _ := a.limit(r)
-	head := int64(lenLocal + len(r.name))
-	ask := head
-	if a.src.remote() && head+r.csize <= joinMax {
-		// The local extra field is rarely longer than 256 bytes.
-		ask = min(head+r.csize+256, end-r.offset)
-	}
-	buf := p.scratch(int(ask))
+	buf := p.scratch(lenLocal + len(r.name))
+	defer p.heads.Put(buf)
 	if _, err := a.src.readAt(ctx, *buf, r.offset); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	n, err := a.verify(*buf, r, end, key)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if entry >= 0 {
 		a.heads[entry].Store(uint32(n))
 	}
-	if r.csize > 0 && n+r.csize <= ask {
-		return window{b: *buf, off: r.offset}, r.offset + n, nil
-	}
-	p.heads.Put(buf)
-	return a.src, r.offset + n, nil
+	return r.offset + n, nil
 }
 
 // verify compares the local header at the start of b with the record and returns the
@@ -194,14 +181,10 @@ type inflater struct {
 // inflate decodes the member of record r from s. It copies the content from off into
 // dst and uses the rest only for the checksum. It returns the number of bytes copied to
 // dst. Content whose length or checksum differs from the record is ncerr.ErrCorrupt.
-func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, remote bool) (int, error) {
+func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string) (int, error) {
 	z, _ := p.inflaters.Get().(*inflater)
 	if z == nil {
-		size := 32 << 10
-		if remote {
-			size = 1 << 20
-		}
-		z = &inflater{in: bufio.NewReaderSize(nil, size)}
+		z = &inflater{in: bufio.NewReaderSize(nil, 32<<10)}
 		z.flate = flate.NewReader(z.in)
 	}
 	defer func() {

@@ -20,7 +20,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
-	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
@@ -56,15 +55,6 @@ func TestReadForms(t *testing.T) {
 				return
 			}
 			wantContent(t, openZip(t, saved(t, tc.archive), driver.Read, ""), tc.want)
-			inner := memmap.New()
-			put(t, inner, "x/y.zip", string(tc.archive))
-			for _, isRemote := range []bool{false, true} {
-				m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: &distant{Map: inner, isRemote: isRemote}, InnerKey: "x/y.zip"}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				wantContent(t, m, tc.want)
-			}
 		})
 	}
 }
@@ -84,52 +74,6 @@ func TestCommentIsKept(t *testing.T) {
 	if r.Comment != text {
 		t.Errorf("the comment became %.60q", r.Comment)
 	}
-}
-
-// distant is a memory Map that optionally declares remote latency and counts its reads.
-type distant struct {
-	*memmap.Map
-	isRemote bool
-	mu       sync.Mutex
-	reads    int
-}
-
-func (d *distant) Capabilities() driver.Capabilities {
-	c := d.Map.Capabilities()
-	if d.isRemote {
-		c.Latency = driver.Remote
-	}
-	return c
-}
-
-func (d *distant) Get(ctx context.Context, key string, o *driver.GetOptions, a driver.Alloc) ([]byte, driver.Info, error) {
-	d.mu.Lock()
-	d.reads++
-	d.mu.Unlock()
-	return d.Map.Get(ctx, key, o, a)
-}
-
-func TestRemoteRequests(t *testing.T) {
-	t.Parallel()
-	d := &distant{Map: memmap.New(), isRemote: true}
-	put(t, d, "z", string(stdZip(t, "", entry{name: "a", content: strings.Repeat("a", 100000)}, entry{name: "b", content: strings.Repeat("b", 200000), deflate: true})))
-	m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: d, InnerKey: "z"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	get(t, m, "a")
-	get(t, m, "b")
-	if d.reads != 3 {
-		t.Errorf("open and read two objects: want 3 requests, got %d", d.reads)
-	}
-	put(t, d.Map, "z", string(stdZip(t, "", entry{name: "a", content: "other"})))
-	_, _, err = m.Get(t.Context(), "a", &driver.GetOptions{}, driver.Heap)
-	wantKind(t, "get after the archive was replaced", err, ncerr.ErrConflict)
-	if err := d.Map.Delete(t.Context(), "z", &driver.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = m.Get(t.Context(), "a", &driver.GetOptions{}, driver.Heap)
-	wantKind(t, "get after the archive was deleted", err, ncerr.ErrConflict)
 }
 
 // zip64Archive returns an archive of one member with all possible fields in zip64 form.

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-
-	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // reader reads at given positions, which must be inside its content.
@@ -17,30 +14,30 @@ type reader interface {
 	readAt(ctx context.Context, p []byte, off int64) (int, error)
 }
 
-// source provides the bytes of one archive, which do not change while it is open.
-type source interface {
-	reader
-	size() int64
-	// remote reports whether every read requires a request, so that reads should be
-	// combined.
-	remote() bool
-	close() error
-}
-
 // step is the maximum number of bytes read between two checks of the context.
 const step = 16 << 20
 
-// fileSource is an archive in the file system.
-type fileSource struct {
+// source is the content of one archive, which does not change while it is open. A source
+// without a file is empty: the archive has not been written yet.
+type source struct {
 	f *os.File
-	n int64
+	n int64 // size in bytes
 }
 
-func (s *fileSource) size() int64  { return s.n }
-func (s *fileSource) remote() bool { return false }
-func (s *fileSource) close() error { return s.f.Close() }
+func (s *source) close() error {
+	if s.f == nil {
+		return nil
+	}
+	return s.f.Close()
+}
 
-func (s *fileSource) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+func (s *source) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	switch {
+	case len(p) == 0:
+		return 0, nil
+	case s.f == nil:
+		return 0, corrupt("read", "", "the archive is empty")
+	}
 	return readFile(ctx, s.f, p, off)
 }
 
@@ -62,67 +59,6 @@ func readFile(ctx context.Context, f io.ReaderAt, p []byte, off int64) (int, err
 		}
 	}
 	return done, nil
-}
-
-// mapSource is an archive in an object of another Map.
-type mapSource struct {
-	m        driver.Map
-	key      string
-	info     driver.Info // state of the object when the archive was opened
-	match    bool        // whether m supports IfMatch
-	isRemote bool
-}
-
-func (s *mapSource) size() int64  { return s.info.Size }
-func (s *mapSource) remote() bool { return s.isRemote }
-func (s *mapSource) close() error { return nil }
-
-func (s *mapSource) readAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	opts := driver.GetOptions{Range: &driver.Range{Offset: off, Length: int64(len(p))}}
-	if s.match {
-		opts.IfMatch = s.info.Version
-	}
-	got, info, err := s.m.Get(ctx, s.key, &opts, driver.Into(p))
-	switch {
-	case err != nil && replaced(err):
-		return 0, ncerr.New(ncerr.ErrConflict, "read archive", s.key, errText(err))
-	case err != nil:
-		return len(got), err
-	case info.Size != s.info.Size || info.Version != s.info.Version:
-		return 0, ncerr.Errorf(ncerr.ErrConflict, "read archive", s.key, "the archive was replaced while it was open")
-	case len(got) != len(p):
-		return len(got), ncerr.Errorf(ncerr.ErrIO, "read archive", s.key, "read %d bytes instead of %d", len(got), len(p))
-	}
-	return len(p), nil
-}
-
-// replaced reports whether err means that the archive has changed. Such an error must
-// not look like a missing member.
-func replaced(err error) bool {
-	switch ncerr.KindOf(err) {
-	case ncerr.ErrNotFound, ncerr.ErrRange, ncerr.ErrConflict:
-		return true
-	}
-	return false
-}
-
-// errText returns an error with the text of err but without its kind.
-func errText(err error) error { return errors.New(err.Error()) }
-
-// emptySource is the source of an archive that has not been written yet.
-type emptySource struct{}
-
-func (emptySource) size() int64  { return 0 }
-func (emptySource) remote() bool { return false }
-func (emptySource) close() error { return nil }
-func (emptySource) readAt(_ context.Context, p []byte, _ int64) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	return 0, corrupt("read", "", "the archive is empty")
 }
 
 // window is a part of an archive that has already been read.

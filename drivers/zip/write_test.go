@@ -18,7 +18,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
-	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 	"pgregory.net/rapid"
 )
@@ -221,25 +220,6 @@ func TestConflict(t *testing.T) {
 			wantOnlyZips(t, filepath.Dir(path))
 		})
 	}
-}
-
-func TestConflictInner(t *testing.T) {
-	t.Parallel()
-	inner := memmap.New()
-	put(t, inner, "z", string(stdZip(t, "", entry{name: "a", content: "1"})))
-	open := func() driver.Map {
-		m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Mode: driver.Update, Env: driver.Env{Inner: inner, InnerKey: "z"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	one, two := open(), open()
-	put(t, one, "b", "one")
-	put(t, two, "b", "two")
-	flush(t, one)
-	wantKind(t, "second flush", two.Flush(t.Context()), ncerr.ErrConflict)
-	wantContent(t, open(), map[string]string{"a": "1", "b": "one"})
 }
 
 func TestPermissionsAndLinks(t *testing.T) {

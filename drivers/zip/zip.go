@@ -13,10 +13,7 @@ import (
 )
 
 // New returns the opener of the driver "zip". It is safe for concurrent use.
-//
-// The Path of a spec is the file of the archive. If Env.Inner is set, the archive is the
-// object InnerKey of that Map, which must support ranges, and Path is used only in
-// messages.
+// The Path of a spec is the file of the archive.
 func New() driver.Opener { return &opener{closeToRename: runtime.GOOS == "windows"} }
 
 type opener struct {
@@ -101,17 +98,9 @@ func (c config) fixedPrefix(name string, fresh bool) *string {
 func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	m, err := o.open(ctx, spec)
 	if err != nil {
-		return nil, ncerr.Wrap("open", place(spec), err)
+		return nil, ncerr.Wrap("open", spec.Path, err)
 	}
 	return m, nil
-}
-
-// place returns the name of the archive for messages.
-func place(spec driver.OpenSpec) string {
-	if spec.Path == "" && spec.Env.Inner != nil {
-		return spec.Env.InnerKey
-	}
-	return spec.Path
 }
 
 func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
@@ -122,11 +111,11 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := o.openStorage(spec, c)
+	h, err := newStorage(spec.Path, c.Durability == "fsync")
 	if err != nil {
 		return nil, err
 	}
-	exists, err := h.look(ctx)
+	exists, err := h.look()
 	if err != nil && !(exists && spec.Mode == driver.CreateExclusive) {
 		return nil, err
 	}
@@ -137,9 +126,9 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	case spec.Mode == driver.CreateExclusive && exists:
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", "", "the archive already exists")
 	}
-	m := &Map{home: h, cfg: c, mode: spec.Mode, name: place(spec), docs: spec.Documents, pools: &pools{}, closeToRename: o.closeToRename}
+	m := &Map{home: h, cfg: c, mode: spec.Mode, name: spec.Path, docs: spec.Documents, pools: &pools{}, closeToRename: o.closeToRename}
 	if spec.Mode.Writable() {
-		if err := h.probe(ctx); err != nil {
+		if err := h.probe(); err != nil {
 			return nil, err
 		}
 	}
@@ -148,7 +137,7 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 		m.arch, m.fresh, m.prefix = emptyArchive(*fixed), true, *fixed
 		return m, nil
 	}
-	src, err := h.open(ctx)
+	src, err := h.open()
 	if err != nil {
 		return nil, err
 	}
@@ -170,22 +159,22 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 // ncerr.ErrCorrupt for a nonempty file that neither starts like a zip archive nor has a
 // directory.
 func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
-	return ncerr.Wrap("remove", place(spec), o.remove(ctx, spec))
+	return ncerr.Wrap("remove", spec.Path, o.remove(ctx, spec))
 }
 
 func (o *opener) remove(ctx context.Context, spec driver.OpenSpec) error {
-	h, err := o.openStorage(spec, config{})
+	h, err := newStorage(spec.Path, false)
 	if err != nil {
 		return err
 	}
-	exists, err := h.look(ctx)
+	exists, err := h.look()
 	if err != nil {
 		return err
 	}
 	if !exists {
 		return ncerr.Errorf(ncerr.ErrNoDataset, "remove", "", "the archive does not exist")
 	}
-	src, err := h.open(ctx)
+	src, err := h.open()
 	if err != nil {
 		return err
 	}
@@ -193,16 +182,16 @@ func (o *opener) remove(ctx context.Context, spec driver.OpenSpec) error {
 	if err := errors.Join(looks, src.close()); err != nil {
 		return err
 	}
-	return h.remove(ctx)
+	return h.remove()
 }
 
 // looksLikeZip returns an error if src does not look like a zip archive and so must not
 // be removed. It accepts an empty file.
-func looksLikeZip(ctx context.Context, src source) error {
-	if src.size() == 0 {
+func looksLikeZip(ctx context.Context, src *source) error {
+	if src.n == 0 {
 		return nil
 	}
-	head := make([]byte, min(2, src.size()))
+	head := make([]byte, min(2, src.n))
 	if _, err := src.readAt(ctx, head, 0); err != nil {
 		return err
 	}
@@ -211,11 +200,4 @@ func looksLikeZip(ctx context.Context, src source) error {
 	}
 	_, err := readDirectory(ctx, src)
 	return err
-}
-
-func (o *opener) openStorage(spec driver.OpenSpec, c config) (storage, error) {
-	if spec.Env.Inner != nil {
-		return newMapStorage(spec.Env.Inner, spec.Env.InnerKey)
-	}
-	return newFileStorage(spec.Path, c.Durability == "fsync")
 }

@@ -522,11 +522,5 @@ func TestDefaults(t *testing.T) {
 		if _, err := o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir(), Options: []byte(`{"flash":true}`)}); !errors.Is(err, ncerr.ErrInvalid) {
 			t.Errorf("want ErrInvalid, got %v", err)
 		}
-		if isolation == host.InProcess {
-			continue
-		}
-		if _, err := o.Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: driver.Base{}}}); !errors.Is(err, ncerr.ErrUnsupported) {
-			t.Errorf("a Map of this process: want ErrUnsupported, got %v", err)
-		}
 	}
 }

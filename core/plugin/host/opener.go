@@ -62,12 +62,8 @@ func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bo
 	return o.h.hold(o.program, set), nil
 }
 
-// prepare rejects a spec that cannot be sent to a process, and merges the configured
-// default options into the other specs.
+// prepare merges the configured default options into a spec.
 func (o *opener) prepare(op string, spec driver.OpenSpec) (driver.OpenSpec, error) {
-	if spec.Env.Inner != nil {
-		return spec, ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "the driver %s runs in a separate process and cannot use a store of this process; use isolation inproc", o.desc.Name)
-	}
 	var err error
 	if spec.Options, err = mergeOptions(o.h.opts.Defaults[o.desc.Name], spec.Options); err != nil {
 		return spec, ncerr.New(ncerr.ErrInvalid, op, spec.Path, err)

@@ -155,17 +155,6 @@ type OpenSpec struct {
 	// dataset. Drivers may store these objects, or interpret the server's responses for
 	// them, differently.
 	Documents []string
-	// Env holds values that only a caller in the same process can supply.
-	Env Env
-}
-
-// Env is the in-process environment of a Map. It never crosses a process boundary.
-type Env struct {
-	// Inner, if not nil, is a Map that stores the bytes of the store as one object named
-	// InnerKey, such as a zip archive in an S3 bucket. A driver that cannot use it
-	// returns ncerr.ErrUnsupported. The caller closes Inner after the new Map.
-	Inner    Map
-	InnerKey string
 }
 
 // Map is one open store.

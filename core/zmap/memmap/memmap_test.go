@@ -39,9 +39,6 @@ func TestHandlesShareAStore(t *testing.T) {
 	if got, err := get(old); err != nil || got != "x" {
 		t.Errorf("Get through the old handle: got %q, %v, want x", got, err)
 	}
-	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "s", Env: driver.Env{Inner: old}}); ncerr.KindOf(err) != ncerr.ErrUnsupported {
-		t.Errorf("Open with an inner map: want ErrUnsupported, got %v", err)
-	}
 }
 
 func TestContentIsCopied(t *testing.T) {

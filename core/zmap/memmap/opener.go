@@ -65,8 +65,5 @@ func (*Opener) check(ctx context.Context, op string, spec driver.OpenSpec) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if spec.Env.Inner != nil {
-		return ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "a memory store cannot use an inner map")
-	}
 	return driver.DecodeOptions(spec.Options, &struct{}{})
 }

@@ -54,7 +54,7 @@ func DriverFromWire(m *pb.DriverDescription) driver.Description {
 }
 
 // OpenToWire returns the request to open or remove the store of spec with the named
-// driver. The request does not contain spec.Env.
+// driver.
 func OpenToWire(name string, spec driver.OpenSpec) *pb.OpenRequest {
 	m := &pb.OpenRequest{
 		Driver: Text(name), Path: []byte(spec.Path), Endpoint: Text(spec.Endpoint),
