@@ -1,0 +1,32 @@
+package interop_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestReferences reads a dataset of zarr-python through reference files of both versions, and
+// compares it with what zarr-python wrote and with what GDAL reads from the same file.
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	for _, sample := range []string{"types", "layout", "codecs"} {
+		t.Run(sample, func(t *testing.T) {
+			t.Parallel()
+			need(t, packages["zarr"]...)
+			need(t, packages["gdal"]...)
+			dir := t.TempDir()
+			src, refs := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "refs.json")
+			want := must(t, "write.py", "--with", "zarr", "--case", sample, src)
+			must(t, "references.py", src, refs)
+			if err := os.RemoveAll(src); err != nil {
+				t.Fatal(err)
+			}
+			same(t, want, encode(t, describe(t, refs, false)), "")
+			plain := refs + ".0"
+			got := encode(t, describe(t, plain+"#mode=kerchunk", false))
+			same(t, want, got, "")
+			same(t, must(t, "read.py", "--with", "gdal", plain), got, "type,dims,chunks,fill,attrs")
+		})
+	}
+}
