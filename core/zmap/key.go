@@ -22,23 +22,6 @@ func ValidKey(key string) error {
 // root is "/".
 func Path(key string) string { return "/" + key }
 
-// Key returns the key for a path such as "/a/b". For "/" it returns "", the prefix of
-// the root. It fails with ncerr.ErrBadName if path has no leading slash or the remaining
-// path is not a valid key.
-func Key(path string) (string, error) {
-	key, ok := strings.CutPrefix(path, "/")
-	if !ok {
-		return "", ncerr.Errorf(ncerr.ErrBadName, "check path", path, "the path has no leading slash")
-	}
-	if key == "" {
-		return "", nil
-	}
-	if why := keyFlaw(key); why != "" {
-		return "", ncerr.Errorf(ncerr.ErrBadName, "check path", path, "%s", why)
-	}
-	return key, nil
-}
-
 // keyFlaw returns the reason why key is invalid, or "".
 func keyFlaw(key string) string {
 	if key == "" {

@@ -35,23 +35,6 @@ func TestValidKey(t *testing.T) {
 	}
 }
 
-func TestPath(t *testing.T) {
-	t.Parallel()
-	for _, k := range goodKeys {
-		if got, err := zmap.Key(zmap.Path(k)); err != nil || got != k {
-			t.Errorf("want %q, got %q, %v", k, got, err)
-		}
-	}
-	if got, err := zmap.Key("/"); err != nil || got != "" || zmap.Path("") != "/" {
-		t.Errorf("Key of the root: got %q, %v", got, err)
-	}
-	for _, p := range []string{"", "a", "a/b", "//", "/a/", "//a", "/a/../b", "/.", "/\n"} {
-		if got, err := zmap.Key(p); !errors.Is(err, ncerr.ErrBadName) {
-			t.Errorf("%q: want ErrBadName, got %q, %v", p, got, err)
-		}
-	}
-}
-
 // slowValid is a simple implementation of ValidKey's rule.
 func slowValid(key string) bool {
 	if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
@@ -73,10 +56,6 @@ func FuzzKey(f *testing.F) {
 		want := slowValid(key)
 		if got := zmap.ValidKey(key) == nil; got != want {
 			t.Errorf("%q: want %v, got %v", key, want, got)
-		}
-		back, err := zmap.Key("/" + key)
-		if (err == nil) != (want || key == "") || err == nil && back != key {
-			t.Errorf("Key(%q): got %q, %v", "/"+key, back, err)
 		}
 	})
 }

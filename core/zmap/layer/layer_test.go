@@ -73,7 +73,7 @@ func TestGetManyIsForwarded(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(driver.Map) driver.Map{
 		"retry": func(m driver.Map) driver.Map { return layer.Retry(m, nil) }, "limit": func(m driver.Map) driver.Map { return layer.Limit(m, 1) },
-		"log": func(m driver.Map) driver.Map { return layer.Log(m, slog.Default()) }, "read-only": layer.ReadOnly,
+		"log": func(m driver.Map) driver.Map { return layer.Log(m, slog.Default()) },
 		"count": func(m driver.Map) driver.Map { m, _ = layer.Count(m); return m },
 		"fault": func(m driver.Map) driver.Map { m, _ = layer.Fault(m, layer.FaultOptions{}); return m },
 	} {
@@ -495,22 +495,6 @@ func TestCountAndLog(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("want %s in\n%s", want, out.String())
 		}
-	}
-}
-
-func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	base := memmap.New()
-	if _, err := base.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	m := layer.ReadOnly(base)
-	_, err := m.Put(t.Context(), "k", driver.Bytes("y"), &driver.PutOptions{})
-	if ncerr.KindOf(err) != ncerr.ErrReadOnly || ncerr.KindOf(m.Delete(t.Context(), "k", &driver.DeleteOptions{})) != ncerr.ErrReadOnly {
-		t.Errorf("want ErrReadOnly from Put and Delete, got %v from Put", err)
-	}
-	if data, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); err != nil || string(data) != "x" || m.Flush(t.Context()) != nil {
-		t.Errorf("Get: got %q, %v, want x", data, err)
 	}
 }
 
