@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/cdl"
 )
 
-// Many values are printed in order, in lines that are filled as those of few values. The
-// expected text is computed value by value.
+// Values that several goroutines format are printed in order, in lines filled as for few
+// values. The expected text is computed value by value.
 func TestDumpOfManyValues(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2047, 2048, 2049, 100_003} {

@@ -36,6 +36,7 @@ type rows struct {
 	nul     int64   // zero bytes of a char row not yet printed
 	brk     bool    // a line feed was printed: the next byte starts a new string
 	item    []byte  // reused memory
+	parts   []part  // reused memory
 	note    []byte  // reused memory
 }
 
@@ -119,25 +120,24 @@ func (r *rows) step() (closing int, done bool) {
 // printValues prints a slab of any type except char.
 func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
 	last := r.rowLen() - 1
-	for _, v := range vals {
+	formatParts(r, vals, one, func() {
 		col := r.column()
 		if col == 0 {
 			r.open()
 		}
-		r.item = one(r.item[:0], v)
-		if col < last {
-			r.item = append(r.item, ", "...)
-			if r.notes == NotesFull {
-				r.item = r.appendFullNote(append(r.item, ' ', ' '))
-				r.w.raw(r.item)
-			} else {
-				r.put(r.item)
-			}
-			r.at[len(r.at)-1]++
-			continue
+		if col == last {
+			r.endRow(r.item)
+			return
 		}
-		r.endRow(r.item)
-	}
+		r.item = append(r.item, ", "...)
+		if r.notes == NotesFull {
+			r.item = r.appendFullNote(append(r.item, ' ', ' '))
+			r.w.raw(r.item)
+		} else {
+			r.put(r.item)
+		}
+		r.at[len(r.at)-1]++
+	})
 }
 
 // endRow writes the last item of a row, which may be empty, the closing braces and the
