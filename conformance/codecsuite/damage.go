@@ -135,9 +135,9 @@ func truncated(t conformance.T, e *Env) {
 		if none := e.open(t, c.params, c.in.DType, 0); none != nil && c.in.DType.Fixed() {
 			emptySize = len(none.encode(t, data(c.in.DType, 0, "zeros", 0)))
 		}
-		if c.out.Kind == driver.Array && c.out.DType.Fixed() {
+		if c.out.Kind == driver.Array && c.out.DType.Fixed() || d.Transform == driver.ArrayToBytes {
 			if got := c.decodeDamaged(t, "extra byte", append(bytes.Clone(enc), 0)); got != nil {
-				t.Errorf("extra byte: want ErrCorrupt for input of %d bytes, because the encoded array has %d, with %s for %s", len(enc)+1, len(enc), c.params, describeSpec(c.in))
+				t.Errorf("extra byte: want ErrCorrupt for input of %d bytes, because the encoded form of the array has %d, with %s for %s", len(enc)+1, len(enc), c.params, describeSpec(c.in))
 			}
 		}
 		marksEnd := emptySize > 0 && !d.Preparation && (d.Transform == driver.BytesToBytes || d.Transform == driver.ArrayToBytes)

@@ -37,6 +37,13 @@ func TestSecondTrialDefectsAreCaught(t *testing.T) {
 			wasted.Store(&memory)
 			return c.Decode(ctx, dst, src)
 		}}, "codec.input.memory"},
+		"ignores a byte after the last string": {"vlen-utf8", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if ncerr.KindOf(err) == ncerr.ErrCorrupt && len(src) > 0 {
+				return c.Decode(ctx, dst, src[:len(src)-1])
+			}
+			return n, err
+		}}, "codec.input.truncated"},
 		"asks for a larger buffer for much damaged input": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if ncerr.KindOf(err) == ncerr.ErrCorrupt && len(src)%2 == 0 {
