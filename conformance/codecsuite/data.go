@@ -42,9 +42,9 @@ func guarded(n int) (buf []byte, whole func() bool) {
 // that a difference in rounding is visible.
 var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special", "signs"}
 
-// words are the elements of variable length: empty, short, long, non-ASCII and with a
-// trailing NUL.
-var words = [...]string{"", "a", "bc", "three", "größe", "\U0001F30D", "a \"quoted\" line\n", strings.Repeat("long ", 12), "a\x00"}
+// words are the elements of variable length: empty, short, long, non-ASCII, with a
+// trailing NUL, and with a byte order mark and white space at the ends.
+var words = [...]string{"", "a", "bc", "three", "größe", "\U0001F30D", "a \"quoted\" line\n", strings.Repeat("long ", 12), "a\x00", "\ufeffmark\r\n", " \t"}
 
 // Words returns the values that elements of variable length have in the checks.
 func Words() []string { return append([]string(nil), words[:]...) }

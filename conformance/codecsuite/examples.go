@@ -29,6 +29,9 @@ type Example struct {
 	Source, Decoded, Encoded []byte
 	// Unique is set if Encoded is the only encoded form of Source that the format allows.
 	Unique bool
+	// Corrupt is set if Encoded is a damaged encoded form of a value like Decoded, so that
+	// Decode must fail with ncerr.ErrCorrupt.
+	Corrupt bool
 }
 
 // ReadExamples reads a file of examples, a JSON array of objects with these members:
@@ -41,6 +44,7 @@ type Example struct {
 //	encoded  its encoded form in hexadecimal
 //	source   what was encoded, if a lossy codec decodes to something else
 //	unique   true if the format allows no other encoded form
+//	corrupt  true if the encoded form is damaged and must be refused
 //
 // The members decoded_file, encoded_file and source_file name files with the raw bytes
 // instead, relative to the file of examples. ReadExamples fails with ncerr.ErrInvalid
@@ -83,10 +87,11 @@ type exampleJSON struct {
 	Encoded     *string         `json:"encoded"`
 	EncodedFile string          `json:"encoded_file"`
 	Unique      bool            `json:"unique"`
+	Corrupt     bool            `json:"corrupt"`
 }
 
 func (j exampleJSON) example(dir string) (Example, error) {
-	x := Example{Params: j.Codec, Unique: j.Unique}
+	x := Example{Params: j.Codec, Unique: j.Unique, Corrupt: j.Corrupt}
 	var codec struct {
 		ID string `json:"id"`
 	}
@@ -227,6 +232,9 @@ func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 		return err, nil
 	}
 	o := &opened{Codec: c, in: x.In, out: out, params: x.Params}
+	if x.Corrupt {
+		return nil, o.refuses(t, d, x.Encoded)
+	}
 	if d.Decode {
 		if err := o.decodesTo(t, x.Encoded, x.Decoded); err != nil {
 			return nil, fmt.Errorf("%s: decode: %w", x.Params, err)
@@ -248,6 +256,22 @@ func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 		}
 	}
 	return nil, nil
+}
+
+// refuses decodes damaged input, which must fail with ErrCorrupt if the codec decodes at all.
+func (c *opened) refuses(t conformance.T, d driver.Description, damaged []byte) error {
+	if !d.Decode {
+		return nil
+	}
+	t.Step("decode a damaged example with", string(c.params))
+	n, err := c.safeDecode(t.Context(), make([]byte, c.in.MaxBytes), damaged)
+	if err == nil {
+		return fmt.Errorf("%s: decode: want ErrCorrupt for damaged input, got %d bytes and no error", c.params, n)
+	}
+	if ncerr.KindOf(err) != ncerr.ErrCorrupt {
+		return fmt.Errorf("%s: decode: want ErrCorrupt for damaged input, got %w", c.params, err)
+	}
+	return nil
 }
 
 // decodesTo decodes enc and compares the result with want.

@@ -68,6 +68,7 @@ func kinds(t conformance.T, e *Env) {
 	if t.Effort() == conformance.Brief {
 		types = types[:4]
 	}
+	d := e.target.description()
 	for _, p := range e.params {
 		for _, typ := range append(types, e.types...) {
 			n := 70
@@ -98,6 +99,9 @@ func kinds(t conformance.T, e *Env) {
 				case kind == ncerr.ErrInvalid && !taken: // the parameters might not fit the type
 				case kind != ncerr.ErrUnsupported:
 					t.Errorf("open %s for %s: want a codec or ErrUnsupported, got %v", p, describeSpec(in), err)
+				}
+				if err == nil && in.Kind == driver.Array && !typ.Fixed() && d.Objects == driver.NoObjects && (d.Transform == driver.ArrayToBytes || d.Transform == driver.ArrayToArray) {
+					t.Errorf("open %s for %s succeeds, but the codec is described without Objects", p, describeSpec(in))
 				}
 				if err == nil && c.out.MaxBytes < 0 {
 					t.Errorf("open %s for %s: the output has a negative MaxBytes, %d", p, describeSpec(in), c.out.MaxBytes)

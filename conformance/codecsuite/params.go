@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -93,7 +94,9 @@ func paramsDescribed(t conformance.T, e *Env) {
 		if p.Required {
 			refused(all.with(t, p.Name, ""), "without "+p.Name+", which is required")
 		} else if p.Default != "" {
-			e.same(t, c.in, src, all.with(t, p.Name, ""), all.with(t, p.Name, literal(p, p.Default)))
+			for _, src := range [][]byte{src, c.data(many, "zeros", t.Seed())} {
+				e.same(t, c.in, src, all.with(t, p.Name, ""), all.with(t, p.Name, literal(p, p.Default)))
+			}
 		}
 	}
 }
@@ -231,6 +234,9 @@ func described(p *driver.Param) (inside []string, outside []excluded) {
 		for _, n := range []int64{1, 100, 1 << 40} {
 			outside = append(outside, excluded{strconv.FormatInt(lo-n, 10), low}, excluded{strconv.FormatInt(hi+n, 10), high})
 		}
+		if lo < hi && hi > 0 {
+			outside = append(outside, excluded{strconv.FormatInt(hi-1, 10) + ".5", ""})
+		}
 	case p.Type == driver.BoolParam:
 		inside = []string{"true", "false"}
 	case len(p.Choices) > 0:
@@ -238,6 +244,9 @@ func described(p *driver.Param) (inside []string, outside []excluded) {
 			inside = append(inside, literal(p, v))
 		}
 		outside = append(outside, excluded{`"no-such-choice"`, ""})
+		if upper := strings.ToUpper(p.Choices[0]); !slices.Contains(p.Choices, upper) {
+			outside = append(outside, excluded{strconv.Quote(upper), ""})
+		}
 	}
 	return inside, outside
 }

@@ -36,10 +36,10 @@ func cancelChecks() []Check {
 	}
 }
 
-// ended fails the check unless err is nil or the context's error. An error of kind
-// ErrNotFound fails it too.
+// ended fails the check unless err is nil or the context's error. An error with a kind
+// fails it, even if its cause is the context's error.
 func ended(ctx context.Context, t conformance.T, what string, err error) {
-	if err != nil && (!errors.Is(err, ctx.Err()) || ncerr.KindOf(err) == ncerr.ErrNotFound) {
+	if err != nil && (!errors.Is(err, ctx.Err()) || !ncerr.IsContext(err)) {
 		t.Errorf("%s: want success or %v, got %v", what, ctx.Err(), err)
 	}
 }
@@ -267,5 +267,32 @@ func cancelList(t conformance.T, e *Env) {
 	ended(ctx, t, "list", last)
 	if last == nil && n != 300 {
 		t.Errorf("the canceled listing ended without an error after %d of 300 entries", n)
+	}
+	for _, at := range []int{1, 150, 300} { // the caller stops at the entry at which it cancels
+		s.stopListing("d/", at)
+	}
+}
+
+// stopListing cancels a listing at an entry and stops there. Go panics if the driver yields
+// anything afterwards.
+func (s *store) stopListing(prefix string, at int) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	defer func() {
+		if r := recover(); r != nil {
+			s.t.Errorf("the listing continues after its context was canceled and its caller stopped at entry %d: %v", at, r)
+		}
+	}()
+	s.t.Step("list", prefix)
+	n := 0
+	for _, err := range s.m.List(ctx, prefix, &driver.ListOptions{}) {
+		if err != nil {
+			s.t.Errorf("list %q: %v", prefix, err)
+			return
+		}
+		if n++; n == at {
+			cancel()
+			return
+		}
 	}
 }

@@ -231,7 +231,7 @@ func openCase(t conformance.T, e *Env) {
 
 // oddEnds end the paths of stores that a driver might confuse with each other.
 var oddEnds = [...]string{ // never changed
-	".a?mode=x", ".a", ".b#x", ".b", ".c%41", ".cA", ".d e", ".d+e", ".f*", ".ff", ".h;x=1", ".h", ".i'x'", ".j&k=[l]", ".\u00e4", ".a\u0308",
+	".a?mode=x", ".a", ".b#x", ".b", ".c%41", ".cA", ".d e", ".d+e", ".f*", ".ff", ".h;x=1", ".h", ".i'x'", ".j&k=[l]", ".\u00e4", ".a\u0308", ".k$HOME", ".k${HOME}", ".k", ".l ", ".l",
 }
 
 // openPaths creates stores next to each other in a local directory, whose paths end in

@@ -114,6 +114,9 @@ func getInfo(t conformance.T, e *Env) {
 		if !info.ModTime.IsZero() && (info.ModTime.Before(before) || info.ModTime.After(time.Now().Add(time.Hour))) {
 			t.Errorf("%s returns the ModTime %v, which is not the current time", name, info.ModTime)
 		}
+		if info.CRC32C != "" {
+			t.Errorf("%s returns the CRC32C %q without an error", name, info.CRC32C)
+		}
 	}
 }
 
@@ -219,9 +222,7 @@ func statUnread(t conformance.T, e *Env) {
 			t.Skipf("the system does not count the bytes that a process reads: %+v, %v", u, err)
 		}
 		if e.ownProcess {
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			u.Read += int64(m.TotalAlloc)
+			u.Read += int64(allocated())
 		}
 		return u.Read
 	}
@@ -302,10 +303,26 @@ func getIfMatch(t conformance.T, e *Env) {
 			wantKind(t, fmt.Sprintf("get range %+v of an old version", r), err, ncerr.ErrConflict)
 		}
 	}
-	_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: "not a version of this store"})
-	wantKind(t, "get of a version that never existed", err, ncerr.ErrConflict)
+	for _, v := range append(otherVersions(s, "k"), "not a version of this store") {
+		_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: v})
+		wantKind(t, fmt.Sprintf("get of version %q, which never existed", v), err, ncerr.ErrConflict)
+	}
 	_, _, err = s.tryGet("none", driver.GetOptions{IfMatch: first})
 	wantKind(t, "get of a missing key", err, ncerr.ErrNotFound)
+}
+
+// otherVersions returns versions that differ little from the current one of key.
+func otherVersions(s *store, key string) []string {
+	info, err := s.stat(key)
+	if err != nil || info.Version == "" {
+		s.t.Fatalf("stat %q: want a version, got %+v, %v", key, info, err)
+	}
+	v := info.Version
+	others := []string{v + "0", "0" + v}
+	if len(v) > 1 {
+		others = append(others, v[:len(v)-1], v[1:])
+	}
+	return others
 }
 
 // getFailure breaks the medium while a handle is open, reads through that handle, and
@@ -478,7 +495,7 @@ func (s *store) getMany(versions, old []string) {
 			got[i] = ncerr.KindOf(err).Name()
 		case info.Size != sizeOf(reqs[i].Key):
 			s.t.Errorf("%s: want the size of the whole object, %d, got %d", request(reqs, i), sizeOf(reqs[i].Key), info.Size)
-		case memory[i] != nil && (len(data) == 0 || &memory[i][0] != &data[0]):
+		case reqs[i].Alloc != nil && (len(data) == 0 || memory[i] == nil || &memory[i][0] != &data[0]):
 			s.t.Errorf("%s: the data is not in the memory that alloc returned", request(reqs, i))
 		}
 		inside.Add(-1)

@@ -73,8 +73,11 @@ func (p splitMap) Close(ctx context.Context) error {
 	return errors.Join(p.Map.Close(ctx), p.writer.Close(ctx))
 }
 
-// open opens the store of the environment.
+// open opens the store of the environment. The context of the call ends with the call, as
+// in a plugin.
 func (e *Env) open(ctx context.Context, mode driver.Mode) (driver.Map, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	spec := e.spec
 	spec.Mode = mode
 	return e.opener.Open(ctx, spec)

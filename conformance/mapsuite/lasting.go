@@ -151,9 +151,20 @@ func leaks(t conformance.T, e *Env) {
 	s.putAll("a/l", "b/m")
 	s.flush()
 	s.close()
+	missing := *e
+	spec, cleanup, err := e.newSpec()
+	if err != nil {
+		t.Fatalf("location of a second store: %v", err)
+	}
+	if missing.spec = spec; cleanup != nil {
+		t.Cleanup(cleanup)
+	}
 	memory, descriptors, at, err := leak.Find(func() bool {
 		for range cycles {
 			e.cycle(t, content)
+			if m, err := missing.open(t.Context(), driver.Read); err == nil {
+				_ = m.Close(t.Context()) // the driver does not look for the store
+			}
 		}
 		return !t.Failed()
 	}, func() (conformance.Usage, error) { return leastUsage(t, e) }, cycles/2)

@@ -3,7 +3,12 @@ package mapsuite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -396,6 +401,7 @@ func openReadOnly(t conformance.T, e *Env) {
 	s.putAll("a/b", "c")
 	s.flush()
 	s.close()
+	before := localFiles(t, e.spec.Path)
 	ro := e.mustOpen(t, driver.Read)
 	_, err := ro.tryPut("a/b", "scrawled")
 	wantKind(t, "put", err, ncerr.ErrReadOnly)
@@ -408,8 +414,45 @@ func openReadOnly(t conformance.T, e *Env) {
 	if err := ro.m.Flush(t.Context()); err != nil && ncerr.KindOf(err) != ncerr.ErrReadOnly {
 		t.Errorf("flush: %v", err)
 	}
+	if ro.m.Capabilities().List {
+		ro.keys("", driver.ListOptions{})
+	}
 	ro.close()
+	if after := localFiles(t, e.spec.Path); after != before {
+		t.Errorf("mode Read changes the files of the store:\nbefore\n%safter\n%s", before, after)
+	}
 	e.mustOpen(t, driver.Read).wantOwn("a/b", "c")
+}
+
+// localFiles describes the files of a store in a local directory or file: their names, modes,
+// times of change and checksums. It returns "" for a store elsewhere.
+func localFiles(t conformance.T, path string) string {
+	var all strings.Builder
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&all, "%q %v %v", strings.TrimPrefix(name, path), info.Mode(), info.ModTime().UnixNano())
+		if info.Mode().IsRegular() {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&all, " %d bytes, %08x", len(b), crc32.ChecksumIEEE(b))
+		}
+		return all.WriteByte('\n')
+	})
+	if errors.Is(err, fs.ErrNotExist) && all.Len() == 0 {
+		return "" // not a local path
+	}
+	if err != nil {
+		t.Fatalf("files of the store: %v", err)
+	}
+	return all.String()
 }
 
 func openUpdate(t conformance.T, e *Env) {

@@ -19,6 +19,7 @@ const optionGuesses = "path root dir base prefix url uri host port endpoint serv
 	"readonly read_only mode create exclusive cache cache_size page page_size chunk chunk_size block_size buffer buffer_size connections " +
 	"max_connections pool pool_size workers threads concurrency parallel batch compress compression level deflate encryption sync fsync durability " +
 	"journal wal lock locking debug verbose log log_level trace test experimental unsafe force version ttl max_size memory spill temp tmp " +
+	"map_size mmap_size initial_size nosync no_sync nolock no_lock nocache no_cache immutable " +
 	"proxy insecure verify tls ca_file cert follow_symlinks case ordered"
 
 // options opens a store with each described option set to values that its description

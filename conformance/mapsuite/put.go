@@ -142,11 +142,24 @@ func exclusiveApart(t conformance.T, e *Env) {
 			s.wantOwn(one, two)
 		}
 	}
-	if _, err := s.tryPut("Case/k", "k"); err != nil {
-		t.Fatalf("put: %v", err)
+	exclusiveCase(t, s)
+}
+
+// exclusiveCase puts keys that would be a prefix of one another only if case were ignored. A
+// medium that ignores case may refuse them.
+func exclusiveCase(t conformance.T, s *store) {
+	s.putAll("Case")
+	allowed := []ncerr.Kind{ncerr.ErrBadName, ncerr.ErrUnsupported}
+	if _, err := s.tryPut("case", "case"); err != nil {
+		allowed = append(allowed, ncerr.ErrObjectExists)
+	} else {
+		s.wantOwn("Case", "case")
 	}
-	if _, err := s.tryPut("case", "x"); err != nil { // the medium may ignore case
-		wantKind(t, "put case while Case/k exists", err, ncerr.ErrBadName, ncerr.ErrObjectExists, ncerr.ErrUnsupported)
+	s.putAll("Up/k", "down")
+	for _, key := range []string{"up", "Down/k"} {
+		if _, err := s.tryPut(key, key); err != nil {
+			wantKind(t, "put "+key+" next to a key that differs in case", err, allowed...)
+		}
 	}
 }
 
@@ -268,6 +281,11 @@ func conditionChecks() []Check {
 			if _, err = s.m.Put(t.Context(), "k", driver.Bytes("four"), &driver.PutOptions{IfMatch: info.Version}); err != nil {
 				t.Errorf("put with the version that Put returned before a flush: %v", err)
 			}
+			for _, v := range otherVersions(s, "k") {
+				_, err = s.m.Put(t.Context(), "k", driver.Bytes("five"), &driver.PutOptions{IfMatch: v})
+				wantKind(t, fmt.Sprintf("put with version %q, which never existed", v), err, ncerr.ErrConflict)
+			}
+			s.want("k", "four")
 		}, Refuse: conditionRefused(driver.PutOptions{IfMatch: "1"})},
 		{ID: "map.put.if-match.others", Doc: "After another handle has replaced or deleted an object, IfMatch with the earlier version fails.", Needs: []string{Write, Delete, IfMatch, DurableOnPut}, Run: ifMatchOthers},
 		{ID: "map.put.if-match.absent", Doc: "A put with IfMatch of a missing key fails with ErrConflict and stores nothing.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {

@@ -217,18 +217,24 @@ func putManyReleased(t conformance.T, e *Env) {
 	}
 }
 
-// putManyCanceled cancels calls to PutMany, before the call or when one of the results
-// arrives.
+// putManyCanceled cancels calls to PutMany: before the call, when a body is read, or when
+// one of the results arrives.
 func putManyCanceled(t conformance.T, e *Env) {
 	s := e.create(t)
-	for round, at := range []int{-1, 0, 1, 7} {
+	const before, first, last = -1, -2, -3 // not the number of a result
+	for round, at := range []int{before, first, last, 0, 1, 7} {
 		reqs, fresh := plainWrites(fmt.Sprintf("r%d", round), 20_000)
 		for i := range reqs {
 			s.put(reqs[i].Key, "old")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		if at < 0 {
+		switch at {
+		case before:
 			cancel()
+		case first:
+			reqs[0].Body = cancelingBody{driver.Bytes(fresh[0]), int64(len(fresh[0])) - 1, cancel}
+		case last:
+			reqs[len(reqs)-1].Body = cancelingBody{driver.Bytes(fresh[len(reqs)-1]), int64(len(fresh[len(reqs)-1])) - 1, cancel}
 		}
 		stored, answers := make([]bool, len(reqs)), 0
 		err := s.callPutMany(ctx, reqs, func(i int, _ driver.Info, err error) {

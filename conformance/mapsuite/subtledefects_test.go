@@ -875,7 +875,7 @@ func emptiedLate(onFlush bool) opening {
 		h := &hooked{Map: plain{memmap.New()}} // an empty Map until the first change
 		empty := sync.OnceValue(func() error {
 			h.Map = plain{m}
-			return deleteIf(ctx, m, func(string) bool { return true })
+			return deleteIf(context.WithoutCancel(ctx), m, func(string) bool { return true })
 		})
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if err := empty(); err != nil {

@@ -220,6 +220,8 @@ func TestPathsAreLiteral(t *testing.T) {
 		"ends the path at a semicolon":     func(p string) string { p, _, _ = strings.Cut(p, ";"); return p },
 		"turns spaces into plus signs":     func(p string) string { return strings.ReplaceAll(p, " ", "+") },
 		"removes quotes":                   func(p string) string { return strings.ReplaceAll(p, "'", "") },
+		"expands variables":                func(p string) string { return os.Expand(p, func(string) string { return "" }) },
+		"trims spaces":                     strings.TrimSpace,
 	} {
 		t.Log(name)
 		mustFail(t, inDirectory(t, change), 10*time.Minute, "map.open.paths")

@@ -49,7 +49,8 @@ import (
 type Opener interface {
 	// Describe returns the constant properties of the driver.
 	Describe() Description
-	// Open opens or creates the store that spec describes.
+	// Open opens or creates the store that spec describes. ctx ends with the call, so the
+	// Map must not use it.
 	//
 	// Callers guarantee: spec.Path is not empty for drivers that need a path.
 	//
