@@ -298,11 +298,20 @@ func (a *app) warn(format string, args ...any) {
 
 // open opens an existing dataset.
 func (a *app) open(ctx context.Context, url string) (*dataset.Dataset, error) {
+	if _, err := a.start(ctx, url); err != nil {
+		return nil, err
+	}
+	return open.Open(ctx, url, a.options())
+}
+
+// openWithFilters is open for a command that uses the codecs of arrays. Nearly every array
+// has codecs, so it starts the process of the filters while the driver opens the store.
+func (a *app) openWithFilters(ctx context.Context, url string) (*dataset.Dataset, error) {
 	s, err := a.start(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	s.Host().StartFilters() // nearly every array has codecs, so the filters are started early
+	s.Host().StartFilters()
 	return open.Open(ctx, url, a.options())
 }
 

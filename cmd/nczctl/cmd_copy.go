@@ -118,7 +118,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err != nil {
 		return err
 	}
-	src, err := a.open(ctx, from)
+	src, err := a.openWithFilters(ctx, from)
 	if err != nil {
 		return err
 	}

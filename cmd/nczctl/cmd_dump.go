@@ -71,7 +71,11 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 		return &usageError{fmt.Errorf("-t and -i apply to CDL only: --json prints times as numbers and their units as attributes")}
 	}
 	a.flags.trace = a.flags.trace || f.log > 0
-	ds, err := a.open(ctx, url)
+	openAs := a.openWithFilters
+	if f.header || f.kind {
+		openAs = a.open
+	}
+	ds, err := openAs(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ chunks of every variable that can grow. "nczctl repair" removes them.`,
 }
 
 func (a *app) runInfo(ctx context.Context, url string, sizes, problems bool) error {
-	ds, err := a.open(ctx, url)
+	ds, err := a.openWithFilters(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -139,23 +139,35 @@ func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 		}
 		return b
 	}
-	for i := range n {
-		if pattern == "fine" && t.Kind == dtype.Float {
-			t.PutFloat(b[i*t.Size:], 50+40*math.Sin(float64(i)/50)+3*r.Float64())
-			continue
+	switch pattern {
+	case "ramp":
+		const period = 100
+		for i := range min(n, period) {
+			put(t, b[i*t.Size:][:t.Size], int64(i))
 		}
-		v := int64(0)
-		switch pattern {
-		case "ramp":
-			v = int64(i % 100)
-		case "smooth", "fine":
-			v = int64(50 + 40*math.Sin(float64(i)/50) + 3*r.Float64())
-		case "noise", "bits", "special":
-			v = r.Int64() >> (64 - min(8*t.Size, 20))
+		repeat(b, period*t.Size)
+	case "smooth", "fine":
+		for i := range n {
+			v := 50 + 40*math.Sin(float64(i)/50) + 3*r.Float64()
+			if pattern == "fine" && t.Kind == dtype.Float {
+				t.PutFloat(b[i*t.Size:], v)
+			} else {
+				put(t, b[i*t.Size:][:t.Size], int64(v))
+			}
 		}
-		put(t, b[i*t.Size:][:t.Size], v)
+	case "noise", "bits", "special":
+		for i := range n {
+			put(t, b[i*t.Size:][:t.Size], r.Int64()>>(64-min(8*t.Size, 20)))
+		}
 	}
 	return b
+}
+
+// repeat fills b with copies of its first n bytes.
+func repeat(b []byte, n int) {
+	for n < len(b) {
+		n += copy(b[n:], b[:n])
+	}
 }
 
 // runs fills b with runs of up to 24 equal elements and repeats them every megabyte.
@@ -170,9 +182,7 @@ func runs(t dtype.Type, b []byte, r *rand.Rand) []byte {
 			putBits(t, part[at:at+t.Size], v)
 		}
 	}
-	for at := len(part); at < len(b); {
-		at += copy(b[at:], part)
-	}
+	repeat(b, len(part))
 	return b
 }
 
@@ -192,12 +202,27 @@ func put(t dtype.Type, b []byte, v int64) {
 // putBits writes bits as one element, truncated if the element is shorter and repeated
 // if it is longer.
 func putBits(t dtype.Type, b []byte, bits uint64) {
-	var word [8]byte
-	binary.LittleEndian.PutUint64(word[:], bits)
-	for n := copy(b, word[:]); n < len(b); n += copy(b[n:], word[:]) {
-	}
+	var order binary.ByteOrder = binary.LittleEndian
 	if t.Order == dtype.Big {
-		slices.Reverse(b)
+		order = binary.BigEndian
+	}
+	switch len(b) {
+	case 1:
+		b[0] = byte(bits)
+	case 2:
+		order.PutUint16(b, uint16(bits))
+	case 4:
+		order.PutUint32(b, uint32(bits))
+	case 8:
+		order.PutUint64(b, bits)
+	default:
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], bits)
+		for n := copy(b, word[:]); n < len(b); n += copy(b[n:], word[:]) {
+		}
+		if t.Order == dtype.Big {
+			slices.Reverse(b)
+		}
 	}
 }
 

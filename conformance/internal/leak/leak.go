@@ -10,7 +10,9 @@ import (
 
 // Find always runs minBatches batches of work. While the number of descriptors grows,
 // it runs up to descriptorBatches; while memory grows, up to memoryBatches. The memory
-// of a garbage-collected process grows for a while before it stabilizes.
+// of a garbage-collected process grows for a while before it stabilizes. Memory grows if
+// the low point of the last batches is above that of the batches before, so one batch
+// that shows the opposite ends the search.
 const minBatches, descriptorBatches, memoryBatches = 4, 8, 24
 
 // leakPerBatch is the growth in bytes per batch that Find reports as a leak. Memory
@@ -32,6 +34,7 @@ const maxDescriptors = 500
 // and returns the measurements. It stops when batch returns false.
 func Find(batch func() bool, measure func() (conformance.Usage, error), minDescriptors int) (memory, descriptors bool, at []conformance.Usage, err error) {
 	descriptors = true
+	const half = (descriptorBatches + memoryBatches) / 2
 	for b := 0; b <= minBatches || descriptors && b <= descriptorBatches || memory && b <= memoryBatches; b++ {
 		if b > 0 && !batch() {
 			return false, false, at, nil
@@ -53,10 +56,9 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), minDescr
 		if b == minBatches {
 			memory = u.Memory-lowest(at[1:b]) >= leakPerBatch
 		}
-	}
-	if memory {
-		const half = (descriptorBatches + memoryBatches) / 2
-		memory = lowest(at[half+1:])-lowest(at[descriptorBatches+1:half+1]) >= (memoryBatches-half)/2*leakPerBatch
+		if memory && b > half {
+			memory = lowest(at[half+1:])-lowest(at[descriptorBatches+1:half+1]) >= (memoryBatches-half)/2*leakPerBatch
+		}
 	}
 	return memory, descriptors, at, nil
 }

@@ -46,3 +46,21 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
+
+// TestStops checks that Find stops after the first of the last batches that shows that
+// memory does not grow, and otherwise after 24 batches.
+func TestStops(t *testing.T) {
+	t.Parallel()
+	for low, want := range map[int]int{0: 24, 10: 24, 17: 17, 20: 20} { // the batch after which memory is low, or 0
+		n := -1
+		memory, _, at, err := leak.Find(func() bool { return true }, func() (conformance.Usage, error) {
+			if n++; n > 0 && n == low {
+				return conformance.Usage{Memory: 40 << 20}, nil
+			}
+			return conformance.Usage{Memory: int64(30+10*n) << 20}, nil
+		}, 20)
+		if ran := len(at) - 1; ran != want || memory != (want == 24) || err != nil {
+			t.Errorf("low after batch %d: want %d batches, ran %d, memory %v, %v", low, want, ran, memory, err)
+		}
+	}
+}
