@@ -220,7 +220,7 @@ func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 	}
 	d.flushed.Store(true)
 	d.markFlushed()
-	return ncerr.Wrap("flush", zarr.GrowthMark, d.endGrowth(ctx))
+	return ncerr.Wrap("flush", zarr.GrowthMark, d.endGrowth(ctx, more))
 }
 
 // Close flushes a writable dataset and releases it. If the dataset replaces another one,
@@ -232,6 +232,9 @@ func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
 	if err != nil {
 		err = joinCleanupError(err, d.dropNew(context.WithoutCancel(ctx)))
+	}
+	if merr := d.dropIdleMark(context.WithoutCancel(ctx)); err == nil {
+		err = merr
 	}
 	d.newClaim.hold.Release()
 	d.growth.release()
@@ -259,7 +262,10 @@ func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.growth.release()
 	d.closeVars()
 	d.upper.close(ctx)
-	err := ncerr.Wrap("close", "", d.m.Close(ctx))
+	err := d.dropIdleMark(context.WithoutCancel(ctx))
+	if cerr := d.m.Close(ctx); err == nil {
+		err = ncerr.Wrap("close", "", cerr)
+	}
 	if d.swap != nil {
 		swap := d.swap
 		d.swap, d.created = nil, false

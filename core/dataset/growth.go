@@ -58,6 +58,9 @@ type GrowthMark struct {
 	// Lengths holds the lengths that unlimited dimensions had in the store when the writer
 	// began, by path. Marks of earlier versions have none.
 	Lengths map[string]int64 `json:"lengths,omitempty"`
+	// Idle reports that the writer has flushed all that it wrote and keeps the mark only to
+	// recognize the dataset later.
+	Idle bool `json:"idle,omitempty"`
 	// State reports whether the writer is running.
 	State WriterState `json:"-"`
 
@@ -111,7 +114,7 @@ type growth struct {
 	begun       bool                    // markGrowth has succeeded
 	marked      atomic.Pointer[ownMark] // this process's mark in the store; nil if none. Changed with mu held.
 	beside      atomic.Pointer[ownMark] // the mark of an earlier version beside which this process grows; nil if none
-	trusted     atomic.Pointer[ownMark] // the mark, if it was put into the dataset that was opened
+	trusted     atomic.Pointer[ownMark] // the mark, also an idle one, if it was put into the dataset that was opened
 	hold        *place.Hold             // the lock on the mark
 	foreign     []GrowthMark            // marks of other writers when this one began
 	warned      map[string]bool         // warnings that were logged, by variable and mark
@@ -215,26 +218,29 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 	}
 	m := newGrowthMark("a dimension is being extended: chunks beyond the shapes in the metadata are not part of the dataset yet")
 	m.Lengths = d.storedLengths()
-	text, err := json.Marshal(m)
-	if err == nil && len(text) > maxMark {
-		m.Lengths = nil
-		text, err = json.Marshal(m)
-	}
+	mark, err := d.reuseMark(ctx, m)
 	if err != nil {
-		return ncerr.New(ncerr.ErrInternal, "write", zarr.GrowthMark, err)
+		return err
 	}
-	key := zarr.GrowthMark + "/" + m.Writer
-	info, err := d.m.Put(ctx, key, driver.Bytes(text), nil)
-	switch {
-	case ncerr.KindOf(err) == ncerr.ErrObjectExists && d.m.Capabilities().PrefixExclusive:
-		return d.growBesideOldMark(ctx)
-	case err != nil:
-		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), key)) // the put may have succeeded
+	reused := mark != nil
+	if !reused {
+		text, err := markText(m)
+		if err != nil {
+			return err
+		}
+		mark = &ownMark{key: zarr.GrowthMark + "/" + m.Writer}
+		mark.info, err = d.m.Put(ctx, mark.key, driver.Bytes(text), nil)
+		switch {
+		case ncerr.KindOf(err) == ncerr.ErrObjectExists && d.m.Capabilities().PrefixExclusive:
+			return d.growBesideOldMark(ctx)
+		case err != nil:
+			return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), mark.key)) // the put may have succeeded
+		}
 	}
 	var foreign []GrowthMark
-	hold, err := d.holdMark(key)
+	hold, err := d.holdMark(mark.key)
 	if err == nil {
-		foreign, err = d.foreignMarks(ctx, key)
+		foreign, err = d.foreignMarks(ctx, mark.key)
 	}
 	if err == nil && !d.merges() {
 		err = d.refuseMarks(foreign)
@@ -244,11 +250,13 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 			err = d.acceptUpdate(ctx, d.rootDoc(), d.sameDocs(ctx, d.rootDoc()))
 		}
 	}
+	if err != nil && reused { // the mark stays the proof that the dataset was not replaced
+		return err
+	}
 	if err != nil {
 		hold.Release()
-		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), key))
+		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), mark.key))
 	}
-	mark := &ownMark{key, info}
 	g.begun, g.foreign, g.hold = true, foreign, hold
 	g.marked.Store(mark)
 	g.trusted.Store(mark)
@@ -326,13 +334,15 @@ func (d *Dataset) GrowthMarks(ctx context.Context) ([]GrowthMark, error) {
 	if !d.m.Capabilities().List {
 		return nil, nil
 	}
-	return d.foreignMarks(ctx, "")
+	marks, _, err := d.listMarks(ctx, "")
+	return marks, err
 }
 
-// foreignMarks returns all marks except the one with the key own.
+// foreignMarks returns the marks of writers that extend dimensions, or died doing so, except
+// the one with the key own.
 func (d *Dataset) foreignMarks(ctx context.Context, own string) ([]GrowthMark, error) {
 	marks, _, err := d.listMarks(ctx, own)
-	return marks, err
+	return withoutIdle(marks), err
 }
 
 // listMarks returns all marks except the one with the key own, and whether that one exists. If
@@ -471,6 +481,7 @@ func (d *Dataset) checkBeforePublishing(ctx context.Context) error {
 		if !exists && g.marked.Load() == mark { // endGrowth has not removed it meanwhile
 			return errMarkRemoved()
 		}
+		foreign = withoutIdle(foreign)
 		g.mu.Lock()
 		for _, v := range g.grownVars() {
 			v.warnForeign(foreign, v.Shape())
@@ -489,11 +500,11 @@ func (g *growth) grownVars() []*Var {
 	return slices.SortedFunc(maps.Keys(g.grown), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
 }
 
-// endGrowth removes the mark after a Flush, unless writes are in progress or metadata
-// has changes that are not written yet. It first clears the chunks that failed writes
+// endGrowth removes the mark after a Flush, or makes it idle if further writes may follow,
+// unless writes are in progress or metadata has changes that are not written yet. It first clears the chunks that failed writes
 // left behind. If other writers may have written elements to these chunks, it keeps them
 // and the mark.
-func (d *Dataset) endGrowth(ctx context.Context) error {
+func (d *Dataset) endGrowth(ctx context.Context, more bool) error {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -509,7 +520,14 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 			return err
 		}
 	}
-	if mark := g.marked.Swap(nil); mark != nil { // before the deletion, so that checkMarks does not expect the mark
+	idle := false
+	if more {
+		var err error
+		if idle, err = d.idleMark(ctx); err != nil {
+			return err
+		}
+	}
+	if mark := g.marked.Swap(nil); mark != nil && !idle { // before the deletion, so that checkMarks does not expect the mark
 		g.trusted.Store(nil)
 		g.release() // the file driver locks a file before it deletes it
 		err := d.m.Delete(ctx, mark.key)
@@ -649,7 +667,11 @@ func (d *Dataset) RemoveLeftovers(ctx context.Context) ([]GrowthMark, error) {
 }
 
 func (d *Dataset) removeLeftovers(ctx context.Context) ([]GrowthMark, error) {
-	marks, err := d.foreignMarks(ctx, "")
+	own := ""
+	if mark := d.growth.trusted.Load(); mark != nil {
+		own = mark.key
+	}
+	marks, _, err := d.listMarks(ctx, own)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,11 @@ import (
 )
 
 // onBucket returns options for a new bucket, and a URL in it.
-func onBucket(mode string) (o *dataset.Options, url string) {
-	return &dataset.Options{Registry: registry.New([]driver.Opener{newBuckets()})}, "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+func onBucket(mode string) (o *dataset.Options, url string) { return inBucket(newBuckets(), mode) }
+
+// inBucket returns options for b, and a URL in it.
+func inBucket(b *buckets, mode string) (o *dataset.Options, url string) {
+	return &dataset.Options{Registry: registry.New([]driver.Opener{b})}, "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 }
 
 // createGrowing creates a dataset with u(t) and w(t), which have 4 values in a chunk of 8,
