@@ -85,6 +85,36 @@ func TestLeftoversAfterFailedPut(t *testing.T) {
 	expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, -2147483647, 7})
 }
 
+// Elements beyond the shape are replaced with the fill value even if a write of the whole
+// encoded chunk fails before.
+func TestLeftoversAfterFailedEncodedPut(t *testing.T) {
+	t.Parallel()
+	o, url := inMemory(), "mem:failedencoded"
+	createGrowing(t, url, o)
+	ds := update(t, url, o)
+	raw, _, err := ds.Map().Get(t.Context(), "u/0", &driver.GetOptions{}, driver.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = bytes.Clone(raw)
+	raw[5*4] = 77
+	if _, err := ds.Map().Put(t.Context(), "u/0", driver.Bytes(raw), nil); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	var fail atomic.Bool
+	fail.Store(true)
+	o.Wrap = func(m driver.Map) driver.Map { return failOnce{m, "u/0", &fail} }
+	ds = update(t, url, o)
+	if err := variable(t, ds, "u").WriteEncoded(t.Context(), []int64{0}, raw); err == nil {
+		t.Fatal("want the injected failure")
+	}
+	write(t, variable(t, ds, "u"), slab(6, 1), []int32{7})
+	closeDataset(t, ds)
+	f := int32(-2147483647)
+	expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, f, f, 7})
+}
+
 // failOnce is a store in which one put of an object fails.
 type failOnce struct {
 	driver.Map
