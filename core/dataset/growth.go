@@ -41,6 +41,9 @@ import (
 // maxMark is the maximum size of a mark in bytes.
 const maxMark = 64 << 10
 
+// maxHost is the maximum length of the name of a host or writer in a mark.
+const maxHost = 255
+
 // maxMarks is the maximum number of marks that are read.
 const maxMarks = 1000
 
@@ -55,9 +58,6 @@ type GrowthMark struct {
 	PID  int    `json:"pid,omitempty"`
 	// Created is the time when the writer began.
 	Created time.Time `json:"made,omitzero"`
-	// Lengths holds the lengths that unlimited dimensions had in the store when the writer
-	// began, by path. Marks of earlier versions have none.
-	Lengths map[string]int64 `json:"lengths,omitempty"`
 	// Idle reports that the writer has flushed all that it wrote and keeps the mark only to
 	// recognize the dataset later.
 	Idle bool `json:"idle,omitempty"`
@@ -182,20 +182,20 @@ func (v *Var) warnForeign(marks []GrowthMark, shape []int64) {
 		} else {
 			d.growth.warned[id] = true
 		}
-		if ranges := v.overlap(m, shape); ranges != "" {
+		if ranges := v.overlap(shape); ranges != "" {
 			d.log.Warn("a dimension grows over elements that another writer may have written; if that writer does not flush, its elements become visible", "path", v.Path(), "range", ranges, "writer", m.Owner(), "age", m.age(), "state", m.State.String())
 		}
 	}
 }
 
 // overlap describes the indexes along unlimited dimensions in which a growth of v to the
-// given shape can meet elements of the writer of a mark: those beyond the lengths that the
-// writer knew and beyond the lengths that are in the store.
-func (v *Var) overlap(m *GrowthMark, shape []int64) string {
+// given shape can meet elements of another writer: those beyond the lengths that are in the
+// store. What a mark says about lengths could be wrong.
+func (v *Var) overlap(shape []int64) string {
 	stored := v.storedShape()
 	var list []string
 	for i, dim := range v.dims {
-		if from := max(m.Lengths[dim.Path()], stored[i]); dim.unlimited && shape[i] > from {
+		if from := stored[i]; dim.unlimited && shape[i] > from {
 			list = append(list, fmt.Sprintf("%s from %d to %d", dim.Path(), from, shape[i]-1))
 		}
 	}
@@ -217,7 +217,6 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 		return nil
 	}
 	m := newGrowthMark("a dimension is being extended: chunks beyond the shapes in the metadata are not part of the dataset yet")
-	m.Lengths = d.storedLengths()
 	mark, err := d.reuseMark(ctx, m)
 	if err != nil {
 		return err
@@ -397,9 +396,10 @@ func (d *Dataset) readMark(ctx context.Context, key string) (*GrowthMark, error)
 		return nil, err
 	}
 	var m GrowthMark
-	if json.Unmarshal(text, &m) != nil {
+	if json.Unmarshal(text, &m) != nil || len(m.Host) > maxHost || len(m.Writer) > maxHost { // this program has not put it
 		m = GrowthMark{}
 	}
+	m.About = "" // of no use to readers, and of any length
 	if m.Created.IsZero() {
 		m.Created = info.ModTime
 	}
@@ -757,21 +757,6 @@ func (d *Dataset) dropGrowth(ctx context.Context) error {
 		err = again.m.Flush(ctx)
 	}
 	return err
-}
-
-// storedLengths returns the lengths of the unlimited dimensions in the store, by path.
-func (d *Dataset) storedLengths() map[string]int64 {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	all := make(map[string]int64)
-	d.top.each(func(g *Group) {
-		for _, dim := range g.dims.list {
-			if dim.unlimited {
-				all[dim.Path()] = dim.stored
-			}
-		}
-	})
-	return all
 }
 
 // pending reports whether the metadata has unwritten changes.

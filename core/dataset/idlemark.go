@@ -27,11 +27,6 @@ func (d *Dataset) keepsMark() bool {
 // markText returns the content of a mark.
 func markText(m *GrowthMark) ([]byte, error) {
 	text, err := json.Marshal(m)
-	if err == nil && len(text) > maxMark {
-		short := *m
-		short.Lengths = nil
-		text, err = json.Marshal(&short)
-	}
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInternal, "write", zarr.GrowthMark, err)
 	}
