@@ -140,8 +140,9 @@ func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 // if the dataset is new or replaces another one, or if the chunk has elements beyond the
 // lengths in the store.
 //
-// Flush merges the changes of other writers to the same documents. Dimensions then have the
-// larger length, also in memory. If another writer has set the same attribute to another
+// Flush merges the changes of other writers to the documents that it puts. In memory the
+// attributes of these groups and variables become those in the store, and dimensions have the
+// larger length. If another writer has set the same attribute to another
 // value, Flush does not write the document with the attribute but writes everything else. It
 // then fails with ncerr.ErrConflict, and so does each further Flush until the change is undone.
 func (d *Dataset) Flush(ctx context.Context) error { return d.flush(ctx, true) }
