@@ -44,7 +44,7 @@ type worker struct {
 	// vetted is set after Env.Vet has returned acknowledged for the current batch.
 	vetted       bool
 	acknowledged []int64
-	err     error
+	err          error
 
 	onGet    driver.GetSink
 	onDecode codecdriver.Sink
