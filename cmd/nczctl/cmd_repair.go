@@ -24,6 +24,7 @@ type markInfo struct {
 	Owner string     `json:"owner"`
 	State string     `json:"state"`
 	Made  *time.Time `json:"made,omitempty"`
+	Idle  bool       `json:"idle,omitempty"` // the writer has flushed all that it wrote
 }
 
 // beyondInfo describes chunks beyond the shape of a variable.
@@ -108,7 +109,7 @@ func growthOf(ctx context.Context, ds *dataset.Dataset) (*growthInfo, error) {
 		return nil, err
 	}
 	for i := range marks {
-		m := markInfo{Owner: marks[i].Owner(), State: marks[i].State.String()}
+		m := markInfo{Owner: marks[i].Owner(), State: marks[i].State.String(), Idle: marks[i].Idle}
 		if !marks[i].Created.IsZero() {
 			m.Made = &marks[i].Created
 		}
@@ -124,6 +125,9 @@ func growthOf(ctx context.Context, ds *dataset.Dataset) (*growthInfo, error) {
 func (a *app) printGrowth(g *growthInfo, done string) {
 	for _, m := range g.Marks {
 		fmt.Fprintf(a.out, "%sgrowth mark: %s, %s", done, m.Owner, m.State)
+		if m.Idle {
+			fmt.Fprint(a.out, ", idle")
+		}
 		if m.Made != nil {
 			fmt.Fprintf(a.out, ", %s", m.Made.Format(time.RFC3339))
 		}

@@ -176,6 +176,8 @@ var randomTests = []struct {
 	}},
 	{"writers", []string{"NCZARR_WRITER_STEPS=10000"}, []string{"-run=^TestSeveralWriters$", "./core/dataset"}}, // 100,000 steps in total
 	{"writers-s3", []string{"NCZARR_WRITER_STEPS=1000"}, []string{"-run=^TestSeveralWritersOfS3$", "./conformance/remote"}},
+	{"writer-processes", []string{"NCZARR_WRITER_STEPS=10000"}, []string{"-run=^TestProcessesOfDirectories$", "./conformance/writers"}},
+	{"writer-processes-s3", []string{"NCZARR_WRITER_STEPS=500"}, []string{"-run=^TestProcessesOfS3$", "./conformance/writers"}},
 	{"conformance", nil, []string{"-run=Conformance", "./drivers/...", "./core/zmap/...", "./core/plugin/host", "./filters/..."}},
 }
 

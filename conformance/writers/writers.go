@@ -2,8 +2,9 @@
 // changes through three handles and compares the dataset with a model that knows each
 // write and whether it was acknowledged.
 //
-// The handles stand for processes: they share nothing but the store. A step of one
-// writer can run in the middle of a Flush of another one, before any of its requests.
+// The handles stand for processes: they share nothing but the store. With Config.Command each is
+// in a process of its own, which can be killed before any of its requests. A step of one writer
+// can run in the middle of a Flush of another one, before any of its requests.
 //
 // Only tests use this package.
 package writers
@@ -14,7 +15,10 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +43,10 @@ type Config struct {
 	// Kill ends the process of a handle, if the test can do that. nil means that the handle is
 	// just not used any more, like a process that was suspended.
 	Kill func(*dataset.Dataset)
+	// Command returns a command that calls Serve with its standard input and output. If it
+	// is not nil, each writer is such a process, which is killed with SIGKILL, also in the
+	// middle of an operation.
+	Command func() *exec.Cmd
 	// Faults is the fraction of puts that fail, before or after they were stored.
 	Faults float64
 	// MayFail is set if the store itself may fail.
@@ -64,10 +72,9 @@ type write struct {
 
 // writer is a handle and what it has not flushed yet.
 type writer struct {
-	ds      *dataset.Dataset
+	handle
 	pending []*write
 	attrs   []string
-	hook    *hook
 	busy    bool
 	opened  int // tick
 }
@@ -82,7 +89,7 @@ type model struct {
 	length map[string][]int64 // published shapes, as of the last check
 	attrs  []string           // acknowledged attributes
 	w      [writerCount]*writer
-	log    *warnings
+	log    *ticks
 	trace  []string
 }
 
@@ -91,12 +98,23 @@ func (m *model) advance() {
 	m.log.now.Store(int64(m.tick))
 }
 
-// warnings records when a warning was last logged for each variable.
-type warnings struct {
-	slog.Handler
+// ticks records when a warning was last logged for each variable.
+type ticks struct {
 	now   atomic.Int64 // the current tick
 	mu    sync.Mutex
 	paths map[string]int64
+}
+
+func (t *ticks) warned(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paths[path] = t.now.Load()
+}
+
+// warnings passes the paths in warnings about other writers to a function.
+type warnings struct {
+	slog.Handler
+	warned func(path string)
 }
 
 func (w *warnings) Enabled(context.Context, slog.Level) bool { return true }
@@ -105,11 +123,9 @@ func (w *warnings) Handle(_ context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn || !strings.Contains(r.Message, "a dimension grows over elements that another writer may have written") {
 		return nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "path" {
-			w.paths[a.Value.String()] = w.now.Load()
+			w.warned(a.Value.String())
 		}
 		return true
 	})
@@ -172,8 +188,8 @@ func (h *hook) List(ctx context.Context, prefix string, o *driver.ListOptions) i
 // Run makes the steps and fails the test if the dataset differs from the model.
 func Run(t *testing.T, c Config) {
 	t.Helper()
-	m := &model{t: t, c: c, rng: rand.New(rand.NewPCG(c.Seed, 0)), elems: map[string]map[[2]int64][]*write{}, length: map[string][]int64{}, log: &warnings{paths: map[string]int64{}}}
-	m.c.Options.Log = slog.New(m.log)
+	m := &model{t: t, c: c, rng: rand.New(rand.NewPCG(c.Seed, 0)), elems: map[string]map[[2]int64][]*write{}, length: map[string][]int64{}, log: &ticks{paths: map[string]int64{}}}
+	m.c.Options.Log = slog.New(&warnings{warned: m.log.warned})
 	m.create()
 	for i := range c.Steps {
 		m.step(m.rng.IntN(writerCount), 0)
@@ -245,13 +261,12 @@ func (m *model) step(i, depth int) {
 	defer func() { w.busy = false }()
 	if depth == 0 && m.rng.IntN(3) == 0 { // another writer acts in the middle
 		other := (i + 1 + m.rng.IntN(writerCount-1)) % writerCount
-		w.hook.f = func() {
+		w.interrupt(1+m.rng.Int64N(16), func() {
 			for range 1 + m.rng.IntN(4) {
 				m.step(other, 1)
 			}
-		}
-		w.hook.in.Store(1 + m.rng.Int64N(16))
-		defer w.hook.in.Store(-1)
+		})
+		defer w.interrupt(-1, nil)
 	}
 	switch n := m.rng.IntN(100); {
 	case n < 55:
@@ -259,25 +274,51 @@ func (m *model) step(i, depth int) {
 	case n < 78:
 		m.flush(i)
 	case n < 83:
-		w.ds.Refresh()
+		m.must(w.refresh(m.t.Context()))
 	case n < 88:
 		m.attr(i)
 	case n < 91:
 		m.read(i)
-	case n < 96:
+	case n < 94, n < 96 && m.c.Command == nil:
 		m.close(i)
+	case n < 96:
+		m.kill(i)
 	case n < 98:
 		m.note("%d: abort", i)
-		err := w.ds.Abort(m.t.Context())
+		err := w.abort(m.t.Context())
 		if err != nil && !m.mayFail(err) {
 			m.t.Errorf("writer %d: abort: %v", i, err)
 		}
 		m.dead(i)
 	default:
-		m.note("%d: killed", i)
-		if m.c.Kill != nil {
-			m.c.Kill(w.ds)
+		m.kill(i)
+	}
+}
+
+// kill kills a writer. If it is a process of its own, that happens in the middle of an operation
+// if the operation sends enough requests.
+func (m *model) kill(i int) {
+	w := m.w[i]
+	if m.c.Command != nil {
+		if len(w.pending) == 0 {
+			m.write(i) // so that there is something to flush
 		}
+		w.interrupt(1+m.rng.Int64N(12), func() {
+			m.note("%d: killed before a request", i)
+			w.kill()
+		})
+		switch m.rng.IntN(4) {
+		case 0:
+			m.write(i)
+		case 1:
+			m.close(i)
+		default:
+			m.flush(i)
+		}
+	}
+	if m.w[i] == w {
+		m.note("%d: killed", i)
+		w.kill()
 		m.dead(i)
 	}
 }
@@ -288,20 +329,49 @@ func (m *model) mayFail(err error) bool {
 
 func (m *model) open(i int) {
 	m.note("%d: open", i)
+	var h handle
+	var err error
+	if seed := m.rng.Uint64(); m.c.Command == nil {
+		var l *local
+		if l, err = openLocal(m.t.Context(), m.c.URL, m.c.Options, m.c.Faults, seed); err == nil {
+			l.killing = m.c.Kill
+			h = l
+		}
+	} else {
+		p, serr := startProcess(m.c.Command(), m.log.warned)
+		m.must(serr)
+		m.t.Cleanup(p.kill)
+		if _, err = p.call(request{Op: opOpen, URL: m.c.URL, Faults: m.c.Faults, Seed: seed}); err == nil {
+			h = p
+		} else {
+			p.kill()
+		}
+	}
+	if err != nil {
+		if !m.mayFail(err) {
+			m.t.Errorf("writer %d: open: %v", i, err)
+		}
+		return
+	}
+	m.advance()
+	m.w[i] = &writer{handle: h, opened: m.tick}
+}
+
+// openLocal opens the dataset in this process.
+func openLocal(ctx context.Context, url string, o dataset.Options, fraction float64, seed uint64) (*local, error) {
 	h := &hook{}
 	h.in.Store(-1)
 	var mu sync.Mutex
-	faults := rand.New(rand.NewPCG(m.rng.Uint64(), 1))
+	faults := rand.New(rand.NewPCG(seed, 1))
 	h.faults = func() (before, after bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if faults.Float64() >= m.c.Faults {
+		if faults.Float64() >= fraction {
 			return false, false
 		}
 		before = faults.IntN(2) == 0
 		return before, !before
 	}
-	o := m.c.Options
 	o.Update = true
 	inner := o.Wrap
 	o.Wrap = func(s driver.Map) driver.Map {
@@ -314,24 +384,23 @@ func (m *model) open(i int) {
 		h.Map = s
 		return h
 	}
-	ds, err := open.Open(m.t.Context(), m.c.URL, &o)
+	ds, err := open.Open(ctx, url, &o)
 	if err != nil {
-		if !m.mayFail(err) {
-			m.t.Errorf("writer %d: open: %v", i, err)
-		}
-		return
+		return nil, err
 	}
-	m.advance()
-	m.w[i] = &writer{ds: ds, hook: h, opened: m.tick}
+	return &local{ds: ds, hook: h}, nil
 }
 
 // write writes a few elements.
 func (m *model) write(i int) {
 	w := m.w[i]
 	path := []string{"/u", "/w", "/s"}[min(m.rng.IntN(7)/3, 2)]
-	v, err := w.ds.Root().Var(path)
+	shape, err := w.shape(m.t.Context(), path)
+	if errors.Is(err, errKilled) { // a step in the middle of another one
+		m.dead(i)
+		return
+	}
 	m.must(err)
-	shape := v.Shape()
 	sel := chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
 	for d, n := range shape {
 		sel.Start[d] = min(m.rng.Int64N(n+5), maxLength-6)
@@ -359,8 +428,11 @@ func (m *model) write(i int) {
 		list = append(list, wr)
 	}
 	m.note("%d: write %s %v %v from %d", i, path, sel.Start, sel.Count, values[0])
-	err = v.Write(m.t.Context(), sel, values)
+	err = w.handle.write(m.t.Context(), path, sel, values)
 	switch {
+	case errors.Is(err, errKilled):
+		w.pending = append(w.pending, list...)
+		m.dead(i)
 	case err == nil:
 		w.pending = append(w.pending, list...)
 	case m.mayFail(err): // parts may have been stored, and nothing is acknowledged
@@ -375,9 +447,12 @@ func (m *model) flush(i int) {
 	m.note("%d: flush", i)
 	w := m.w[i]
 	pending, attrs := len(w.pending), len(w.attrs)
-	err := w.ds.Flush(m.t.Context())
+	err := w.handle.flush(m.t.Context())
 	m.ended(i, pending, attrs, err, "flush")
 	m.note("%d: flushed: %v", i, err)
+	if errors.Is(err, errKilled) {
+		m.dead(i)
+	}
 }
 
 // ended records the end of a Flush or Close.
@@ -385,7 +460,7 @@ func (m *model) ended(i, pending, attrs int, err error, what string) {
 	w := m.w[i]
 	m.advance()
 	if err != nil {
-		if !m.mayFail(err) {
+		if !errors.Is(err, errKilled) && !m.mayFail(err) {
 			m.t.Errorf("writer %d: %s: %v", i, what, err)
 		}
 		return
@@ -402,7 +477,7 @@ func (m *model) ended(i, pending, attrs int, err error, what string) {
 func (m *model) close(i int) {
 	m.note("%d: close", i)
 	w := m.w[i]
-	err := w.ds.Close(m.t.Context())
+	err := w.handle.close(m.t.Context())
 	m.ended(i, len(w.pending), len(w.attrs), err, "close")
 	m.note("%d: closed: %v", i, err)
 	m.dead(i)
@@ -421,7 +496,7 @@ func (m *model) attr(i int) {
 	w := m.w[i]
 	m.value++
 	name := fmt.Sprintf("a%d", m.value)
-	m.must(w.ds.Root().SetAttr(dataset.Attr{Name: name, Type: dtype.NCInt, Value: []int32{1}}))
+	m.must(w.setAttr(m.t.Context(), name))
 	w.attrs = append(w.attrs, name)
 	m.note("%d: attribute %s", i, name)
 }
@@ -429,7 +504,7 @@ func (m *model) attr(i int) {
 // read compares what a writer sees with the model.
 func (m *model) read(i int) {
 	m.note("%d: read", i)
-	m.compare(m.w[i].ds, false)
+	m.compare(m.w[i], false)
 }
 
 // check compares the dataset with the model.
@@ -444,7 +519,7 @@ func (m *model) check() {
 		return
 	}
 	defer ds.Close(m.t.Context()) //nolint:errcheck // the store is only read
-	m.compare(ds, true)
+	m.compare(&local{ds: ds}, true)
 	for _, name := range m.attrs {
 		if _, err := ds.Root().Attr(name); err != nil {
 			m.t.Errorf("an acknowledged attribute is lost: %v", err)
@@ -452,15 +527,13 @@ func (m *model) check() {
 	}
 }
 
-// compare compares the values of all variables with the model. all is set if ds has just been
+// compare compares the values of all variables with the model. all is set if h has just been
 // opened and so must have all acknowledged elements.
-func (m *model) compare(ds *dataset.Dataset, all bool) {
-	for path, elems := range m.elems {
-		v, err := ds.Root().Var(path)
-		m.must(err)
-		shape := v.Shape()
-		got := make([]int32, chunk.Product(shape))
-		if err := v.Read(m.t.Context(), v.All(), got); err != nil {
+func (m *model) compare(h handle, all bool) {
+	for _, path := range slices.Sorted(maps.Keys(m.elems)) {
+		elems := m.elems[path]
+		shape, got, err := h.read(m.t.Context(), path)
+		if err != nil {
 			if !m.mayFail(err) {
 				m.t.Errorf("%s: %v", path, err)
 			}

@@ -311,20 +311,30 @@ func (a *Array) WriteEncoded(ctx context.Context, chunks []Encoded) error {
 	}
 	a.env.Cache.beginWrite(&a.cached)
 	defer a.env.Cache.endWrite(&a.cached)
-	return target.Update(ctx, changes, &encodedWrite{a, chunks})
+	e := &encodedWrite{a: a, chunks: chunks}
+	err = target.Update(ctx, changes, e)
+	if err != nil {
+		for _, index := range e.vet {
+			a.env.OwnFailed(index)
+		}
+	}
+	return err
 }
 
 // encodedWrite is the manifest.Editor of one call to WriteEncoded.
 type encodedWrite struct {
 	a      *Array
 	chunks []Encoded
+	vet    [][]int64 // the chunks to vet if another write changes them after this one has failed
 }
 
 // Plan implements manifest.Editor. Every chunk is replaced as a whole.
 func (e *encodedWrite) Plan(changes []manifest.Change) (grid, known []int64, batch int) {
 	stored := e.a.env.stored()
 	for i := range changes {
-		e.a.noteOwn(changes[i].Index, stored)
+		if e.a.noteOwn(changes[i].Index, stored) {
+			e.vet = append(e.vet, changes[i].Index)
+		}
 	}
 	grid = e.a.env.Grid()
 	return grid, grid, 0

@@ -12,7 +12,8 @@ import (
 
 // A chunk that a write changes in part may contain elements beyond the shape of the array in the
 // store. Env.Vet decides whether they are kept. It is asked only if such elements differ
-// from the fill value and this process has not written the chunk before.
+// from the fill value and this process has not written the chunk before, and once for each
+// batch of chunks.
 
 // stored returns the shape of the array in the store, or nil if no chunk needs to be vetted.
 func (e *Env) stored() []int64 {
@@ -97,9 +98,15 @@ func (w *worker) vet(ctx context.Context, ch *manifest.Change, chunks []byte, te
 	if found, err := w.hasBeyond(ch.Index, stored, chunks, texts); !found || err != nil {
 		return false, false, err
 	}
-	bounds, err := a.env.Vet(ctx)
-	if err != nil || bounds == nil {
-		return false, bounds == nil, err
+	if !w.vetted { // all chunks of the batch were read before
+		if w.acknowledged, err = a.env.Vet(ctx); err != nil {
+			return false, true, err
+		}
+		w.vetted = true
+	}
+	bounds := w.acknowledged
+	if bounds == nil {
+		return false, true, nil
 	}
 	if found, err := w.hasBeyond(ch.Index, bounds, chunks, texts); !found || err != nil {
 		return false, false, err

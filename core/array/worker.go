@@ -41,7 +41,10 @@ type worker struct {
 	base    int    // first request or job of the call in progress
 	key     []byte // of a chunk in the cache
 	changes []manifest.Change
-	err     error
+	// vetted is set after Env.Vet has returned acknowledged for the current batch.
+	vetted       bool
+	acknowledged []int64
+	err          error
 
 	onGet    driver.GetSink
 	onDecode codecdriver.Sink

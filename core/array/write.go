@@ -183,6 +183,7 @@ func (w *worker) part(i int) *bufferedChunk {
 // Edit implements manifest.Editor. It copies the written elements over the old chunks
 // and encodes the result.
 func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
+	w.vetted = false
 	// Check after the reads, to verify that the chunks belong to the opened dataset.
 	if err := w.t.a.env.check(ctx); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -134,7 +135,9 @@ func (p *prefixed) Put(ctx context.Context, key string, body driver.Body, o *dri
 	if err := p.changes("put", key); err != nil {
 		return driver.Info{}, err
 	}
-	return p.Map.Put(ctx, p.prefix+key, body, o)
+	info, err := p.Map.Put(ctx, p.prefix+key, body, o)
+	info.ModTime = time.Time{} // the response of S3 to a put contains no time
+	return info, err
 }
 
 func (p *prefixed) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {

@@ -140,8 +140,9 @@ func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 // if the dataset is new or replaces another one, or if the chunk has elements beyond the
 // lengths in the store.
 //
-// Flush merges the changes of other writers to the same documents. Dimensions then have the
-// larger length, also in memory. If another writer has set the same attribute to another
+// Flush merges the changes of other writers to the documents that it puts. In memory the
+// attributes of these groups and variables become those in the store, and dimensions have the
+// larger length. If another writer has set the same attribute to another
 // value, Flush does not write the document with the attribute but writes everything else. It
 // then fails with ncerr.ErrConflict, and so does each further Flush until the change is undone.
 func (d *Dataset) Flush(ctx context.Context) error { return d.flush(ctx, true) }
@@ -220,7 +221,7 @@ func (d *Dataset) afterSave(ctx context.Context, more bool) error {
 	}
 	d.flushed.Store(true)
 	d.markFlushed()
-	return ncerr.Wrap("flush", zarr.GrowthMark, d.endGrowth(ctx))
+	return ncerr.Wrap("flush", zarr.GrowthMark, d.endGrowth(ctx, more))
 }
 
 // Close flushes a writable dataset and releases it. If the dataset replaces another one,
@@ -232,6 +233,9 @@ func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
 	if err != nil {
 		err = joinCleanupError(err, d.dropNew(context.WithoutCancel(ctx)))
+	}
+	if merr := d.dropIdleMark(context.WithoutCancel(ctx)); err == nil {
+		err = merr
 	}
 	d.newClaim.hold.Release()
 	d.growth.release()
@@ -259,7 +263,10 @@ func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.growth.release()
 	d.closeVars()
 	d.upper.close(ctx)
-	err := ncerr.Wrap("close", "", d.m.Close(ctx))
+	err := d.dropIdleMark(context.WithoutCancel(ctx))
+	if cerr := d.m.Close(ctx); err == nil {
+		err = ncerr.Wrap("close", "", cerr)
+	}
 	if d.swap != nil {
 		swap := d.swap
 		d.swap, d.created = nil, false

@@ -1,6 +1,16 @@
 package dataset
 
-import "github.com/seed-695719ce/nczarr/core/manifest"
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/array"
+	"github.com/seed-695719ce/nczarr/core/manifest"
+)
+
+// WriteEncoded stores one chunk as it is, as Copy does.
+func (v *Var) WriteEncoded(ctx context.Context, index []int64, data []byte) error {
+	return v.writeEncoded(ctx, []array.Encoded{{Index: index, Data: data}})
+}
 
 // SetSource sets the Source of v's chunks. It must be called before v is used.
 func (v *Var) SetSource(s manifest.Source) {

@@ -41,6 +41,9 @@ import (
 // maxMark is the maximum size of a mark in bytes.
 const maxMark = 64 << 10
 
+// maxHost is the maximum length of the name of a host or writer in a mark.
+const maxHost = 255
+
 // maxMarks is the maximum number of marks that are read.
 const maxMarks = 1000
 
@@ -55,9 +58,9 @@ type GrowthMark struct {
 	PID  int    `json:"pid,omitempty"`
 	// Created is the time when the writer began.
 	Created time.Time `json:"made,omitzero"`
-	// Lengths holds the lengths that unlimited dimensions had in the store when the writer
-	// began, by path. Marks of earlier versions have none.
-	Lengths map[string]int64 `json:"lengths,omitempty"`
+	// Idle reports that the writer has flushed all that it wrote and keeps the mark only to
+	// recognize the dataset later.
+	Idle bool `json:"idle,omitempty"`
 	// State reports whether the writer is running.
 	State WriterState `json:"-"`
 
@@ -111,7 +114,7 @@ type growth struct {
 	begun       bool                    // markGrowth has succeeded
 	marked      atomic.Pointer[ownMark] // this process's mark in the store; nil if none. Changed with mu held.
 	beside      atomic.Pointer[ownMark] // the mark of an earlier version beside which this process grows; nil if none
-	trusted     atomic.Pointer[ownMark] // the mark, if it was put into the dataset that was opened
+	trusted     atomic.Pointer[ownMark] // the mark, also an idle one, if it was put into the dataset that was opened
 	hold        *place.Hold             // the lock on the mark
 	foreign     []GrowthMark            // marks of other writers when this one began
 	warned      map[string]bool         // warnings that were logged, by variable and mark
@@ -179,20 +182,20 @@ func (v *Var) warnForeign(marks []GrowthMark, shape []int64) {
 		} else {
 			d.growth.warned[id] = true
 		}
-		if ranges := v.overlap(m, shape); ranges != "" {
+		if ranges := v.overlap(shape); ranges != "" {
 			d.log.Warn("a dimension grows over elements that another writer may have written; if that writer does not flush, its elements become visible", "path", v.Path(), "range", ranges, "writer", m.Owner(), "age", m.age(), "state", m.State.String())
 		}
 	}
 }
 
 // overlap describes the indexes along unlimited dimensions in which a growth of v to the
-// given shape can meet elements of the writer of a mark: those beyond the lengths that the
-// writer knew and beyond the lengths that are in the store.
-func (v *Var) overlap(m *GrowthMark, shape []int64) string {
+// given shape can meet elements of another writer: those beyond the lengths that are in the
+// store. What a mark says about lengths could be wrong.
+func (v *Var) overlap(shape []int64) string {
 	stored := v.storedShape()
 	var list []string
 	for i, dim := range v.dims {
-		if from := max(m.Lengths[dim.Path()], stored[i]); dim.unlimited && shape[i] > from {
+		if from := stored[i]; dim.unlimited && shape[i] > from {
 			list = append(list, fmt.Sprintf("%s from %d to %d", dim.Path(), from, shape[i]-1))
 		}
 	}
@@ -214,27 +217,29 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 		return nil
 	}
 	m := newGrowthMark("a dimension is being extended: chunks beyond the shapes in the metadata are not part of the dataset yet")
-	m.Lengths = d.storedLengths()
-	text, err := json.Marshal(m)
-	if err == nil && len(text) > maxMark {
-		m.Lengths = nil
-		text, err = json.Marshal(m)
-	}
+	mark, err := d.reuseMark(ctx, m)
 	if err != nil {
-		return ncerr.New(ncerr.ErrInternal, "write", zarr.GrowthMark, err)
+		return err
 	}
-	key := zarr.GrowthMark + "/" + m.Writer
-	info, err := d.m.Put(ctx, key, driver.Bytes(text), nil)
-	switch {
-	case ncerr.KindOf(err) == ncerr.ErrObjectExists && d.m.Capabilities().PrefixExclusive:
-		return d.growBesideOldMark(ctx)
-	case err != nil:
-		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), key)) // the put may have succeeded
+	reused := mark != nil
+	if !reused {
+		text, err := markText(m)
+		if err != nil {
+			return err
+		}
+		mark = &ownMark{key: zarr.GrowthMark + "/" + m.Writer}
+		mark.info, err = d.m.Put(ctx, mark.key, driver.Bytes(text), nil)
+		switch {
+		case ncerr.KindOf(err) == ncerr.ErrObjectExists && d.m.Capabilities().PrefixExclusive:
+			return d.growBesideOldMark(ctx)
+		case err != nil:
+			return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), mark.key)) // the put may have succeeded
+		}
 	}
 	var foreign []GrowthMark
-	hold, err := d.holdMark(key)
+	hold, err := d.holdMark(mark.key)
 	if err == nil {
-		foreign, err = d.foreignMarks(ctx, key)
+		foreign, err = d.foreignMarks(ctx, mark.key)
 	}
 	if err == nil && !d.merges() {
 		err = d.refuseMarks(foreign)
@@ -244,11 +249,13 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 			err = d.acceptUpdate(ctx, d.rootDoc(), d.sameDocs(ctx, d.rootDoc()))
 		}
 	}
+	if err != nil && reused { // the mark stays the proof that the dataset was not replaced
+		return err
+	}
 	if err != nil {
 		hold.Release()
-		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), key))
+		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), mark.key))
 	}
-	mark := &ownMark{key, info}
 	g.begun, g.foreign, g.hold = true, foreign, hold
 	g.marked.Store(mark)
 	g.trusted.Store(mark)
@@ -326,13 +333,15 @@ func (d *Dataset) GrowthMarks(ctx context.Context) ([]GrowthMark, error) {
 	if !d.m.Capabilities().List {
 		return nil, nil
 	}
-	return d.foreignMarks(ctx, "")
+	marks, _, err := d.listMarks(ctx, "")
+	return marks, err
 }
 
-// foreignMarks returns all marks except the one with the key own.
+// foreignMarks returns the marks of writers that extend dimensions, or died doing so, except
+// the one with the key own.
 func (d *Dataset) foreignMarks(ctx context.Context, own string) ([]GrowthMark, error) {
 	marks, _, err := d.listMarks(ctx, own)
-	return marks, err
+	return withoutIdle(marks), err
 }
 
 // listMarks returns all marks except the one with the key own, and whether that one exists. If
@@ -387,9 +396,10 @@ func (d *Dataset) readMark(ctx context.Context, key string) (*GrowthMark, error)
 		return nil, err
 	}
 	var m GrowthMark
-	if json.Unmarshal(text, &m) != nil {
+	if json.Unmarshal(text, &m) != nil || len(m.Host) > maxHost || len(m.Writer) > maxHost { // this program has not put it
 		m = GrowthMark{}
 	}
+	m.About = "" // of no use to readers, and of any length
 	if m.Created.IsZero() {
 		m.Created = info.ModTime
 	}
@@ -471,6 +481,7 @@ func (d *Dataset) checkBeforePublishing(ctx context.Context) error {
 		if !exists && g.marked.Load() == mark { // endGrowth has not removed it meanwhile
 			return errMarkRemoved()
 		}
+		foreign = withoutIdle(foreign)
 		g.mu.Lock()
 		for _, v := range g.grownVars() {
 			v.warnForeign(foreign, v.Shape())
@@ -489,11 +500,11 @@ func (g *growth) grownVars() []*Var {
 	return slices.SortedFunc(maps.Keys(g.grown), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
 }
 
-// endGrowth removes the mark after a Flush, unless writes are in progress or metadata
-// has changes that are not written yet. It first clears the chunks that failed writes
+// endGrowth removes the mark after a Flush, or makes it idle if further writes may follow,
+// unless writes are in progress or metadata has changes that are not written yet. It first clears the chunks that failed writes
 // left behind. If other writers may have written elements to these chunks, it keeps them
 // and the mark.
-func (d *Dataset) endGrowth(ctx context.Context) error {
+func (d *Dataset) endGrowth(ctx context.Context, more bool) error {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -509,7 +520,14 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 			return err
 		}
 	}
-	if mark := g.marked.Swap(nil); mark != nil { // before the deletion, so that checkMarks does not expect the mark
+	idle := false
+	if more {
+		var err error
+		if idle, err = d.idleMark(ctx); err != nil {
+			return err
+		}
+	}
+	if mark := g.marked.Swap(nil); mark != nil && !idle { // before the deletion, so that checkMarks does not expect the mark
 		g.trusted.Store(nil)
 		g.release() // the file driver locks a file before it deletes it
 		err := d.m.Delete(ctx, mark.key)
@@ -649,7 +667,11 @@ func (d *Dataset) RemoveLeftovers(ctx context.Context) ([]GrowthMark, error) {
 }
 
 func (d *Dataset) removeLeftovers(ctx context.Context) ([]GrowthMark, error) {
-	marks, err := d.foreignMarks(ctx, "")
+	own := ""
+	if mark := d.growth.trusted.Load(); mark != nil {
+		own = mark.key
+	}
+	marks, _, err := d.listMarks(ctx, own)
 	if err != nil {
 		return nil, err
 	}
@@ -735,21 +757,6 @@ func (d *Dataset) dropGrowth(ctx context.Context) error {
 		err = again.m.Flush(ctx)
 	}
 	return err
-}
-
-// storedLengths returns the lengths of the unlimited dimensions in the store, by path.
-func (d *Dataset) storedLengths() map[string]int64 {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	all := make(map[string]int64)
-	d.top.each(func(g *Group) {
-		for _, dim := range g.dims.list {
-			if dim.unlimited {
-				all[dim.Path()] = dim.stored
-			}
-		}
-	})
-	return all
 }
 
 // pending reports whether the metadata has unwritten changes.

@@ -537,55 +537,101 @@ func (d *Dataset) noteAdded(ctx context.Context) (bool, error) {
 	return added, nil
 }
 
-// adopt raises the lengths of dimensions to those that other writers have stored, after a
-// Flush that has merged documents. It reads the shapes of all arrays that use these
-// dimensions.
+// adopt makes this process see the changes of other writers in the documents that a Flush has
+// merged: attributes, shapes, and lengths of dimensions. If a dimension has become longer, it
+// reads the shapes of all arrays that use it.
 func (d *Dataset) adopt(ctx context.Context, run *merging) error {
-	raised := make(map[*Dim]int64)
+	raised, shapes := make(map[*Dim]int64), make(map[*Var][]int64)
 	raise := func(dim *Dim, n int64) {
 		if dim.unlimited && n > max(dim.len, raised[dim]) {
 			raised[dim] = n
 		}
 	}
+	var attrs []func() error
 	d.mu.Lock()
-	shapes := make(map[*Var][]int64)
 	err := func() error {
 		defer d.mu.Unlock()
 		for _, n := range run.adopted {
 			switch docs := n.current(); {
 			case n.group != nil:
-				meta, err := zarr.ParseGroup(n.group.Path(), docs, d.layout)
+				g := n.group
+				meta, err := zarr.ParseGroup(g.Path(), docs, d.layout)
 				if err != nil {
 					return err
 				}
 				for _, m := range meta.Dims {
-					if dim := n.group.dims.find(m.Name); dim != nil && m.Len <= maxDim {
+					if dim := g.dims.find(m.Name); dim != nil && m.Len <= maxDim {
 						raise(dim, m.Len)
 					}
 				}
-			case n.array != nil && len(n.array.dims) > 0:
-				meta, err := zarr.ParseArray(n.array.Path(), docs, d.parseHint(d.layout))
+				attrs = append(attrs, func() error { return n.adoptAttrs(&g.attrs, meta.Attrs, g.docs) })
+			case n.array != nil:
+				v := n.array
+				meta, err := zarr.ParseArray(v.Path(), docs, d.parseHint(d.layout))
 				if err != nil {
 					return err
 				}
-				shapes[n.array] = meta.Shape
-				for i, dim := range n.array.dims {
+				if len(v.dims) > 0 {
+					shapes[v] = meta.Shape
+				}
+				for i, dim := range v.dims {
 					raise(dim, meta.Shape[i])
 				}
+				attrs = append(attrs, func() error {
+					err := n.adoptAttrs(&v.attrs, meta.Attrs, v.docs)
+					v.showTimes()
+					return err
+				})
 			}
 		}
 		return nil
 	}()
-	if err != nil || len(raised) == 0 {
+	if err == nil && len(shapes)+len(raised) > 0 {
+		err = d.adoptShapes(ctx, raised, shapes)
+	}
+	if err != nil {
 		return err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range attrs { // after the lengths, which their documents repeat
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adoptAttrs replaces the attributes of a node with those in the store, unless this process has
+// changes that are not written yet. write returns the documents of the node. The caller holds
+// Dataset.mu.
+func (n *saved) adoptAttrs(attrs *[]Attr, theirs []Attr, write func() (zarr.Docs, error)) error {
+	if n.changes.pending() {
+		return nil
+	}
+	*attrs = theirs
+	docs, err := write()
+	if err != nil {
+		return err
+	}
+	base := maps.Clone(*n.inStore)
+	maps.Copy(base, docs)
+	if n.changes.base = nil; !maps.EqualFunc(base, *n.inStore, bytes.Equal) {
+		n.changes.base = base
+	}
+	return nil
+}
+
+// adoptShapes raises the lengths of dimensions and the shapes of arrays to those in the store.
+func (d *Dataset) adoptShapes(ctx context.Context, raised map[*Dim]int64, shapes map[*Var][]int64) error {
 	var users []*Var
 	keys := make(map[string]*Var)
 	d.mu.RLock()
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
-			if slices.ContainsFunc(v.dims, func(dim *Dim) bool { return raised[dim] > 0 }) {
-				if users = append(users, v); v.in == nil && v.docsInStore != nil {
+			longer := slices.ContainsFunc(v.dims, func(dim *Dim) bool { return raised[dim] > 0 })
+			if longer || shapes[v] != nil {
+				if users = append(users, v); longer && v.in == nil && v.docsInStore != nil {
 					keys[strings.TrimSuffix(v.key(), "/")] = v
 				}
 			}

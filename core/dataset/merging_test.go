@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/seed-695719ce/nczarr/core/registry"
 
@@ -19,8 +18,11 @@ import (
 )
 
 // onBucket returns options for a new bucket, and a URL in it.
-func onBucket(mode string) (o *dataset.Options, url string) {
-	return &dataset.Options{Registry: registry.New([]driver.Opener{newBuckets()})}, "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+func onBucket(mode string) (o *dataset.Options, url string) { return inBucket(newBuckets(), mode) }
+
+// inBucket returns options for b, and a URL in it.
+func inBucket(b *buckets, mode string) (o *dataset.Options, url string) {
+	return &dataset.Options{Registry: registry.New([]driver.Opener{b})}, "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
 }
 
 // createGrowing creates a dataset with u(t) and w(t), which have 4 values in a chunk of 8,
@@ -225,7 +227,6 @@ func TestCreatorContinues(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nczarr", "zarr", "nczarr,v3", "v3"} {
 		o, url := onBucket(mode)
-		o.Wrap = func(m driver.Map) driver.Map { return noPutTime{m} }
 		a := create(t, url, o)
 		define(t, a.Root(), "v", &dataset.VarSpec{Type: dtype.NCInt})
 		mustFlush(t, a)
@@ -276,11 +277,73 @@ func (f failingGet) Get(ctx context.Context, key string, o *driver.GetOptions, a
 	return f.Map.Get(ctx, key, o, alloc)
 }
 
-// noPutTime is a store whose puts return no time, like those of a bucket.
-type noPutTime struct{ driver.Map }
+// After a Flush that has merged documents, a writer sees the attributes of the other one, and
+// can change them without a conflict. It does not lose the nodes that the other one has defined.
+func TestMergedAttributesAreSeen(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"nczarr", "zarr", "nczarr,v3", "v3", "nczarr,v3,consolidated"} {
+		o, url := onBucket(mode)
+		createGrowing(t, url, o)
+		a, b := update(t, url, o), update(t, url, o)
+		setText(t, a.Root().SetAttr, "title", "old")
+		setText(t, variable(t, a, "u").SetAttr, "units", "m")
+		define(t, a.Root(), "z", &dataset.VarSpec{Type: dtype.NCInt})
+		mustFlush(t, a)
+		setText(t, b.Root().SetAttr, "other", "x")
+		setText(t, variable(t, b, "u").SetAttr, "other", "x")
+		mustFlush(t, b)
+		check := func(ds *dataset.Dataset, title, units string) {
+			t.Helper()
+			for name, list := range map[string][]dataset.Attr{title: ds.Root().Attrs(), units: variable(t, ds, "u").Attrs()} {
+				key := "title"
+				if name == units {
+					key = "units"
+				}
+				if got := attr(t, list, key); got != name {
+					t.Errorf("%s: want %s %q, got %v", mode, key, name, got)
+				}
+				if got := attr(t, list, "other"); got != "x" {
+					t.Errorf("%s: want other x, got %v", mode, got)
+				}
+			}
+		}
+		check(b, "old", "m")
+		setText(t, b.Root().SetAttr, "title", "new")
+		setText(t, variable(t, b, "u").SetAttr, "units", "km")
+		mustFlush(t, b)
+		closeDataset(t, b)
+		ds := open(t, url, o)
+		check(ds, "new", "km")
+		variable(t, ds, "z")
+		if err := a.Root().DeleteAttr("title"); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict { // a has not seen the new title
+			t.Errorf("%s: want ErrConflict, got %v", mode, err)
+		}
+	}
+}
 
-func (n noPutTime) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-	info, err := n.Map.Put(ctx, key, body, o)
-	info.ModTime = time.Time{}
-	return info, err
+// After a Flush that has merged the document of an array, a writer sees the elements with which
+// the other one has extended the array up to the length of its dimension.
+func TestMergedShapeIsSeen(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"nczarr", "nczarr,v3"} {
+		o, url := onBucket(mode)
+		createGrowing(t, url, o)
+		ds := update(t, url, o)
+		write(t, variable(t, ds, "w"), slab(4, 4), []int32{5, 6, 7, 8})
+		closeDataset(t, ds)
+		a, b := update(t, url, o), update(t, url, o)
+		f := int32(-2147483647)
+		expect(t, b, "u", []int32{1, 2, 3, 4, f, f, f, f})
+		write(t, variable(t, a, "u"), slab(4, 4), []int32{5, 6, 7, 8})
+		closeDataset(t, a)
+		setText(t, variable(t, b, "u").SetAttr, "units", "m")
+		write(t, variable(t, b, "u"), slab(5, 1), []int32{66})
+		mustFlush(t, b)
+		expect(t, b, "u", []int32{1, 2, 3, 4, 5, 66, 7, 8})
+		closeDataset(t, b)
+		expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, 66, 7, 8})
+	}
 }

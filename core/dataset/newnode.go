@@ -135,7 +135,7 @@ func (d *Dataset) removeMark(ctx context.Context, n *newNode) error {
 	}
 	if err == nil {
 		d.docs.forget(n.claim)
-		n.claim = ""
+		n.claim = strings.TrimSuffix(n.claim, zarr.NewNodeMark) + zarr.V3Doc // which claims the location from now on
 	}
 	return err
 }
@@ -164,20 +164,29 @@ func (d *Dataset) anyKey(ctx context.Context, prefix, claim string, put bool) (s
 	return "", nil
 }
 
-// markFlushed records, after a Flush, that nodes are no longer new.
+// markFlushed records, after a Flush, that nodes are no longer new. Those in groups whose
+// documents were not written, because of a conflict, have not been announced yet and stay new.
 func (d *Dataset) markFlushed() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.top.each(func(g *Group) {
-		if g.docsInStore != nil {
-			g.fresh.defined = false
+	var mark func(g *Group)
+	mark = func(g *Group) {
+		if g.changes.pending() {
+			return
 		}
 		for _, v := range g.vars.list {
 			if v.docsInStore != nil {
 				v.fresh.defined = false
 			}
 		}
-	})
+		for _, sub := range g.groups.list {
+			if sub.docsInStore != nil {
+				sub.fresh.defined = false
+			}
+			mark(sub)
+		}
+	}
+	mark(d.top)
 }
 
 // dropNew removes the objects of new nodes that no Flush has announced, so that they do

@@ -331,3 +331,45 @@ func TestMarkInANodeOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// A new variable that a Flush could not announce, because another writer has set the same
+// attribute of the group to another value, is removed when the dataset is closed. If a later
+// Flush announces it, it stays.
+func TestNotAnnouncedBecauseOfConflict(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"nczarr", "nczarr,v3", "zarr", "v3"} {
+		for _, how := range []string{"close", "abort", "solved"} {
+			b := newBuckets()
+			o, url := inBucket(b, mode)
+			createGrowing(t, url, o)
+			before := b.names("bkt")
+			x, y := update(t, url, o), update(t, url, o)
+			setText(t, x.Root().SetAttr, "title", "x")
+			closeDataset(t, x)
+			setText(t, y.Root().SetAttr, "title", "y")
+			v := define(t, y.Root(), "v", &dataset.VarSpec{Type: dtype.NCInt})
+			write(t, v, v.All(), []int32{7})
+			if err := y.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+				t.Errorf("%s: want ErrConflict, got %v", mode, err)
+			}
+			switch how {
+			case "close":
+				if err := y.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+					t.Errorf("%s: want ErrConflict, got %v", mode, err)
+				}
+			case "abort":
+				if err := y.Abort(t.Context()); err != nil {
+					t.Errorf("%s: %v", mode, err)
+				}
+			case "solved":
+				setText(t, y.Root().SetAttr, "title", "x")
+				closeDataset(t, y)
+			}
+			if how == "solved" || mode == "zarr" || mode == "v3" { // readers of pure Zarr see the variable without an announcement
+				expect(t, open(t, url, o), "v", []int32{7})
+			} else if after := b.names("bkt"); !slices.Equal(after, before) {
+				t.Errorf("%s, %s: the objects changed from %q to %q", mode, how, before, after)
+			}
+		}
+	}
+}

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -83,6 +87,36 @@ func TestLeftoversAfterFailedPut(t *testing.T) {
 	write(t, variable(t, ds, "u"), slab(6, 1), []int32{7})
 	closeDataset(t, ds)
 	expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, -2147483647, 7})
+}
+
+// Elements beyond the shape are replaced with the fill value even if a write of the whole
+// encoded chunk fails before.
+func TestLeftoversAfterFailedEncodedPut(t *testing.T) {
+	t.Parallel()
+	o, url := inMemory(), "mem:failedencoded"
+	createGrowing(t, url, o)
+	ds := update(t, url, o)
+	raw, _, err := ds.Map().Get(t.Context(), "u/0", &driver.GetOptions{}, driver.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = bytes.Clone(raw)
+	raw[5*4] = 77
+	if _, err := ds.Map().Put(t.Context(), "u/0", driver.Bytes(raw), nil); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	var fail atomic.Bool
+	fail.Store(true)
+	o.Wrap = func(m driver.Map) driver.Map { return failOnce{m, "u/0", &fail} }
+	ds = update(t, url, o)
+	if err := variable(t, ds, "u").WriteEncoded(t.Context(), []int64{0}, raw); err == nil {
+		t.Fatal("want the injected failure")
+	}
+	write(t, variable(t, ds, "u"), slab(6, 1), []int32{7})
+	closeDataset(t, ds)
+	f := int32(-2147483647)
+	expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, f, f, 7})
 }
 
 // failOnce is a store in which one put of an object fails.
@@ -203,4 +237,121 @@ func (s noRoomForMarks) Capabilities() driver.Capabilities {
 	c := s.Map.Capabilities()
 	c.MaxKey = 20
 	return c
+}
+
+// A write that changes parts of many chunks lists the marks once and reads the document of the
+// array once.
+func TestVetCosts(t *testing.T) {
+	t.Parallel()
+	for _, other := range []bool{false, true} {
+		o, url := unbuffered(inMemory()), "mem:vetcosts"
+		o.Workers = 1
+		ds := create(t, url, o)
+		x, y := dim(t, ds.Root(), "t", 0, true), dim(t, ds.Root(), "y", 8, false)
+		v := define(t, ds.Root(), "v", &dataset.VarSpec{Type: dtype.NCInt, Dims: []*dataset.Dim{x, y}, Chunks: []int64{8, 1}})
+		write(t, v, chunk.Selection{Start: []int64{0, 0}, Count: []int64{4, 8}}, make([]int32, 32))
+		closeDataset(t, ds)
+		if other {
+			ds = update(t, url, o)
+			if _, err := ds.Map().Put(t.Context(), ".nczgrowing/X", driver.Bytes("{}"), nil); err != nil {
+				t.Fatal(err)
+			}
+			closeDataset(t, ds)
+		}
+		raise := update(t, url, o)
+		for i := range 8 { // elements that differ from the fill value
+			key := fmt.Sprintf("v/0.%d", i)
+			if _, err := raise.Map().Put(t.Context(), key, driver.Bytes(bytes.Repeat([]byte{1}, 32)), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closeDataset(t, raise)
+		counted := map[string]int{}
+		var mu sync.Mutex
+		o.Wrap = func(m driver.Map) driver.Map {
+			return reading{markLister{m, func() { mu.Lock(); counted["list"]++; mu.Unlock() }}, func(key string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if !strings.HasPrefix(key, "v/0.") {
+					counted[key]++
+				}
+			}}
+		}
+		ds = update(t, url, o)
+		clear(counted)
+		write(t, variable(t, ds, "v"), chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 8}}, make([]int32, 8))
+		want := map[string]int{"list": 1, ".nczgrowing": 1}
+		if other {
+			want[".nczgrowing/X"] = 1
+		} else {
+			want["v/.zarray"] = 1
+		}
+		if !maps.Equal(counted, want) {
+			t.Errorf("mark of another writer %t: want requests %v, got %v", other, want, counted)
+		}
+		closeDataset(t, ds)
+	}
+}
+
+// markLister is a store that calls a function before each listing.
+type markLister struct {
+	driver.Map
+	f func()
+}
+
+func (m markLister) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	m.f()
+	return m.Map.List(ctx, prefix, o)
+}
+
+// Marks with absurd content are still marks: writers warn about them and keep elements that
+// their writers may have written.
+func TestForgedMarks(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"huge length":    `{"writer":"X","lengths":{"/t":9223372036854775807}}`,
+		"longer":         `{"writer":"X","lengths":{"/t":1000}}`,
+		"negative":       `{"writer":"X","lengths":{"/t":-1}}`,
+		"not a number":   `{"writer":"X","lengths":{"/t":1e999}}`,
+		"many lengths":   `{"writer":"X","lengths":{` + strings.Repeat(`"":1,`, 10000) + `"/t":1000}}`,
+		"long host":      `{"writer":"X","host":"` + strings.Repeat("h", 60000) + `"}`,
+		"too long":       `{"writer":"X","host":"` + strings.Repeat("h", 1<<20) + `"}`,
+		"later":          `{"writer":"X","made":"9999-01-01T00:00:00Z"}`,
+		"nested":         strings.Repeat("[", 60000),
+		"another writer": `{"writer":"../../u","host":"a\nb","pid":-1}`,
+	} {
+		o, url := unbuffered(inMemory()), "mem:forged"
+		createGrowing(t, url, o)
+		ds := update(t, url, o)
+		if _, err := ds.Map().Put(t.Context(), ".nczgrowing/X", driver.Bytes(text), nil); err != nil {
+			t.Fatal(err)
+		}
+		raw, _, err := ds.Map().ReadAll(t.Context(), "u/0", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = bytes.Clone(raw)
+		raw[5*4], raw[5*4+1], raw[5*4+2], raw[5*4+3] = 77, 0, 0, 0
+		if _, err := ds.Map().Put(t.Context(), "u/0", driver.Bytes(raw), nil); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		log := warningsOf(o)
+		ds = update(t, url, o)
+		marks, err := ds.GrowthMarks(t.Context())
+		if err != nil || len(marks) != 1 || len(marks[0].Owner()) > 400 || strings.Contains(marks[0].Owner(), "\n") {
+			t.Errorf("%s: want one mark, got %v, %v", name, marks, err)
+		}
+		write(t, variable(t, ds, "u"), slab(6, 1), []int32{7})
+		for _, want := range []string{"a dimension grows over elements that another writer may have written", "another writer may have written; they are kept"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%s: want a warning that %s", name, want)
+			}
+		}
+		if log.Len() > 4000 {
+			t.Errorf("%s: the warnings have %d bytes", name, log.Len())
+		}
+		closeDataset(t, ds)
+		expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, -2147483647, 77, 7})
+	}
 }

@@ -24,7 +24,8 @@ type Versions struct {
 // one writer has changed keep that change. If both have changed them, the shape of an
 // array and the lengths of dimensions become the larger of the two, and lists of
 // nodes, dimensions and attribute types contain the elements of both. Any other
-// member that both have changed differently is in conflicts: the name of an attribute, or
+// member that both have changed differently is in conflicts; the value of an attribute and its
+// type count as one member: the name of an attribute, or
 // of another member of the document. merged then has the value of Theirs. The members
 // that determine how chunks are stored must not change at all, so they are in conflicts if Theirs
 // differs from Base.
@@ -171,6 +172,7 @@ func (k mergeKind) member(key string) mergeKind {
 type merger struct {
 	style     jsontext.Style
 	conflicts []string
+	units     map[string]bool // attributes; true if value and type of ours are used, false for theirs
 }
 
 func (m *merger) conflict(name string) {
@@ -184,6 +186,14 @@ func (m *merger) value(k mergeKind, name string, base jsontext.Value, tried []js
 	switch {
 	case k == mergeDropped:
 		return ""
+	case (k == mergeTypes || k == mergeNamed) && m.units != nil && ours.Kind() == jsontext.Object && theirs.Kind() == jsontext.Object:
+		return m.object(k, base, tried, ours, theirs) // the types follow the values
+	case k == mergeTypesList && m.units != nil && ours.Kind() == jsontext.Array && theirs.Kind() == jsontext.Array:
+		if out, ok := m.namedList(k, base, tried, ours, theirs); ok {
+			return out
+		}
+	}
+	switch {
 	case equalOrAbsent(ours, theirs):
 		return theirs
 	case equalOrAbsent(theirs, base), k != mergeLengths && k != mergeLength && slices.ContainsFunc(tried, func(t jsontext.Value) bool { return equalOrAbsent(t, theirs) }):
@@ -246,12 +256,23 @@ func (m *merger) object(k mergeKind, base jsontext.Value, tried []jsontext.Value
 	for i, t := range tried {
 		before[i] = memberMap(t)
 	}
+	if k == mergeAttrs {
+		m.decideUnits(base, tried, ours, theirs)
+	}
 	w := &jsontext.Writer{Style: m.style}
 	w.Open('{')
 	add := func(key string) {
 		was := make([]jsontext.Value, len(before))
 		for i := range before {
 			was[i] = before[i][key]
+		}
+		if k == mergeAttrs || k == mergeNamed {
+			if mine, ok := m.units[key]; ok {
+				if val := pick(mine, o[key], h[key]); val != "" {
+					w.Key(key).ValueKeepNaN(val)
+				}
+				return
+			}
 		}
 		if val := m.value(k.member(key), key, b[key], was, o[key], h[key]); val != "" {
 			w.Key(key).ValueKeepNaN(val)
@@ -288,6 +309,11 @@ func (m *merger) namedList(k mergeKind, base jsontext.Value, tried []jsontext.Va
 		entry := mergeWhole
 		if k == mergeDims {
 			entry = mergeDim
+		} else if mine, ok := m.units[key]; ok {
+			if val := pick(mine, o[key], h[key]); val != "" {
+				w.ValueKeepNaN(val)
+			}
+			return
 		}
 		if val := m.value(entry, key, b[key], was, o[key], h[key]); val != "" {
 			w.ValueKeepNaN(val)
