@@ -80,14 +80,14 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 	if !o.s.pure && a.DType.Kind == dtype.Char {
 		stored.DType = dtype.NCUByte.Type(dtype.OrderNone)
 	}
-	types := o.attrs(a.Attrs, r)
+	types, retyped := o.attrs(a.Attrs, r), o.retypesChar(a)
 	if !o.s.pure {
 		o.arrayBlock(a)
 		o.types(types, []string{o.s.arrayName})
 	}
 	members := append(nodeV3("array"),
 		memberV3{"shape", true, func(w *jsontext.Writer) error { w.Ints(shape); return nil }},
-		memberV3{"data_type", false, func(w *jsontext.Writer) error { return writeTypeV3(w, &stored) }},
+		memberV3{"data_type", retyped, func(w *jsontext.Writer) error { return writeTypeV3(w, &stored) }},
 		memberV3{"chunk_grid", false, func(w *jsontext.Writer) error {
 			if grid.Regular() {
 				extensionV3(w, "regular", func() { w.Key("chunk_shape").Ints(grid.Largest()) })
@@ -103,7 +103,7 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 			writeKeysV3(w, a.Keys.Prefix, string(rune(a.Keys.Separator)), a.Keys.Suffix)
 			return nil
 		}},
-		memberV3{"fill_value", false, func(w *jsontext.Writer) error { return writeFillV3(w, &stored) }},
+		memberV3{"fill_value", retyped, func(w *jsontext.Writer) error { return writeFillV3(w, &stored) }},
 		memberV3{"codecs", false, func(w *jsontext.Writer) error { return writeShardsV3(w, a, a.Shards, nil) }},
 	)
 	if names, _ := a.xarrayNames(o.s); !noXarray && slices.ContainsFunc(names, func(name string) bool { return name != "" }) {
@@ -121,6 +121,15 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 		}})
 	}
 	return o.docV3(append(members, o.attrsV3()))
+}
+
+// retypesChar reports whether a char array replaces one with the char type of the other
+// Zarr v3 layout: NCZarr 3 has uint8 with an alias, and pure Zarr null_terminated_bytes.
+func (o *output) retypesChar(a *Array) bool {
+	if !o.s.v3 || o.old == nil || a.DType.Kind != dtype.Char {
+		return false
+	}
+	return o.s.pure == (o.old.doc(V3Doc).get("data_type").Text() == "uint8")
 }
 
 // attrReader returns the reader for the attributes of a Zarr v3 array.
