@@ -75,7 +75,7 @@ func Migrate(ctx context.Context, loc *ncurl.Location, o *MigrateOptions) (*Migr
 	if err != nil {
 		return nil, err
 	}
-	m := &migration{ds: ds, to: o.Layout, opts: o, report: Migration{From: ds.layout, To: o.Layout}, names: make(map[*Group]map[string]*Dim)}
+	m := &migration{ds: ds, to: o.Layout, opts: o, report: Migration{From: ds.layout, To: o.Layout}, names: make(map[*Group]map[string]*Dim), skipped: make(map[string]bool)}
 	if err = m.check(ctx); err == nil {
 		err = m.plan(ctx)
 	}
@@ -101,6 +101,9 @@ type migration struct {
 	commit int             // index of the stage before which the old documents are compared with those that were read
 	report Migration
 	names  map[*Group]map[string]*Dim // see shared
+	// skipped holds the paths of fields that netCDF cannot show. They do not prevent a
+	// migration, because the whole array is converted.
+	skipped map[string]bool
 }
 
 // batch is a list of changes to make one after the other.
@@ -200,10 +203,12 @@ func (m *migration) checkAbove(ctx context.Context) error {
 // plan finds all nodes, converts their documents and determines the changes. It only
 // reads from the store.
 func (m *migration) plan(ctx context.Context) error {
-	for _, p := range m.ds.problems {
-		m.refuse(p.Path, p.Err)
-	}
 	m.collect()
+	for _, p := range m.ds.problems {
+		if !m.skipped[p.Path] {
+			m.refuse(p.Path, p.Err)
+		}
+	}
 	if err := m.fetch(ctx); err != nil {
 		return err
 	}
@@ -264,6 +269,11 @@ func (m *migration) collect() {
 				n.opens = g.vars.list[i]
 			}
 			m.nodes = append(m.nodes, n)
+			for _, f := range meta.Fields {
+				if f.Err != nil {
+					m.skipped[at+"."+f.Name] = true
+				}
+			}
 		}
 	})
 	slices.SortStableFunc(m.nodes, func(a, b *migratedNode) int { return a.depth - b.depth })

@@ -193,8 +193,6 @@ func (m *migration) checkStorage(n *migratedNode) error {
 		return refusalReason(`its chunk keys begin with "c" (chunk_key_encoding "default"), which Zarr v2 does not have`)
 	case v3 && m.changesVersion() && !a.HasFill:
 		return refusalReason("its fill_value is null, but Zarr v3 requires a fill value")
-	case v3 && len(a.Fields) > 0 && a.DType.Kind == dtype.Raw:
-		return refusalReason("its elements are structures, which cannot be written in Zarr v3")
 	}
 	return m.to.CheckType(a.DType)
 }
@@ -276,6 +274,8 @@ func (m *migration) setCodecs(ctx context.Context, n *migratedNode, a *zarr.Arra
 			return ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec %q is not available, or its plugin does not declare what it transforms", c.ID)
 		case !v3 && (c.ID != d.ID || zarr.OnlyV3(c.ID)):
 			return refusalReason("Zarr v2 has no codec %q", c.ID)
+		case n.opens == nil && slices.ContainsFunc(d.Params, func(p codecdriver.Param) bool { return p.Input != codecdriver.NoProperty }):
+			return refusalReason("no field of its structures can be read, and the codec %q depends on their size", c.ID)
 		case v3 && d.V3 == "":
 			return refusalReason("the codec %q has no Zarr v3 name", c.ID)
 		}
@@ -357,6 +357,8 @@ func (m *migration) same(was, is *zarr.Array) error {
 		return differs("shape")
 	case was.DType != is.DType:
 		return refusalReason("its elements of type %s would become elements of type %s", was.DType, is.DType)
+	case !zarr.SameFields(was.Fields, is.Fields):
+		return differs("structure of elements")
 	case !noFill && (was.HasFill != is.HasFill || !bytes.Equal(was.Fill, is.Fill)):
 		return differs("fill value")
 	case !slices.Equal(was.Transpose, is.Transpose):

@@ -121,11 +121,17 @@ func (o *output) array(a *Array) error {
 	w := o.doc(ArrayDoc)
 	w.Key("zarr_format").Int(2)
 	w.Key("shape").Ints(shape)
-	name, err := o.dtypeText(a.DType)
-	if err != nil {
-		return err
+	if w.Key("dtype"); a.isStruct() {
+		if err := o.fields(w, a.Fields); err != nil {
+			return err
+		}
+	} else {
+		name, err := o.dtypeText(a.DType)
+		if err != nil {
+			return err
+		}
+		w.String(name)
 	}
-	w.Key("dtype").String(name)
 	w.Key("chunks").Ints(chunks)
 	w.Key("fill_value")
 	if err := writeFill(w, a, o.s.pure); err != nil {

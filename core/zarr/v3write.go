@@ -393,8 +393,8 @@ func writeTypeV3(w *jsontext.Writer, a *Array) error {
 	case dtype.Unicode:
 		sized("fixed_length_utf32")
 	case dtype.Raw:
-		if a.Fields != nil {
-			return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "writing structured elements in Zarr v3 is not supported")
+		if a.isStruct() {
+			return writeStructV3(w, a.Fields)
 		}
 		sized("raw_bytes")
 	case dtype.Datetime, dtype.Timedelta:
@@ -440,6 +440,10 @@ func writeFillV3(w *jsontext.Writer, a *Array) error {
 	case dtype.Char, dtype.Bytes:
 		w.String(base64.StdEncoding.EncodeToString(bytes.TrimRight(fill, "\x00")))
 		return nil
+	case dtype.Raw:
+		if a.isStruct() {
+			return writeStructFillV3(w, a.Fields, fill)
+		}
 	}
 	filled := *a
 	filled.Fill, filled.HasFill = fill, true
@@ -560,6 +564,9 @@ func writeChainV3(w *jsontext.Writer, a *Array, axes []int) error {
 // have this codec.
 func writeBytesV3(w *jsontext.Writer, a *Array) {
 	t := a.DType
+	if a.isStruct() {
+		t.Order, _ = fieldOrder(a.Fields) // checkChainV3 fails if the fields have no common order
+	}
 	switch {
 	case !t.Fixed():
 	case t.Order == dtype.Big:
@@ -577,6 +584,11 @@ func (a *Array) checkChainV3() error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", format, args...)
 	}
 	wants := map[dtype.Kind]string{dtype.String: "vlen-utf8", dtype.VlenBytes: "vlen-bytes"}[a.DType.Kind]
+	if a.isStruct() {
+		if _, err := fieldOrder(a.Fields); err != nil {
+			return err
+		}
+	}
 	orders := [][]int{a.Transpose}
 	for _, s := range a.Shards {
 		orders = append(orders, s.Axes)
