@@ -77,9 +77,6 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 		if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // the store, not the caller, supplied the codecs
 			return nil, ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), v.meta.Layout.ArrayDoc()), err)
 		}
-		if ncerr.KindOf(err) == ncerr.ErrNoFilter { // the key of err is the codec
-			return nil, ncerr.New(ncerr.ErrNoFilter, "open", v.Path(), err)
-		}
 		return nil, ncerr.Wrap("open", v.Path(), err)
 	}
 	ds := v.group.ds
