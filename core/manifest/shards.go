@@ -35,6 +35,7 @@ type Shards struct {
 	many   bool                // batched requests are cheaper than separate ones
 
 	scratch sync.Pool // values of type *locating
+	bodies  sync.Pool // values of type *[]byte: memory for shards that are written
 
 	mu             sync.Mutex
 	kept           map[string]*shard
