@@ -170,8 +170,8 @@ func hostileV3() map[string]struct {
 // is bounded.
 func TestHostileV3(t *testing.T) { //nolint:paralleltest // it measures memory
 	const most = 48 << 20
-	for name, c := range hostileV3() {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // it measures memory
+	for name, c := range hostileV3() { //nolint:paralleltest // it measures memory
+		t.Run(name, func(t *testing.T) {
 			o := inMemory(filters.Provider())
 			objects := map[string]string{"zarr.json": v3Group, "ok/zarr.json": v3Array(""), "ok/c/0": "\x01\x02", "v/zarr.json": c.doc}
 			maps.Copy(objects, c.objects)
