@@ -2,6 +2,7 @@ package corpora_test
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -18,6 +19,7 @@ import (
 //
 //	config TEXT      write a configuration file for the row
 //	untar FILE       unpack an archive in the row's directory
+//	unzip FILE       unpack an archive in the row's directory
 //	edit NEW FILE    copy a CDL file and truncate its overlong string
 //	rebuild DIR FILE create a store with exactly the objects of a listing
 //
@@ -33,6 +35,15 @@ func (w *work) step(line string) {
 		w.write("config.toml", []byte(rest))
 	case "untar":
 		w.untar(words[0])
+	case "unzip":
+		z, err := zip.OpenReader(words[0])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer z.Close()
+		if err := os.CopyFS(w.dir, z); err != nil {
+			w.t.Fatal(err)
+		}
 	case "edit":
 		w.write(words[0], []byte(strings.Replace(w.read(words[1]), longString, cutString, 1)))
 	case "rebuild":

@@ -32,6 +32,18 @@ var rows = []row{
 	{files: f("ref_byte_fill_value_null.zarr.zip", "ref_byte_fill_value_null.cdl"), run: "dump -s -n ref_byte_fill_value_null $C/nczarr/ref_byte_fill_value_null.zarr.zip", same: "nczarr/ref_byte_fill_value_null.cdl", drop: volatile},
 	{files: f("ref_oldkeys.file.zip", "ref_oldkeys.cdl"), run: "dump -n ref_oldkeys $C/nczarr/ref_oldkeys.file.zip", same: "nczarr/ref_oldkeys.cdl"},
 	{files: f("ref_oldkeys.file.zip", "ref_oldkeys.zmap"), run: "zmap -t int $C/nczarr/ref_oldkeys.file.zip", same: "nczarr/ref_oldkeys.zmap"},
+	{
+		files: f("ref_oldkeys.file.zip", "ref_oldkeys.cdl"), setup: []string{
+			"unzip $C/nczarr/ref_oldkeys.file.zip", "migrate --to 4.8.1 ref_oldkeys.file", "migrate --to newest ref_oldkeys.file", "migrate --to 4.8.0 ref_oldkeys.file",
+		},
+		run: "dump -n ref_oldkeys ref_oldkeys.file", same: "nczarr/ref_oldkeys.cdl",
+	},
+	{
+		files: f("ref_oldkeys.file.zip", "ref_oldkeys.zmap"), setup: []string{
+			"unzip $C/nczarr/ref_oldkeys.file.zip", "migrate --to pure ref_oldkeys.file", "migrate --to 4.8.1 ref_oldkeys.file", "migrate --to 4.8.0 ref_oldkeys.file", "migrate --to 4.9.1 ref_oldkeys.file",
+		},
+		run: "zmap -t int ref_oldkeys.file", same: "nczarr/ref_oldkeys.zmap", mask: true,
+	},
 	{files: f("ref_quotes_orig.zip", "ref_quotes.cdl"), run: "dump -h -n ref_quotes $C/nczarr/ref_quotes_orig.zip", same: "nczarr/ref_quotes.cdl"},
 	// The archive has a root group next to the directory of the dataset. The
 	// configuration selects the directory; without the configuration nczctl shows both.

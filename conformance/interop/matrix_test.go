@@ -19,6 +19,7 @@ const compatibility = "../../docs/reference/compatibility.md"
 // columns lists the peers in the order of the tables.
 var columns = []struct{ name, title string }{
 	{"zarr", "zarr-python"},
+	{"zarrs", "zarrs in zarr-python"},
 	{"xarray", "xarray"},
 	{"netcdf4", "netcdf-c"},
 	{"gdal", "GDAL"},
@@ -35,6 +36,7 @@ var written = []struct{ peer, args, url string }{
 	{"zarr", "--case codecs", ""},
 	{"zarr", "--case foreign", ""},
 	{"zarr", "--case types --v3", ""},
+	{"zarrs", "--case types --v3", ""},
 	{"xarray", "--consolidated", ""},
 	{"xarray", "--storage zip", ""},
 	{"netcdf4", "--format nczarr", ""},
@@ -60,13 +62,13 @@ var copies = []struct{ sample, layout, options, what, readers string }{
 	{"codecs", "newest", "", "codecs", "netcdf4"},
 	{"codecs", "pure", "", "codecs", "zarr xarray gdal zarrita tensorstore"},
 	{"foreign", "pure", "--skip-unreadable", "types codecs", "zarr xarray gdal zarrita tensorstore"},
-	{"types", "v3", "", "layout types", "zarr xarray gdal zarrita tensorstore"},
-	{"types", "v3", "--consolidated", "layout", "zarr xarray gdal zarrita tensorstore"},
-	{"layout", "v3", "", "chunks", "zarr gdal zarrita tensorstore"},
-	{"codecs", "v3", "", "codecs", "zarr xarray gdal zarrita tensorstore"},
-	{"foreign", "v3", "--skip-unreadable", "types codecs", "zarr xarray gdal zarrita tensorstore"},
-	{"types", "nczarr3", "", "layout types", "zarr xarray gdal zarrita tensorstore"},
-	{"types", "nczarr3", "--consolidated", "layout", "zarr xarray gdal zarrita tensorstore"},
+	{"types", "v3", "", "layout types", "zarr zarrs xarray gdal zarrita tensorstore"},
+	{"types", "v3", "--consolidated", "layout", "zarr zarrs xarray gdal zarrita tensorstore"},
+	{"layout", "v3", "", "chunks", "zarr zarrs gdal zarrita tensorstore"},
+	{"codecs", "v3", "", "codecs", "zarr zarrs xarray gdal zarrita tensorstore"},
+	{"foreign", "v3", "--skip-unreadable", "types codecs", "zarr zarrs xarray gdal zarrita tensorstore"},
+	{"types", "nczarr3", "", "layout types", "zarr zarrs xarray gdal zarrita tensorstore"},
+	{"types", "nczarr3", "--consolidated", "layout", "zarr zarrs xarray gdal zarrita tensorstore"},
 }
 
 // TestMatrix reads stores that peers write and lets peers read stores that nczctl

@@ -163,6 +163,9 @@ type Array struct {
 	// ranges is set once the store has returned a part of an object. noRanges is set
 	// once the store could not return a part, or had to read the whole object for it.
 	ranges, noRanges atomic.Bool
+	// expands is set once an encoded chunk needed more than a quarter of the largest
+	// possible size.
+	expands atomic.Bool
 }
 
 // New returns an array whose chunks are in source. pipe encodes chunks of the largest

@@ -305,9 +305,7 @@ func readError(at *manifest.Location, limit int64, err error) error {
 	case ncerr.ErrNotFound:
 		return ncerr.New(ncerr.ErrNoObject, "", "", err)
 	case ncerr.ErrLimit:
-		if at.Range == nil {
-			return tooLong(limit)
-		}
+		return tooLong(limit)
 	case ncerr.ErrRange:
 		return ncerr.New(ncerr.ErrCorrupt, "", zmap.Path(at.Key), err)
 	}

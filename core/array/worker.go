@@ -56,6 +56,7 @@ type item struct {
 	have        bool   // in is valid
 	keep        bool   // of a read: the chunk belongs in the cache
 	placed      bool   // of a read: the chunk came from the cache
+	encoded     bool   // of a write: the chunk is encoded, or failed
 	in          []byte // encoded bytes; may be empty
 	out         []byte // decoded bytes
 	inBuf       []byte // reused for later batches

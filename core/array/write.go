@@ -294,31 +294,55 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 	return nil
 }
 
+// largeEncoded is the size in bytes of the largest possible encoded chunk from which
+// memory for it is allocated only if a quarter of that memory is not enough.
+const largeEncoded = 16 << 20
+
 // encode replaces the decoded chunks in New with encoded ones.
 func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 	pipe := w.pipe
 	if pipe.Empty() {
 		return nil
 	}
+	for i := range w.items {
+		w.items[i].encoded = false
+	}
+	most := pipe.MaxEncoded()
+	if most >= largeEncoded && pipe.Local() && !w.t.varies && !w.t.a.expands.Load() {
+		if err := w.encodeInto(ctx, changes, most/4, true); err != nil {
+			return err
+		}
+	}
+	return w.encodeInto(ctx, changes, most, false)
+}
+
+// encodeInto encodes the chunks that are not encoded yet, each in at most limit bytes. If
+// try is set, chunks that need more stay as they are.
+func (w *worker) encodeInto(ctx context.Context, changes []*manifest.Change, limit int64, try bool) error {
+	pipe := w.pipe
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
 	for k, ch := range changes {
-		if ch.Skip {
+		it := &w.items[k]
+		if ch.Skip || it.encoded {
 			continue
 		}
 		job := codecdriver.Job{Src: ch.New}
-		if it := &w.items[k]; !w.t.varies {
-			it.inBuf = resize(it.inBuf, pipe.MaxEncoded())
-			job.Dst, job.Limit = it.inBuf, int64(len(it.inBuf))
+		if !w.t.varies {
+			it.inBuf = resize(it.inBuf, limit)
+			job.Dst, job.Limit = it.inBuf, limit
 		}
 		w.jobs, w.jobItem = append(w.jobs, job), append(w.jobItem, k)
 	}
 	return w.runJobs(ctx, pipe.EncodeMany, func(k int, out []byte, err error) error {
-		ch := changes[w.jobItem[k]]
-		if err != nil {
+		ch, it := changes[w.jobItem[k]], &w.items[w.jobItem[k]]
+		if try && ncerr.KindOf(err) == ncerr.ErrShortBuffer {
+			w.t.a.expands.Store(true)
+			return nil
+		}
+		if it.encoded = true; err != nil {
 			return w.deferChange(ch, err)
 		}
 		if ch.New = out; !same(out, w.jobs[k].Dst) { // out is valid only during this call
-			it := &w.items[w.jobItem[k]]
 			it.inBuf = append(it.inBuf[:0], out...)
 			ch.New = it.inBuf
 		}

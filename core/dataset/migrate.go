@@ -22,9 +22,8 @@ import (
 // deleted after that. An interrupted migration leaves a complete old or a complete new
 // dataset, and perhaps documents of the other version.
 //
-// Within one version, each document replaces the one with the same name. If the new
-// layout is pure Zarr, the root comes first, because readers of a pure root still use the
-// NCZarr metadata of single arrays. If the new layout is NCZarr, the root comes last.
+// Within one version, each document replaces the one with the same name; see
+// migrateinplace.go.
 
 // MigrateOptions configures a migration.
 type MigrateOptions struct {
@@ -76,7 +75,7 @@ func Migrate(ctx context.Context, loc *ncurl.Location, o *MigrateOptions) (*Migr
 	if err != nil {
 		return nil, err
 	}
-	m := &migration{ds: ds, to: o.Layout, opts: o, report: Migration{From: ds.layout, To: o.Layout}, names: make(map[*Group]map[string]*Dim)}
+	m := &migration{ds: ds, to: o.Layout, opts: o, report: Migration{From: ds.layout, To: o.Layout}, names: make(map[*Group]map[string]*Dim), skipped: make(map[string]bool)}
 	if err = m.check(ctx); err == nil {
 		err = m.plan(ctx)
 	}
@@ -102,6 +101,9 @@ type migration struct {
 	commit int             // index of the stage before which the old documents are compared with those that were read
 	report Migration
 	names  map[*Group]map[string]*Dim // see shared
+	// skipped holds the paths of fields that netCDF cannot show. They do not prevent a
+	// migration, because the whole array is converted.
+	skipped map[string]bool
 }
 
 // batch is a list of changes to make one after the other.
@@ -117,13 +119,14 @@ type docChange struct {
 type migratedNode struct {
 	path, prefix string
 	depth        int
-	group        *Group      // nil for an array
-	v            *Var        // nil for a group or an array of structured or complex elements
-	opens        *Var        // the variable through which the codecs of the array are opened, or nil
-	meta         *zarr.Array // nil for a group
-	old          zarr.Docs   // the documents of the current version
-	other        zarr.Docs   // existing documents of the other version
-	docs         zarr.Docs   // the new documents; nil if the old ones stay
+	group        *Group       // nil for an array
+	v            *Var         // nil for a group or an array of structured or complex elements
+	opens        *Var         // the variable through which the codecs of the array are opened, or nil
+	meta         *zarr.Array  // nil for a group
+	old          zarr.Docs    // the documents of the current version
+	other        zarr.Docs    // existing documents of the other version
+	docs         zarr.Docs    // the new documents; nil if the old ones stay
+	inPlace      inPlaceSteps // how docs replace old, if the version stays the same
 }
 
 // changesVersion reports whether the Zarr version changes.
@@ -140,7 +143,7 @@ func (m *migration) unsupported(format string, args ...any) error {
 
 // check fails if the location or the pair of layouts does not allow a migration.
 func (m *migration) check(ctx context.Context) error {
-	ds, inPlace := m.ds, func(l zarr.Layout) bool { return l == l.Pure() || l == zarr.FormatLayout(l.Format(), true) }
+	ds := m.ds
 	switch {
 	case ds.root != ds.top || ds.isSubgroup():
 		return m.unsupported("the location is a group inside a dataset, and only a whole dataset can be migrated")
@@ -148,8 +151,8 @@ func (m *migration) check(ctx context.Context) error {
 		return m.unsupported("%s", ds.frozen)
 	case ds.noXarray:
 		return m.unsupported("mode=noxarray hides dimension names, which would be lost")
-	case !m.changesVersion() && ds.layout != m.to && !(inPlace(ds.layout) && inPlace(m.to)):
-		return m.unsupported("%s and %s store their metadata in documents of the same name, so readers would temporarily see a mixture of both; migrate to NCZarr 3 first (nczarr3)", ds.layout, m.to)
+	case ds.layout == zarr.LayoutV1 && m.to == zarr.LayoutPure, ds.layout == zarr.LayoutPure && m.to == zarr.LayoutV1:
+		return m.unsupported("the root of %s has documents that %s does not have, and they cannot all be changed at once; migrate to NCZarr 2 first (nczarr)", zarr.LayoutV1, zarr.LayoutPure)
 	}
 	root := ds.top.docsInStore
 	if ds.arrayOnly && len(ds.top.vars.list) > 0 {
@@ -200,10 +203,12 @@ func (m *migration) checkAbove(ctx context.Context) error {
 // plan finds all nodes, converts their documents and determines the changes. It only
 // reads from the store.
 func (m *migration) plan(ctx context.Context) error {
-	for _, p := range m.ds.problems {
-		m.refuse(p.Path, p.Err)
-	}
 	m.collect()
+	for _, p := range m.ds.problems {
+		if !m.skipped[p.Path] {
+			m.refuse(p.Path, p.Err)
+		}
+	}
 	if err := m.fetch(ctx); err != nil {
 		return err
 	}
@@ -264,6 +269,11 @@ func (m *migration) collect() {
 				n.opens = g.vars.list[i]
 			}
 			m.nodes = append(m.nodes, n)
+			for _, f := range meta.Fields {
+				if f.Err != nil {
+					m.skipped[at+"."+f.Name] = true
+				}
+			}
 		}
 	})
 	slices.SortStableFunc(m.nodes, func(a, b *migratedNode) int { return a.depth - b.depth })
@@ -278,12 +288,15 @@ func (m *migration) fetch(ctx context.Context) error {
 		return err
 	}
 	names := []string{zarr.V3Doc}
-	if m.ds.layout.Format() == 3 {
+	switch {
+	case m.ds.layout.Format() == 3:
 		layout := zarr.LayoutNewest
 		if root[zarr.OldGroupDoc] != nil || m.to == zarr.LayoutV1 {
 			layout = zarr.LayoutV1
 		}
 		names = layout.NodeDocs()
+	case m.to == zarr.LayoutV1 || slices.ContainsFunc(zarr.LayoutV1.OwnDocs(), func(name string) bool { return root[name] != nil }):
+		names = append(names, zarr.LayoutV1.OwnDocs()...) // an interrupted migration left them
 	}
 	wants := make([]docRequest, len(m.nodes))
 	for i, n := range m.nodes {
@@ -300,7 +313,8 @@ func (m *migration) fetch(ctx context.Context) error {
 		if n.other = got[i].docs; n.prefix == "" {
 			n.other = root
 			maps.DeleteFunc(n.other, func(name string, _ []byte) bool {
-				return name != zarr.ConsolidatedDoc && (name == zarr.V3Doc) == (m.ds.layout.Format() == 3)
+				isOther := (name == zarr.V3Doc) == (m.ds.layout.Format() == 2)
+				return name != zarr.ConsolidatedDoc && !isOther && !slices.Contains(names, name)
 			})
 		}
 	}
@@ -398,14 +412,12 @@ func (m *migration) consolidated() ([]byte, error) {
 	return nil, nil
 }
 
-// puts returns the documents of a node that have to be put, in order.
-func (m *migration) puts(n *migratedNode, order []string) (b batch) {
+// puts returns the puts of documents of a node, in order, except those that the store
+// already has. stored holds the documents in the store.
+func (m *migration) puts(n *migratedNode, stored, docs zarr.Docs, order []string) (b batch) {
 	for _, name := range order {
-		now, ok := n.old[name]
-		if m.changesVersion() {
-			now, ok = n.other[name]
-		}
-		if text := n.docs[name]; text != nil && !(ok && m.to.SameContent(now, text)) {
+		now, ok := stored[name]
+		if text := docs[name]; text != nil && !(ok && m.to.SameContent(now, text)) {
 			b = append(b, docChange{n.prefix + name, text})
 		}
 	}
@@ -446,10 +458,10 @@ func (m *migration) setStages(all []byte) {
 	if m.changesVersion() {
 		var batches, olds []batch
 		for _, n := range rest {
-			batches, olds = append(batches, m.puts(n, putOrder(n.docs))), append(olds, n.deletes(n.old))
+			batches, olds = append(batches, m.puts(n, n.other, n.docs, putOrder(n.docs))), append(olds, n.deletes(n.old))
 		}
 		m.stage(batches...)
-		first := m.puts(root, putOrder(root.docs))
+		first := m.puts(root, root.other, root.docs, putOrder(root.docs))
 		if m.to.Format() == 3 {
 			m.commit = len(m.stages)
 			m.stage(first)
@@ -465,29 +477,15 @@ func (m *migration) setStages(all []byte) {
 		m.stage(olds...)
 		return
 	}
-	levels := make(map[int][]batch) // by position of the stage
-	most := m.nodes[len(m.nodes)-1].depth
-	for _, n := range m.nodes {
-		at := n.depth
-		if n.group == nil {
-			at = most + 1
-		}
-		if m.to.NCZarr() {
-			at = -at
-		}
-		levels[at] = append(levels[at], m.puts(n, m.order(n)))
-	}
-	for _, at := range slices.Sorted(maps.Keys(levels)) {
-		m.stage(levels[at]...)
-	}
+	m.setStagesInPlace()
 	m.stage(consolidated)
 	m.stage(stale)
 	var olds []batch
 	for _, n := range rest {
-		olds = append(olds, n.deletes(n.leftover()))
+		olds = append(olds, slices.Concat(n.deletes(n.leftover()), n.deletes(m.leftoverV1(n))))
 	}
 	m.stage(olds...)
-	m.stage(root.deletes(root.leftover()))
+	m.stage(slices.Concat(root.deletes(root.leftover()), root.deletes(m.leftoverV1(root))))
 }
 
 // run makes the planned changes, stage by stage.

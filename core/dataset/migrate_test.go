@@ -212,8 +212,7 @@ func migrate(t *testing.T, url string, to zarr.Layout, o *dataset.Options) *data
 func layoutPairs() (out [][2]zarr.Layout) {
 	for from := zarr.LayoutPure; from <= zarr.LayoutNCZarr3; from++ {
 		for to := zarr.LayoutPure; to <= zarr.LayoutNCZarr3; to++ {
-			inPlace := from != to && (from.Format() == 3 || from <= zarr.LayoutNewest && to <= zarr.LayoutNewest)
-			if from.Format() != to.Format() || inPlace {
+			if pureV1 := from+to == zarr.LayoutPure+zarr.LayoutV1 && from*to == 0; from != to && !pureV1 {
 				out = append(out, [2]zarr.Layout{from, to})
 			}
 		}
@@ -245,11 +244,7 @@ func TestMigrate(t *testing.T) {
 			t.Run(fmt.Sprintf("%v to %v %v", p[0], p[1], consolidated), func(t *testing.T) {
 				t.Parallel()
 				o, url := memory(filters.Provider()), fmt.Sprintf("mem:m%d%v", i, consolidated)
-				types := basic()
-				if p[0].Format() == 3 && p[1].Format() == 3 {
-					types = types[1:] // without chars
-				}
-				start(t, url, p[0], types, consolidated, o)
+				start(t, url, p[0], basic(), consolidated, o)
 				want, chunks := contentOf(t, url, o), objects(t, url, o, false)
 				if len(chunks) < 40 {
 					t.Fatalf("only %d chunks", len(chunks))
@@ -335,6 +330,15 @@ func TestMigrateKilled(t *testing.T) {
 		{zarr.LayoutLower, zarr.LayoutV3},
 		{zarr.LayoutV3, zarr.LayoutNCZarr3},
 		{zarr.LayoutNCZarr3, zarr.LayoutV3},
+		{zarr.LayoutUpper, zarr.LayoutNewest},
+		{zarr.LayoutNewest, zarr.LayoutUpper},
+		{zarr.LayoutLower, zarr.LayoutNewest},
+		{zarr.LayoutUpper, zarr.LayoutPure},
+		{zarr.LayoutPure, zarr.LayoutLower},
+		{zarr.LayoutV1, zarr.LayoutNewest},
+		{zarr.LayoutNewest, zarr.LayoutV1},
+		{zarr.LayoutLower, zarr.LayoutV1},
+		{zarr.LayoutV1, zarr.LayoutUpper},
 	} {
 		if teststore.OnServer() && i != 1 && i != 3 { // as in TestMigrate
 			continue
@@ -342,11 +346,7 @@ func TestMigrateKilled(t *testing.T) {
 		t.Run(fmt.Sprintf("%v to %v", p[0], p[1]), func(t *testing.T) {
 			t.Parallel()
 			o, from, at := memory(filters.Provider()), fmt.Sprintf("mem:k%d", i), fmt.Sprintf("k%dn", i)
-			types := []dtype.NC{dtype.NCShort, dtype.NCChar}
-			if p[0].Format() == 3 && p[1].Format() == 3 {
-				types = types[:1]
-			}
-			start(t, from, p[0], types, true, o)
+			start(t, from, p[0], []dtype.NC{dtype.NCShort, dtype.NCChar}, true, o)
 			want := contentOf(t, from, o)
 			all := objects(t, from, o, true)
 			maps.Copy(all, bodies(t, from, o))
@@ -428,7 +428,8 @@ func TestMigrateRefuses(t *testing.T) {
 		want    []string
 	}{
 		"null fill":                    {zarr.LayoutV3, map[string]string{".zgroup": `{"zarr_format": 2}`, "ok/.zarray": v2(""), "v/.zarray": strings.Replace(v2(""), `"fill_value": 0`, `"fill_value": null`, 1)}, []string{"/v: its fill_value is null"}},
-		"structures":                   {zarr.LayoutV3, map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": strings.Replace(strings.Replace(v2(""), `"<i4"`, `[["a", "<i4"], ["b", "<f8"]]`, 1), `: 0`, `: "AAAAAAAAAAAAAAAA"`, 1)}, []string{"/v: its elements are structures"}},
+		"structures of two orders":     {zarr.LayoutV3, map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": strings.Replace(strings.Replace(v2(""), `"<i4"`, `[["a", "<i4"], ["b", ">f8"]]`, 1), `: 0`, `: "AAAAAAAAAAAAAAAA"`, 1)}, []string{"/v: its fields have different byte orders"}},
+		"structures with arrays":       {zarr.LayoutV3, map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": strings.Replace(strings.Replace(v2(""), `"<i4"`, `[["a", "<i4"], ["b", "<i4", [2]]]`, 1), `: 0`, `: "AAAAAAAAAAAAAAAA"`, 1)}, []string{`/v: each value of the field "b" is an array`}},
 		"an object codec":              {zarr.LayoutV3, map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": strings.Replace(strings.Replace(v2(""), `"<i4"`, `"|O"`, 1), `"filters": null`, `"filters": [{"id": "json2"}]`, 1)}, []string{`/v: not supported: the codec "json2" has no Zarr v3 name`}},
 		"big-endian delta":             {zarr.LayoutV3, map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": strings.Replace(strings.Replace(v2(""), `"<i4"`, `">i4"`, 1), `"filters": null`, `"filters": [{"id": "delta", "dtype": ">i4"}]`, 1)}, []string{`/v: the codec "delta" stores big-endian elements`}},
 		"delta after bytes":            {zarr.LayoutV3, map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": strings.Replace(v2(""), `"filters": null`, `"filters": [{"id": "zlib"}, {"id": "delta", "dtype": "<i4"}]`, 1)}, []string{`/v: in Zarr v3 the codec "delta", which takes arrays, cannot follow "zlib"`}},
@@ -443,7 +444,6 @@ func TestMigrateRefuses(t *testing.T) {
 		"a NaN with a payload":         {zarr.LayoutPure, map[string]string{"zarr.json": group, "v/zarr.json": strings.Replace(strings.Replace(v3(""), "int32", "float32", 1), `"fill_value": 0`, `"fill_value": "0x7fc00001"`, 1)}, []string{"/v: its fill value cannot be kept"}},
 		"a damaged array":              {zarr.LayoutV3, map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": `{"zarr_format": 2}`}, []string{"/v: shape: the member is missing"}},
 		"an unlisted array":            {zarr.LayoutPure, map[string]string{".zgroup": `{"zarr_format": 2}`, ".zattrs": `{"_nczarr_superblock": {"version": "2.0.0"}, "_nczarr_group": {"dimensions": {}, "arrays": [], "groups": []}}`, "v/.zarray": v2("")}, []string{"/v: NCZarr's lists of groups and arrays do not contain the node"}},
-		"chars in place":               {zarr.LayoutNCZarr3, map[string]string{"zarr.json": group, "v/zarr.json": strings.Replace(strings.Replace(v3(""), `"int32"`, `{"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}}`, 1), `"fill_value": 0`, `"fill_value": ""`, 1)}, []string{"/v: NCZarr 3 and pure Zarr v3 have different data types for char"}},
 		"documents that differ":        {zarr.LayoutV3, map[string]string{"zarr.json": group, ".zgroup": `{"zarr_format": 2}`, "v/zarr.json": v3(""), "v/.zarray": strings.Replace(v2(""), "[4, 4]", "[6, 4]", 1), "v/.zattrs": "{}"}, []string{"/v: the node has documents of both Zarr versions that differ"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -471,6 +471,7 @@ func TestMigrateNotPossible(t *testing.T) {
 	t.Parallel()
 	o := memory(filters.Provider())
 	everything(t, "mem:np", zarr.LayoutUpper, nil, false, o)
+	everything(t, "mem:v1", zarr.LayoutV1, nil, false, o)
 	root := `{"_nczarr_superblock": {"version": "2.0.0"}, "_nczarr_group": {"dimensions": {"time": {"size": 4, "unlimited": 1}}, "arrays": ["v"], "groups": []}}`
 	store(t, o, "short", map[string]string{
 		".zgroup": `{"zarr_format": 2}`, ".zattrs": root,
@@ -484,7 +485,7 @@ func TestMigrateNotPossible(t *testing.T) {
 		to   zarr.Layout
 		want string
 	}{
-		{"mem:np", zarr.LayoutNewest, "migrate to NCZarr 3 first"},
+		{"mem:v1", zarr.LayoutPure, "migrate to NCZarr 2 first"},
 		{"mem:np#mode=zarr", zarr.LayoutV3, "the dataset is NCZarr but was opened as pure Zarr"},
 		{"mem:only", zarr.LayoutV3, "the dataset has only consolidated metadata"},
 		{"mem:none", zarr.LayoutV3, "no dataset"},

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +27,7 @@ func (m *migration) convert(ctx context.Context, n *migratedNode) (err error) {
 		if err := m.checkLeftover(n); err != nil {
 			return err
 		}
-		if m.ds.layout == m.to && (m.to.NCZarr() || !n.old.HasNCZarrForm()) {
+		if m.ds.layout == m.to && m.isConverted(n.old) {
 			return nil // the node already has the new layout
 		}
 	}
@@ -45,13 +44,14 @@ func (m *migration) convert(ctx context.Context, n *migratedNode) (err error) {
 	}
 	if n.group != nil {
 		n.docs, err = m.groupDocs(n)
+	} else {
+		n.docs, err = m.arrayDocs(ctx, n)
+	}
+	if err != nil {
 		return err
 	}
-	if n.docs, err = m.arrayDocs(ctx, n); err != nil {
-		return err
-	}
-	if !m.changesVersion() && m.order(n) == nil {
-		return refusalReason("readers would temporarily see different values, because not all documents of the array can be replaced at once; migrate to NCZarr 3 first (nczarr3)")
+	if !m.changesVersion() {
+		return m.setInPlace(n)
 	}
 	return nil
 }
@@ -64,7 +64,9 @@ func (m *migration) writeOptions(n *migratedNode) (zarr.WriteOptions, error) {
 		return o, nil
 	}
 	var err error
-	o.Old, err = n.old.WithoutNCZarr()
+	if o.Old, err = n.old.WithoutNCZarr(); m.ds.layout == zarr.LayoutV1 {
+		o.Old = visible(o.Old, zarr.LayoutNewest.NodeDocs()) // the others are deleted
+	}
 	return o, err
 }
 
@@ -73,7 +75,7 @@ func (m *migration) ncProperties() string {
 	switch {
 	case m.to.NCZarr():
 		return m.to.NCProperties(Version)
-	case m.ds.layout.NCZarr():
+	case m.ds.layout.NCZarr(), m.ds.top.docsInStore.HasNCZarrMembers(): // the latter after an interrupted migration
 		return ""
 	}
 	return m.ds.ncProperties
@@ -191,10 +193,6 @@ func (m *migration) checkStorage(n *migratedNode) error {
 		return refusalReason(`its chunk keys begin with "c" (chunk_key_encoding "default"), which Zarr v2 does not have`)
 	case v3 && m.changesVersion() && !a.HasFill:
 		return refusalReason("its fill_value is null, but Zarr v3 requires a fill value")
-	case v3 && len(a.Fields) > 0 && a.DType.Kind == dtype.Raw:
-		return refusalReason("its elements are structures, which cannot be written in Zarr v3")
-	case v3 && !m.changesVersion() && m.ds.layout != m.to && a.DType.Kind == dtype.Char:
-		return refusalReason("NCZarr 3 and pure Zarr v3 have different data types for char, and readers would temporarily see the wrong one; migrate to Zarr v2 first (pure)")
 	}
 	return m.to.CheckType(a.DType)
 }
@@ -276,6 +274,8 @@ func (m *migration) setCodecs(ctx context.Context, n *migratedNode, a *zarr.Arra
 			return ncerr.Errorf(ncerr.ErrNoFilter, "", "", "the codec %q is not available, or its plugin does not declare what it transforms", c.ID)
 		case !v3 && (c.ID != d.ID || zarr.OnlyV3(c.ID)):
 			return refusalReason("Zarr v2 has no codec %q", c.ID)
+		case n.opens == nil && slices.ContainsFunc(d.Params, func(p codecdriver.Param) bool { return p.Input != codecdriver.NoProperty }):
+			return refusalReason("no field of its structures can be read, and the codec %q depends on their size", c.ID)
 		case v3 && d.V3 == "":
 			return refusalReason("the codec %q has no Zarr v3 name", c.ID)
 		}
@@ -357,6 +357,8 @@ func (m *migration) same(was, is *zarr.Array) error {
 		return differs("shape")
 	case was.DType != is.DType:
 		return refusalReason("its elements of type %s would become elements of type %s", was.DType, is.DType)
+	case !zarr.SameFields(was.Fields, is.Fields):
+		return differs("structure of elements")
 	case !noFill && (was.HasFill != is.HasFill || !bytes.Equal(was.Fill, is.Fill)):
 		return differs("fill value")
 	case !slices.Equal(was.Transpose, is.Transpose):
@@ -426,45 +428,13 @@ func sameAttr(a, b Attr, typed bool) bool {
 	return bytes.Equal(x, y)
 }
 
-// order returns an order in which the new documents of a node can replace the old ones of
-// the same version one by one, so that readers always see the same array. It returns nil
-// if no such order exists. While arrays are replaced, the root is pure Zarr.
-func (m *migration) order(n *migratedNode) []string {
-	names := putOrder(n.docs)
-	if n.group != nil || m.to.Format() == 3 || n.docs == nil {
-		return names
-	}
-	backwards := slices.Clone(names)
-	slices.Reverse(backwards)
-	// Prefer the reverse order. It replaces the NCZarr metadata last, so that after a crash
-	// another migration still recognizes the node as not converted.
-	for _, order := range [][]string{backwards, names} {
-		now := make(zarr.Docs)
-		maps.Copy(now, n.old)
-		ok := m.readsLike(n, now)
-		for _, name := range order {
-			now[name] = n.docs[name]
-			ok = ok && m.readsLike(n, now)
-		}
-		if ok {
-			return order
-		}
-	}
-	return nil
-}
-
-// readsLike reports whether docs, below a root of pure Zarr, describe the same array as
-// n.
-func (m *migration) readsLike(n *migratedNode, docs zarr.Docs) bool {
-	pure := migration{ds: m.ds, to: m.to.Pure()}
-	a, err := zarr.ParseArray(n.path, docs, zarr.ParseHint{Layout: m.to.Pure(), NCProperties: m.ncProperties()})
-	return err == nil && pure.same(n.meta, a) == nil && pure.sameAttrs(n.meta.Attrs, a.Attrs) == nil
-}
-
 // leftover returns the documents of the other Zarr version to delete: those that make the
 // directory a node of that version, and its attributes.
 func (n *migratedNode) leftover() zarr.Docs {
-	if !n.other.IsArray() && !n.other.IsGroup() {
+	if text, ok := n.other[zarr.V3Doc]; ok {
+		return zarr.Docs{zarr.V3Doc: text}
+	}
+	if _, v3 := n.old[zarr.V3Doc]; !v3 || !n.other.IsArray() && !n.other.IsGroup() {
 		return nil
 	}
 	return n.other

@@ -247,7 +247,7 @@ func TestCopyOfLocations(t *testing.T) {
 		"a part":      {manifest.Entry{Ref: "many", Offset: 2, Length: 5}, "\x01\x00\x02\x00" + foreignMark, 0},
 		"required":    {manifest.Entry{Ref: "none", Length: -1, Required: true}, "", ncerr.ErrNoObject},
 		"beyond":      {manifest.Entry{Ref: "many", Offset: 20, Length: 5}, "", ncerr.ErrCorrupt},
-		"long part":   {manifest.Entry{Ref: "long", Length: 5000}, "", ncerr.ErrLimit},
+		"long part":   {manifest.Entry{Ref: "long", Length: 5000}, "", ncerr.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

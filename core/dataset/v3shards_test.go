@@ -24,6 +24,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 	"github.com/seed-695719ce/nczarr/filters/checksum"
 	"github.com/seed-695719ce/nczarr/filters/gzip"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
@@ -637,6 +638,34 @@ func TestCachedChunksInShards(t *testing.T) {
 		got, err := dataset.Get[uint8](t.Context(), v, c.sel)
 		if err != nil || fmt.Sprintf("%d", got) != c.want || counts.gets.Load() != c.gets {
 			t.Errorf("%+v: want %s with %d requests, got %d with %d, %v", c.sel, c.want, c.gets, got, counts.gets.Load(), err)
+		}
+	}
+}
+
+// TestLargeEncodedChunks writes large chunks that codecs make small and others that they
+// do not, in any order, whole and with the chunks of a shard.
+func TestLargeEncodedChunks(t *testing.T) {
+	t.Parallel()
+	const n = 17 << 20
+	small, large := make([]uint8, n), make([]uint8, n)
+	r := rand.New(rand.NewPCG(testseed.New(t), 1))
+	for i := 0; i < n; i += 8 {
+		binary.LittleEndian.PutUint64(large[i:], r.Uint64())
+	}
+	for name, shards := range map[string][]int64{"chunks": nil, "shards": {3 * n}} {
+		o := inMemory(filters.Provider())
+		ds := create(t, "mem:large"+name+"#mode=zarr,v3", o)
+		v := define(t, ds.Root(), "v", &dataset.VarSpec{
+			Type: dtype.NCUByte, Dims: []*dataset.Dim{dim(t, ds.Root(), "x", 3*n, false)}, Chunks: []int64{n}, Shards: shards,
+			Codecs: []zarr.CodecSpec{{ID: "zstd", Params: []byte(`{"id": "zstd", "level": 1}`)}},
+		})
+		want := slices.Concat(small, large, small)
+		write(t, v, v.All(), want)
+		write(t, v, slab(0, n), small)
+		closeDataset(t, ds)
+		got, err := dataset.Get[uint8](t.Context(), variable(t, open(t, "mem:large"+name, o), "v"), slab(0, 3*n))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: the values differ, or %v", name, err)
 		}
 	}
 }

@@ -262,7 +262,7 @@ func Parse(s string) (Type, error) {
 		}
 	}
 	n, err := strconv.Atoi(rest)
-	if err != nil || n < 0 || n > MaxSize/4 || rest[0] == '+' || rest[0] == '-' {
+	if err != nil || n < 0 || n > MaxSize || rest[0] == '+' || rest[0] == '-' {
 		return bad("unknown data type")
 	}
 	t := Type{Size: n, Order: order}
@@ -290,7 +290,7 @@ func Parse(s string) (Type, error) {
 	default:
 		return bad("unknown data type")
 	}
-	if !t.sizeOK() {
+	if !t.sizeOK() || t.Size > MaxSize {
 		return bad("invalid size")
 	}
 	if t.Width() == 1 {

@@ -35,6 +35,7 @@ type Shards struct {
 	many   bool                // batched requests are cheaper than separate ones
 
 	scratch sync.Pool // values of type *locating
+	bodies  sync.Pool // values of type *[]byte: memory for shards that are written
 
 	mu             sync.Mutex
 	kept           map[string]*shard
@@ -163,7 +164,9 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 		}
 	}
 	group := max(1, s.most/max(s.index.IndexSize(s.shards.Largest()), 1))
-	if Whole(s).Rank() > 0 {
+	if w, ok := s.source.(*Wrapped); ok {
+		group = min(group, w.batch())
+	} else if Whole(s).Rank() > 0 {
 		group = 1
 	}
 	for len(missing) > 0 {

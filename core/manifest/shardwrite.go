@@ -58,7 +58,24 @@ func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) er
 		e.items[k] = append(e.items[k], i)
 	}
 	defer s.dropIndexes(number)
-	return w.Update(ctx, e.shards, e)
+	if err = w.Update(ctx, e.shards, e); err != nil {
+		return err
+	}
+	for _, body := range e.bodies { // the shards have been put
+		s.reuse(body)
+	}
+	return nil
+}
+
+// maxReused is the maximum size in bytes of the memory of a shard that is used for other
+// shards.
+const maxReused = 64 << 20
+
+// reuse makes the memory of a shard available to a later one.
+func (s *Shards) reuse(body []byte) {
+	if 0 < cap(body) && cap(body) <= maxReused {
+		s.bodies.Put(&body)
+	}
 }
 
 // Remove implements Writer. It deletes a shard if chunks includes all positions of the
@@ -112,6 +129,7 @@ type shardEditor struct {
 	shards  []Change // changes of shards
 	items   [][]int  // indexes in changes of the chunks of each shard
 	batch   int      // maximum number of chunks edited at a time
+	bodies  [][]byte // memory of the edited shards
 }
 
 // Plan implements Editor. A shard must be read if any of its chunks is kept.
@@ -251,6 +269,7 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 	sh.Skip = !changed || w.chunks == 0 && sh.Part && !sh.Exists
 	sh.Delete = w.chunks == 0 && !sh.Part
 	sh.New = w.finish()
+	e.bodies = append(e.bodies, sh.New)
 	return nil
 }
 
@@ -281,8 +300,11 @@ type shardWriter struct {
 // most the given number of chunks.
 func newShardWriter(s *Shards, shape []int64, key string, most int64) *shardWriter {
 	w := &shardWriter{s: s, size: s.index.IndexSize(shape), key: key, most: most, entries: bytes.Repeat([]byte{math.MaxUint8}, int(chunk.Product(shape)*entrySize))}
+	if body, ok := s.bodies.Get().(*[]byte); ok {
+		w.body = (*body)[:0]
+	}
 	if s.index.AtStart {
-		w.body = make([]byte, w.size)
+		w.body = append(w.body, make([]byte, w.size)...)
 	}
 	return w
 }

@@ -121,11 +121,17 @@ func (o *output) array(a *Array) error {
 	w := o.doc(ArrayDoc)
 	w.Key("zarr_format").Int(2)
 	w.Key("shape").Ints(shape)
-	name, err := o.dtypeText(a.DType)
-	if err != nil {
-		return err
+	if w.Key("dtype"); a.isStruct() {
+		if err := o.fields(w, a.Fields); err != nil {
+			return err
+		}
+	} else {
+		name, err := o.dtypeText(a.DType)
+		if err != nil {
+			return err
+		}
+		w.String(name)
 	}
-	w.Key("dtype").String(name)
 	w.Key("chunks").Ints(chunks)
 	w.Key("fill_value")
 	if err := writeFill(w, a, o.s.pure); err != nil {
@@ -186,8 +192,8 @@ func (a *Array) xarrayNames(s *spelling) (names []string, ok bool) {
 }
 
 // arrayBlock writes NCZarr's block of an array: the dimension references and, in Zarr v2,
-// scalar and storage. In a new array of Zarr v3 it writes type_alias if the type needs an
-// alias.
+// scalar and storage. In an array of Zarr v3 that is new or gets another data type it
+// writes type_alias if the type needs an alias.
 func (o *output) arrayBlock(a *Array) {
 	s := o.s
 	w := o.open(s.arrayDoc, s.arrayName)
@@ -195,13 +201,19 @@ func (o *output) arrayBlock(a *Array) {
 		w.Key(s.refs).Strings(a.DimRefs)
 	}
 	switch alias := aliasOf(a.DType); {
-	case s.v3 && o.old == nil && alias != "":
+	case s.v3 && alias != "" && (o.old == nil || o.retypesChar(a) && !o.oldAlias()):
 		w.Key("type_alias").String(alias)
 	case !s.v3:
 		o.storage(w, a)
 	}
 	o.keepUnknownIn(w, arrayBlock)
 	done(w, s.arrayName)
+}
+
+// oldAlias reports whether the replaced document has a type_alias, which is kept.
+func (o *output) oldAlias() bool {
+	v, _, _ := o.old.block(arrayBlock) // an invalid block is not kept
+	return v.Get("type_alias") != ""
 }
 
 func (o *output) storage(w *jsontext.Writer, a *Array) {

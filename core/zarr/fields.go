@@ -23,7 +23,8 @@ type Field struct {
 	// not have.
 	Err error
 
-	fields []Field // the fields of a nested structure of Zarr v3
+	fields []Field        // the fields of a nested structure
+	shape  jsontext.Value // the shape of a field that is an array
 }
 
 // maxFields is the maximum number of fields.
@@ -36,7 +37,7 @@ const maxFields = 4096
 func (n *node) structured(a *Array, v jsontext.Value, layout Layout) (err error) {
 	size := 0
 	a.Fields, size, err = n.fieldList("dtype", v, func(i int, e jsontext.Value) (Field, int, error) {
-		f, width, err := fieldOf(e, layout)
+		f, width, err := fieldOf(e, layout, 0)
 		if err != nil {
 			err = n.bad(ArrayDoc, "dtype", "field %d: %v", i, err)
 		}
@@ -76,17 +77,16 @@ func (n *node) fieldList(member string, list jsontext.Value, parse func(i int, e
 	return fields, size, err
 }
 
-// fieldOf parses one field and returns its size in bytes. If the field can be skipped but
-// not read, it sets f.Err.
-func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
+// fieldOf parses one field of a structure in depth others and returns its size in bytes. If
+// the field can be skipped but not read, it sets f.Err.
+func fieldOf(e jsontext.Value, layout Layout, depth int) (f Field, size int, err error) {
 	name, typ, shape, ok := fieldParts(e)
 	if !ok || !validName(name.Text()) {
 		return f, 0, fmt.Errorf("expected [name, type], found %s", clip(e))
 	}
 	if typ.Kind() == jsontext.Array {
-		f.Name = name.Text()
-		size, err = sizeOf(typ, 0)
-		f.Err = errNested
+		f = Field{Name: name.Text(), Err: errNested}
+		f.fields, size, err = nestedFields(typ, layout, depth+1)
 	} else {
 		f, size, err = simpleField(name.Text(), typ.Text(), layout)
 	}
@@ -97,6 +97,7 @@ func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
 	if !ok || count > dtype.MaxSize || size*count > dtype.MaxSize {
 		return f, 0, fmt.Errorf("field %q: invalid shape %s", f.Name, clip(shape))
 	}
+	f.shape = shape
 	f.Err = ncerr.Errorf(ncerr.ErrUnsupported, "", "", "each value of the field is an array of shape %s", clip(shape))
 	return f, size * count, nil
 }
@@ -152,35 +153,25 @@ func lengthOf(shape jsontext.Value) (int, bool) {
 // maxNesting is the maximum depth of nested structures.
 const maxNesting = 16
 
-// sizeOf returns the size in bytes of a nested structure.
-func sizeOf(v jsontext.Value, depth int) (size int, err error) {
+// nestedFields parses the fields of a structure in depth others, which follow each other
+// without gaps, and returns the size of the structure in bytes.
+func nestedFields(v jsontext.Value, layout Layout, depth int) (fields []Field, size int, err error) {
 	if depth > maxNesting {
-		return 0, fmt.Errorf("the structures are nested deeper than %d levels", maxNesting)
+		return nil, 0, fmt.Errorf("the structures are nested deeper than %d levels", maxNesting)
 	}
-	err = v.Elems(func(_ int, e jsontext.Value) error {
-		name, typ, shape, ok := fieldParts(e)
-		if !ok {
-			return fmt.Errorf("expected [name, type], found %s", clip(e))
+	err = v.Elems(func(i int, e jsontext.Value) error {
+		if i == maxFields {
+			return fmt.Errorf("the structure has more than the limit of %d fields", maxFields)
 		}
-		width, count := 0, 1
-		if typ.Kind() == jsontext.Array {
-			width, err = sizeOf(typ, depth+1)
-		} else if t, bad := dtype.Parse(typ.Text()); bad != nil || !t.Fixed() {
-			err = fmt.Errorf("field %q: invalid data type %s", name.Text(), clip(typ))
-		} else {
-			width = t.Size
-		}
-		if shape != "" {
-			if count, ok = lengthOf(shape); !ok {
-				err = fmt.Errorf("field %q: invalid shape %s", name.Text(), clip(shape))
-			}
-		}
-		if size += width * count; err == nil && size > dtype.MaxSize {
+		f, width, err := fieldOf(e, layout, depth)
+		f.Offset = size
+		if size += width; err == nil && size > dtype.MaxSize {
 			err = fmt.Errorf("the structure has more than the limit of %d bytes", dtype.MaxSize)
 		}
+		fields = append(fields, f)
 		return err
 	})
-	return size, err
+	return fields, size, err
 }
 
 // structV3 parses the configuration of the data type struct, or of its older form

@@ -81,6 +81,7 @@ func TestDraftArrays(t *testing.T) {
 		"raw_bytes":                 {`"data_type": {"name": "raw_bytes", "configuration": {"length_bytes": 2}}, "fill_value": "AAA=", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": "string"}}`, `string "|S2"[0 0] [] []`},
 		"string":                    {`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8"], "attributes": {"_nczarr_array": {"type_alias": "string"}}`, `string "|O"[] [] []`},
 		"JSON":                      {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": "json"}}`, `char ">S1"[7] [] []`},
+		"char of a migration":       {`"data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}}, "fill_value": "IA==", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": "char"}}`, `char ">S1"[32] [] []`},
 		"no alias":                  {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_nczarr_array": {"type_alias": null}}`, `ubyte "|u1"[7] [] []`},
 		"number as fill":            {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_FillValue": 32, "_nczarr_array": {"type_alias": "char"}}`, `char ">S1"[7] [] [_FillValue char  ]`},
 		"text as fill":              {`"data_type": "uint8", "codecs": ["bytes"], "attributes": {"_FillValue": "q", "_nczarr_array": {"type_alias": "char"}, "_nczarr_attrs": {"attribute_types": [{"name": "_FillValue", "configuration": {"type": ">S1"}}]}}`, `char ">S1"[7] [] [_FillValue char q]`},

@@ -133,7 +133,9 @@ func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 }
 
 // aliasV3 replaces the element type with the netCDF type that a type_alias names. An alias
-// for the type that the elements have anyway is allowed.
+// for the type that the elements have anyway is allowed. The alias "char" also applies to
+// null_terminated_bytes of length 1, the char of pure Zarr v3, because a migration between
+// the two layouts writes both.
 func (n *node) aliasV3(a *Array, v jsontext.Value) error {
 	if v == "" || v.Kind() == jsontext.Null {
 		return nil
@@ -142,7 +144,7 @@ func (n *node) aliasV3(a *Array, v jsontext.Value) error {
 	switch name := v.Text(); {
 	case v.Kind() != jsontext.String:
 		return n.bad(V3Doc, "type_alias", "expected a string, found %s", clip(v))
-	case (name == aliasChar || name == aliasJSON) && isByte:
+	case (name == aliasChar || name == aliasJSON) && isByte, name == aliasChar && a.DType.Kind == dtype.Bytes && a.DType.Size == 1:
 		a.DType = dtype.NCChar.Type(dtype.OrderNone)
 	case name == aliasString && a.DType.Kind == dtype.Raw && a.Fields == nil:
 		a.DType.Kind = dtype.Bytes

@@ -80,14 +80,14 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 	if !o.s.pure && a.DType.Kind == dtype.Char {
 		stored.DType = dtype.NCUByte.Type(dtype.OrderNone)
 	}
-	types := o.attrs(a.Attrs, r)
+	types, retyped := o.attrs(a.Attrs, r), o.retypesChar(a)
 	if !o.s.pure {
 		o.arrayBlock(a)
 		o.types(types, []string{o.s.arrayName})
 	}
 	members := append(nodeV3("array"),
 		memberV3{"shape", true, func(w *jsontext.Writer) error { w.Ints(shape); return nil }},
-		memberV3{"data_type", false, func(w *jsontext.Writer) error { return writeTypeV3(w, &stored) }},
+		memberV3{"data_type", retyped, func(w *jsontext.Writer) error { return writeTypeV3(w, &stored) }},
 		memberV3{"chunk_grid", false, func(w *jsontext.Writer) error {
 			if grid.Regular() {
 				extensionV3(w, "regular", func() { w.Key("chunk_shape").Ints(grid.Largest()) })
@@ -103,7 +103,7 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 			writeKeysV3(w, a.Keys.Prefix, string(rune(a.Keys.Separator)), a.Keys.Suffix)
 			return nil
 		}},
-		memberV3{"fill_value", false, func(w *jsontext.Writer) error { return writeFillV3(w, &stored) }},
+		memberV3{"fill_value", retyped, func(w *jsontext.Writer) error { return writeFillV3(w, &stored) }},
 		memberV3{"codecs", false, func(w *jsontext.Writer) error { return writeShardsV3(w, a, a.Shards, nil) }},
 	)
 	if names, _ := a.xarrayNames(o.s); !noXarray && slices.ContainsFunc(names, func(name string) bool { return name != "" }) {
@@ -121,6 +121,15 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 		}})
 	}
 	return o.docV3(append(members, o.attrsV3()))
+}
+
+// retypesChar reports whether a char array replaces one with the char type of the other
+// Zarr v3 layout: NCZarr 3 has uint8 with an alias, and pure Zarr null_terminated_bytes.
+func (o *output) retypesChar(a *Array) bool {
+	if !o.s.v3 || o.old == nil || a.DType.Kind != dtype.Char {
+		return false
+	}
+	return o.s.pure == (o.old.doc(V3Doc).get("data_type").Text() == "uint8")
 }
 
 // attrReader returns the reader for the attributes of a Zarr v3 array.
@@ -384,8 +393,8 @@ func writeTypeV3(w *jsontext.Writer, a *Array) error {
 	case dtype.Unicode:
 		sized("fixed_length_utf32")
 	case dtype.Raw:
-		if a.Fields != nil {
-			return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "writing structured elements in Zarr v3 is not supported")
+		if a.isStruct() {
+			return writeStructV3(w, a.Fields)
 		}
 		sized("raw_bytes")
 	case dtype.Datetime, dtype.Timedelta:
@@ -431,6 +440,10 @@ func writeFillV3(w *jsontext.Writer, a *Array) error {
 	case dtype.Char, dtype.Bytes:
 		w.String(base64.StdEncoding.EncodeToString(bytes.TrimRight(fill, "\x00")))
 		return nil
+	case dtype.Raw:
+		if a.isStruct() {
+			return writeStructFillV3(w, a.Fields, fill)
+		}
 	}
 	filled := *a
 	filled.Fill, filled.HasFill = fill, true
@@ -551,6 +564,9 @@ func writeChainV3(w *jsontext.Writer, a *Array, axes []int) error {
 // have this codec.
 func writeBytesV3(w *jsontext.Writer, a *Array) {
 	t := a.DType
+	if a.isStruct() {
+		t.Order, _ = fieldOrder(a.Fields) // checkChainV3 fails if the fields have no common order
+	}
 	switch {
 	case !t.Fixed():
 	case t.Order == dtype.Big:
@@ -568,6 +584,11 @@ func (a *Array) checkChainV3() error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", format, args...)
 	}
 	wants := map[dtype.Kind]string{dtype.String: "vlen-utf8", dtype.VlenBytes: "vlen-bytes"}[a.DType.Kind]
+	if a.isStruct() {
+		if _, err := fieldOrder(a.Fields); err != nil {
+			return err
+		}
+	}
 	orders := [][]int{a.Transpose}
 	for _, s := range a.Shards {
 		orders = append(orders, s.Axes)

@@ -2,6 +2,7 @@
 description (canon.py), computed from the originals and not by reading back. --v3 writes Zarr v3.
 
     python write.py --with zarr    [--case types|layout|codecs|foreign|random] [--seed N] [--storage file|zip|s3] [--consolidated] [--v3] OUT
+    python write.py --with zarrs   the same, with the codec pipeline of zarrs
     python write.py --with xarray  [--storage file|zip] [--consolidated] [--v3] OUT
     python write.py --with gdal    [--v3] OUT
     python write.py --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] OUT
@@ -133,7 +134,8 @@ def main():
     from write_netcdf import with_netcdf4
     from write_xarray import with_xarray
     import gdal
-    writers = {"gdal": lambda args: gdal.write(os.path.abspath(args.out), 3 if args.v3 else 2), "zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4}
+    writers = {"gdal": lambda args: gdal.write(os.path.abspath(args.out), 3 if args.v3 else 2), "zarr": with_zarr, "zarrs": with_zarrs, "xarray": with_xarray,
+               "netcdf4": with_netcdf4}
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--with", dest="peer", choices=writers, required=True)
     p.add_argument("--case", choices=("types", "layout", "codecs", "foreign", "random"), default="types")
@@ -150,6 +152,13 @@ def main():
         canon.emit(writers[args.peer](args))
     except Exception as err:
         canon.fail(f"write.py --with {args.peer}", err)
+
+
+def with_zarrs(args):
+    import zarr
+    import zarrs  # noqa: F401 (registers the pipeline)
+    zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
+    return with_zarr(args)
 
 
 if __name__ == "__main__":

@@ -138,8 +138,11 @@ func (e *Encoder) appender(c class) (appender, error) {
 		zstd.WithEncoderCRC(e.checksum),
 		zstd.WithZeroFrames(true),
 	}
-	if e.window > 0 {
+	switch {
+	case e.window > 0:
 		opts = append(opts, zstd.WithWindowSize(e.window))
+	case level == zstd.SpeedDefault: // with half of the default window the output is still smaller than that of the reference implementation
+		opts = append(opts, zstd.WithWindowSize(libraryWindow))
 	}
 	if c == tiny {
 		opts = append(opts, zstd.WithSingleSegment(true))
