@@ -1,3 +1,5 @@
+//go:build !race
+
 package cdl_test
 
 import (
@@ -38,7 +40,7 @@ const (
 // TestPeakMemory checks that read, write, copy, dump, gen and open stay within the budget plus
 // a constant. Each runs in a process of its own, which collects garbage only when it reaches
 // a limit, and in one thread, because otherwise a busy machine may delay the collector while
-// other threads allocate. Four goroutines process chunks.
+// other threads allocate. Four goroutines process chunks. The race detector needs more memory.
 func TestPeakMemory(t *testing.T) {
 	t.Parallel()
 	if op := os.Getenv("NCZARR_MEMORY_OP"); op != "" {

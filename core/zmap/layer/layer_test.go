@@ -73,7 +73,7 @@ func TestGetManyIsForwarded(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(driver.Map) driver.Map{
 		"retry": func(m driver.Map) driver.Map { return layer.Retry(m, nil) }, "limit": func(m driver.Map) driver.Map { return layer.Limit(m, 1) },
-		"log": func(m driver.Map) driver.Map { return layer.Log(m, slog.Default()) },
+		"log":   func(m driver.Map) driver.Map { return layer.Log(m, slog.Default()) },
 		"count": func(m driver.Map) driver.Map { m, _ = layer.Count(m); return m },
 		"fault": func(m driver.Map) driver.Map { m, _ = layer.Fault(m, layer.FaultOptions{}); return m },
 	} {
