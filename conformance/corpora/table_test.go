@@ -43,6 +43,7 @@ var rows = []row{
 			"unzip $C/nczarr/ref_oldkeys.file.zip", "migrate --to pure ref_oldkeys.file", "migrate --to 4.8.1 ref_oldkeys.file", "migrate --to 4.8.0 ref_oldkeys.file", "migrate --to 4.9.1 ref_oldkeys.file",
 		},
 		run: "zmap -t int ref_oldkeys.file", same: "nczarr/ref_oldkeys.zmap", mask: true,
+		edits: []string{`"_NCProperties": "version=2,netcdf=4.9.2,nczarr=2.0.0", `, ""},
 	},
 	{files: f("ref_quotes_orig.zip", "ref_quotes.cdl"), run: "dump -h -n ref_quotes $C/nczarr/ref_quotes_orig.zip", same: "nczarr/ref_quotes.cdl"},
 	// The archive has a root group next to the directory of the dataset. The

@@ -16,17 +16,20 @@ func TestReferences(t *testing.T) {
 			need(t, packages["zarr"]...)
 			need(t, packages["gdal"]...)
 			dir := t.TempDir()
-			src, refs := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "refs.json")
+			src, refs := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "refs")
 			want := must(t, "write.py", "--with", "zarr", "--case", sample, src)
 			must(t, "references.py", src, refs)
 			if err := os.RemoveAll(src); err != nil {
 				t.Fatal(err)
 			}
-			same(t, want, encode(t, describe(t, refs, false)), "")
-			plain := refs + ".0"
-			got := encode(t, describe(t, plain+"#mode=kerchunk", false))
+			same(t, want, encode(t, describe(t, refs+".1.json", false)), "")
+			plain := refs + ".0.json"
+			got := encode(t, describe(t, plain, false))
 			same(t, want, got, "")
-			same(t, must(t, "read.py", "--with", "gdal", plain), got, "type,dims,chunks,fill,attrs")
+			// GDAL refuses delta filters of one-byte types and dimensions of length 0, and rounds
+			// the largest 64-bit fill value.
+			same(t, must(t, "read.py", "--with", "gdal", plain), got, "type,dims,chunks,fill,attrs",
+				"/delta_i1:", "/delta_narrow:", "/delta_shuffle_i1:", "/no_records:", "/missing_max:", "/unwritten_max:")
 		})
 	}
 }

@@ -500,10 +500,10 @@ func (g *growth) grownVars() []*Var {
 	return slices.SortedFunc(maps.Keys(g.grown), func(a, b *Var) int { return strings.Compare(a.key(), b.key()) })
 }
 
-// endGrowth removes the mark after a Flush, or makes it idle if further writes may follow,
-// unless writes are in progress or metadata has changes that are not written yet. It first clears the chunks that failed writes
-// left behind. If other writers may have written elements to these chunks, it keeps them
-// and the mark.
+// endGrowth removes the mark after a Flush, or makes it idle if more is set because further
+// writes may follow, unless writes are in progress or metadata has changes that are not
+// written yet. It first clears the chunks that failed writes left behind. If other writers
+// may have written elements to these chunks, it keeps them and the mark.
 func (d *Dataset) endGrowth(ctx context.Context, more bool) error {
 	g := &d.growth
 	g.mu.Lock()

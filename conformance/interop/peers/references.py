@@ -2,10 +2,10 @@
 
     python references.py DIRECTORY FILE
 
-The objects of the arrays are packed into FILE.data, with unused bytes between them. FILE has version 1
-and refers to ranges of that file through a template; FILE.0 has version 0 and no template. Documents, and every third chunk of at most 1,000 bytes, are
-inline, as text or in base64. The only chunk of an array has a file of its own, FILE.N, to which
-FILE refers as a whole.
+The objects of the arrays are packed into FILE.data, with unused bytes between them. FILE.1.json has
+version 1 and refers to ranges of that file through a template; FILE.0.json has version 0 and no
+template. Documents, and every third chunk of at most 1,000 bytes, are inline, as text or in base64.
+The only chunk of an array has a file of its own, FILE.N, to which both refer as a whole.
 """
 import base64
 import collections
@@ -33,8 +33,8 @@ def main(directory, file):
             packed += data + b"\0" * 7
     pathlib.Path(file + ".data").write_bytes(packed)
     plain = {key: [file + ".data", *ref[1:]] if ref[0] == "{{u}}" else ref for key, ref in refs.items()}
-    pathlib.Path(file + ".0").write_text(json.dumps(plain))
-    pathlib.Path(file).write_text(json.dumps({"version": 1, "templates": {"u": file + ".data"}, "refs": refs}))
+    pathlib.Path(file + ".0.json").write_text(json.dumps(plain))
+    pathlib.Path(file + ".1.json").write_text(json.dumps({"version": 1, "templates": {"u": file + ".data"}, "refs": refs}))
 
 
 main(*sys.argv[1:])
