@@ -300,7 +300,7 @@ func (e *Env) valueMemory(t conformance.T) {
 	enc := c.encode(t, data(typ, n, "smooth", t.Seed()))
 	dst := make([]byte, c.in.MaxBytes)
 	least := uint64(math.MaxUint64)
-	for round := range 20 { // other goroutines may allocate too
+	for round := range 50 { // other goroutines may allocate too
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if _, err := c.safeDecode(t.Context(), dst, enc); err != nil {

@@ -85,12 +85,15 @@ func listedByPut(m driver.Map) driver.Map {
 	}
 }
 
-// trialDefects are defects of drivers written by an author who knew only the contract, each
-// with the check that must fail.
-var trialDefects = map[string]struct {
+// trialDefect is a defect of a driver, with the check that must fail.
+type trialDefect struct {
 	plant func(driver.Map) driver.Map
 	want  string
-}{
+}
+
+// trialDefects are defects of drivers written by an author who knew only the contract, each
+// with the check that must fail.
+var trialDefects = map[string]trialDefect{
 	"lists pages in the order of puts":                      {listedByPut, "map.list.many"},
 	"ends a canceled listing after a page without an error": {relistingPages(500), "map.list.many"},
 	"refuses names that its database reserves": {func(m driver.Map) driver.Map {
@@ -153,11 +156,13 @@ func relistingPages(size int) func(driver.Map) driver.Map {
 // TestTrialDefectsAreCaught checks that each defect fails the check written for it.
 func TestTrialDefectsAreCaught(t *testing.T) {
 	t.Parallel()
-	for name, tc := range trialDefects {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			mustFail(t, inMemory(planted{memmap.NewOpener(), tc.plant}), 10*time.Minute, tc.want)
-		})
+	for _, table := range []map[string]trialDefect{trialDefects, secondTrialDefects} {
+		for name, tc := range table {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				mustFail(t, inMemory(planted{memmap.NewOpener(), tc.plant}), 10*time.Minute, tc.want)
+			})
+		}
 	}
 }
 

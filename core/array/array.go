@@ -84,9 +84,10 @@ type Env struct {
 	// OwnFailed is called after a write of a chunk has failed for which Own had returned false.
 	OwnFailed func(index []int64)
 	// Vet decides about elements beyond Stored in chunks that a write changes in part. It is
-	// called once for a batch of chunks, after all of them were read, unless these elements equal the fill value or Own has
-	// recorded the chunk before. Elements outside bounds belong to nobody and are replaced
-	// with the fill value. If bounds is nil, all elements are kept.
+	// called at most once for a batch of chunks, after all of them were read, and only if a
+	// chunk that Own has not recorded before has such elements other than the fill value.
+	// Elements outside bounds belong to nobody and are replaced with the fill value. If
+	// bounds is nil, all elements are kept.
 	Vet func(ctx context.Context) (bounds []int64, err error)
 	// OnCleared is called after elements were replaced because of Vet.
 	OnCleared func()

@@ -339,7 +339,8 @@ func (w *worker) encodeInto(ctx context.Context, changes []*manifest.Change, lim
 			w.t.a.expands.Store(true)
 			return nil
 		}
-		if it.encoded = true; err != nil {
+		it.encoded = true
+		if err != nil {
 			return w.deferChange(ch, err)
 		}
 		if ch.New = out; !same(out, w.jobs[k].Dst) { // out is valid only during this call

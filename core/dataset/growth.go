@@ -3,25 +3,16 @@ package dataset
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/seed-695719ce/nczarr/core/array"
-	"github.com/seed-695719ce/nczarr/core/chunk"
-	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zarr"
-	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -38,76 +29,6 @@ import (
 // publishes new shapes. Of two writers that extend dimensions at the same time, at least
 // one therefore finds the mark of the other.
 
-// maxMark is the maximum size of a mark in bytes.
-const maxMark = 64 << 10
-
-// maxHost is the maximum length of the name of a host or writer in a mark.
-const maxHost = 255
-
-// maxMarks is the maximum number of marks that are read.
-const maxMarks = 1000
-
-// GrowthMark describes a writer that is extending a dimension, or that died while extending
-// one.
-type GrowthMark struct {
-	About string `json:"about"`
-	// Writer is a random name for the writer.
-	Writer string `json:"writer,omitempty"`
-	// Host and PID identify the writer's process, for messages.
-	Host string `json:"host,omitempty"`
-	PID  int    `json:"pid,omitempty"`
-	// Created is the time when the writer began.
-	Created time.Time `json:"made,omitzero"`
-	// Idle reports that the writer has flushed all that it wrote and keeps the mark only to
-	// recognize the dataset later.
-	Idle bool `json:"idle,omitempty"`
-	// State reports whether the writer is running.
-	State WriterState `json:"-"`
-
-	key    string
-	others int // number of marks that were not read; 0 for the mark of one writer
-}
-
-// WriterState reports whether the writer of a mark is running.
-type WriterState uint8
-
-// The states of writers.
-const (
-	WriterUnknown WriterState = iota // the store has no locks
-	WriterRunning                    // the writer holds a lock on its mark
-	WriterDied                       // the lock was released
-)
-
-// String returns the state as a part of a message.
-func (s WriterState) String() string {
-	switch s {
-	case WriterRunning:
-		return "running"
-	case WriterDied:
-		return "died"
-	}
-	return "running or died"
-}
-
-// Owner describes the writer for messages.
-func (m *GrowthMark) Owner() string {
-	if m.others > 0 {
-		return fmt.Sprintf("%d other writers", m.others)
-	}
-	if m.Host == "" && m.PID == 0 {
-		return "an unknown writer"
-	}
-	return fmt.Sprintf("process %d on %q", m.PID, m.Host)
-}
-
-// age returns the age of the mark for messages.
-func (m *GrowthMark) age() string {
-	if m.Created.IsZero() {
-		return "unknown"
-	}
-	return time.Since(m.Created).Round(time.Second).String()
-}
-
 // growth is the state of growing dimensions since the last Flush.
 type growth struct {
 	mu          sync.Mutex
@@ -122,12 +43,6 @@ type growth struct {
 	writeFailed bool                    // a write failed and may have left chunks behind
 	checkedVars map[*Var]bool           // variables for which checkNotExtended has succeeded
 	active      int                     // writes in progress
-}
-
-// ownMark is the mark of this process.
-type ownMark struct {
-	key  string
-	info driver.Info
 }
 
 // beginGrowth prepares a write past the end of a dimension, after which v has the given
@@ -292,141 +207,6 @@ func (d *Dataset) growBesideOldMark(ctx context.Context) error {
 	d.growth.begun, d.growth.foreign = true, []GrowthMark{*m}
 	d.growth.beside.Store(&ownMark{zarr.GrowthMark, info})
 	return nil
-}
-
-// newGrowthMark returns a mark of this process.
-func newGrowthMark(about string) *GrowthMark {
-	host, _ := os.Hostname() // for messages
-	return &GrowthMark{About: about, Writer: rand.Text(), Host: host, PID: os.Getpid(), Created: time.Now().UTC().Truncate(time.Second)}
-}
-
-// markPath returns the path of the file that contains a mark, or "" if the mark is not a file
-// that can be locked.
-func (d *Dataset) markPath(key string) string {
-	if d.store.Driver().Locality != driver.LocalDirectory {
-		return ""
-	}
-	return filepath.Join(filepath.FromSlash(d.store.Path()), filepath.FromSlash(key))
-}
-
-// holdMark locks a mark, so that other processes can find out that this one is running. Chunks
-// beyond the shapes must not be written before. It returns nil if the store has no locks.
-func (d *Dataset) holdMark(key string) (*place.Hold, error) {
-	path := d.markPath(key)
-	if path == "" {
-		return nil, nil
-	}
-	hold, err := place.NewFileHold(path)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil, nil
-	}
-	if err != nil { // other writers would assume that this one has died
-		return nil, ncerr.Errorf(ncerr.ErrConflict, "lock", zmap.Path(key), "%w", err)
-	}
-	return hold, nil
-}
-
-// GrowthMarks returns the marks of writers that are extending dimensions or that died while
-// extending one, including the mark of this process. They are sorted by name. It returns nil if
-// the store cannot be listed.
-func (d *Dataset) GrowthMarks(ctx context.Context) ([]GrowthMark, error) {
-	if !d.m.Capabilities().List {
-		return nil, nil
-	}
-	marks, _, err := d.listMarks(ctx, "")
-	return marks, err
-}
-
-// foreignMarks returns the marks of writers that extend dimensions, or died doing so, except
-// the one with the key own.
-func (d *Dataset) foreignMarks(ctx context.Context, own string) ([]GrowthMark, error) {
-	marks, _, err := d.listMarks(ctx, own)
-	return withoutIdle(marks), err
-}
-
-// listMarks returns all marks except the one with the key own, and whether that one exists. If
-// there are more than maxMarks, the last element of marks counts the others.
-func (d *Dataset) listMarks(ctx context.Context, own string) (marks []GrowthMark, exists bool, err error) {
-	var keys []string
-	more := 0
-	for e, err := range d.m.List(ctx, zarr.GrowthMark+"/", &driver.ListOptions{Recursive: true}) {
-		switch {
-		case err != nil:
-			return nil, false, err
-		case e.Key == own:
-			exists = true
-		case len(keys) < maxMarks:
-			keys = append(keys, e.Key)
-		default:
-			more++
-		}
-	}
-	if !exists || !d.m.Capabilities().PrefixExclusive { // otherwise the own mark shows that the old one does not exist
-		keys = append(keys, zarr.GrowthMark)
-	}
-	for _, key := range keys {
-		m, err := d.readMark(ctx, key)
-		if err != nil {
-			return nil, false, err
-		}
-		if m != nil {
-			marks = append(marks, *m)
-		}
-	}
-	slices.SortFunc(marks, func(a, b GrowthMark) int { return strings.Compare(a.key, b.key) })
-	if more > 0 {
-		marks = append(marks, GrowthMark{others: more})
-	}
-	return marks, exists, nil
-}
-
-// readMark reads one mark. It returns nil if the mark does not exist.
-func (d *Dataset) readMark(ctx context.Context, key string) (*GrowthMark, error) {
-	text, info, err := d.m.ReadAll(ctx, key, maxMark)
-	switch ncerr.KindOf(err) {
-	case ncerr.ErrNotFound:
-		return nil, nil
-	case ncerr.ErrLimit:
-		text = nil // an invalid mark is still a mark
-	case 0:
-		if err != nil { // a context error
-			return nil, err
-		}
-	default:
-		return nil, err
-	}
-	var m GrowthMark
-	if json.Unmarshal(text, &m) != nil || len(m.Host) > maxHost || len(m.Writer) > maxHost { // this program has not put it
-		m = GrowthMark{}
-	}
-	m.About = "" // of no use to readers, and of any length
-	if m.Created.IsZero() {
-		m.Created = info.ModTime
-	}
-	m.key = key
-	if path := d.markPath(key); path != "" && key != zarr.GrowthMark { // earlier versions did not lock their marks
-		if held, known := place.FileHeld(path); held {
-			m.State = WriterRunning
-		} else if known {
-			m.State = WriterDied
-		}
-	}
-	return &m, nil
-}
-
-// refuseMarks fails if marks is not empty.
-func (d *Dataset) refuseMarks(marks []GrowthMark) error {
-	if len(marks) == 0 {
-		return nil
-	}
-	m := &marks[0]
-	return ncerr.Errorf(ncerr.ErrConflict, "grow", zarr.GrowthMark,
-		"another writer is extending a dimension, and the store has no conditional writes: %s, whose mark is %s old; wait for it to finish or, if it has died, remove what it left with: nczctl repair --leftovers %s", m.Owner(), m.age(), shellQuote(displayLoc(d.loc)))
-}
-
-// shellQuote quotes a word for a shell command line.
-func shellQuote(word string) string {
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // checkMarks verifies, before buffered chunks are written, that no other process has
@@ -649,86 +429,6 @@ func (v *Var) beyondStored(index []int64) bool {
 	return false
 }
 
-// RemoveLeftovers removes the marks of writers that died while they were extending
-// dimensions, and the chunks beyond the shapes. It returns the marks that it has removed. The
-// caller must be sure that these writers are dead: a live writer loses what it has written
-// since its last Flush, and its next Flush fails. If a writer holds a lock on its mark,
-// RemoveLeftovers fails with ncerr.ErrConflict and removes nothing. The dataset must be open
-// for Update.
-func (d *Dataset) RemoveLeftovers(ctx context.Context) ([]GrowthMark, error) {
-	g := &d.growth
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.begun {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "remove leftovers", zarr.GrowthMark, "this writer is itself extending a dimension")
-	}
-	marks, err := d.removeLeftovers(ctx)
-	return marks, ncerr.Wrap("remove leftovers", zarr.GrowthMark, err)
-}
-
-func (d *Dataset) removeLeftovers(ctx context.Context) ([]GrowthMark, error) {
-	own := ""
-	if mark := d.growth.trusted.Load(); mark != nil {
-		own = mark.key
-	}
-	marks, _, err := d.listMarks(ctx, own)
-	if err != nil {
-		return nil, err
-	}
-	for i := range marks {
-		if m := &marks[i]; m.State == WriterRunning {
-			return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "%s is extending a dimension; nothing was removed: wait until it has finished", m.Owner())
-		} else if m.others > 0 { // one of them may be running
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "%q contains more than %d objects; nothing was removed: delete those of writers that have died", zarr.GrowthMark, maxMarks)
-		}
-	}
-	mark, err := d.stopGrowth(ctx, marks)
-	if err == nil { // pure Zarr does not record which dimensions are unlimited
-		err = dropLeftovers(ctx, d.extensible(!d.layout.NCZarr()))
-	}
-	if err == nil && mark != "" {
-		err = d.m.Delete(ctx, mark)
-	}
-	return marks, err
-}
-
-// stopGrowth removes the marks of other writers, so that the next Flush of a live writer
-// fails. Before, it puts a mark of its own, whose key it returns, so that the leftovers
-// stay marked. It then verifies that the shapes in the metadata are still those that were
-// read, because chunks within larger shapes contain values.
-func (d *Dataset) stopGrowth(ctx context.Context, marks []GrowthMark) (mark string, err error) {
-	m := newGrowthMark("leftovers of a dead writer are being removed")
-	text, err := json.Marshal(m)
-	if err != nil {
-		return "", err
-	}
-	mark = zarr.GrowthMark + "/" + m.Writer
-	_, err = d.m.Put(ctx, mark, driver.Bytes(text), nil)
-	if ncerr.KindOf(err) == ncerr.ErrObjectExists { // below the mark of an earlier version, which is overwritten
-		mark = zarr.GrowthMark
-		_, err = d.m.Put(ctx, mark, driver.Bytes(text), nil)
-	}
-	for i := range marks {
-		if err == nil && marks[i].key != mark {
-			err = d.m.Delete(ctx, marks[i].key)
-		}
-	}
-	if err == nil {
-		err = d.m.Flush(ctx)
-	}
-	if err != nil {
-		return "", err
-	}
-	keys := []string{d.rootDoc()}
-	d.docs.mu.Lock()
-	keys = slices.AppendSeq(keys, maps.Keys(d.docs.opened))
-	d.docs.mu.Unlock()
-	if err := d.compare(ctx, keys); err != nil {
-		return "", ncerr.Errorf(ncerr.ErrConflict, "", "", "the metadata was written after the dataset was opened, so a writer is still active; no chunks were removed: %w", err)
-	}
-	return mark, nil
-}
-
 // dropGrowth cleans up when the dataset is aborted: it clears the chunks that this
 // writer wrote beyond the shapes, and removes its mark. If other writers may have written
 // elements to these chunks, it keeps the chunks and the mark.
@@ -783,93 +483,4 @@ func (d *Dataset) extensible(all bool) (vars []*Var) {
 		}
 	})
 	return vars
-}
-
-// dropLeftovers removes all chunks beyond the shapes of variables. In chunks at the edge,
-// it sets the elements beyond unlimited dimensions to the fill value.
-func dropLeftovers(ctx context.Context, vars []*Var) error {
-	for _, v := range vars {
-		if err := v.dropLeftovers(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (v *Var) dropLeftovers(ctx context.Context) error {
-	ds := v.group.ds
-	ds.mu.RLock()
-	shape := v.extent()
-	ds.mu.RUnlock()
-	var beyond []manifest.Chunk
-	var edge [][]int64
-	target, err := manifest.AsWriter(v.source())
-	if err != nil {
-		return nil // the chunks of v are never written
-	}
-	grid := v.meta.ChunkGrid()
-	for ch, err := range target.Chunks(ctx, v.grid()) {
-		if ncerr.KindOf(err) == ncerr.ErrMetadata {
-			break // its chunks use the other separator, so this library did not write them
-		}
-		if err != nil {
-			return err
-		}
-		out, part := false, false
-		for i, n := range ch.Index {
-			if n > maxDim/v.meta.Chunks[i] { // no array is that large
-				out, part = false, false
-				break
-			}
-			first, length := grid.Chunk(i, n)
-			out = out || first >= shape[i]
-			part = part || v.dims[i].unlimited && first+length > shape[i]
-		}
-		switch {
-		case out:
-			beyond = append(beyond, ch)
-		case part:
-			edge = append(edge, ch.Index)
-		}
-	}
-	if a := v.data.array.Load(); a != nil {
-		defer a.Forget() // even if only some chunks were removed
-	}
-	if err := target.Remove(ctx, beyond, v.gridOf(shape)); err != nil {
-		return err
-	}
-	for _, index := range edge {
-		if err := v.clearEdge(ctx, index, shape); err != nil {
-			return err
-		}
-	}
-	v.lengthen()
-	return nil
-}
-
-// clearEdge sets the elements of one chunk beyond shape to the fill value, for each
-// unlimited dimension in turn.
-func (v *Var) clearEdge(ctx context.Context, index, shape []int64) error {
-	full, first, grid := make([]int64, len(index)), make([]int64, len(index)), v.meta.ChunkGrid()
-	for i, n := range index {
-		start, length := grid.Chunk(i, n)
-		first[i], full[i] = start, start+length
-	}
-	for i, d := range v.dims {
-		if !d.unlimited || full[i] <= shape[i] {
-			continue
-		}
-		sel := chunk.Selection{Start: slices.Clone(first), Count: make([]int64, len(index))}
-		for k := range index {
-			sel.Count[k] = full[k] - first[k]
-		}
-		sel.Start[i], sel.Count[i] = shape[i], full[i]-shape[i]
-		err := v.writeRaw(ctx, sel, full, v.fillSlab(sel.Len()), func(ctx context.Context, a *array.Array, sel chunk.Selection, shape []int64, from array.Slab) error {
-			return a.WriteThrough(ctx, sel, shape, from, nil)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

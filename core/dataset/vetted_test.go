@@ -59,13 +59,12 @@ func (n noDeletion) Capabilities() driver.Capabilities {
 	return c
 }
 
-// Elements beyond the shape are replaced with the fill value even if the first put of their
-// chunk fails.
-func TestLeftoversAfterFailedPut(t *testing.T) {
-	t.Parallel()
-	o, url := inMemory(), "mem:failedput"
+// withLeftover creates a dataset whose chunk u/0, which it returns, has an element beyond the
+// shape, and opens it so that the next put of this chunk fails.
+func withLeftover(t *testing.T, url string, o *dataset.Options) (ds *dataset.Dataset, raw []byte) {
+	t.Helper()
 	createGrowing(t, url, o)
-	ds := update(t, url, o)
+	ds = update(t, url, o)
 	raw, _, err := ds.Map().Get(t.Context(), "u/0", &driver.GetOptions{}, driver.Heap)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +78,15 @@ func TestLeftoversAfterFailedPut(t *testing.T) {
 	var fail atomic.Bool
 	fail.Store(true)
 	o.Wrap = func(m driver.Map) driver.Map { return failOnce{m, "u/0", &fail} }
-	ds = update(t, url, o)
+	return update(t, url, o), raw
+}
+
+// Elements beyond the shape are replaced with the fill value even if the first put of their
+// chunk fails.
+func TestLeftoversAfterFailedPut(t *testing.T) {
+	t.Parallel()
+	o, url := inMemory(), "mem:failedput"
+	ds, _ := withLeftover(t, url, o)
 	write(t, variable(t, ds, "u"), slab(4, 1), []int32{5})
 	if err := ds.Flush(t.Context()); err == nil {
 		t.Fatal("want the injected failure")
@@ -94,22 +101,7 @@ func TestLeftoversAfterFailedPut(t *testing.T) {
 func TestLeftoversAfterFailedEncodedPut(t *testing.T) {
 	t.Parallel()
 	o, url := inMemory(), "mem:failedencoded"
-	createGrowing(t, url, o)
-	ds := update(t, url, o)
-	raw, _, err := ds.Map().Get(t.Context(), "u/0", &driver.GetOptions{}, driver.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw = bytes.Clone(raw)
-	raw[5*4] = 77
-	if _, err := ds.Map().Put(t.Context(), "u/0", driver.Bytes(raw), nil); err != nil {
-		t.Fatal(err)
-	}
-	closeDataset(t, ds)
-	var fail atomic.Bool
-	fail.Store(true)
-	o.Wrap = func(m driver.Map) driver.Map { return failOnce{m, "u/0", &fail} }
-	ds = update(t, url, o)
+	ds, raw := withLeftover(t, url, o)
 	if err := variable(t, ds, "u").WriteEncoded(t.Context(), []int64{0}, raw); err == nil {
 		t.Fatal("want the injected failure")
 	}

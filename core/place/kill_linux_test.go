@@ -44,8 +44,7 @@ func work(parent string) {
 // TestKilledAtEveryCall kills a process at each system call while it creates, fills or
 // removes a temporary directory. Sweep must then be able to remove everything that is
 // left.
-func TestKilledAtEveryCall(t *testing.T) {
-	t.Parallel()
+func TestKilledAtEveryCall(t *testing.T) { //nolint:paralleltest // between fork and exec, a child holds the locks of other tests
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -174,8 +174,7 @@ func TestCommitFollowsNoLinks(t *testing.T) {
 // TestMounts checks that List reports a mount point in a tree without listing the mounted file
 // system, and that Commit does not replace the tree. The test runs itself again in a new mount
 // namespace.
-func TestMounts(t *testing.T) {
-	t.Parallel()
+func TestMounts(t *testing.T) { //nolint:paralleltest // between fork and exec, a child holds the locks of other tests
 	if os.Getenv("PLACE_TEST_MOUNTS") == "" {
 		c := exec.Command(os.Args[0], "-test.run=^TestMounts$", "-test.v")
 		c.Env = append(os.Environ(), "PLACE_TEST_MOUNTS=1")
