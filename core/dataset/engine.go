@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -147,7 +148,7 @@ func (v *Var) source() manifest.Source {
 			if s.Around != nil {
 				w := &wrapping{ds: ds, steps: stepsOf(s.Around)}
 				e.wraps = append(e.wraps, w)
-				e.source = manifest.NewWrapped(e.source, limit, v.shardBytes(s.Shape), w.decode)
+				e.source = manifest.NewWrapped(e.source, limit, w.decode)
 			}
 			e.source = manifest.NewShards(e.source, grid, indexOf(s), maxIndexes, limit, ds.readsMany())
 		}
@@ -202,17 +203,14 @@ func (w *wrapping) open(ctx context.Context) (*codec.Pipeline, error) {
 	return w.pipe, nil
 }
 
-// decode implements manifest.DecodeShards.
-func (w *wrapping) decode(ctx context.Context, shards [][]byte, limit int64, sink func(i int, whole []byte, err error)) error {
+// decode decodes a shard. The caller owns the result.
+func (w *wrapping) decode(ctx context.Context, data []byte) (out []byte, err error) {
 	pipe, err := w.open(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	jobs := make([]codecdriver.Job, len(shards))
-	for i := range jobs {
-		jobs[i] = codecdriver.Job{Src: shards[i], Limit: limit}
-	}
-	return pipe.DecodeMany(ctx, jobs, func(i int, out []byte, err error) { sink(i, bytes.Clone(out), err) })
+	failed := pipe.DecodeMany(ctx, []codecdriver.Job{{Src: data}}, func(_ int, got []byte, e error) { out, err = bytes.Clone(got), e })
+	return out, cmp.Or(failed, err)
 }
 
 func (e *engine) close() {

@@ -164,9 +164,7 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 		}
 	}
 	group := max(1, s.most/max(s.index.IndexSize(s.shards.Largest()), 1))
-	if w, ok := s.source.(*Wrapped); ok {
-		group = min(group, w.batch())
-	} else if Whole(s).Rank() > 0 {
+	if Whole(s).Rank() > 0 {
 		group = 1
 	}
 	for len(missing) > 0 {

@@ -3,7 +3,6 @@ package manifest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -31,37 +30,23 @@ func unwrap(data []byte) ([]byte, error) {
 	return b, nil
 }
 
-// each returns the function that decodes each of several shards with decode.
-func each(decode func(data []byte) ([]byte, error)) manifest.DecodeShards {
-	return func(_ context.Context, shards [][]byte, limit int64, sink func(int, []byte, error)) error {
-		for i, data := range shards {
-			whole, err := decode(data)
-			if limit > 0 && int64(len(whole)) > limit {
-				whole, err = nil, ncerr.Errorf(ncerr.ErrCorrupt, "decode", "codec", "more than %d bytes", limit)
-			}
-			sink(i, whole, err)
-		}
-		return nil
-	}
-}
-
 // TestWrapped reads shards that are encoded as a whole, at one and at two levels of
 // sharding.
 func TestWrapped(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{Checksum: true}
 	var decoded atomic.Int64
-	decode := each(func(data []byte) ([]byte, error) {
+	decode := func(_ context.Context, data []byte) ([]byte, error) {
 		decoded.Add(1)
 		return unwrap(data)
-	})
+	}
 	shards := func(source manifest.Source) *manifest.Shards {
 		return manifest.NewShards(source, chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
 	}
 	m := newMap(t)
 	put(t, m, "v/c/0", wrap(makeShard(x, "zero", "")))
 	put(t, m, "v/c/2", wrap(makeShard(x, "four", "5")))
-	one := shards(manifest.NewWrapped(line(m), 100, 0, decode))
+	one := shards(manifest.NewWrapped(line(m), 100, decode))
 	if got, want := locate(t, one, 0, 1, 2, 3, 4, 5), []string{"zero", "absent", "absent", "absent", "four", "5"}; !slices.Equal(got, want) {
 		t.Errorf("want %q, got %q", want, got)
 	}
@@ -93,7 +78,7 @@ func TestWrapped(t *testing.T) {
 	}
 
 	put(t, m, "v/c/0", makeShard(x, wrap(makeShard(x, "a", "b")), wrap(makeShard(x, "", "d"))))
-	inner := shards(manifest.NewWrapped(shards(line(m)), 100, 0, decode))
+	inner := shards(manifest.NewWrapped(shards(line(m)), 100, decode))
 	if got, want := locate(t, inner, 0, 1, 2, 3), []string{"a", "b", "absent", "d"}; !slices.Equal(got, want) {
 		t.Errorf("wrapped in shards: want %q, got %q", want, got)
 	}
@@ -101,7 +86,7 @@ func TestWrapped(t *testing.T) {
 		t.Errorf("want ErrUnsupported, got %v", err)
 	}
 	put(t, m, "v/c/0", wrap(makeShard(x, makeShard(x, "a", "b"), makeShard(x, "", "d"))))
-	outer := shards(shards(manifest.NewWrapped(line(m), 200, 0, decode)))
+	outer := shards(shards(manifest.NewWrapped(line(m), 200, decode)))
 	if got, want := locate(t, outer, 0, 1, 2, 3), []string{"a", "b", "absent", "d"}; !slices.Equal(got, want) {
 		t.Errorf("shards in a wrapped shard: want %q, got %q", want, got)
 	}
@@ -129,7 +114,7 @@ func TestWrappedErrors(t *testing.T) {
 	} {
 		m := newMap(t)
 		put(t, m, "v/c/0", content)
-		w := manifest.NewWrapped(line(m), 100, 0, each(want.decode))
+		w := manifest.NewWrapped(line(m), 100, func(_ context.Context, data []byte) ([]byte, error) { return want.decode(data) })
 		s := manifest.NewShards(w, chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
 		err := s.Locate(t.Context(), [][]int64{{0}}, make([]manifest.Location, 1))
 		if ncerr.KindOf(err) != want.kind || !strings.Contains(err.Error(), want.says) || !strings.Contains(err.Error(), `"/v/c/0"`) {
@@ -146,7 +131,7 @@ func TestWrappedConflict(t *testing.T) {
 	m := newMap(t)
 	put(t, m, "v/c/0", makeShard(x, wrap(makeShard(x, "a", "b")), wrap(makeShard(x, "c", "d"))))
 	outer := manifest.NewShards(line(m), chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
-	w := manifest.NewWrapped(outer, 100, 0, each(unwrap))
+	w := manifest.NewWrapped(outer, 100, func(_ context.Context, data []byte) ([]byte, error) { return unwrap(data) })
 	s := manifest.NewShards(w, chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
 	locate(t, s, 0)
 	put(t, m, "v/c/0", makeShard(x, wrap(makeShard(x, "A", "B")), wrap(makeShard(x, "C", "D"))))
@@ -170,10 +155,10 @@ func TestWrappedKept(t *testing.T) {
 	}
 	reads := func(size int, indexes ...int64) int {
 		n := 0
-		w := manifest.NewWrapped(line(m), 100, 0, each(func([]byte) ([]byte, error) {
+		w := manifest.NewWrapped(line(m), 100, func(context.Context, []byte) ([]byte, error) {
 			n++
 			return make([]byte, size), nil
-		}))
+		})
 		for _, i := range indexes {
 			if err := w.Locate(t.Context(), [][]int64{{i}}, make([]manifest.Location, 1)); err != nil {
 				t.Fatal(err)
@@ -189,50 +174,5 @@ func TestWrappedKept(t *testing.T) {
 	}
 	if n := reads(manifest.MaxWrapped+1, 0, 0, 1, 1, 0); n != 3 {
 		t.Errorf("shards above the limit: want 3 reads, got %d", n)
-	}
-}
-
-// TestWrappedTogether checks that small shards are read with one request to the Source and
-// decoded in one call, in batches, and that large, damaged and absent ones in between are
-// read as before.
-func TestWrappedTogether(t *testing.T) {
-	t.Parallel()
-	x := manifest.ShardIndex{}
-	m := newMap(t)
-	want := make([]string, 0, 400)
-	indexes := make([]int64, 0, 400)
-	for i := range int64(200) {
-		a, b := fmt.Sprint("a", i), fmt.Sprint("b", i)
-		switch {
-		case i == 3:
-			a, b = "absent", "absent"
-		case i == 5:
-			a = strings.Repeat("large", 2000)
-		}
-		if i != 3 {
-			put(t, m, fmt.Sprint("v/c/", i), wrap(makeShard(x, a, b)))
-		}
-		want, indexes = append(want, a, b), append(indexes, 2*i, 2*i+1)
-	}
-	var calls, alone []int
-	w := manifest.NewWrapped(line(m), 1<<20, 20, func(ctx context.Context, shards [][]byte, limit int64, sink func(int, []byte, error)) error {
-		calls = append(calls, len(shards))
-		if limit == 0 {
-			alone = append(alone, len(shards))
-		}
-		return each(unwrap)(ctx, shards, limit, sink)
-	})
-	s := manifest.NewShards(w, chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
-	if got := locate(t, s, indexes...); !slices.Equal(got, want) {
-		t.Errorf("want %q, got %q", want, got)
-	}
-	if len(calls) != 5 || len(alone) != 1 {
-		t.Errorf("want four batches and one shard alone, got calls with %d shards, of which %d without a limit", calls, len(alone))
-	}
-	put(t, m, "v/c/7", "damaged")
-	s.Forget(true)
-	err := s.Locate(t.Context(), [][]int64{{12}, {14}, {16}}, make([]manifest.Location, 3))
-	if ncerr.KindOf(err) != ncerr.ErrCorrupt || !strings.Contains(err.Error(), `"/v/c/7"`) {
-		t.Errorf("want an error about v/c/7, got %v", err)
 	}
 }
