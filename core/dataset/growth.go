@@ -304,6 +304,7 @@ func (d *Dataset) endGrowth(ctx context.Context, more bool) error {
 	if more {
 		var err error
 		if idle, err = d.idleMark(ctx); err != nil {
+			g.begun = false // the mark may be idle in the store: the next growth puts it again
 			return err
 		}
 	}

@@ -1,13 +1,16 @@
 package dataset_test
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // createAppended creates a dataset with the variable u(t), which has 4 values in a chunk of 16.
@@ -139,5 +142,61 @@ func TestIdleMarkIsRemoved(t *testing.T) {
 	expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, 6})
 	if keys := marksOf(b); len(keys) > 0 {
 		t.Errorf("these marks remain: %q", keys)
+	}
+}
+
+// idleFault is a Map that calls before with the key of each put. It reports an error for the
+// first put of an idle mark, which is stored nevertheless.
+type idleFault struct {
+	driver.Map
+	before *func(key string)
+	failed *atomic.Bool
+}
+
+func (f idleFault) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	text := make([]byte, body.Size())
+	if _, err := body.ReadAt(text, 0); err != nil {
+		return driver.Info{}, err
+	}
+	(*f.before)(key)
+	info, err := f.Map.Put(ctx, key, driver.Bytes(text), o)
+	if err == nil && strings.Contains(key, mark) && strings.Contains(string(text), `"idle":true`) && f.failed.CompareAndSwap(false, true) {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrIO, "put", key, "the response is lost")
+	}
+	return info, err
+}
+
+// If a Flush fails although its idle mark was stored, the next growth of the writer puts an
+// active mark. Another writer must not clear the elements that are not flushed yet.
+func TestLostReplyToIdleMark(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o, url := inBucket(b, "nczarr,v3")
+	createAppended(t, url, o)
+	extra := update(t, url, o) // another document, which no writer changes
+	define(t, extra.Root(), "s", &dataset.VarSpec{Type: dtype.NCInt})
+	closeDataset(t, extra)
+	before, failed, own := func(string) {}, &atomic.Bool{}, *o
+	own.Wrap = func(m driver.Map) driver.Map { return idleFault{m, &before, failed} }
+	ds := update(t, url, &own)
+	write(t, variable(t, ds, "u"), slab(4, 1), []int32{5})
+	if err := ds.Flush(t.Context()); err == nil || !failed.Load() {
+		t.Fatal("want the injected failure")
+	}
+	write(t, variable(t, ds, "u"), slab(5, 1), []int32{6})
+	before = func(key string) {
+		if !strings.HasSuffix(key, "u/zarr.json") {
+			return
+		}
+		before = func(string) {}
+		other := update(t, url, o)
+		write(t, variable(t, other, "u"), slab(6, 1), []int32{7})
+		closeDataset(t, other)
+	}
+	mustFlush(t, ds)
+	closeDataset(t, ds)
+	expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, 6, 7})
+	if marks := marksOf(b); len(marks) > 0 {
+		t.Errorf("left-over marks: %q", marks)
 	}
 }

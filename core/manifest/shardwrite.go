@@ -61,9 +61,7 @@ func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) er
 	if err = w.Update(ctx, e.shards, e); err != nil {
 		return err
 	}
-	for _, body := range e.bodies { // the shards have been put
-		s.reuse(body)
-	}
+	s.reuse(e.body)
 	return nil
 }
 
@@ -71,7 +69,8 @@ func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) er
 // shards.
 const maxReused = 64 << 20
 
-// reuse makes the memory of a shard available to a later one.
+// reuse makes the memory of a shard, which has been stored, available to a later one. Each
+// call of Update provides that of one shard, so that unused memory stays small.
 func (s *Shards) reuse(body []byte) {
 	if 0 < cap(body) && cap(body) <= maxReused {
 		s.bodies.Put(&body)
@@ -129,7 +128,7 @@ type shardEditor struct {
 	shards  []Change // changes of shards
 	items   [][]int  // indexes in changes of the chunks of each shard
 	batch   int      // maximum number of chunks edited at a time
-	bodies  [][]byte // memory of the edited shards
+	body    []byte   // memory of the shard that was edited last
 }
 
 // Plan implements Editor. A shard must be read if any of its chunks is kept.
@@ -269,7 +268,7 @@ func (e *shardEditor) edit(ctx context.Context, sh *Change) error {
 	sh.Skip = !changed || w.chunks == 0 && sh.Part && !sh.Exists
 	sh.Delete = w.chunks == 0 && !sh.Part
 	sh.New = w.finish()
-	e.bodies = append(e.bodies, sh.New)
+	e.body = sh.New
 	return nil
 }
 
