@@ -52,7 +52,7 @@ type reply struct {
 	Conflict bool     `json:",omitempty"` // the kind of Error is ncerr.ErrConflict
 	Shape    []int64  `json:",omitempty"`
 	Values   []int32  `json:",omitempty"`
-	Warned   []string `json:",omitempty"` // paths of variables for which a warning was logged
+	Warned   []string `json:",omitempty"` // paths of variables for which a warning was logged since the last reply
 }
 
 // process is a writer in another process.
@@ -100,6 +100,11 @@ func (p *process) call(r request) (reply, error) {
 		case err != nil:
 			p.kill()
 			return reply{}, err
+		}
+		for _, path := range got.Warned {
+			p.warned(path)
+		}
+		switch {
 		case got.Paused:
 			p.pause = 0
 			if p.f(); p.ended {
@@ -107,11 +112,6 @@ func (p *process) call(r request) (reply, error) {
 			}
 			r = request{}
 			continue
-		}
-		for _, path := range got.Warned {
-			p.warned(path)
-		}
-		switch {
 		case got.Conflict:
 			return got, ncerr.Errorf(ncerr.ErrConflict, "", "", "%s", got.Error)
 		case got.Error != "":
@@ -180,6 +180,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o dataset.Options) 
 	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
 	var mu sync.Mutex
 	var warned []string
+	takeWarned := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		list := warned
+		warned = nil
+		return list
+	}
 	o.Log = slog.New(&warnings{warned: func(path string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -196,7 +203,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o dataset.Options) 
 		if l != nil && r.Pause > 0 {
 			l.interrupt(r.Pause, func() { // the other side waits for a reply, and this process for the request after it
 				var next request
-				if enc.Encode(reply{Paused: true}) == nil {
+				if enc.Encode(reply{Paused: true, Warned: takeWarned()}) == nil {
 					_ = dec.Decode(&next)
 				}
 			})
@@ -212,9 +219,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o dataset.Options) 
 		if err != nil {
 			got.Error, got.Conflict = err.Error(), ncerr.KindOf(err) == ncerr.ErrConflict
 		}
-		mu.Lock()
-		got.Warned, warned = warned, nil
-		mu.Unlock()
+		got.Warned = takeWarned()
 		if err := enc.Encode(got); err != nil {
 			return err
 		}

@@ -64,6 +64,8 @@ var errFault = ncerr.New(ncerr.ErrIO, "", "", errors.New("injected failure"))
 
 // write is a write of one element.
 type write struct {
+	path               string
+	at                 [2]int64
 	value              int32
 	writer             *writer
 	start, acked, died int  // ticks; 0 if not yet
@@ -420,7 +422,7 @@ func (m *model) write(i int) {
 		m.value++
 		values[k] = m.value
 		e := at(int64(k))
-		wr := &write{value: m.value, writer: w, start: m.tick}
+		wr := &write{path: path, at: e, value: m.value, writer: w, start: m.tick}
 		for d := range shape {
 			wr.beyond = wr.beyond || m.length[path] == nil || e[d] >= m.length[path][d]
 		}
@@ -463,6 +465,7 @@ func (m *model) ended(i, pending, attrs int, err error, what string) {
 		if !errors.Is(err, errKilled) && !m.mayFail(err) {
 			m.t.Errorf("writer %d: %s: %v", i, what, err)
 		}
+		m.notePublished(w.pending[:pending])
 		return
 	}
 	for _, wr := range w.pending[:pending] {
@@ -472,6 +475,28 @@ func (m *model) ended(i, pending, attrs int, err error, what string) {
 	m.attrs = append(m.attrs, w.attrs[:attrs]...)
 	w.attrs = w.attrs[attrs:]
 	m.advance()
+}
+
+// notePublished records which writes are within the shapes in the store, or may be, after a
+// Flush or Close has failed, which may have stored shapes.
+func (m *model) notePublished(list []*write) {
+	o := m.c.Options
+	o.UseConsolidated = dataset.ConsolidatedVerify
+	ds, err := open.Open(m.t.Context(), m.c.URL, &o)
+	if err == nil {
+		defer ds.Close(m.t.Context()) //nolint:errcheck // the store is only read
+	}
+	for _, wr := range list {
+		within := true
+		if err == nil {
+			v, verr := ds.Root().Var(wr.path)
+			m.must(verr)
+			for d, n := range v.Shape() {
+				within = within && wr.at[d] < n
+			}
+		}
+		wr.beyond = wr.beyond && !within
+	}
 }
 
 func (m *model) close(i int) {

@@ -352,7 +352,7 @@ func (m *migration) unlistedNodes(ctx context.Context, chosen func(*Group) bool)
 			}
 			name, isDir := strings.CutSuffix(e.Key[len(g.key()):], "/")
 			if isDir && g.parent == nil && name == zarr.GrowthMark {
-				return nil, ncerr.Errorf(ncerr.ErrConflict, "migrate", zarr.GrowthMark, "a writer is extending a dimension, or died doing so; nczctl info --problems lists it")
+				return nil, ncerr.Errorf(ncerr.ErrConflict, "migrate", zarr.GrowthMark, "a writer that extends dimensions has the dataset open, or died; nczctl info --problems lists it")
 			}
 			if !isDir || known[name] || zarr.IsOwn(name) {
 				continue

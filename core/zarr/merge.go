@@ -23,12 +23,11 @@ type Versions struct {
 // Merge combines the changes of two writers to the document of that name. Members that only
 // one writer has changed keep that change. If both have changed them, the shape of an
 // array and the lengths of dimensions become the larger of the two, and lists of
-// nodes, dimensions and attribute types contain the elements of both. Any other
-// member that both have changed differently is in conflicts; the value of an attribute and its
-// type count as one member: the name of an attribute, or
-// of another member of the document. merged then has the value of Theirs. The members
-// that determine how chunks are stored must not change at all, so they are in conflicts if Theirs
-// differs from Base.
+// nodes, dimensions and attribute types contain the elements of both. The name of any other
+// member that both have changed differently is in conflicts, and merged has the value of
+// Theirs. The value and the type of an attribute count as one member if one document has both.
+// The members that determine how chunks are stored must not change at all, so they are in
+// conflicts if Theirs differs from Base.
 //
 // merged has no consolidated metadata; see [WithConsolidated]. Merge fails with
 // ErrNotZarr if a version is not a JSON object.

@@ -1,6 +1,7 @@
 package zarr
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/internal/jsontext"
@@ -85,7 +86,7 @@ func (m *merger) decideUnits(base jsontext.Value, tried []jsontext.Value, ours, 
 		}
 	}
 	for _, list := range []map[string]typedAttr{h, o} { // types without a value
-		for name := range list {
+		for _, name := range slices.Sorted(maps.Keys(list)) {
 			if _, done := m.units[name]; !done {
 				decide(name)
 			}

@@ -109,7 +109,7 @@ func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (leftover, e
 		return leftover{}, errors.Join(err, discard(tmp))
 	}
 	if m.closeToRename {
-		return m.replaceClosed(ctx, tmp, next, snap)
+		return m.replaceClosed(tmp, next, snap)
 	}
 	if next.src, err = m.home.replace(tmp, nil); err != nil {
 		return leftover{}, err
@@ -122,7 +122,7 @@ func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (leftover, e
 // replaceClosed replaces the archive on systems where it has to be closed first. It
 // switches to next before any reader can use the closed archive. If it fails, it
 // reopens the old archive.
-func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, snap map[string]*change) (leftover, error) {
+func (m *Map) replaceClosed(tmp *os.File, next *archive, snap map[string]*change) (leftover, error) {
 	closed := false
 	src, err := m.home.replace(tmp, func() error {
 		m.mu.Lock()
