@@ -51,7 +51,7 @@ func (a *app) runLs(ctx context.Context, arg string, long, recursive bool) error
 		prefix += "/"
 	}
 	rows := []listing{} // empty, not null, in JSON
-	for e, err := range m.ListAll(ctx, prefix, &zmap.ListOptions{Recursive: recursive}) {
+	for e, err := range m.ListAll(ctx, prefix, &zmap.ListOptions{Recursive: recursive, Info: long}) {
 		if err != nil {
 			return err
 		}

@@ -113,23 +113,25 @@ func listChecks() []Check {
 			for key, n := range long {
 				s.put(key, pattern(1, n))
 			}
-			for e, err := range s.m.List(s.t.Context(), "", &all) {
-				if err != nil {
-					s.t.Fatalf("list: %v", err)
-				}
-				info, err := s.stat(e.Key)
-				if err != nil {
-					s.t.Fatalf("stat %q: %v", e.Key, err)
-				}
-				n, is := long[e.Key]
-				if !is {
-					n = len(e.Key)
-				}
-				if e.Info.Size != -1 && e.Info.Size != int64(n) {
-					s.t.Errorf("%q has %d bytes, but is listed with size %d", e.Key, n, e.Info.Size)
-				}
-				if e.Info.Version != "" && e.Info.Version != info.Version || !e.Info.ModTime.IsZero() && !e.Info.ModTime.Equal(info.ModTime) {
-					s.t.Errorf("%q is listed with version %q and time %v, but stat returns version %q and time %v", e.Key, e.Info.Version, e.Info.ModTime, info.Version, info.ModTime)
+			for _, opts := range []driver.ListOptions{all, {Recursive: true, Info: true}} {
+				for e, err := range s.m.List(s.t.Context(), "", &opts) {
+					if err != nil {
+						s.t.Fatalf("list: %v", err)
+					}
+					info, err := s.stat(e.Key)
+					if err != nil {
+						s.t.Fatalf("stat %q: %v", e.Key, err)
+					}
+					n, is := long[e.Key]
+					if !is {
+						n = len(e.Key)
+					}
+					if e.Info.Size != -1 && e.Info.Size != int64(n) {
+						s.t.Errorf("%q has %d bytes, but is listed with size %d", e.Key, n, e.Info.Size)
+					}
+					if e.Info.Version != "" && e.Info.Version != info.Version || !e.Info.ModTime.IsZero() && !e.Info.ModTime.Equal(info.ModTime) {
+						s.t.Errorf("%q is listed with version %q and time %v, but stat returns version %q and time %v", e.Key, e.Info.Version, e.Info.ModTime, info.Version, info.ModTime)
+					}
 				}
 			}
 		})},

@@ -204,7 +204,7 @@ func (k *keyView) List(ctx context.Context, prefix string, opts *driver.ListOpti
 			}
 			return e.Key <= o.StartAfter || yield(e, nil)
 		}
-		for e, err := range k.ds.m.List(ctx, prefix, &driver.ListOptions{Recursive: o.Recursive}) {
+		for e, err := range k.ds.m.List(ctx, prefix, &driver.ListOptions{Recursive: o.Recursive, Info: o.Info}) {
 			if err != nil {
 				yield(driver.Entry{}, err)
 				return

@@ -20,7 +20,7 @@ type Chunk struct {
 func (c *Computed) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		found, other := false, ""
-		for e, err := range c.m.List(ctx, c.prefix, &zmap.ListOptions{Recursive: true}) {
+		for e, err := range c.m.List(ctx, c.prefix, &zmap.ListOptions{Recursive: true, Info: true}) {
 			if err != nil {
 				yield(Chunk{}, err)
 				return

@@ -23,7 +23,8 @@ const MaxDepth = 4096
 // walks the store.
 //
 // The sequence ends after the first error, which is yielded with a zero Entry. Info.Size
-// is -1 if the listing does not report sizes.
+// is -1 if the listing does not report sizes. If opts.Info is set, the drivers of nczarr
+// report them.
 func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error] {
 	var o ListOptions
 	if opts != nil {
@@ -126,7 +127,7 @@ func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.S
 		case !z.caps.List:
 			yield(Entry{}, ncerr.Errorf(ncerr.ErrUnsupported, op, prefix, "the %s driver does not support list", z.name))
 		case o.Recursive && !z.caps.RecursiveList:
-			z.walk(ctx, op, prefix, o.StartAfter, 0, &tally{z: z}, yield)
+			z.walk(ctx, op, prefix, o, 0, &tally{z: z}, yield)
 		default:
 			z.level(ctx, op, prefix, o, &tally{z: z})(yield)
 		}
@@ -230,27 +231,27 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 // walk lists recursively, level by level. Prefixes sort with their trailing slash, so
 // the order of the entries is the byte order of the keys. walk reports whether to
 // continue.
-func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, held *tally, yield func(Entry, error) bool) bool {
+func (z *Map) walk(ctx context.Context, op, prefix string, o ListOptions, depth int, held *tally, yield func(Entry, error) bool) bool {
 	if depth > MaxDepth {
 		yield(Entry{}, ncerr.Errorf(ncerr.ErrLimit, op, prefix, "the store has more than the limit of %d levels", MaxDepth))
 		return false
 	}
-	var o ListOptions
+	here, after := ListOptions{Info: o.Info}, o.StartAfter
 	if rest, ok := strings.CutPrefix(after, prefix); ok {
 		seg, _, _ := strings.Cut(rest, "/")
 		if seg != "" {
-			o.StartAfter = prefix + seg // keys below this segment may sort after the start key
+			here.StartAfter = prefix + seg // keys below this segment may sort after the start key
 		}
 	} else if after > prefix {
 		return true // all keys with this prefix sort before the start key
 	}
-	for e, err := range z.level(ctx, op, prefix, o, held) {
+	for e, err := range z.level(ctx, op, prefix, here, held) {
 		if err != nil {
 			yield(Entry{}, err)
 			return false
 		}
 		if e.Prefix {
-			if !z.walk(ctx, op, e.Key, after, depth+1, held, yield) {
+			if !z.walk(ctx, op, e.Key, o, depth+1, held, yield) {
 				return false
 			}
 		} else if e.Key > after && !yield(e, nil) {

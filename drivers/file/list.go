@@ -92,6 +92,11 @@ func (l *lister) entry(key string, e entry) bool {
 		l.yield(driver.Entry{}, err)
 		return false
 	}
+	if l.opts.Info && !e.dir {
+		if x, err := l.m.stat(key); err == nil && x.object() == nil {
+			out.Info = x.info()
+		}
+	}
 	return l.yield(out, nil)
 }
 

@@ -165,6 +165,32 @@ func TestKilledWriter(t *testing.T) { //nolint:paralleltest // the test kills ch
 	}
 }
 
+// TestListInfo checks that a listing with Info returns what Stat returns, without failing
+// for a link that cannot be followed.
+func TestListInfo(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	m := open(t, store, driver.Create)
+	put(t, m, "a/k", "content")
+	put(t, m, "z", "")
+	must(t, os.Symlink("nowhere", filepath.Join(store, "link")))
+	got := map[string]driver.Info{}
+	for e, err := range m.List(t.Context(), "", &driver.ListOptions{Recursive: true, Info: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[e.Key] = e.Info
+	}
+	for _, key := range []string{"a/k", "z"} {
+		if want, err := m.Stat(t.Context(), key); err != nil || got[key] != want || want.Version == "" {
+			t.Errorf("%q: want %+v, got %+v, %v", key, want, got[key], err)
+		}
+	}
+	if got["link"] != (driver.Info{Size: -1}) || len(got) != 3 {
+		t.Errorf("want three entries and no information about the broken link, got %+v", got)
+	}
+}
+
 // TestListingTakesNoStats checks that listed entries contain nothing that requires a stat
 // call.
 func TestListingTakesNoStats(t *testing.T) {

@@ -266,7 +266,7 @@ func (l *lister) run(ctx context.Context, s *session) error {
 	w := s.p.watch(ctx)
 	defer w.end()
 	stream, err := s.p.driver.List(w.ctx, &pb.ListRequest{
-		Handle: s.handle, Prefix: []byte(l.prefix), Recursive: l.opts.Recursive, StartAfter: []byte(l.opts.StartAfter),
+		Handle: s.handle, Prefix: []byte(l.prefix), Recursive: l.opts.Recursive, StartAfter: []byte(l.opts.StartAfter), Info: l.opts.Info,
 	})
 	for err == nil {
 		w.progress()

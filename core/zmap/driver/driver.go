@@ -359,6 +359,10 @@ type DeleteOptions struct{}
 type ListOptions struct {
 	Recursive  bool   // list all objects below the prefix, not only the objects and prefixes directly below it
 	StartAfter string // key after which the listing starts, in byte order; empty means all
+	// Info asks for the Info of each object even if the driver has to examine each object
+	// for it, as in a directory. A driver for which that takes a request per object should
+	// ignore it. An entry whose object cannot be examined has size -1.
+	Info bool
 }
 
 // Info describes an object.

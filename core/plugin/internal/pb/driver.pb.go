@@ -1638,7 +1638,10 @@ type ListRequest struct {
 	Prefix    []byte                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	Recursive bool                   `protobuf:"varint,3,opt,name=recursive,proto3" json:"recursive,omitempty"`
 	// Only entries after this key in byte order; empty for all.
-	StartAfter    []byte `protobuf:"bytes,4,opt,name=start_after,json=startAfter,proto3" json:"start_after,omitempty"`
+	StartAfter []byte `protobuf:"bytes,4,opt,name=start_after,json=startAfter,proto3" json:"start_after,omitempty"`
+	// Report the sizes, versions and times of objects, if that needs no request to
+	// another machine for each object.
+	Info          bool `protobuf:"varint,5,opt,name=info,proto3" json:"info,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1699,6 +1702,13 @@ func (x *ListRequest) GetStartAfter() []byte {
 		return x.StartAfter
 	}
 	return nil
+}
+
+func (x *ListRequest) GetInfo() bool {
+	if x != nil {
+		return x.Info
+	}
+	return false
 }
 
 type ListReply struct {
@@ -2513,13 +2523,14 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\rDeleteRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\"\r\n" +
-	"\vDeleteReply\"|\n" +
+	"\vDeleteReply\"\x90\x01\n" +
 	"\vListRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\fR\x06prefix\x12\x1c\n" +
 	"\trecursive\x18\x03 \x01(\bR\trecursive\x12\x1f\n" +
 	"\vstart_after\x18\x04 \x01(\fR\n" +
-	"startAfter\":\n" +
+	"startAfter\x12\x12\n" +
+	"\x04info\x18\x05 \x01(\bR\x04info\":\n" +
 	"\tListReply\x12-\n" +
 	"\aentries\x18\x01 \x03(\v2\x13.nczplugin.v1.EntryR\aentries\"Y\n" +
 	"\x05Entry\x12\x10\n" +

@@ -236,7 +236,7 @@ func (d *driverService) List(r *pb.ListRequest, stream pb.Driver_ListServer) err
 	defer release()
 	var page pb.ListReply
 	size := 0
-	opts := &driver.ListOptions{Recursive: r.GetRecursive(), StartAfter: string(r.GetStartAfter())}
+	opts := &driver.ListOptions{Recursive: r.GetRecursive(), StartAfter: string(r.GetStartAfter()), Info: r.GetInfo()}
 	for e, err := range m.List(ctx, string(r.GetPrefix()), opts) {
 		if err != nil {
 			if len(page.Entries) > 0 {
