@@ -300,7 +300,7 @@ func (d *generator) list(v randomVar, i int) string {
 	dim := v.dims[i]
 	var items []string
 	if v.typ == "char" && i == len(v.dims)-1 {
-		items = d.chars(dim.length, v.apos, i > 0 && dim.unlimited)
+		items = d.chars(dim.length, v.apos, i > 0 && (dim.unlimited || v.dims[0].unlimited))
 	} else {
 		for range dim.length {
 			items = append(items, d.list(v, i+1))

@@ -84,7 +84,8 @@ func (d *generator) text(n int) string {
 }
 
 // chars returns n bytes, as single characters or as a string. Unless full is set, the
-// string may be shorter. ncgen does not pad short strings in braces.
+// string may be shorter. ncgen does not pad short strings in braces, and crashes if the
+// strings along an unlimited dimension lack as many characters as one of them has.
 func (d *generator) chars(n int, apos, full bool) []string {
 	var items []string
 	for range n {
