@@ -263,7 +263,7 @@ func TestRemoveFromShards(t *testing.T) {
 	}
 	c := &requests{Map: raw}
 	m := zmap.New(c, nil)
-	defer m.Close(t.Context()) //nolint:errcheck // the store is in memory
+	t.Cleanup(func() { _ = m.Close(t.Context()) })
 	s := manifest.NewShards(line(m), chunk.Regular([]int64{3}), manifest.ShardIndex{}, 1<<20, 1<<20, true)
 	if err := s.Update(t.Context(), row(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), &editor{letter: "a"}); err != nil {
 		t.Fatal(err)
