@@ -35,7 +35,8 @@ type Encoded struct {
 // batches to process concurrently when chunks are copied between two arrays. All batches
 // together hold at most memory bytes, or one chunk if that is larger. Both arrays must
 // have the same chunk shape and codecs. If to has shards, a batch consists of the chunks of
-// one shard, and chunks is 0 if these exceed memory. room is for ReadEncoded.
+// one shard, and chunks is 0 if these exceed memory. If shards of from are decoded as a
+// whole, each worker also holds one of them. room is for ReadEncoded.
 func EncodedBatches(from, to *Array, memory int64) (chunks, workers, room int64) {
 	stored, size := maxStored(from.pipe, 0), from.size
 	if from.isVariableLength() {
@@ -55,7 +56,13 @@ func EncodedBatches(from, to *Array, memory int64) (chunks, workers, room int64)
 		}
 		workers = max(workers, int64(n))
 	}
-	workers = max(1, min(workers, memory/(chunks*stored+size)))
+	unit := int64(0)
+	if u := manifest.Whole(from.source); u.Rank() > 0 && from.isVariableLength() {
+		unit = from.variedNeed(true)
+	} else if u.Rank() > 0 {
+		unit = from.need(false, u).unit
+	}
+	workers = max(1, min(workers, memory/(chunks*stored+size+unit)))
 	return chunks, workers, max(1, memory/workers/chunks/variedCopies)
 }
 

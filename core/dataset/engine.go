@@ -65,6 +65,9 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	meta := v.arrayMeta()
 	source := v.source()
 	pipe, err := v.openPipeline(ctx, meta.Grid.Largest())
+	if err == nil {
+		err = v.checkShardFill(ctx)
+	}
 	for _, w := range e.wraps {
 		if err == nil {
 			_, err = w.open(ctx)

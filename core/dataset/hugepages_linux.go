@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// hugeMin is the minimum size of an allocation for which huge pages are requested.
+// hugeMin is the minimum size in bytes of memory for which huge pages are requested.
 const hugeMin = 4 << 20
 
 // hugePage is the size of a huge page on common systems.
@@ -14,9 +14,10 @@ const hugePage = 2 << 20
 // madvHugepage is MADV_HUGEPAGE, which the syscall package does not define.
 const madvHugepage = 14
 
-// preferHugePages advises the system to back fresh memory with huge pages. With pages of
-// 4 KiB, the first access to the memory takes longer than decoding with many codecs.
-// Errors are ignored.
+// preferHugePages advises the system to back b with huge pages, where b has not been
+// accessed before. With pages of 4 KiB, the first access to the memory takes longer than
+// decoding with many codecs. The advice has no effect on the content, and errors are
+// ignored.
 func preferHugePages(b []byte) {
 	if len(b) < hugeMin {
 		return

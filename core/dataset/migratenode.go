@@ -377,7 +377,7 @@ func (m *migration) same(was, is *zarr.Array) error {
 
 // sameShards reports whether two levels of shards store their chunks in the same places.
 func sameShards(a, b zarr.Shard) bool {
-	return slices.Equal(a.Shape, b.Shape) && slices.Equal(a.Axes, b.Axes) && len(a.Around) == len(b.Around) &&
+	return slices.Equal(a.Shape, b.Shape) && slices.Equal(a.Axes, b.Axes) && len(a.Around) == len(b.Around) && a.Before == b.Before &&
 		a.AtStart == b.AtStart && a.Checksum == b.Checksum && a.Big == b.Big
 }
 

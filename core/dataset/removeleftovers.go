@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/array"
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -144,7 +145,7 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	if a := v.data.array.Load(); a != nil {
 		defer a.Forget() // even if only some chunks were removed
 	}
-	if err := target.Remove(ctx, beyond, v.gridOf(shape)); err != nil {
+	if err := v.removeChunks(ctx, target, beyond, v.gridOf(shape)); err != nil {
 		return err
 	}
 	for _, index := range edge {
@@ -154,6 +155,20 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	}
 	v.lengthen()
 	return nil
+}
+
+// removeChunks removes chunks. It acquires memory for the old and the new form of a shard.
+func (v *Var) removeChunks(ctx context.Context, target manifest.Writer, chunks []manifest.Chunk, grid []int64) error {
+	if target.Units().Rank() > 0 && len(chunks) > 0 {
+		o := &v.group.ds.opts
+		b, n := budget.From(ctx, o.Budget), 2*array.UnitLimit(o.Limits.MaxChunk, o.Budget)
+		got, err := b.Acquire(ctx, n, n)
+		if err != nil {
+			return err
+		}
+		defer b.Release(got)
+	}
+	return target.Remove(ctx, chunks, grid)
 }
 
 // clearEdge sets the elements of one chunk beyond shape to the fill value, for each

@@ -48,11 +48,7 @@ func Allocate[T any](v *Var, sel chunk.Selection) ([]T, error) {
 	if n > min(most, maxMemory)/size {
 		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", v.Path(), "%d values of %d bytes exceed the limit of %d bytes (Limits.MaxData): read a smaller part", n, size, min(most, maxMemory))
 	}
-	out := make([]T, n)
-	if raw, _, ok := dtype.View(out); ok {
-		preferHugePages(raw)
-	}
-	return out, nil
+	return make([]T, n), nil
 }
 
 // NewSlice returns a slice of n zero values of v's own Go type: []int8 for byte,
@@ -66,7 +62,8 @@ const convertBytes = 4 << 20
 // Read reads the slab sel into dst, a slice with exactly sel.Len() elements in C order:
 // []int8, []uint8, ... []float64 for numbers of any type, []uint8 for char, []string
 // for string. Numbers are converted to dst's type; a number that dst cannot represent
-// causes ncerr.ErrConvert. Missing chunks read as the fill value.
+// causes ncerr.ErrConvert. Missing chunks read as the fill value. On Linux, Read advises
+// the system to use huge pages for a dst of at least 4 MiB.
 //
 // Errors: ncerr.ErrRange outside the shape, ncerr.ErrBadType for a mismatch of text and
 // numbers, ncerr.ErrNoFilter for a missing codec, ncerr.ErrCorrupt for a damaged chunk,
@@ -130,6 +127,7 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 		return v.readRaw(ctx, sel, array.Slab{Text: text}, found)
 	}
 	if raw, t, ok := dtype.View(dst); ok && t.WithOrder(v.meta.DType.Order) == v.asNumber() {
+		preferHugePages(raw)
 		return v.readRaw(ctx, sel, array.Slab{Raw: raw}, found)
 	}
 	stored := v.meta.DType.WithOrder(dtype.Native)

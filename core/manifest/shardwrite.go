@@ -79,13 +79,30 @@ func (s *Shards) reuse(body []byte) {
 
 // Remove implements Writer. It deletes a shard if chunks includes all positions of the
 // shard in grid. Other shards without chunks are stored with an empty index, because
-// another writer may have added a chunk.
+// another writer may have added a chunk. Objects are changed one by one, so that only one of
+// them is in memory, in its old and its new form.
 func (s *Shards) Remove(ctx context.Context, chunks []Chunk, grid []int64) error {
-	changes := make([]Change, len(chunks))
+	units := s.Units()
+	changes := make(map[string][]Change)
+	var names []string
+	var name []byte
 	for i := range chunks {
-		changes[i].Index = chunks[i].Index
+		name = name[:0]
+		for d, n := range chunks[i].Index {
+			at, _, _ := units.Find(d, n)
+			name = binary.LittleEndian.AppendUint64(name, uint64(at))
+		}
+		if changes[string(name)] == nil {
+			names = append(names, string(name))
+		}
+		changes[string(name)] = append(changes[string(name)], Change{Index: chunks[i].Index})
 	}
-	return s.Update(ctx, changes, remover(grid))
+	for _, name := range names {
+		if err := s.Update(ctx, changes[name], remover(grid)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remover is an Editor that removes chunks. Its value is the grid of the array.

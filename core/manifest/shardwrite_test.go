@@ -210,15 +210,18 @@ func TestIndexAfterTranspose(t *testing.T) {
 type requests struct {
 	driver.Map
 	gets, puts, deletes atomic.Int64
+	ahead, most         atomic.Int64 // gets since the last put, and the maximum of ahead
 }
 
 func (c *requests) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	c.gets.Add(1)
+	c.most.Store(max(c.most.Load(), c.ahead.Add(1)))
 	return c.Map.Get(ctx, key, o, alloc)
 }
 
 func (c *requests) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	c.puts.Add(1)
+	c.ahead.Store(0)
 	return c.Map.Put(ctx, key, body, o)
 }
 
@@ -248,6 +251,36 @@ func row(indexes ...int64) []manifest.Change {
 		changes[i].Index = []int64{n}
 	}
 	return changes
+}
+
+// TestRemoveFromShards removes chunks from four shards, in mixed order. Each shard must be
+// stored before the next one is read.
+func TestRemoveFromShards(t *testing.T) {
+	t.Parallel()
+	raw, err := memmap.NewOpener().Open(t.Context(), driver.OpenSpec{Path: "m", Mode: driver.Create})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &requests{Map: raw}
+	m := zmap.New(c, nil)
+	t.Cleanup(func() { _ = m.Close(t.Context()) })
+	s := manifest.NewShards(line(m), chunk.Regular([]int64{3}), manifest.ShardIndex{}, 1<<20, 1<<20, true)
+	if err := s.Update(t.Context(), row(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), &editor{letter: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	var chunks []manifest.Chunk
+	for _, n := range []int64{1, 4, 7, 10, 2, 5, 8, 11, 9} {
+		chunks = append(chunks, manifest.Chunk{Index: []int64{n}})
+	}
+	if err := s.Remove(t.Context(), chunks, []int64{12}); err != nil {
+		t.Fatal(err)
+	}
+	if gets, puts, deletes, most := c.gets.Load(), c.puts.Load(), c.deletes.Load(), c.most.Load(); gets != 3 || puts != 7 || deletes != 1 || most != 1 {
+		t.Errorf("%d gets, up to %d before a put, %d puts, %d deletes, want 3, up to 1, 7 and 1", gets, most, puts, deletes)
+	}
+	if got, want := locate(t, s, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), []string{"a", "absent", "absent", "a", "absent", "absent", "a", "absent", "absent", "absent", "absent", "absent"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // TestUpdateShardsRequests counts requests: a shard that is replaced as a whole is put

@@ -6,8 +6,6 @@ import (
 	"iter"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -18,14 +16,14 @@ import (
 const MaxWrapped = 64 << 20
 
 // Wrapped is the Source of shards to which codecs were applied as a whole. Another Source
-// locates the encoded shards. Locate reads and decodes a shard and returns its content. It
-// handles one shard at a time, and keeps decoded shards until Forget is called. Wrapped is
-// not a Writer.
+// locates the encoded shards. Locate reads and decodes a shard and returns its content. Each
+// call handles one shard at a time, so that its caller must have memory for one encoded and
+// one decoded shard. Wrapped keeps decoded shards until Forget is called. The Shards above
+// it do not request a shard twice at the same time. Wrapped is not a Writer.
 type Wrapped struct {
 	source Source
 	decode func(ctx context.Context, data []byte) ([]byte, error)
 	limit  int64
-	one    *semaphore.Weighted // held while a shard is read and decoded
 
 	mu         sync.Mutex
 	kept       map[string]Location
@@ -36,7 +34,7 @@ type Wrapped struct {
 // NewWrapped returns the Source of the decoded shards. source locates the encoded shards.
 // decode decodes a shard, which has at most limit bytes. The caller owns the result.
 func NewWrapped(source Source, limit int64, decode func(ctx context.Context, data []byte) ([]byte, error)) *Wrapped {
-	return &Wrapped{source: source, decode: decode, limit: limit, one: semaphore.NewWeighted(1), kept: make(map[string]Location)}
+	return &Wrapped{source: source, decode: decode, limit: limit, kept: make(map[string]Location)}
 }
 
 // Locate implements Source. The error is ncerr.ErrCorrupt for a shard that cannot be
@@ -56,10 +54,6 @@ func (w *Wrapped) Locate(ctx context.Context, indexes [][]int64, out []Location)
 }
 
 func (w *Wrapped) locate(ctx context.Context, index []int64, name string, out *Location) error {
-	if err := w.one.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer w.one.Release(1)
 	w.mu.Lock()
 	found, ok := w.kept[name]
 	generation := w.generation
@@ -81,10 +75,10 @@ func (w *Wrapped) locate(ctx context.Context, index []int64, name string, out *L
 	if w.generation != generation {
 		return nil
 	}
-	n := int64(len(out.Inline))
+	n := int64(len(out.Inline)) - int64(len(w.kept[name].Inline))
 	if w.size+n > MaxWrapped {
 		clear(w.kept)
-		w.size = 0
+		w.size, n = 0, int64(len(out.Inline))
 	}
 	w.kept[name], w.size = *out, w.size+n
 	return nil

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
@@ -92,6 +95,48 @@ func TestWrapped(t *testing.T) {
 	}
 	if g := manifest.Whole(outer); !g.Equal(chunk.Regular([]int64{4})) {
 		t.Errorf("want units of 4 chunks, got %v", g.Largest())
+	}
+}
+
+// TestWrappedConcurrently checks that calls decode different shards at the same time, and
+// that calls for the same shard decode it once.
+func TestWrappedConcurrently(t *testing.T) {
+	t.Parallel()
+	x := manifest.ShardIndex{}
+	m := newMap(t)
+	put(t, m, "v/c/0", wrap(makeShard(x, "a", "b")))
+	put(t, m, "v/c/1", wrap(makeShard(x, "c", "d")))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	both := make(chan struct{})
+	var decoded atomic.Int64
+	w := manifest.NewWrapped(line(m), 100, func(ctx context.Context, data []byte) ([]byte, error) {
+		if decoded.Add(1) == 2 {
+			close(both)
+		}
+		select {
+		case <-both:
+			return unwrap(data)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	s := manifest.NewShards(w, chunk.Regular([]int64{2}), x, 1<<20, 1<<20, true)
+	var g errgroup.Group
+	out := make([]manifest.Location, 8)
+	for i := range out {
+		g.Go(func() error { return s.Locate(ctx, [][]int64{{int64(i) % 4}}, out[i:]) })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range out {
+		if got, want := contentAt(t, out[i]), string("abcd"[i%4]); got != want {
+			t.Errorf("chunk %d: want %q, got %q", i%4, want, got)
+		}
+	}
+	if n := decoded.Load(); n != 2 {
+		t.Errorf("want each of 2 shards decoded once, got %d", n)
 	}
 }
 

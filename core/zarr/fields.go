@@ -159,11 +159,16 @@ func nestedFields(v jsontext.Value, layout Layout, depth int) (fields []Field, s
 	if depth > maxNesting {
 		return nil, 0, fmt.Errorf("the structures are nested deeper than %d levels", maxNesting)
 	}
+	seen := map[string]bool{}
 	err = v.Elems(func(i int, e jsontext.Value) error {
 		if i == maxFields {
 			return fmt.Errorf("the structure has more than the limit of %d fields", maxFields)
 		}
 		f, width, err := fieldOf(e, layout, depth)
+		if err == nil && seen[f.Name] {
+			err = fmt.Errorf("duplicate field %q in a nested structure", f.Name)
+		}
+		seen[f.Name] = true
 		f.Offset = size
 		if size += width; err == nil && size > dtype.MaxSize {
 			err = fmt.Errorf("the structure has more than the limit of %d bytes", dtype.MaxSize)

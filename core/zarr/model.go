@@ -153,6 +153,10 @@ type Shard struct {
 	// Axes maps each dimension of the shard to a dimension of the array, for shards after a
 	// transpose codec. Nil means that the order is the same.
 	Axes []int
+	// Before is the number of codecs at the start of the array's Codecs that the document
+	// lists before this level, outside of the shard. Each of them changes elements one by
+	// one, so that it has the same effect on the chunks in the shard.
+	Before int
 	// Around is the chain of codecs that encode a shard as a whole, index included.
 	Around []CodecSpec
 }

@@ -262,6 +262,8 @@ func TestArrayErrors(t *testing.T) {
 		`, "_nczarr_array": 1`:                {ncerr.ErrMetadata, "_nczarr_array: expected an object"},
 		`, "_nczarr_array": {"dimrefs": [1]}`: {ncerr.ErrMetadata, "dimrefs: expected an array"},
 		`, "x": `:                             {ncerr.ErrNotZarr, "not JSON: line 1"},
+
+		`, "dtype": [["a", [["b", "<i4"], ["b", "<i4"]]]]`: {ncerr.ErrMetadata, `dtype: field 0: duplicate field "b" in a nested structure`},
 	} {
 		_, err := zarr.ParseArray("/g/v", zarr.Docs{".zarray": zarray(members)}, zarr.ParseHint{})
 		if ncerr.KindOf(err) != want.kind || !strings.Contains(err.Error(), want.text) || !strings.Contains(err.Error(), `"/g/v/.zarray"`) {

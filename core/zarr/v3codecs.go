@@ -40,8 +40,8 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		toBytes = toBytes || makesBytes
 		switch name {
 		case "transpose":
-			if len(a.Codecs) > 0 {
-				return n.unknown("codecs", "codec \"transpose\" after another codec")
+			if c := a.firstInexchangeable(); c != "" {
+				return n.unknown("codecs", "codec \"transpose\" after codec %q", clip(c))
 			}
 			if reshaped {
 				return n.unknown("codecs", "codec \"transpose\" after \"reshape\"")
@@ -63,8 +63,8 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			}
 			return err
 		case "sharding_indexed":
-			if len(a.Codecs) > 0 {
-				return n.unknown("codecs", "codec \"sharding_indexed\" after a codec other than \"transpose\"")
+			if c := a.firstInexchangeable(); c != "" {
+				return n.unknown("codecs", "codec \"sharding_indexed\" after codec %q", clip(c))
 			}
 			if reshaped {
 				return n.unknown("codecs", "codec \"sharding_indexed\" after \"reshape\"")
@@ -92,6 +92,20 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		err = n.bad(V3Doc, "codecs", "missing array-to-bytes codec%s", after)
 	}
 	return order, err
+}
+
+// elementwise lists the ids of codecs that change elements one by one. They have the same
+// effect before and after a transposition or a division into smaller chunks.
+var elementwise = []string{"astype", "bitround", "cast_value", "fixedscaleoffset", "quantize", "scale_offset"}
+
+// firstInexchangeable returns the id of the first codec of a that is not elementwise, or "".
+func (a *Array) firstInexchangeable() string {
+	for _, c := range a.Codecs {
+		if !slices.Contains(elementwise, c.ID) {
+			return c.ID
+		}
+	}
+	return ""
 }
 
 // reshape checks the codec "reshape". The codec only changes the shape in which later
@@ -225,7 +239,7 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 	if _, ok := a.ChunkGrid().Over(inner); !ok {
 		return "", ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "codecs: inner chunk shape %v does not divide shard shape %v", inner, ShownGrid(a.ChunkGrid()))
 	}
-	s := Shard{Shape: a.Chunks, Grid: a.Grid, Axes: slices.Clone(a.Transpose)}
+	s := Shard{Shape: a.Chunks, Grid: a.Grid, Axes: slices.Clone(a.Transpose), Before: len(a.Codecs)}
 	switch where := conf.Get("index_location"); where.Text() {
 	case "", "end":
 	case "start":

@@ -17,8 +17,12 @@ import (
 //
 // Source: Zarr v3, "Sharding codec"; zarr-python 3.4.2 for the spelling.
 func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard, axes []int) (err error) {
+	first := 0 // the first codec that is not yet written
+	if outer := len(a.Shards) - len(levels); outer > 0 {
+		first = a.Shards[outer-1].Before
+	}
 	if len(levels) == 0 {
-		return writeChainV3(w, a, axes)
+		return writeChainV3(w, a, axes, first)
 	}
 	inner := a.Chunks
 	if len(levels) > 1 {
@@ -31,6 +35,11 @@ func writeShardsV3(w *jsontext.Writer, a *Array, levels []Shard, axes []int) (er
 	w.Open('[')
 	defer w.Close()
 	writeTransposeV3(w, axes, levels[0].Axes)
+	for _, c := range a.Codecs[first:levels[0].Before] {
+		if err := writeCodecV3(w, c, a.DType); err != nil {
+			return err
+		}
+	}
 	extensionV3(w, "sharding_indexed", func() {
 		w.Key("chunk_shape").Ints(stored)
 		w.Key("codecs")
@@ -72,12 +81,13 @@ func writeTransposeV3(w *jsontext.Writer, from, to []int) {
 }
 
 // writeChainV3 writes the codecs of a chunk in a shard or array whose dimensions have the
-// order axes.
-func writeChainV3(w *jsontext.Writer, a *Array, axes []int) error {
+// order axes, from the given codec.
+func writeChainV3(w *jsontext.Writer, a *Array, axes []int, first int) error {
 	w.Open('[')
 	defer w.Close()
 	writeTransposeV3(w, axes, a.Transpose)
-	for i, c := range a.Codecs {
+	for i := first; i < len(a.Codecs); i++ {
+		c := a.Codecs[i]
 		if i == a.ArrayCodecs && c.ID != packbitsV3 {
 			writeBytesV3(w, a)
 		}
@@ -132,10 +142,15 @@ func (a *Array) checkChainV3() error {
 			}
 		}
 	}
+	before := 0
 	for i, s := range a.Shards {
 		if _, ok := a.ShardGrid(i); !ok {
 			return invalid("shards of shape %v do not consist of whole chunks of shape %v", s.Shape, a.Chunks)
 		}
+		if s.Before < before || s.Before > a.ArrayCodecs {
+			return invalid("%d codecs precede shards of shape %v, but only %d to %d are possible", s.Before, s.Shape, before, a.ArrayCodecs)
+		}
+		before = s.Before
 	}
 	switch {
 	case a.ArrayCodecs < 0 || a.ArrayCodecs > len(a.Codecs):
