@@ -154,7 +154,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return err
 	}
 	if os.Getenv("GOGC") == "" { // most of the memory is a few large blocks, so that a collection costs little
-		defer debug.SetGCPercent(debug.SetGCPercent(25))
+		defer debug.SetGCPercent(debug.SetGCPercent(10))
 	}
 	bar := a.progress("copying")
 	opts.Progress = bar.set
