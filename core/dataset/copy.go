@@ -68,10 +68,7 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	if o == nil {
 		o = &CopyOptions{}
 	}
-	c := &copier{opts: *o, dims: make(map[*Dim]*Dim), chosen: o.Memory > 0}
-	if !c.chosen {
-		c.opts.Memory = 64 << 20
-	}
+	c := newCopier(o)
 	if err := c.group(ctx, dst, src); err != nil {
 		return err
 	}
@@ -92,6 +89,14 @@ type copier struct {
 
 	mu          sync.Mutex // guards done, and is held while Progress is called
 	done, total int64
+}
+
+func newCopier(o *CopyOptions) *copier {
+	c := &copier{opts: *o, dims: make(map[*Dim]*Dim), chosen: o.Memory > 0}
+	if !c.chosen {
+		c.opts.Memory = 64 << 20
+	}
+	return c
 }
 
 // pair is a variable and its copy. quantize is the rounding to apply. recode requests
