@@ -89,8 +89,9 @@ type Writer interface {
 	// The zero Grid means that a unit is a single chunk.
 	Units() chunk.Grid
 	// LendBody returns n bytes of memory for Change.New from which the chunk is stored
-	// without a copy, or nil if there is none. The caller may then use any memory. It must
-	// call release once, after the last Update that stores from the memory.
+	// without a copy. It returns nil if no such memory is available. The caller may then
+	// use any memory. It must call release once, after the last Update that stores from
+	// the memory.
 	LendBody(n int64) (mem []byte, release func())
 	// LongestKey returns the longest key of a chunk in the grid.
 	LongestKey(grid []int64) string
