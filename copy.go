@@ -32,8 +32,8 @@ type CopyOptions struct {
 
 // Copy copies everything below src into dst: dimensions, attributes, groups, variables
 // and values. dst and src are usually root groups: the field Group of a [Dataset]. o may
-// be nil. Copy uses about 64 MiB of memory for data. After an error the copy is
-// incomplete.
+// be nil. Copy uses about 64 MiB of memory for data, or 96 MiB if it then decodes chunks of
+// src less often. After an error the copy is incomplete.
 //
 // Chunks whose encoding does not change are copied as stored, except in shards. Copy
 // decodes each of these chunks once to check it.

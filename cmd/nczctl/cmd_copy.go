@@ -154,7 +154,11 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return err
 	}
 	if os.Getenv("GOGC") == "" { // most of the memory is a few large blocks, so that a collection costs little
-		defer debug.SetGCPercent(debug.SetGCPercent(25))
+		percent := 25
+		if f.chunks != "" { // the blocks may be larger
+			percent = 5
+		}
+		defer debug.SetGCPercent(debug.SetGCPercent(percent))
 	}
 	bar := a.progress("copying")
 	opts.Progress = bar.set

@@ -190,7 +190,7 @@ func (r *encodedRead) alloc(i int) driver.Alloc {
 			return nil, tooLong(r.most[i])
 		}
 		ch := &r.chunks[i]
-		ch.buf = resize(ch.buf, n)
+		ch.buf = resizeEncoded(ch.buf, n, r.most[i])
 		return ch.buf, nil
 	}
 }

@@ -52,20 +52,21 @@ type worker struct {
 
 // item is one chunk of the batch.
 type item struct {
-	proj        chunk.Projection
-	have        bool   // in is valid
-	keep        bool   // of a read: the chunk belongs in the cache
-	placed      bool   // of a read: the chunk came from the cache
-	encoded     bool   // of a write: the chunk is encoded, or failed
-	in          []byte // encoded bytes; may be empty
-	out         []byte // decoded bytes
-	inBuf       []byte // reused for later batches
-	lent        []byte // input memory of the pipeline; reused for later batches
-	releaseLent func() // returns lent to the pipeline
-	outBuf      []byte
-	direct      []byte // the part of the slab that holds exactly this chunk, or nil
-	alloc       driver.Alloc
-	vet         bool // of a write: the stored chunk may contain elements that belong to nobody
+	proj     chunk.Projection
+	have     bool   // in is valid
+	keep     bool   // of a read: the chunk belongs in the cache
+	placed   bool   // of a read: the chunk came from the cache
+	encoded  bool   // of a write: the chunk is encoded, or failed
+	in       []byte // encoded bytes; may be empty
+	out      []byte // decoded bytes
+	inBuf    []byte // reused for later batches
+	outBuf   []byte
+	lentIn   lent   // for encoded bytes, from the pipeline
+	lentNew  lent   // of a write: for decoded bytes, from the pipeline or the store
+	lentBody lent   // of a write: for encoded bytes, from the store
+	direct   []byte // the part of the slab that holds exactly this chunk, or nil
+	alloc    driver.Alloc
+	vet      bool // of a write: the stored chunk may contain elements that belong to nobody
 	pieces
 }
 
@@ -105,7 +106,10 @@ func (w *worker) setShape(ctx context.Context, proj chunk.Projection) error {
 // dropPipe returns the pipeline of the batch and the memory that it has lent.
 func (w *worker) dropPipe() {
 	for i := range w.items {
-		w.items[i].returnLent()
+		it := &w.items[i]
+		it.lentIn.drop()
+		it.lentNew.drop()
+		it.lentBody.drop()
 	}
 	if w.used != nil {
 		w.t.a.pipes.release(w.used)
@@ -230,23 +234,63 @@ func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 // encodedBuf returns memory for n encoded bytes: memory that the pipeline lends if
 // possible, and otherwise scratch memory.
 func (it *item) encodedBuf(pipe *codec.Pipeline, n int64) []byte {
-	if n <= int64(cap(it.lent)) {
-		return it.lent[:n]
+	if mem := it.lentIn.get(n, pipe.MaxInput(0), pipe.LendInput); mem != nil {
+		return mem
 	}
-	it.returnLent()
-	if it.lent, it.releaseLent = pipe.LendInput(n); it.lent != nil {
-		return it.lent
-	}
-	it.inBuf = resize(it.inBuf, n)
+	it.inBuf = resizeEncoded(it.inBuf, n, pipe.MaxInput(0))
 	return it.inBuf
 }
 
-// returnLent returns lent to the pipeline.
-func (it *item) returnLent() {
-	if it.releaseLent != nil {
-		it.releaseLent()
+// newBuf returns memory for the decoded bytes of a chunk to write: memory from which the
+// pipeline, or the store if there are no codecs, reads without a copy if possible, and
+// otherwise scratch memory.
+func (w *worker) newBuf(it *item) []byte {
+	lend := w.pipe.LendDecoded
+	if w.pipe.Empty() {
+		lend = w.t.target.LendBody
 	}
-	it.lent, it.releaseLent = nil, nil
+	if mem := it.lentNew.get(w.size, w.size, lend); mem != nil {
+		return mem
+	}
+	return w.decodeBuf(it)
+}
+
+// bodyBuf returns memory for n encoded bytes of a chunk to write: memory from which the store
+// reads without a copy if possible, and otherwise scratch memory.
+func (w *worker) bodyBuf(it *item, n int64) []byte {
+	most := w.pipe.MaxEncoded()
+	if mem := it.lentBody.get(n, most, w.t.target.LendBody); mem != nil {
+		return mem
+	}
+	it.inBuf = resizeEncoded(it.inBuf, n, most)
+	return it.inBuf
+}
+
+// lent is memory that a pipeline or a store lends. It is reused for later batches.
+type lent struct {
+	mem     []byte
+	release func()
+}
+
+// get returns n bytes of the memory. If it has less, get borrows other memory, with room for
+// slightly larger chunks of up to most bytes. It returns nil if lend returns nil.
+func (l *lent) get(n, most int64, lend func(int64) ([]byte, func())) []byte {
+	if n > int64(cap(l.mem)) {
+		l.drop()
+		l.mem, l.release = lend(withRoom(n, most))
+	}
+	if l.mem == nil {
+		return nil
+	}
+	return l.mem[:n]
+}
+
+// drop returns the memory to its owner.
+func (l *lent) drop() {
+	if l.release != nil {
+		l.release()
+	}
+	*l = lent{}
 }
 
 // decodeBuf returns the scratch buffer for the decoded bytes of an item.
@@ -262,6 +306,18 @@ func resize(buf []byte, n int64) []byte {
 	}
 	return buf[:n]
 }
+
+// resizeEncoded is like resize for an encoded chunk of at most most bytes.
+func resizeEncoded(buf []byte, n, most int64) []byte {
+	if int64(cap(buf)) < n {
+		return make([]byte, n, withRoom(n, most))
+	}
+	return buf[:n]
+}
+
+// withRoom returns the size of a buffer for an encoded chunk of n bytes. It has room for
+// slightly larger chunks of up to most bytes, because chunks differ in size.
+func withRoom(n, most int64) int64 { return max(n, min(n+n/8, most)) }
 
 func (w *worker) failItem(i int, op string, err error) {
 	if w.err == nil {

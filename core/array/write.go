@@ -242,7 +242,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 			ch.New = it.direct
 			continue
 		}
-		ch.New = w.decodeBuf(&w.items[k])
+		ch.New = w.newBuf(&w.items[k])
 		switch {
 		case ch.Skip: // checkAbsent refused the change
 		case ch.Damage != nil:
@@ -328,8 +328,14 @@ func (w *worker) encodeInto(ctx context.Context, changes []*manifest.Change, lim
 		}
 		job := codecdriver.Job{Src: ch.New}
 		if !w.t.varies {
+			job.Limit = limit
+		}
+		switch {
+		case !pipe.Local():
+			job.Shared = true // the result is only copied
+		case !w.t.varies:
 			it.inBuf = resize(it.inBuf, limit)
-			job.Dst, job.Limit = it.inBuf, limit
+			job.Dst = it.inBuf
 		}
 		w.jobs, w.jobItem = append(w.jobs, job), append(w.jobItem, k)
 	}
@@ -344,8 +350,8 @@ func (w *worker) encodeInto(ctx context.Context, changes []*manifest.Change, lim
 			return w.deferChange(ch, err)
 		}
 		if ch.New = out; !same(out, w.jobs[k].Dst) { // out is valid only during this call
-			it.inBuf = append(it.inBuf[:0], out...)
-			ch.New = it.inBuf
+			ch.New = w.bodyBuf(it, int64(len(out)))
+			copy(ch.New, out)
 		}
 		return nil
 	})

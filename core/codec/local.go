@@ -14,7 +14,19 @@ func (p *Pipeline) LendInput(n int64) (mem []byte, release func()) {
 	if len(p.stages) == 0 {
 		return nil, nil
 	}
-	if l, ok := p.stages[len(p.stages)-1].run.(driver.InputLender); ok {
+	return p.stages[len(p.stages)-1].lend(n)
+}
+
+// LendDecoded is like LendInput, for decoded chunks that EncodeMany reads.
+func (p *Pipeline) LendDecoded(n int64) (mem []byte, release func()) {
+	if len(p.stages) == 0 {
+		return nil, nil
+	}
+	return p.stages[0].lend(n)
+}
+
+func (s *stage) lend(n int64) (mem []byte, release func()) {
+	if l, ok := s.run.(driver.InputLender); ok {
 		return l.LendInput(n)
 	}
 	return nil, nil

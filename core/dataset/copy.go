@@ -46,9 +46,10 @@ type CopyOptions struct {
 	// chunks are then copied without an error.
 	NoVerify bool
 	// Memory is the maximum amount of data that Copy holds in addition to what the reads
-	// and writes need, in bytes; 0 means 64 MiB. A chunk or shard of the copy is held as a
-	// whole even if it is larger; a larger shard causes a warning. Options.Budget of dst
-	// limits all of this memory together.
+	// and writes need, in bytes; 0 means 64 MiB, or 96 MiB if chunks of the source then
+	// have to be decoded less often. A chunk or shard of the copy is held as a whole even
+	// if it is larger; a larger shard causes a warning. Options.Budget of dst limits all of
+	// this memory together.
 	Memory int64
 	// Progress, if not nil, is called after each block with the number of bytes of
 	// array data written so far and in total.
@@ -67,10 +68,7 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	if o == nil {
 		o = &CopyOptions{}
 	}
-	c := &copier{opts: *o, dims: make(map[*Dim]*Dim)}
-	if c.opts.Memory <= 0 {
-		c.opts.Memory = 64 << 20
-	}
+	c := newCopier(o)
 	if err := c.group(ctx, dst, src); err != nil {
 		return err
 	}
@@ -83,13 +81,22 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 }
 
 type copier struct {
-	opts  CopyOptions
-	dims  map[*Dim]*Dim
-	pairs []pair
-	held  *reserved // the memory for the data of the current variable
+	opts   CopyOptions
+	chosen bool // CopyOptions.Memory was set
+	dims   map[*Dim]*Dim
+	pairs  []pair
+	held   *reserved // the memory for the data of the current variable
 
 	mu          sync.Mutex // guards done, and is held while Progress is called
 	done, total int64
+}
+
+func newCopier(o *CopyOptions) *copier {
+	c := &copier{opts: *o, dims: make(map[*Dim]*Dim), chosen: o.Memory > 0}
+	if !c.chosen {
+		c.opts.Memory = 64 << 20
+	}
+	return c
 }
 
 // pair is a variable and its copy. quantize is the rounding to apply. recode requests
@@ -380,7 +387,7 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 		return nil
 	}
 	least := p.src.leastBlock(p.dst.ObjectGrid(), shape)
-	held, err := reserve(ctx, p.dst.group.ds.opts.Budget, least, max(least, c.opts.Memory), max(p.src.conversions(), p.dst.conversions()), p.src, p.dst)
+	held, err := reserve(ctx, p.dst.group.ds.opts.Budget, least, max(least, c.memory(p, shape)), max(p.src.conversions(), p.dst.conversions()), p.src, p.dst)
 	if err != nil {
 		return ncerr.Wrap("copy", p.src.Path(), err)
 	}
@@ -404,6 +411,38 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 		}
 	}
 	return nil
+}
+
+// memory returns the maximum amount of data in bytes that a copy of the given shape holds. It is
+// more than usual if the chunks of the source are then part of fewer blocks, because a chunk
+// is decoded once for each block.
+func (c *copier) memory(p *pair, shape []int64) int64 {
+	usual := c.opts.Memory
+	if from, to := p.src.ChunkGrid(), p.dst.ObjectGrid(); !c.chosen && from.Regular() && to.Regular() {
+		more, errMore := p.src.blockGrid(to, shape, usual/2*3)
+		less, errLess := p.src.blockGrid(to, shape, usual)
+		if errMore == nil && errLess == nil && overlaps(from, more, shape) < overlaps(from, less, shape) {
+			return usual / 2 * 3
+		}
+	}
+	return usual
+}
+
+// overlaps returns the number of pairs of a chunk and a block of an array of the given shape
+// that have elements in common.
+func overlaps(chunks, blocks chunk.Grid, shape []int64) float64 {
+	all := 1.0
+	for d, n := range shape {
+		pairs := int64(0)
+		for i := range blocks.Len(d, n) {
+			start, length := blocks.Chunk(d, i)
+			first, _, _ := chunks.Find(d, start)
+			last, _, _ := chunks.Find(d, min(start+length, n)-1)
+			pairs += last - first + 1
+		}
+		all *= float64(pairs)
+	}
+	return all
 }
 
 // recode copies the values of box, which begins at a chunk boundary of the copy.

@@ -88,6 +88,11 @@ type Writer interface {
 	// Units returns the grid, in chunks, of the units that are stored in one request each.
 	// The zero Grid means that a unit is a single chunk.
 	Units() chunk.Grid
+	// LendBody returns n bytes of memory for Change.New from which the chunk is stored
+	// without a copy. It returns nil if no such memory is available. The caller may then
+	// use any memory. It must call release once, after the last Update that stores from
+	// the memory.
+	LendBody(n int64) (mem []byte, release func())
 	// LongestKey returns the longest key of a chunk in the grid.
 	LongestKey(grid []int64) string
 }
@@ -138,6 +143,9 @@ func (c *Computed) Forget(bool) {}
 
 // Units implements Writer. Each chunk is an object.
 func (c *Computed) Units() chunk.Grid { return chunk.Grid{} }
+
+// LendBody implements Writer.
+func (c *Computed) LendBody(n int64) (mem []byte, release func()) { return c.m.LendBody(n) }
 
 // LongestKey implements Writer. It returns the key of the last chunk.
 func (c *Computed) LongestKey(grid []int64) string {

@@ -26,6 +26,9 @@ func (s *Shards) Units() chunk.Grid {
 	return s.shards
 }
 
+// LendBody implements Writer. It returns nil, because the chunks are copied to their shard.
+func (s *Shards) LendBody(int64) (mem []byte, release func()) { return nil, nil }
+
 // LongestKey implements Writer.
 func (s *Shards) LongestKey(grid []int64) string {
 	if w, ok := s.source.(Writer); ok {

@@ -39,6 +39,16 @@ func (z *Map) put(ctx context.Context, key string, body Body, o PutOptions) (Inf
 	return z.stored(ctx, key, body, info, err)
 }
 
+// LendBody returns n bytes of memory for bodies that the driver reads without a copy. It
+// returns nil if the driver has no such memory. The caller may then use any memory. See
+// driver.BodyLender for the rules. The memory may be used and released after Close.
+func (z *Map) LendBody(n int64) (mem []byte, release func()) {
+	if l, ok := z.m.(driver.BodyLender); ok {
+		return l.LendBody(n)
+	}
+	return nil, nil
+}
+
 // stored checks the driver's result of a put.
 func (z *Map) stored(ctx context.Context, key string, body Body, info Info, err error) (Info, error) {
 	if err != nil {

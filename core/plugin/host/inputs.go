@@ -4,18 +4,35 @@ import (
 	"sync"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // maxLentInput limits the total size of lent regions of the request segment. The rest
 // is reserved for jobs whose input is not in lent memory.
 const maxLentInput = segmentSize / 2
 
-var _ codecdriver.InputLender = (*remotePipeline)(nil)
+var (
+	_ codecdriver.InputLender = (*remotePipeline)(nil)
+	_ driver.BodyLender       = (*remoteMap)(nil)
+)
 
 // LendInput implements driver.InputLender. It lends a region of the request segment, or
 // returns nil if the process is not running at level 1 or the segment has no room.
 func (r *remotePipeline) LendInput(n int64) (mem []byte, release func()) {
-	s := r.current()
+	return r.current().lend(n)
+}
+
+// LendBody implements driver.BodyLender in the same way.
+func (m *remoteMap) LendBody(n int64) (mem []byte, release func()) {
+	s, err := m.current()
+	if err != nil {
+		return nil, nil // the put returns the error
+	}
+	return s.lend(n)
+}
+
+// lend lends n bytes of the request segment of the process of s. s may be nil.
+func (s *session) lend(n int64) (mem []byte, release func()) {
 	if s == nil || s.p.level == 0 || !s.p.plane.enter() {
 		return nil, nil
 	}
@@ -25,7 +42,7 @@ func (r *remotePipeline) LendInput(n int64) (mem []byte, release func()) {
 		p.leave()
 		return nil, nil
 	}
-	return p.request.of(in.region, n), sync.OnceFunc(func() {
+	return p.request.of(in.region, n)[:n:in.usable], sync.OnceFunc(func() {
 		p.dropInput(in)
 		p.leave()
 	})
@@ -36,7 +53,8 @@ func (r *remotePipeline) LendInput(n int64) (mem []byte, release func()) {
 // the plugin has answered.
 type lentInput struct {
 	region
-	holders int // the caller and the jobs that use the region
+	usable  int64 // bytes of the region whose pages are allocated
+	holders int   // the caller and the jobs that use the region
 }
 
 // lendInput allocates a region of n bytes for a caller, or returns nil.
@@ -50,11 +68,12 @@ func (p *plane) lendInput(n int64) *lentInput {
 	if !ok {
 		return nil
 	}
-	if !p.populate(r) {
+	usable := (n + minRegion - 1) / minRegion * minRegion
+	if !p.populate(r.off, usable) {
 		p.request.free(r)
 		return nil
 	}
-	in := &lentInput{region: r, holders: 1}
+	in := &lentInput{region: r, usable: usable, holders: 1}
 	p.inputs[r.off] = in
 	p.inputBytes += r.size
 	return in
@@ -63,12 +82,12 @@ func (p *plane) lendInput(n int64) *lentInput {
 // smallestPage is no larger than the page size of any system.
 const smallestPage = 4 << 10
 
-// populate allocates the pages of a region, so that writing to it cannot fault. The
-// pages stay allocated. It returns false if the system is out of memory. The caller
-// holds inputMu.
-func (p *plane) populate(r region) bool {
-	return guardFault(p.request.of(r, r.size), func() {
-		for i := r.off / minRegion; i < (r.off+r.size)/minRegion; i++ {
+// populate allocates the pages of n bytes of the request segment, so that writing to them
+// cannot fault. Both numbers are multiples of minRegion. The pages stay allocated. It returns
+// false if the system is out of memory. The caller holds inputMu.
+func (p *plane) populate(off, n int64) bool {
+	return guardFault(p.request.mem[off:off+n], func() {
+		for i := off / minRegion; i < (off+n)/minRegion; i++ {
 			for at := i * minRegion; !p.resident[i] && at < (i+1)*minRegion; at += smallestPage {
 				p.request.mem[at] = 0
 			}
@@ -99,7 +118,7 @@ func (p *plane) holdInput(src []byte) *lentInput {
 	p.inputMu.Lock()
 	defer p.inputMu.Unlock()
 	in := p.inputs[off]
-	if in == nil || int64(len(src)) > in.size {
+	if in == nil || int64(len(src)) > in.usable {
 		return nil
 	}
 	in.holders++

@@ -247,16 +247,20 @@ func (r *sharedRun) reserve(job *codecdriver.Job) *pendingJob {
 
 // message returns the wire form of a job.
 func (r *sharedRun) message(id uint64, job *codecdriver.Job, t *pendingJob) *pb.Job {
+	return &pb.Job{
+		Id: id, Op: r.x.op, Pipeline: r.s.handle, Size: int64(len(job.Src)), Limit: t.limit, Skip: job.Skip, Last: true,
+		Payload: &pb.Payload{Content: &pb.Payload_Region{Region: t.input(int64(len(job.Src)))}},
+		Output:  t.out[0].message(t.limit),
+	}
+}
+
+// input returns the wire form of the first n bytes of the input of a job.
+func (t *pendingJob) input(n int64) *pb.Region {
 	in := t.in
 	if t.held != nil {
 		in = &t.held.region
 	}
-	src := &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(len(job.Src)), Generation: in.generation}
-	return &pb.Job{
-		Id: id, Op: r.x.op, Pipeline: r.s.handle, Size: int64(len(job.Src)), Limit: t.limit, Skip: job.Skip, Last: true,
-		Payload: &pb.Payload{Content: &pb.Payload_Region{Region: src}},
-		Output:  t.out[0].message(t.limit),
-	}
+	return &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(n), Generation: in.generation}
 }
 
 // message returns the wire form of the first n bytes of a response region.

@@ -136,20 +136,25 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		if size += put.cost(); size > handshake.MaxPart && *count > 0 {
 			break
 		}
-		in, ok := r.p.plane.request.alloc(put.Body.Size())
-		if !ok && len(r.pending) > 0 {
-			break // wait for free memory
+		t := &pendingJob{index: i, request: count, held: r.holdBody(put.Body)}
+		if t.held == nil {
+			in, ok := r.p.plane.request.alloc(put.Body.Size())
+			if !ok && len(r.pending) > 0 {
+				break // wait for free memory
+			}
+			if !ok || !r.copyBody(w, i, &in) {
+				r.left = r.left[1:]
+				continue // level 0 performs the put, or the put has failed
+			}
+			t.in = &in
 		}
 		r.left = r.left[1:]
-		if !ok || !r.copyBody(w, i, &in) {
-			continue // level 0 performs the put, or the put has failed
-		}
 		*count++
 		r.l.last++
-		r.pending[r.l.last] = &pendingJob{index: i, request: count, in: &in}
+		r.pending[r.l.last] = t
 		batch.Jobs = append(batch.Jobs, &pb.StoreJob{
 			Id: r.l.last, Handle: r.s.handle, Operation: &pb.StoreJob_Put{Put: put.head(r.s)},
-			Body: &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(put.Body.Size()), Generation: in.generation},
+			Body: t.input(put.Body.Size()),
 		})
 		bytes += put.Body.Size()
 	}
@@ -166,6 +171,12 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	r.requests++
 	r.expectAnswers(w)
 	return true, r.l.stream.Send(batch)
+}
+
+// holdBody returns the lent region that contains the body, or nil.
+func (r *sharedWrites) holdBody(body driver.Body) *lentInput {
+	mem, _ := body.(driver.Bytes)
+	return r.p.plane.holdInput(mem)
 }
 
 // copyBody copies the body of a put to its region. It frees the region and returns false if

@@ -451,6 +451,17 @@ func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
+// BodyLender is an optional interface of a Map. It lends memory from which the Map reads
+// bodies without a copy.
+type BodyLender interface {
+	// LendBody returns n bytes of memory of the Map. Until the caller calls release, the
+	// caller may fill the memory and pass a prefix of it, as Bytes, as the body of any number
+	// of consecutive puts. The caller must call release once, when no put uses the memory.
+	// LendBody returns nil and a nil release if no such memory is available. The caller may
+	// then use any memory. LendBody is safe for concurrent use.
+	LendBody(n int64) (mem []byte, release func())
+}
+
 // FileLender is an optional interface of a Map that stores objects unchanged in regular
 // files of the local system. It lets a caller read the file directly, with the same
 // result as Get.
