@@ -284,18 +284,18 @@ func (r *order) count(event string) int {
 // changed since or the first put has failed.
 func TestEarlyDocuments(t *testing.T) {
 	t.Parallel()
-	for _, then := range []string{"nothing", "changes", "fails", "changes back"} {
+	for _, then := range []string{"nothing", "changes", "fails", "changes back", "a Flush fails before"} {
 		_, o := inBuckets()
 		url := belowURL + "#mode=nczarr" + belowRest
 		var r order
-		once := then == "fails"
+		fails := map[string]string{"fails": "put g/v/.zattrs", "a Flush fails before": "put g/v/.zarray"}[then]
 		var mu sync.Mutex
 		ds := create(t, url, hook(o, func(op, key string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			_ = r.hook(op, key)
-			if once && op+" "+key == "put g/v/.zattrs" {
-				once = false
+			if op+" "+key == fails {
+				fails = ""
 				return ncerr.ErrPermission
 			}
 			return nil
@@ -306,12 +306,18 @@ func TestEarlyDocuments(t *testing.T) {
 		}
 		v := define(t, g, "v", &dataset.VarSpec{Type: dtype.NCInt})
 		setText(t, v.SetAttr, "units", "K")
+		flushes := then == "a Flush fails before"
+		if flushes {
+			if err := ds.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrPermission {
+				t.Errorf("want ErrPermission, got %v", err)
+			}
+		}
 		for range 2 {
 			if err := v.Write(t.Context(), v.All(), []int32{1}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := r.count("put g/v/.zattrs"); n != 1 || r.count("put .zattrs")+r.count("put g/.zattrs")+r.count("put g/v/.zarray") != 0 {
+		if n := r.count("put g/v/.zattrs"); n != 1 || !flushes && r.count("put .zattrs")+r.count("put g/.zattrs")+r.count("put g/v/.zarray") != 0 {
 			t.Errorf("%s: want only the attributes of the array with the chunks, got %q", then, r.events)
 		}
 		want, units := 1, "K"
@@ -322,7 +328,7 @@ func TestEarlyDocuments(t *testing.T) {
 		case "changes back":
 			setText(t, v.SetAttr, "units", "m")
 			setText(t, v.SetAttr, "units", units)
-		case "fails":
+		case "fails", "a Flush fails before":
 			want = 2
 		}
 		closeDataset(t, ds)
@@ -395,7 +401,8 @@ func TestEarlyDocumentsAreOlder(t *testing.T) {
 	}
 }
 
-// Before a document makes a node visible, all documents that must exist by then are put.
+// Before a document makes a node visible, all documents that must exist by then are put. The
+// attributes of groups are put at the same time as the documents of arrays.
 func TestOrderOfNewDocuments(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
@@ -409,9 +416,20 @@ func TestOrderOfNewDocuments(t *testing.T) {
 	}
 	var mu sync.Mutex
 	seen := map[string]bool{}
+	o.Workers = 4
+	arrays, first := make(chan struct{}), sync.Once{}
 	ds := create(t, url, hook(o, func(op, key string) error {
+		if op == "put" && key == "g/.zattrs" {
+			<-arrays
+			for range 1000 { // time for the documents of the groups, which wait for this put
+				runtime.Gosched()
+			}
+		}
 		mu.Lock()
 		defer mu.Unlock()
+		if op == "put" && path.Base(key) == ".zarray" {
+			first.Do(func() { close(arrays) })
+		}
 		if op == "put" {
 			seen[key] = true
 			for _, need := range needs[key] {
