@@ -155,7 +155,7 @@ func TestLookFails(t *testing.T) {
 					}
 					return ncerr.ErrPermission
 				})))
-				x := dim(t, ds.Root(), "x", 3, true)
+				x := dim(t, ds.Root(), "x", 0, true)
 				v := define(t, ds.Root(), "both", &dataset.VarSpec{Type: dtype.NCInt, Dims: []*dataset.Dim{x}, Chunks: []int64{1}})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
