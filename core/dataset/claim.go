@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -28,8 +26,8 @@ import (
 // process therefore claims the location first and then checks again that it is empty. A
 // local directory is locked; the lock ends with the process. In other stores, the process
 // puts the object zarr.ReplacingMark on the condition that it is absent, and deletes it
-// after the first Flush has made the dataset visible. Stages and archives need no claim:
-// a stage has a unique name, and an archive appears in one step.
+// after the first Flush has made the dataset visible; see also claimLook. Stages and
+// archives need no claim: a stage has a unique name, and an archive appears in one step.
 
 // newClaim is the claim of a new dataset on its location.
 type newClaim struct {
@@ -38,6 +36,8 @@ type newClaim struct {
 	version string                     // version of the claim object
 	nodes   map[string]*zarr.ChunkKeys // nodes listed in text
 	deleted bool                       // Delete was called for the object, and may have removed it even if it returned an error
+	look    *claimLook                 // second look at the location; nil without a claim and after it has passed
+	checked bool                       // the claim existed after the documents of the root were put
 	hold    *place.Hold                // lock on a local directory
 }
 
@@ -106,25 +106,7 @@ func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 		return err
 	}
 	d.newClaim.text = text
-	var g errgroup.Group
-	g.Go(func() error { // another process may have finished before the claim was put
-		for e, err := range d.m.List(ctx, "", nil) {
-			if err == nil && e.Key != zarr.ReplacingMark {
-				err = errNotEmpty(d.loc)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	var outside error
-	if !force { // a process that claims a prefix above this location lists the prefix only after its claim, so at least one of the two processes finds the other
-		outside = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
-	}
-	if err := cmp.Or(g.Wait(), outside); err != nil {
-		return joinCleanupError(err, d.m.Delete(context.WithoutCancel(ctx), zarr.ReplacingMark))
-	}
+	d.beginLook(ctx, force)
 	return nil
 }
 
@@ -166,31 +148,42 @@ func (d *Dataset) nodes() map[string]*zarr.ChunkKeys {
 
 // addNodesToClaim verifies that the claim still exists, and adds the nodes of the
 // dataset to it before their first objects are written. If the process dies, its
-// objects can then be distinguished from those of others.
+// objects can then be distinguished from those of others. addNodesToClaim fails if the
+// second look at the location has failed.
 func (d *Dataset) addNodesToClaim(ctx context.Context) error {
 	k := &d.newClaim
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.checked = false
+	nodes, err := d.listNodesInClaim(ctx)
+	if lerr := d.joinLook(ctx); lerr != nil { // after the put, to run at the same time
+		return lerr
+	}
+	if err == nil {
+		k.nodes = nodes
+	}
+	return err
+}
+
+// listNodesInClaim verifies that the claim still exists, and puts it with the nodes of the
+// dataset, which it returns. The caller holds newClaim.mu.
+func (d *Dataset) listNodesInClaim(ctx context.Context) (map[string]*zarr.ChunkKeys, error) {
+	k := &d.newClaim
 	if k.text == nil {
-		return nil
+		return nil, nil
 	}
 	nodes := d.nodes()
 	if k.deleted || maps.EqualFunc(k.nodes, nodes, func(a, b *zarr.ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
-		return k.check(ctx, d.m)
+		return k.nodes, k.check(ctx, d.m)
 	}
 	text, err := claimText(Claim{About: creationNote, Creates: true, Nodes: nodes, Format: d.layout.Format()})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(text) > maxClaim { // nczctl clean keeps the objects of nodes that the claim does not list
-		k.nodes = nodes
-		return k.check(ctx, d.m)
+		return nodes, k.check(ctx, d.m)
 	}
-	if err := k.change(ctx, d.m, text); err != nil {
-		return err
-	}
-	k.nodes = nodes
-	return nil
+	return nodes, k.change(ctx, d.m, text)
 }
 
 // addVarToClaim calls addNodesToClaim before chunks of v are written, unless the claim
@@ -198,7 +191,7 @@ func (d *Dataset) addNodesToClaim(ctx context.Context) error {
 func (d *Dataset) addVarToClaim(ctx context.Context, v *Var) error {
 	d.newClaim.mu.Lock()
 	_, listed := d.newClaim.nodes[strings.TrimSuffix(v.key(), "/")]
-	listed = listed || d.newClaim.text == nil
+	listed = listed || d.newClaim.text == nil && d.newClaim.look == nil
 	d.newClaim.mu.Unlock()
 	if listed {
 		return nil
@@ -244,6 +237,15 @@ func (d *Dataset) checkClaim(ctx context.Context, m *zmap.Map) error {
 	return d.newClaim.check(ctx, m)
 }
 
+// checkPublished verifies that the claim still exists after a document of the root was put,
+// so that releaseClaim need not. From then on, a process that removes the claim finds this
+// document and keeps the chunks. A failure is left to releaseClaim, which checks again.
+func (k *newClaim) checkPublished(ctx context.Context, m *zmap.Map) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.checked = k.check(ctx, m) == nil
+}
+
 func (k *newClaim) check(ctx context.Context, m *zmap.Map) error {
 	if k.text == nil {
 		return nil
@@ -268,12 +270,16 @@ func (d *Dataset) releaseClaim(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hold.Release()
-	err := k.check(ctx, d.m)
-	if err != nil || k.text == nil {
-		return err
+	if !k.checked {
+		if err := k.check(ctx, d.m); err != nil {
+			return err
+		}
+	}
+	if k.text == nil {
+		return nil
 	}
 	k.deleted = true
-	err = d.m.Delete(ctx, zarr.ReplacingMark)
+	err := d.m.Delete(ctx, zarr.ReplacingMark)
 	if ncerr.KindOf(err) == ncerr.ErrPermission { // without permission to delete, this process cannot replace datasets either
 		d.log.Warn("the claim on the new dataset cannot be deleted; readers ignore it", "path", d.loc.Path, "key", zarr.ReplacingMark, "error", err)
 		err = nil

@@ -176,18 +176,21 @@ func leaveUnfinished(t *testing.T, url string) {
 // prevents others from creating a dataset there.
 func TestKilledWhileCreating(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"nczarr", "v3"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			killWhileCreating(t, mode)
-		})
+	for _, mode := range []string{"nczarr", "v3", "zarr,consolidated"} {
+		for _, workers := range []int{1, 4} {
+			t.Run(fmt.Sprint(mode, workers), func(t *testing.T) {
+				t.Parallel()
+				killWhileCreating(t, mode, workers)
+			})
+		}
 	}
 }
 
-func killWhileCreating(t *testing.T, mode string) {
+func killWhileCreating(t *testing.T, mode string, workers int) {
 	t.Helper()
 	b := newBuckets()
-	o := &dataset.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true, Workers: 1}
+	o := &dataset.Options{Registry: registry.New([]driver.Opener{b}), SingleWriter: true, Workers: workers}
+	o = hook(o, func(string, string) error { return nil })
 	for n, finished := 0, false; !finished; n++ {
 		url := fmt.Sprintf("s3://bkt/dir/%d.zarr#mode=%s&aws.endpoint=http://127.0.0.1:9000", n, mode)
 		var left atomic.Int64 // objects are deleted concurrently

@@ -330,6 +330,9 @@ func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 	if d.layout.Inline() {
 		return d.removeInline()
 	}
+	if err := d.awaitLook(ctx); err != nil { // the document may be that of another dataset
+		return err
+	}
 	there, err := d.m.Exists(ctx, zarr.ConsolidatedDoc)
 	if err == nil && !there {
 		err = ncerr.New(ncerr.ErrNotFound, "remove", zmap.Path(zarr.ConsolidatedDoc), nil)

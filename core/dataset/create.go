@@ -23,8 +23,10 @@ import (
 // keeps it. If a driver does not support this, Create replaces a dataset only if Force
 // is set, and then deletes the old one immediately.
 //
-// If two processes create a dataset at the same new location, the second one fails.
-// Until the first Flush, a local directory is locked, and a store with conditional
+// If two processes create a dataset at the same new location, the second one fails. If the
+// first one has finished while Create of the second one was examining the location, it may
+// be the first write, Flush or Close of the second one that fails with ncerr.ErrConflict,
+// before it writes anything. Until the first Flush, a local directory is locked, and a store with conditional
 // writes contains an object that identifies the process (see [FindClaim]). Other stores
 // have no such protection.
 //

@@ -241,6 +241,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 	d.growth.release()
 	d.closeVars()
 	d.upper.close(ctx)
+	_ = d.awaitLook(context.WithoutCancel(ctx)) // it has passed or the Flush has failed
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
 		err = ncerr.Wrap("close", "", cerr)
 	}
@@ -264,6 +265,7 @@ func (d *Dataset) Abort(ctx context.Context) error {
 	d.closeVars()
 	d.upper.close(ctx)
 	err := d.dropIdleMark(context.WithoutCancel(ctx))
+	lost := d.awaitLook(context.WithoutCancel(ctx)) != nil
 	if cerr := d.m.Close(ctx); err == nil {
 		err = ncerr.Wrap("close", "", cerr)
 	}
@@ -280,6 +282,12 @@ func (d *Dataset) Abort(ctx context.Context) error {
 			if derr := drop(context.WithoutCancel(ctx)); err == nil {
 				err = derr
 			}
+		}
+		return err
+	}
+	if lost { // the location contains no objects of d
+		if cerr := d.newClaim.look.cleanup; err == nil {
+			err = ncerr.Wrap("remove", d.store.Path(), cerr)
 		}
 		return err
 	}

@@ -263,7 +263,9 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from array.Slab, f writeFunc) error {
 	a, err := v.beginWrite(ctx)
 	if err == nil {
+		wait := v.putEarly(ctx)
 		err = f(ctx, a, sel, shape, from)
+		wait()
 	}
 	return ncerr.Wrap("write", v.Path(), err)
 }

@@ -351,6 +351,9 @@ func (d *Dataset) dropFailedWrites(ctx context.Context) error {
 	if !g.writeFailed || g.active > 0 || !d.created || d.announced.Load() || !caps.List || !caps.Delete {
 		return nil
 	}
+	if err := d.awaitLook(ctx); err != nil { // the chunks may be those of another dataset
+		return err
+	}
 	if err := dropLeftovers(ctx, g.grownVars()); err != nil {
 		return err
 	}

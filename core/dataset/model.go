@@ -218,6 +218,7 @@ type Var struct {
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable
 	fresh       newNode
 	sharing     sharing
+	early       earlyDocs
 }
 
 // Group returns the group that contains the variable.

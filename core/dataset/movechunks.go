@@ -259,7 +259,9 @@ func (v *Var) writeEncoded(ctx context.Context, chunks []array.Encoded) error {
 	}
 	a, err := v.beginWrite(ctx)
 	if err == nil {
+		wait := v.putEarly(ctx)
 		err = a.WriteEncoded(ctx, chunks)
+		wait()
 	}
 	return ncerr.Wrap("write", v.Path(), err)
 }

@@ -46,7 +46,7 @@ type saved struct {
 	seal    func()     // records all changes as written
 	changes *changes   // nil for a node that was left out
 	inStore *zarr.Docs // documents known to be in the store; nil for a node that was left out
-	hidden  bool       // putHidden has written the documents that do not make the node visible
+	hidden  bool       // putHidden writes the documents that do not make the node visible
 	group   *Group     // the node, if it is a group
 	array   *Var       // the node, if it is an array
 	shape   []int64    // of array, in docs
@@ -84,7 +84,12 @@ func (d *Dataset) save(ctx context.Context) error {
 		d.stale = d.stale && err != nil
 	}
 	if err == nil && !d.layout.Inline() {
+		wait := func(bool) {}
+		if d.stale && d.exclusive() { // at the same time, to save a round trip
+			wait = inParallel(ctx, func(ctx context.Context) { d.newClaim.checkPublished(ctx, d.m) })
+		}
 		err = d.saveConsolidated(ctx, run, changed)
+		wait(true)
 	}
 	if err == nil && !d.stale && run.conflict() == nil { // the document of a group that was not written lacks new copies
 		d.mu.Lock()
@@ -107,8 +112,11 @@ func (d *Dataset) save(ctx context.Context) error {
 // any node had changed.
 func (d *Dataset) putAll(ctx context.Context, run *merging) (changed bool, err error) {
 	nodes := slices.DeleteFunc(slices.Clone(run.nodes), func(n saved) bool { return !n.dirty })
+	var hidden *errgroup.Group
 	if d.created && !d.announced.Load() { // afterwards nodes are visible and may be claimed by other processes
-		if err := d.putHidden(ctx, nodes); err != nil {
+		hidden, err = d.putHidden(ctx, nodes)
+		defer hidden.Wait() //nolint:errcheck // without an error so far the result was checked before the groups
+		if err != nil {
 			return true, err
 		}
 	}
@@ -124,39 +132,17 @@ func (d *Dataset) putAll(ctx context.Context, run *merging) (changed bool, err e
 		for n < len(nodes) && nodes[n].stage == nodes[0].stage {
 			n++
 		}
+		if hidden != nil && nodes[0].group != nil {
+			if err := hidden.Wait(); err != nil {
+				return true, err
+			}
+		}
 		if err := d.putStage(ctx, nodes[:n], run); err != nil {
 			return true, err
 		}
 		nodes, changed = nodes[n:], true
 	}
 	return changed, nil
-}
-
-// putHidden writes the documents of a new dataset that do not make a node visible. Readers
-// find no node before the others are written, so on a remote store these documents take
-// one round trip instead of one for each stage.
-func (d *Dataset) putHidden(ctx context.Context, nodes []saved) error {
-	g, stop := errgroup.WithContext(ctx)
-	g.SetLimit(d.workers(1 << 20))
-	for i := range nodes {
-		n := &nodes[i]
-		n.hidden = true
-		for name := range n.docs {
-			if announces(name) == 1 {
-				continue
-			}
-			g.Go(func() error {
-				if err := stop.Err(); err != nil {
-					return err
-				}
-				if err := d.putDoc(ctx, n.prefix+name, n.docs[name]); err != nil { // do not cancel puts in progress
-					return n.fail(d, name, err)
-				}
-				return nil
-			})
-		}
-	}
-	return g.Wait()
 }
 
 // putStage writes the documents of nodes concurrently.
@@ -182,6 +168,9 @@ func (d *Dataset) put(ctx context.Context, n *saved, run *merging) error {
 		d.announced.Store(true)
 	}
 	n.fresh.put.Store(true)
+	if n.array != nil {
+		n.array.early.take()
+	}
 	d.mu.RLock()
 	unsure, stored, base := n.changes.unsure, maps.Clone(n.current()), maps.Clone(n.base)
 	d.mu.RUnlock()

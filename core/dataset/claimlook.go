@@ -1,0 +1,98 @@
+package dataset
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// Create finds a location empty, and then claims it. In between, another process may have
+// created a dataset there and finished. After the claim is put, a second look at the
+// location finds that dataset, and no process that respects claims can create another one.
+//
+// The look begins in Create, but Create does not wait for its result. To save a round trip,
+// the look runs at the same time as the put of the claim with the nodes. No chunk and no
+// document is written before the look has found the location empty. Until then the only
+// object of this process is its claim, so a process that dies leaves only the claim: if a
+// dataset exists at the location, nczctl clean removes nothing but the claim.
+
+// claimLook is the second look at a claimed location.
+type claimLook struct {
+	done    chan struct{} // closed when err is set
+	err     error
+	failed  bool  // joinLook has found that err is set
+	cleanup error // of deleting the claim after that
+}
+
+// beginLook begins the second look at the location. It continues after ctx is canceled,
+// because ctx may end with Create.
+func (d *Dataset) beginLook(ctx context.Context, force bool) {
+	l := &claimLook{done: make(chan struct{})}
+	d.newClaim.look = l
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		var wg sync.WaitGroup
+		var inside, outside error
+		wg.Go(func() { inside = d.checkStillEmpty(ctx) })
+		if !force { // a process that claims a prefix above this location lists the prefix only after its claim, so at least one of the two processes finds the other
+			outside = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
+		}
+		wg.Wait()
+		l.err = cmp.Or(inside, outside)
+		close(l.done)
+		_ = d.awaitLook(ctx) // delete the claim if the look has failed, unless a caller that holds newClaim.mu does
+	}()
+}
+
+// checkStillEmpty fails if a claimed location contains anything but the claim.
+func (d *Dataset) checkStillEmpty(ctx context.Context) error {
+	for e, err := range d.m.List(ctx, "", nil) {
+		if err == nil && e.Key != zarr.ReplacingMark {
+			err = errNotEmpty(d.loc)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinLook waits for the second look. If the look has failed, joinLook deletes the claim,
+// and it returns the error from then on. The caller holds newClaim.mu.
+func (d *Dataset) joinLook(ctx context.Context) error {
+	k := &d.newClaim
+	l := k.look
+	if l == nil {
+		return nil
+	}
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if l.err == nil {
+		k.look = nil
+		return nil
+	}
+	if !l.failed {
+		ctx = context.WithoutCancel(ctx)
+		err := k.check(ctx, d.m)
+		if err == nil {
+			err = d.m.Delete(ctx, zarr.ReplacingMark)
+		} else if ncerr.KindOf(err) == ncerr.ErrConflict { // another process has removed the claim
+			err = nil
+		}
+		l.failed, l.cleanup, k.text = true, err, nil
+	}
+	return joinCleanupError(l.err, l.cleanup)
+}
+
+// awaitLook is joinLook for callers that do not hold newClaim.mu.
+func (d *Dataset) awaitLook(ctx context.Context) error {
+	d.newClaim.mu.Lock()
+	defer d.newClaim.mu.Unlock()
+	return d.joinLook(ctx)
+}
