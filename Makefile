@@ -7,8 +7,9 @@ PEERS   := conformance/interop/peers
 S3      := conformance/s3server
 PEERED  = dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR_VERSITYGW="$$s3" NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python"
 # Vet runs in lint. A test binary without debug tables links faster. Many tests wait
-# rather than compute, so three packages run concurrently.
-TEST    := $(GO) test -vet=off -ldflags='-s -w' -timeout=2h -p 3
+# rather than compute, so three packages run concurrently. With madvdontneed=0, the
+# runtime keeps the pages that it frees until memory is short, and need not fault them in again.
+TEST    := GODEBUG=madvdontneed=0 $(GO) test -vet=off -ldflags='-s -w' -timeout=2h -p 3
 # FORMATS are the packages that test formats. NOSTORE matches those of their tests that take long and use no store, or only memory.
 FORMATS := ./core/dataset ./core/cdl
 NOSTORE := ^Test(HostileHeader|Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory)$$

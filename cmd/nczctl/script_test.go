@@ -72,6 +72,8 @@ func runScripts(t *testing.T, isolation string) {
 				return os.Geteuid() == 0, nil
 			case "process":
 				return isolation == "process", nil
+			case "full":
+				return os.Getenv("NCZARR_FULL") == "1", nil
 			}
 			return false, errors.New("unknown condition " + cond)
 		},

@@ -27,7 +27,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	nczctl = filepath.Join(dir, "nczctl")
-	if out, err := exec.Command("go", "build", "-o", nczctl, "../../cmd/nczctl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", nczctl, "../../cmd/nczctl").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build nczctl: %v\n%s", err, out)
 		return 1
 	}
