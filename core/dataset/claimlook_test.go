@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -515,5 +516,42 @@ func TestClaimRemovedWhilePublishing(t *testing.T) {
 			}
 			_ = ds.Abort(t.Context())
 		}
+	}
+}
+
+// An attribute that is deleted after the first write of its array does not come back from
+// documents that were put with that write.
+func TestDeletedAfterFirstWrite(t *testing.T) {
+	t.Parallel()
+	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1, zarr.LayoutV3, zarr.LayoutNCZarr3} {
+		_, o := inBuckets()
+		mode := "#mode=zarr"
+		if layout.NCZarr() {
+			mode = "#mode=nczarr"
+		}
+		url := belowURL + mode + belowRest
+		ds, err := createURL(t.Context(), url, &dataset.CreateOptions{Options: *o, Layout: &layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := ds.Root().DefineGroup("g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := define(t, g, "v", &dataset.VarSpec{Type: dtype.NCInt})
+		setText(t, v.SetAttr, "units", "K")
+		if err := v.Write(t.Context(), v.All(), []int32{1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.DeleteAttr("units"); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		again := open(t, url, o)
+		if list := variable(t, again, "/g/v").Attrs(); len(list) != 0 {
+			t.Errorf("%s: want no attributes, got %v", layout, list)
+		}
+		expect(t, again, "/g/v", []int32{1})
+		closeDataset(t, again)
 	}
 }

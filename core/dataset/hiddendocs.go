@@ -26,11 +26,12 @@ type earlyDocs struct {
 }
 
 // putEarly begins to put the documents of a new array that do not make it visible, if v is
-// written for the first time. The caller must call wait, which returns after the puts have
-// ended. A failed put is not an error, because the Flush repeats it.
+// written for the first time. It puts none if the Flush may leave the document out, because
+// the attributes in it have been deleted by then. The caller must call wait, which returns
+// after the puts have ended. A failed put is not an error, because the Flush repeats it.
 func (v *Var) putEarly(ctx context.Context) (wait func()) {
 	d, e := v.group.ds, &v.early
-	if !d.created || d.announced.Load() || !d.remote() || e.begun.Swap(true) {
+	if !d.created || d.announced.Load() || !d.remote() || !d.layout.AlwaysAttrs() || e.begun.Swap(true) {
 		return func() {}
 	}
 	stop := inParallel(ctx, func(ctx context.Context) {

@@ -336,6 +336,10 @@ func (l Layout) StoredFill(t dtype.Type, fill []byte) []byte {
 // codec follows the array-to-array codecs, whose elements have no byte order.
 func (l Layout) ByteOrderInCodec() bool { return l.row().v3 }
 
+// AlwaysAttrs reports whether each array has a document of attributes, even if it has no
+// attributes.
+func (l Layout) AlwaysAttrs() bool { return l.row().alwaysAttrs }
+
 // HasShards reports whether chunks can be stored in shards.
 func (l Layout) HasShards() bool { return l.row().v3 }
 
