@@ -62,11 +62,12 @@ func concurrent(t conformance.T, e *Env) {
 // callConcurrently encodes and decodes n elements with c from eight goroutines. Every
 // second round also decodes truncated input.
 func (e *Env) callConcurrently(t conformance.T, c *opened, n int) {
-	var sources, wants [8][len(patterns)][]byte
+	var sources, wants, encoded [8][len(patterns)][]byte
 	for g := range sources {
 		for k, pattern := range patterns {
 			sources[g][k] = c.data(n, pattern, uint64(g))
 			wants[g][k] = e.value(t, c, sources[g][k])
+			encoded[g][k] = c.encode(t, sources[g][k])
 		}
 	}
 	var wg sync.WaitGroup
@@ -78,6 +79,10 @@ func (e *Env) callConcurrently(t conformance.T, c *opened, n int) {
 				enc, dst := make([]byte, c.out.MaxBytes), make([]byte, len(want))
 				n, err := c.Encode(t.Context(), enc, src)
 				if err == nil {
+					if !bytes.Equal(enc[:n], encoded[g][k]) {
+						t.Errorf("concurrent calls for %v with %s: encode returns other bytes than a single call", c.in.DType, c.params)
+						return
+					}
 					if i%2 == 0 { // the codec.input checks verify the result
 						_, _ = c.safeDecode(t.Context(), make([]byte, len(want)), bytes.Clone(enc[:n/2]))
 					}

@@ -428,6 +428,7 @@ func detects(t conformance.T, e *Env) {
 		e.detects(t, p, 1, e.effort.flipped)
 		e.detects(t, p, 0, e.effort.flipped)
 		e.detects(t, p, 70_003, e.effort.flipped/20)
+		e.detects(t, p, 1<<12, e.effort.flipped/4) // whole blocks, if each has a checksum
 		if t.Effort() != conformance.Brief {
 			e.detects(t, p, 1<<20/int(room(e.types[0], 1))+5003, 10)
 		}

@@ -38,7 +38,7 @@ func concurrencyChecks() []Check {
 		}},
 		{ID: "map.concurrent.open", Doc: "Opening and closing other handles, for reading and for writing, does not affect concurrent puts.", Needs: w, Run: openWhilePutting},
 		{ID: "map.concurrent.delete", Doc: "Concurrent puts and deletes of neighboring keys all succeed.", Needs: []string{Write, Delete}, Run: putAndDelete},
-		{ID: "map.concurrent.list", Doc: "Objects that exist throughout a listing are listed exactly once while others are added and deleted.", Needs: []string{Write, Delete, List}, Run: listWhileChanging},
+		{ID: "map.concurrent.list", Doc: "Objects that exist throughout a listing are listed exactly once while others are added and deleted, and only keys that were stored are listed.", Needs: []string{Write, Delete, List}, Run: listWhileChanging},
 	}
 }
 
@@ -579,6 +579,11 @@ func listWhileChanging(t conformance.T, e *Env) {
 	for i := range 200 {
 		s.put(fmt.Sprintf("d/keep%d", i), "")
 	}
+	stored := map[string]bool{}
+	for i := range 200 {
+		stored[fmt.Sprintf("d/keep%d", i)] = true
+		stored[fmt.Sprintf("d/flit%d", i%20)] = true
+	}
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -602,6 +607,11 @@ func listWhileChanging(t conformance.T, e *Env) {
 		for i := range 200 {
 			if key := fmt.Sprintf("d/keep%d", i); seen[key] != 1 {
 				t.Errorf("%q is listed %d times", key, seen[key])
+			}
+		}
+		for key := range seen {
+			if !stored[key] {
+				t.Errorf("%q is listed but was never stored", key)
 			}
 		}
 	}

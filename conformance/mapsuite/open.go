@@ -510,5 +510,22 @@ func secretInError(t conformance.T, e *Env) {
 		silent("remove a missing store", e.opener.Remove(t.Context(), spec))
 		given["no-such-option-of-any-driver"] = secret
 		open("open with an unknown option")
+		delete(given, "no-such-option-of-any-driver")
+		given[o.Name] = secret + " too"
+		created, err := json.Marshal(given)
+		if err != nil {
+			t.Fatalf("options: %v", err)
+		}
+		spec.Options, spec.Mode = created, driver.Create
+		m, err := e.opener.Open(t.Context(), spec)
+		if silent("create a store", err); err != nil { // the driver cannot write, or the server does not accept the value
+			continue
+		}
+		silent("flush", m.Flush(t.Context()))
+		silent("close", m.Close(t.Context()))
+		given[o.Name], spec.Mode = secret, driver.Read
+		open("open a store that was created with another value")
+		spec.Options = created
+		silent("remove a store", e.opener.Remove(t.Context(), spec))
 	}
 }

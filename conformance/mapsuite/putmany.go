@@ -217,12 +217,19 @@ func putManyReleased(t conformance.T, e *Env) {
 	}
 }
 
-// putManyCanceled cancels calls to PutMany: before the call, when a body is read, or when
-// one of the results arrives.
+// putManyCanceled cancels calls to PutMany: before the call, when a body is read, when one
+// of the results arrives, or at various times.
 func putManyCanceled(t conformance.T, e *Env) {
 	s := e.create(t)
-	const before, first, last = -1, -2, -3 // not the number of a result
-	for round, at := range []int{before, first, last, 0, 1, 7} {
+	const before, first, last, timed = -1, -2, -3, -4 // not the number of a result
+	reqs, _ := plainWrites("timed", 20_000)
+	began := time.Now()
+	if err := s.callPutMany(t.Context(), reqs, func(int, driver.Info, error) {}); err != nil {
+		t.Fatalf("put many: %v", err)
+	}
+	took := time.Since(began)
+	const times = 16
+	for round, at := range append([]int{before, first, last, 0, 1, 7}, slices.Repeat([]int{timed}, times)...) {
 		reqs, fresh := plainWrites(fmt.Sprintf("r%d", round), 20_000)
 		for i := range reqs {
 			s.put(reqs[i].Key, "old")
@@ -235,6 +242,8 @@ func putManyCanceled(t conformance.T, e *Env) {
 			reqs[0].Body = cancelingBody{driver.Bytes(fresh[0]), int64(len(fresh[0])) - 1, cancel}
 		case last:
 			reqs[len(reqs)-1].Body = cancelingBody{driver.Bytes(fresh[len(reqs)-1]), int64(len(fresh[len(reqs)-1])) - 1, cancel}
+		case timed:
+			time.AfterFunc(took*time.Duration(round-5)/times, cancel)
 		}
 		stored, answers := make([]bool, len(reqs)), 0
 		err := s.callPutMany(ctx, reqs, func(i int, _ driver.Info, err error) {
@@ -261,6 +270,9 @@ func putManyCanceled(t conformance.T, e *Env) {
 				s.put(reqs[i].Key, "last")
 				want[i] = "last"
 			}
+		}
+		if at == timed {
+			continue
 		}
 		for range 3 { // work that continues in the background needs a moment
 			for i := range reqs {
