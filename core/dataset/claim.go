@@ -34,6 +34,7 @@ type newClaim struct {
 	mu      sync.Mutex
 	text    []byte                     // content of the claim object; nil without a claim
 	version string                     // version of the claim object
+	sent    []byte                     // content of a put with an unknown outcome, which may have replaced text; otherwise nil
 	nodes   map[string]*zarr.ChunkKeys // nodes listed in text
 	deleted bool                       // Delete was called for the object, and may have removed it even if it returned an error
 	look    *claimLook                 // second look at the location; nil without a claim and after it has passed
@@ -102,10 +103,13 @@ func (d *Dataset) claimLocation(ctx context.Context, force bool) error {
 		d.log.Warn("the location of the new dataset cannot be claimed: another process may create a dataset at the same time", "path", d.loc.Path, "error", err)
 		return nil
 	}
+	d.newClaim.text = text
+	if ncerr.IsContext(err) { // the claim may have been put
+		err = joinCleanupError(err, d.newClaim.remove(context.WithoutCancel(ctx), d.m))
+	}
 	if err != nil {
 		return err
 	}
-	d.newClaim.text = text
 	d.beginLook(ctx, force)
 	return nil
 }
@@ -201,14 +205,15 @@ func (d *Dataset) addVarToClaim(ctx context.Context, v *Var) error {
 
 // change replaces the text of the claim, which must still exist.
 func (k *newClaim) change(ctx context.Context, m *zmap.Map, text []byte) error {
-	var o driver.PutOptions
-	if m.Capabilities().IfMatch {
-		o.IfMatch = k.version
-	}
-	if o.IfMatch == "" {
+	conditional := m.Capabilities().IfMatch && k.version != ""
+	if !conditional || k.sent != nil {
 		if err := k.check(ctx, m); err != nil {
 			return err
 		}
+	}
+	var o driver.PutOptions
+	if conditional {
+		o.IfMatch = k.version
 	}
 	var info zmap.Info
 	var err error
@@ -221,11 +226,12 @@ func (k *newClaim) change(ctx context.Context, m *zmap.Map, text []byte) error {
 	if err != nil { // an earlier attempt may have succeeded
 		now, is, rerr := m.ReadAll(ctx, zarr.ReplacingMark, maxClaim)
 		if rerr != nil || !bytes.Equal(now, text) {
+			k.sent = text
 			return cmp.Or(k.check(ctx, m), err)
 		}
 		info = is
 	}
-	k.text, k.version = text, info.Version
+	k.text, k.version, k.sent = text, info.Version, nil
 	return nil
 }
 
@@ -250,8 +256,12 @@ func (k *newClaim) check(ctx context.Context, m *zmap.Map) error {
 	if k.text == nil {
 		return nil
 	}
-	text, _, err := m.ReadAll(ctx, zarr.ReplacingMark, maxClaim)
+	text, info, err := m.ReadAll(ctx, zarr.ReplacingMark, maxClaim)
 	if err == nil && bytes.Equal(text, k.text) {
+		return nil
+	}
+	if err == nil && k.sent != nil && bytes.Equal(text, k.sent) {
+		k.text, k.version, k.sent = text, info.Version, nil
 		return nil
 	}
 	if kind := ncerr.KindOf(err); err != nil && kind != ncerr.ErrNotFound && kind != ncerr.ErrNoDataset {
@@ -261,6 +271,17 @@ func (k *newClaim) check(ctx context.Context, m *zmap.Map) error {
 		return nil
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process removed the claim of this process while the dataset was being created")
+}
+
+// remove deletes the claim unless another process has removed it.
+func (k *newClaim) remove(ctx context.Context, m *zmap.Map) error {
+	err := k.check(ctx, m)
+	if err == nil {
+		err = m.Delete(ctx, zarr.ReplacingMark)
+	} else if ncerr.KindOf(err) == ncerr.ErrConflict {
+		err = nil
+	}
+	return err
 }
 
 // releaseClaim releases the claim after a Flush. It fails if the claim no longer

@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -78,14 +77,8 @@ func (d *Dataset) joinLook(ctx context.Context) error {
 		return nil
 	}
 	if !l.failed {
-		ctx = context.WithoutCancel(ctx)
-		err := k.check(ctx, d.m)
-		if err == nil {
-			err = d.m.Delete(ctx, zarr.ReplacingMark)
-		} else if ncerr.KindOf(err) == ncerr.ErrConflict { // another process has removed the claim
-			err = nil
-		}
-		l.failed, l.cleanup, k.text = true, err, nil
+		l.cleanup = k.remove(context.WithoutCancel(ctx), d.m)
+		l.failed, k.text = true, nil
 	}
 	return joinCleanupError(l.err, l.cleanup)
 }

@@ -256,6 +256,86 @@ func TestKilledBeforeLook(t *testing.T) {
 	}
 }
 
+// canceledPuts is a store whose nth put of a claim succeeds but is canceled before the result
+// arrives.
+type canceledPuts struct {
+	slowMap
+	n      *int
+	cancel context.CancelFunc
+}
+
+func (c canceledPuts) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	info, err := c.slowMap.Put(ctx, key, b, o)
+	if key == zarr.ReplacingMark && err == nil {
+		if *c.n--; *c.n == 0 {
+			c.cancel()
+			return driver.Info{}, ctx.Err()
+		}
+	}
+	return info, err
+}
+
+// If a put of the claim succeeds but is canceled, the claim still belongs to the process: it
+// can continue, and it deletes the claim if it does not.
+func TestClaimPutCanceled(t *testing.T) {
+	t.Parallel()
+	for _, then := range []string{"create", "write", "abort", "look fails"} {
+		synctest.Test(t, func(t *testing.T) {
+			b, o := inBuckets()
+			url := belowURL + "#mode=nczarr" + belowRest
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			release, n := make(chan struct{}), 2
+			if then == "create" {
+				n = 1
+			}
+			before := secondList(func() error {
+				<-release
+				if then == "look fails" {
+					return ncerr.ErrPermission
+				}
+				return nil
+			})
+			o.Wrap = func(m driver.Map) driver.Map { return canceledPuts{slowMap{m, before}, &n, cancel} }
+			ds, err := createURL(ctx, url, &dataset.CreateOptions{Options: *o})
+			if then == "create" {
+				if got := b.names("bkt"); err == nil || len(got) > 0 {
+					t.Errorf("create: want an error and no objects, got %v, %q", err, got)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := define(t, ds.Root(), "v", &dataset.VarSpec{Type: dtype.NCInt})
+			if err := v.Write(ctx, v.All(), []int32{1}); !ncerr.IsContext(err) {
+				t.Errorf("%s: want the error of the context, got %v", then, err)
+			}
+			close(release)
+			switch then {
+			case "write":
+				write(t, v, v.All(), []int32{2})
+				closeDataset(t, ds)
+				again := open(t, url, o)
+				expect(t, again, "v", []int32{2})
+				closeDataset(t, again)
+				return
+			case "look fails":
+				synctest.Wait()
+				if got := b.names("bkt"); len(got) > 0 {
+					t.Errorf("%s: want no objects, got %q", then, got)
+				}
+			}
+			if err := ds.Abort(t.Context()); err != nil {
+				t.Errorf("%s: abort: %v", then, err)
+			}
+			if got := b.names("bkt"); len(got) > 0 {
+				t.Errorf("%s: want no objects after Abort, got %q", then, got)
+			}
+		})
+	}
+}
+
 // order records when requests begin and end.
 type order struct {
 	mu     sync.Mutex
