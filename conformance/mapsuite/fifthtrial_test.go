@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -229,4 +230,51 @@ func TestRecursiveListingHoldsLock(t *testing.T) {
 			},
 		}
 	}}), 10*time.Minute, "map.lasting.pages")
+}
+
+// TestRefusedName checks that a driver whose medium cannot store a name with % conforms.
+func TestRefusedName(t *testing.T) {
+	t.Parallel()
+	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+		return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if strings.Contains(key, "%") {
+				return driver.Info{}, ncerr.ErrBadName
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}})
+	mustPass(t, target, "map.delete.only", "map.list.literal")
+}
+
+// TestShortKeys checks that a driver that declares short keys conforms.
+func TestShortKeys(t *testing.T) {
+	t.Parallel()
+	const most = 255
+	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+		return &hooked{
+			Map:  plain{m},
+			caps: func() driver.Capabilities { c := plain{m}.Capabilities(); c.MaxKey = most; return c },
+			put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				if len(key) > most {
+					return driver.Info{}, ncerr.ErrBadName
+				}
+				return m.Put(ctx, key, body, o)
+			},
+		}
+	}})
+	mustPass(t, target, "map.keys.deep", "map.keys.long")
+}
+
+// mustPass runs checks and fails if any of them does not pass.
+func mustPass(t *testing.T, target *mapsuite.Target, checks ...string) {
+	t.Helper()
+	r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: checks, Seed: 5, Limit: 10 * time.Minute})
+	if len(r.Results) != len(checks) {
+		t.Errorf("want %d results, got %d", len(checks), len(r.Results))
+	}
+	for _, x := range r.Results {
+		if x.Status != conformance.StatusPass {
+			t.Errorf("%s: %s %s", x.ID, x.Status, x.Message)
+		}
+	}
 }

@@ -569,7 +569,12 @@ func deleteChecks() []Check {
 		}},
 		{ID: "map.delete.only", Doc: "Deleting a key, existing or missing, removes no other key.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
-			keys := []string{"a", "ab", "abc", "ab-", "ab.d/x", "b", "A", "a_", "a%", "d/e", "d/ef", "d/f"}
+			keys := []string{"a", "ab", "abc", "ab-", "ab.d/x", "b", "A", "a_", "d/e", "d/ef", "d/f"}
+			if _, err := s.tryPut("a%", "a%"); err == nil {
+				keys = append(keys, "a%")
+			} else {
+				wantKind(t, `put "a%"`, err, ncerr.ErrBadName, ncerr.ErrUnsupported) // the medium may refuse a name
+			}
 			for _, gone := range []string{"ab", "aa", "a_", "a%", "b%", "d/e", "d/ee"} {
 				s.putAll(keys...)
 				s.delete(gone)
