@@ -89,3 +89,12 @@ func (d *Dataset) awaitLook(ctx context.Context) error {
 	defer d.newClaim.mu.Unlock()
 	return d.joinLook(ctx)
 }
+
+// checkOwned verifies, before objects are removed from the location, that they are not those
+// of another process: the second look has passed, and the claim still exists.
+func (d *Dataset) checkOwned(ctx context.Context) error {
+	if err := d.awaitLook(ctx); err != nil {
+		return err
+	}
+	return d.checkClaim(ctx, d.m)
+}

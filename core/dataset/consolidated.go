@@ -330,7 +330,7 @@ func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 	if d.layout.Inline() {
 		return d.removeInline()
 	}
-	if err := d.awaitLook(ctx); err != nil { // the document may be that of another dataset
+	if err := d.checkOwned(ctx); err != nil { // the document may be that of another dataset
 		return err
 	}
 	there, err := d.m.Exists(ctx, zarr.ConsolidatedDoc)

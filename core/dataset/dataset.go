@@ -152,37 +152,27 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 	if !d.Writable() {
 		return nil
 	}
-	// Buffered chunks come first, because the metadata includes the lengths that their
-	// writes have extended.
 	var unstored error // the error of a chunk or document; the Flush writes everything else
-	err := d.buffer.Flush(ctx, func(err error, beyond bool) error {
-		if err != nil && (beyond || d.swap != nil || d.created && !d.flushed.Load()) { // without the chunk, elements of a new length or dataset would be missing
-			return ncerr.Errorf(ncerr.KindOf(err), "", "", "the metadata was not written, because a chunk cannot be stored: %w", err)
+	var err error
+	for again := true; again && err == nil; {
+		// This comes before the buffer is held, because a write that waits for the buffer may
+		// hold the memory that it needs.
+		if err = d.dropFailedWrites(ctx); err != nil {
+			break
 		}
-		unstored = err
-		if err := d.checkBeforePublishing(ctx); err != nil {
-			return err
-		}
-		if err := d.dropFailedWrites(ctx); err != nil {
-			return err
-		}
-		if err := d.addNodesToClaim(ctx); err != nil {
-			return ncerr.Wrap("flush", d.loc.Path, err)
-		}
-		if err := d.beforeFlush(ctx); err != nil {
-			return ncerr.Wrap("flush", "", err)
-		}
-		lengths := d.lengths()
-		switch err := d.save(ctx); {
-		case isMergeConflict(err):
-			unstored = joinErrors(err, unstored)
-		case err != nil:
-			return err
-		default:
-			d.setStored(lengths)
-		}
-		return nil
-	})
+		// Buffered chunks come first, because the metadata includes the lengths that their
+		// writes have extended.
+		err = d.buffer.Flush(ctx, func(err error, beyond bool) error {
+			if err != nil && (beyond || d.swap != nil || d.created && !d.flushed.Load()) { // without the chunk, elements of a new length or dataset would be missing
+				return ncerr.Errorf(ncerr.KindOf(err), "", "", "the metadata was not written, because a chunk cannot be stored: %w", err)
+			}
+			unstored = err
+			if again = d.hasFailedWrites(); again { // a write has failed in the meantime
+				return nil
+			}
+			return d.publish(ctx, &unstored)
+		})
+	}
 	if err == nil {
 		err = d.afterSave(ctx, more)
 	}
@@ -190,6 +180,30 @@ func (d *Dataset) flush(ctx context.Context, more bool) error {
 		err = joinErrors(err, unstored)
 	}
 	return ncerr.Wrap("flush", "", cmp.Or(err, unstored))
+}
+
+// publish writes the metadata. It adds to unstored the error of a document that it does not
+// write because of a conflict.
+func (d *Dataset) publish(ctx context.Context, unstored *error) error {
+	if err := d.checkBeforePublishing(ctx); err != nil {
+		return err
+	}
+	if err := d.addNodesToClaim(ctx); err != nil {
+		return ncerr.Wrap("flush", d.loc.Path, err)
+	}
+	if err := d.beforeFlush(ctx); err != nil {
+		return ncerr.Wrap("flush", "", err)
+	}
+	lengths := d.lengths()
+	switch err := d.save(ctx); {
+	case isMergeConflict(err):
+		*unstored = joinErrors(err, *unstored)
+	case err != nil:
+		return err
+	default:
+		d.setStored(lengths)
+	}
+	return nil
 }
 
 // joinErrors returns an error with the kind of the first of two errors, of which the second may

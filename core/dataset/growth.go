@@ -347,11 +347,10 @@ func (d *Dataset) dropFailedWrites(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	caps := d.m.Capabilities()
-	if !g.writeFailed || g.active > 0 || !d.created || d.announced.Load() || !caps.List || !caps.Delete {
+	if !d.leavesChunks() {
 		return nil
 	}
-	if err := d.awaitLook(ctx); err != nil { // the chunks may be those of another dataset
+	if err := d.checkOwned(ctx); err != nil { // the chunks may be those of another dataset
 		return err
 	}
 	if err := dropLeftovers(ctx, g.grownVars()); err != nil {
@@ -359,6 +358,19 @@ func (d *Dataset) dropFailedWrites(ctx context.Context) error {
 	}
 	g.writeFailed = false
 	return nil
+}
+
+// hasFailedWrites reports whether dropFailedWrites has data to remove.
+func (d *Dataset) hasFailedWrites() bool {
+	d.growth.mu.Lock()
+	defer d.growth.mu.Unlock()
+	return d.leavesChunks()
+}
+
+// leavesChunks implements hasFailedWrites. The caller holds growth.mu.
+func (d *Dataset) leavesChunks() bool {
+	g, caps := &d.growth, d.m.Capabilities()
+	return g.writeFailed && g.active == 0 && d.created && !d.announced.Load() && caps.List && caps.Delete
 }
 
 // checkNotExtended verifies, before v grows, that no other writer has extended v since
