@@ -153,12 +153,8 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" { // most of the memory is a few large blocks, so that a collection costs little
-		percent := 25
-		if f.chunks != "" { // the blocks may be larger
-			percent = 5
-		}
-		defer debug.SetGCPercent(debug.SetGCPercent(percent))
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(gcPercent(src.Root(), opts.Select, f.chunks != "")))
 	}
 	bar := a.progress("copying")
 	opts.Progress = bar.set
@@ -173,6 +169,22 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return err
 	}
 	return a.problems(left)
+}
+
+// gcPercent returns the percentage of garbage that a copy of the selected variables of g may
+// hold. Most of the memory is a few large blocks, so that a collection costs little, but each
+// collection visits all strings of a block. If rechunk is set, the blocks may be larger.
+func gcPercent(g *dataset.Group, selected func(*dataset.Var) bool, rechunk bool) int {
+	percent := 25
+	if rechunk {
+		percent = 5
+	}
+	eachVar(g, func(v *dataset.Var) {
+		if v.Type() == dtype.NCString && v.Rank() > 0 && selected(v) {
+			percent = 25
+		}
+	})
+	return percent
 }
 
 // unreadable returns the parts of src that failed to open and the selected variables

@@ -35,8 +35,10 @@ type Encoded struct {
 // batches to process concurrently when chunks are copied between two arrays. All batches
 // together hold at most memory bytes, or one chunk if that is larger. Both arrays must
 // have the same chunk shape and codecs. If to has shards, a batch consists of the chunks of
-// one shard, and chunks is 0 if these exceed memory. If shards of from are decoded as a
-// whole, each worker also holds one of them. room is for ReadEncoded.
+// one shard, and chunks is 0 if these exceed memory. Otherwise, if shards of from are decoded
+// as a whole, a batch consists of the chunks of one of them. Each worker also holds all decoded
+// shards of its batch; chunks is 0 if these are several and exceed memory. room is for
+// ReadEncoded.
 func EncodedBatches(from, to *Array, memory int64) (chunks, workers, room int64) {
 	stored, size := maxStored(from.pipe, 0), from.size
 	if from.isVariableLength() {
@@ -44,10 +46,28 @@ func EncodedBatches(from, to *Array, memory int64) (chunks, workers, room int64)
 		stored = size
 	}
 	chunks = max(1, min(from.batch(size), (memory/2-size)/stored))
+	whole, held := manifest.Whole(from.source), int64(0) // bytes of decoded shards
+	if whole.Rank() > 0 && from.isVariableLength() {
+		held = from.variedNeed(true)
+	} else if whole.Rank() > 0 {
+		held = from.need(false, whole).unit
+	}
 	if w, err := manifest.AsWriter(to.source); err == nil && w.Units().Rank() > 0 {
-		if chunks = chunk.Product(w.Units().Largest()); times(chunks, stored)+float64(size) > float64(memory) {
+		several := 1.0
+		if held > 0 {
+			several = overlapped(w.Units(), whole)
+		}
+		// held is for two shards: an encoded and a decoded one
+		chunks, held = chunk.Product(w.Units().Largest()), saturate(float64(held)*(several+1)/2)
+		need := times(chunks, stored) + float64(size)
+		if several > 1 {
+			need += float64(held)
+		}
+		if need > float64(memory) {
 			return 0, 0, 0
 		}
+	} else if held > 0 {
+		chunks = chunk.Product(whole.Largest())
 	}
 	for _, a := range []*Array{from, to} {
 		n := a.env.Concurrency(stored)
@@ -56,14 +76,28 @@ func EncodedBatches(from, to *Array, memory int64) (chunks, workers, room int64)
 		}
 		workers = max(workers, int64(n))
 	}
-	unit := int64(0)
-	if u := manifest.Whole(from.source); u.Rank() > 0 && from.isVariableLength() {
-		unit = from.variedNeed(true)
-	} else if u.Rank() > 0 {
-		unit = from.need(false, u).unit
-	}
-	workers = max(1, min(workers, memory/(chunks*stored+size+unit)))
+	each := saturate(times(chunks, stored) + float64(size) + float64(held))
+	workers = max(1, min(workers, memory/each))
 	return chunks, workers, max(1, memory/workers/chunks/variedCopies)
+}
+
+// overlapped returns the maximum number of shards of the grid shards that a unit of the grid
+// units overlaps.
+func overlapped(units, shards chunk.Grid) float64 {
+	all := 1.0
+	for d, n := range units.Largest() {
+		m := shards.Largest()[d]
+		if !units.Regular() || !shards.Regular() {
+			all *= float64(n) // each shard has at least one chunk
+			continue
+		}
+		common, rest := m, n // the distances between starts are multiples of the greatest common divisor
+		for rest > 0 {
+			common, rest = rest, common%rest
+		}
+		all *= float64((m-common+n-1)/m + 1)
+	}
+	return all
 }
 
 // maxStored returns the maximum size in bytes of a stored chunk.

@@ -273,11 +273,14 @@ type lent struct {
 }
 
 // get returns n bytes of the memory. If it has less, get borrows other memory, with room for
-// slightly larger chunks of up to most bytes. It returns nil if lend returns nil.
+// slightly larger chunks of up to most bytes if possible. It returns nil if lend returns nil.
 func (l *lent) get(n, most int64, lend func(int64) ([]byte, func())) []byte {
 	if n > int64(cap(l.mem)) {
 		l.drop()
-		l.mem, l.release = lend(withRoom(n, most))
+		room := withRoom(n, most)
+		if l.mem, l.release = lend(room); l.mem == nil && room > n {
+			l.mem, l.release = lend(n)
+		}
 	}
 	if l.mem == nil {
 		return nil

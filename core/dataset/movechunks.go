@@ -154,7 +154,11 @@ func (c *copier) move(ctx context.Context, p *pair, box chunk.Selection) error {
 		}
 		return m.numbers
 	}
-	if unit, sharded := p.dst.shardUnits(); sharded {
+	unit, sharded := p.dst.shardUnits()
+	if !sharded {
+		unit = manifest.Whole(p.src.source()) // a batch with chunks of several shards would hold all of these
+	}
+	if unit.Rank() > 0 {
 		units, err := plan.Units(unit)
 		if err != nil {
 			return ncerr.Wrap("copy", p.src.Path(), err)

@@ -526,6 +526,39 @@ func TestWrappedShards(t *testing.T) {
 	}
 }
 
+// TestCopyWrappedShards checks that a copy whose chunks are in another order than the shards
+// that are encoded as a whole decodes each of these shards once, so that it never holds
+// several of them.
+func TestCopyWrappedShards(t *testing.T) {
+	t.Parallel()
+	o := inMemory(gzip.Provider(), checksum.Provider())
+	counts := &shardCounts{}
+	o.Wrap = func(m driver.Map) driver.Map { return shardRequests{m, counts} }
+	shard := v3Shard(slices.Repeat([]string{strings.Repeat("\x05", 2<<20)}, 20)...) // two exceed manifest.MaxWrapped
+	objects := wrappedObjects(t, shard, shard)
+	for i := range 2 {
+		objects[fmt.Sprintf("w/c/0/%d", i)] = objects[fmt.Sprintf("w/c/%d", i)]
+		delete(objects, fmt.Sprintf("w/c/%d", i))
+	}
+	objects["w/zarr.json"] = strings.NewReplacer(`"shape": [6]`, `"shape": [20, 4194304]`, `"dimension_names": ["x"]`, `"dimension_names": ["y", "x"]`,
+		`"chunk_shape": [4]`, `"chunk_shape": [20, 2097152]`, `"chunk_shape": [2]`, `"chunk_shape": [1, 2097152]`).Replace(objects["w/zarr.json"])
+	store(t, o, "s", objects)
+	ds := open(t, "mem:s", o)
+	counts.gets.Store(0)
+	dst := create(t, "mem:copy#mode=v2", o)
+	if err := dataset.Copy(t.Context(), dst.Root(), ds.Root(), nil); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, dst)
+	if n := counts.gets.Load(); n != 2 {
+		t.Errorf("want one request for each of 2 shards, got %d", n)
+	}
+	at := chunk.Selection{Start: []int64{19, 2<<20 - 1}, Count: []int64{1, 2}}
+	if got, err := dataset.Get[uint8](t.Context(), variable(t, open(t, "mem:copy", o), "w"), at); err != nil || !slices.Equal(got, []uint8{5, 5}) {
+		t.Errorf("want [5 5], got %v, %v", got, err)
+	}
+}
+
 // TestWrappedShardsDamaged checks the errors for damaged shards that are encoded as a
 // whole, and for codecs that are missing or invalid.
 func TestWrappedShardsDamaged(t *testing.T) {
