@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -20,10 +21,11 @@ import (
 
 // claimLook is the second look at a claimed location.
 type claimLook struct {
-	done    chan struct{} // closed when err is set
-	err     error
-	failed  bool  // joinLook has found that err is set
-	cleanup error // of deleting the claim after that
+	done    chan struct{} // closed when inside and outside are set
+	inside  error         // the location is not empty, or the listing failed
+	outside error         // a prefix above the location is claimed, or the check failed
+	failed  bool          // joinLook has found that the look has failed
+	cleanup error         // of deleting the claim after that
 }
 
 // beginLook begins the second look at the location. It continues after ctx is canceled,
@@ -34,13 +36,11 @@ func (d *Dataset) beginLook(ctx context.Context, force bool) {
 	ctx = context.WithoutCancel(ctx)
 	go func() {
 		var wg sync.WaitGroup
-		var inside, outside error
-		wg.Go(func() { inside = d.checkStillEmpty(ctx) })
+		wg.Go(func() { l.inside = d.checkStillEmpty(ctx) })
 		if !force { // a process that claims a prefix above this location lists the prefix only after its claim, so at least one of the two processes finds the other
-			outside = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
+			l.outside = checkOutsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
 		}
 		wg.Wait()
-		l.err = cmp.Or(inside, outside)
 		close(l.done)
 		_ = d.awaitLook(ctx) // delete the claim if the look has failed, unless a caller that holds newClaim.mu does
 	}()
@@ -59,8 +59,11 @@ func (d *Dataset) checkStillEmpty(ctx context.Context) error {
 	return nil
 }
 
-// joinLook waits for the second look. If the look has failed, joinLook deletes the claim,
-// and it returns the error from then on. The caller holds newClaim.mu.
+// joinLook waits for the second look. If it has found an object, joinLook looks
+// again: the claim may have been put at the same time, and while an object is replaced, some
+// servers (versitygw) list a temporary name. If the look has failed, joinLook deletes the
+// claim, and it returns the error from then on. The caller holds newClaim.mu, so that the
+// claim is not put at the same time.
 func (d *Dataset) joinLook(ctx context.Context) error {
 	k := &d.newClaim
 	l := k.look
@@ -72,15 +75,18 @@ func (d *Dataset) joinLook(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if l.err == nil {
-		k.look = nil
-		return nil
-	}
 	if !l.failed {
+		if ncerr.KindOf(l.inside) == ncerr.ErrConflict {
+			l.inside = d.checkStillEmpty(context.WithoutCancel(ctx))
+		}
+		if l.inside == nil && l.outside == nil {
+			k.look = nil
+			return nil
+		}
 		l.cleanup = k.remove(context.WithoutCancel(ctx), d.m)
 		l.failed, k.text = true, nil
 	}
-	return joinCleanupError(l.err, l.cleanup)
+	return joinCleanupError(cmp.Or(l.inside, l.outside), l.cleanup)
 }
 
 // awaitLook is joinLook for callers that do not hold newClaim.mu.

@@ -212,6 +212,40 @@ func TestLookFails(t *testing.T) {
 	}
 }
 
+// A temporary name that a server lists while it replaces the claim is not an object of another
+// process.
+func TestLookSeesTemporaryName(t *testing.T) {
+	t.Parallel()
+	b, o := inBuckets()
+	const temporary = "dir/a.zarr/..nczreplacing.sgwtmp.1"
+	var mu sync.Mutex
+	lists := 0
+	ds := create(t, belowURL+"#mode=nczarr"+belowRest, hook(o, func(op, _ string) error {
+		if op != "list" {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch lists++; lists {
+		case 2:
+			_, err := b.bucket("bkt").Put(t.Context(), temporary, driver.Bytes("x"), &driver.PutOptions{})
+			return err
+		case 3:
+			return b.bucket("bkt").Delete(t.Context(), temporary, &driver.DeleteOptions{})
+		}
+		return nil
+	}))
+	v := define(t, ds.Root(), "v", &dataset.VarSpec{Type: dtype.NCInt})
+	if err := v.Write(t.Context(), v.All(), []int32{1}); err != nil {
+		t.Fatal(err)
+	}
+	if lists != 3 {
+		t.Errorf("want a third listing after one with a temporary name, got %d", lists)
+	}
+	closeDataset(t, ds)
+	expect(t, open(t, belowURL+"#mode=nczarr"+belowRest, o), "/v", []int32{1})
+}
+
 // A process that dies when its claim lists the nodes and before the second look has found the
 // dataset of another process leaves a claim, whose removal keeps the dataset.
 func TestKilledBeforeLook(t *testing.T) {
