@@ -1,9 +1,13 @@
 package dataset_test
 
 import (
+	"context"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -65,6 +69,62 @@ func TestDropWhileWriteWaits(t *testing.T) {
 			closeDataset(t, ds)
 		})
 	}
+}
+
+// A Flush that removes what a failed write has left does not wait for memory of a write that
+// waits to extend a dimension.
+func TestDropWhileGrowthWaits(t *testing.T) {
+	t.Parallel()
+	const n = 64 << 10
+	var fails, blocks atomic.Bool
+	listing, release := make(chan struct{}), make(chan struct{})
+	o := inMemory()
+	o.Budget = budget.New(2 << 20)
+	o.Wrap = func(m driver.Map) driver.Map {
+		return slowMap{m, func(op, key string) error {
+			if op == "put" && fails.Load() && strings.HasSuffix(key, "/1") {
+				return ncerr.ErrPermission
+			}
+			if op == "list" && blocks.CompareAndSwap(true, false) {
+				close(listing)
+				<-release
+			}
+			return nil
+		}}
+	}
+	ds := create(t, "mem:grow#mode=v3", o)
+	x, y := dim(t, ds.Root(), "x", 0, true), dim(t, ds.Root(), "y", 0, true)
+	v := define(t, ds.Root(), "v", &dataset.VarSpec{Type: dtype.NCByte, Dims: []*dataset.Dim{x}, Chunks: []int64{1}, Shards: []int64{4}})
+	w := define(t, ds.Root(), "w", &dataset.VarSpec{Type: dtype.NCByte, Dims: []*dataset.Dim{y}, Chunks: []int64{n}})
+	fails.Store(true)
+	if err := v.Write(t.Context(), chunk.Selection{Start: []int64{0}, Count: []int64{8}}, make([]int8, 8)); ncerr.KindOf(err) != ncerr.ErrPermission {
+		t.Fatal(err)
+	}
+	fails.Store(false)
+	blocks.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	written, flushed := make(chan error, 1), make(chan error, 1)
+	go func() { flushed <- ds.Flush(ctx) }()
+	<-listing
+	go func() {
+		written <- w.Write(t.Context(), chunk.Selection{Start: []int64{0}, Count: []int64{8 * n}}, make([]int32, 8*n)) // converts the values
+	}()
+	canceled, stop := context.WithCancel(t.Context())
+	stop()
+	for all, busy := o.Budget.ForCalls(), false; !busy; runtime.Gosched() { // until the write or the Flush has memory
+		got, err := o.Budget.Acquire(canceled, 1, all)
+		if busy = err != nil || got < all; err == nil {
+			o.Budget.Release(got)
+		}
+	}
+	close(release)
+	for _, c := range []chan error{flushed, written} {
+		if err := <-c; err != nil {
+			t.Error(err)
+		}
+	}
+	closeDataset(t, ds)
 }
 
 // If the claim is gone, a Flush removes nothing that a failed write may have left, and

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/budget"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -344,14 +345,24 @@ func (g *growth) release() {
 // dropFailedWrites removes the data that failed writes have left beyond the lengths of a
 // dataset that no other process can see yet.
 func (d *Dataset) dropFailedWrites(ctx context.Context) error {
+	if !d.hasFailedWrites() {
+		return nil
+	}
+	if err := d.checkOwned(ctx); err != nil { // the chunks may be those of another dataset
+		return err
+	}
+	b := budget.From(ctx, d.opts.Budget)
+	n, err := b.Acquire(ctx, b.ForCalls(), b.ForCalls()) // before the mutex, because a write that waits for it may hold memory
+	if err != nil {
+		return err
+	}
+	defer b.Release(n)
+	ctx = budget.With(ctx, b.Part(n, 0))
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !d.leavesChunks() {
 		return nil
-	}
-	if err := d.checkOwned(ctx); err != nil { // the chunks may be those of another dataset
-		return err
 	}
 	if err := dropLeftovers(ctx, g.grownVars()); err != nil {
 		return err
