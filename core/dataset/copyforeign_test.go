@@ -39,8 +39,10 @@ func TestCopyOfAMisfitFillValue(t *testing.T) {
 			"v/.zattrs": `{"units": "m", "_FillValue": ` + text + `}`,
 		})
 		src := open(t, "mem:src#mode=zarr", o)
-		if got := stored(t, copyOf(t, src, "mem:pure#mode=zarr", o, nil), "v/.zattrs"); !strings.Contains(got, `"_FillValue":`+text) {
-			t.Errorf("want the attribute %s in the pure copy, got %s", text, got)
+		for mode, doc := range map[string]string{"zarr": "v/.zattrs", "zarr,v3": "v/zarr.json"} {
+			if got := stored(t, copyOf(t, src, "mem:"+mode+"#mode="+mode, o, nil), doc); !strings.Contains(got, `"_FillValue":`+text) {
+				t.Errorf("want the attribute %s in the copy with mode=%s, got %s", text, mode, got)
+			}
 		}
 		v := variable(t, copyOf(t, src, "mem:netcdf#mode=nczarr", o, nil), "v")
 		if attrs := v.Attrs(); len(attrs) != 1 || attr(t, attrs, "units") != "m" {

@@ -215,6 +215,8 @@ func (o *output) attrV3(w *jsontext.Writer, name string, a Attr, old *document, 
 	switch {
 	case was != "" && was == text && r.reads(name, was, a):
 		w.ValueKeepNaN(was)
+	case a.Name == fillAttr && o.s.pure && a.Type != r.fill && text != "" && r.reads(name, text, a):
+		w.ValueKeepNaN(text)
 	case a.Name == fillAttr:
 		writeFillAttrV3(w, a, r.bytes, o.s)
 	case text != "" && json.Valid([]byte(text)) && r.reads(name, text, a) && (o.s.pure || !isFloat) && (isText || !strings.Contains(a.JSON, `"`)):
