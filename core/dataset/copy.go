@@ -217,9 +217,25 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	if err := c.quantize(v, spec); err != nil {
 		return err
 	}
+	if len(spec.Dims) == 0 {
+		fit := dst.ds.layout.ScalarCodecs(spec.Codecs)
+		if len(fit) < len(spec.Codecs) {
+			dst.ds.log.Warn("the copy omits blosc, because netcdf-c refuses a dataset with a scalar of this codec", "path", v.Path())
+		}
+		spec.Codecs = fit
+	}
+	attrs := slices.Clone(spec.Attrs)
+	spec.Attrs = slices.DeleteFunc(spec.Attrs, func(a Attr) bool { return v.misfit(a) })
 	made, err := dst.DefineVar(ctx, v.Name(), spec)
 	if err != nil {
 		return withVarPath(v, err)
+	}
+	switch {
+	case len(spec.Attrs) == len(attrs):
+	case dst.ds.layout.NCZarr():
+		dst.ds.log.Warn("the copy omits the attribute _FillValue, because its value does not fit the type of the variable", "path", v.Path())
+	default: // readers of pure Zarr treat it as any other attribute
+		made.attrs = attrs
 	}
 	if len(dropped) > 0 {
 		dst.ds.log.Warn("the copy omits codecs that require another element type", "path", v.Path(), "codecs", strings.Join(dropped, ","), "type", made.meta.DType.String())
@@ -228,6 +244,10 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	c.total += chunk.All(v.Shape()).Len() * v.elemBytes()
 	return nil
 }
+
+// misfit reports whether a is a _FillValue that software other than netCDF's stored and
+// that does not fit the type of v.
+func (v *Var) misfit(a Attr) bool { return a.Name == fillAttr && v.checkAttr(a) != nil }
 
 // withVarPath adds the path of v to an error that occurred while opening a codec, because
 // such an error does not contain the path.

@@ -52,6 +52,15 @@ func (l Layout) AllowsAnyType() bool { return !l.NCZarr() }
 // on Zarr v2, because netcdf-c refuses a dataset with strings of variable length.
 func (l Layout) FixedStrings() bool { return l.NCZarr() && !l.row().v3 }
 
+// ScalarCodecs returns those of the given codecs that a scalar may have. netcdf-c cannot
+// open an NCZarr dataset on Zarr v2 that contains a scalar compressed by blosc.
+func (l Layout) ScalarCodecs(codecs []CodecSpec) []CodecSpec {
+	if !l.NCZarr() || l.row().v3 {
+		return codecs
+	}
+	return slices.DeleteFunc(slices.Clone(codecs), func(c CodecSpec) bool { return c.ID == "blosc" })
+}
+
 // ByteIsChar reports whether a one-byte string is read as a char.
 func (l Layout) ByteIsChar() bool { return !l.NCZarr() }
 

@@ -215,16 +215,26 @@ func (o *output) attrV3(w *jsontext.Writer, name string, a Attr, old *document, 
 	switch {
 	case was != "" && was == text && r.reads(name, was, a):
 		w.ValueKeepNaN(was)
+	case a.Name == fillAttr && o.s.pure && a.Type != r.fill && text != "" && r.reads(name, text, a):
+		w.ValueKeepNaN(text)
 	case a.Name == fillAttr:
 		writeFillAttrV3(w, a, r.bytes, o.s)
 	case text != "" && json.Valid([]byte(text)) && r.reads(name, text, a) && (o.s.pure || !isFloat) && (isText || !strings.Contains(a.JSON, `"`)):
 		w.Raw(text)
+	case o.s.pure && isText && holdsNaN(text) && r.reads(name, text, a):
+		w.ValueKeepNaN(text)
 	case isFloat && dtype.Len(a.Value) > 0:
 		writeFloatAttrV3(w, a)
 	default:
 		a.JSON = ""
 		writeAttr(w, a, o.s)
 	}
+}
+
+// holdsNaN reports whether text is an array or object with NaN or an infinity as a bare word.
+func holdsNaN(text jsontext.Value) bool {
+	v, err := jsontext.Check(string(text))
+	return err == nil && (v.Kind() == jsontext.Array || v.Kind() == jsontext.Object) && !json.Valid([]byte(text))
 }
 
 // reads reports whether v, the value of the member name in the document, parses as the
