@@ -92,8 +92,8 @@ func (d *generator) group(path string, above []randomDim, depth int) {
 		seen = append(seen, dim)
 	}
 	vars := d.vars(path, own, seen, taken)
-	for range d.IntN(3) {
-		d.attribute("", pick(d, "title", "history", "g1", "g2", `sp\ ace`, "Conventions")+strconv.Itoa(d.IntN(99)))
+	for i := range d.IntN(3) { // the last digit makes the names differ
+		d.attribute("", pick(d, "title", "history", "g1", "g2", `sp\ ace`, "Conventions")+strconv.Itoa(10*d.IntN(99)+i))
 	}
 	d.data(vars)
 	if depth == 3 {
