@@ -126,8 +126,11 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 		text, _ := dst.([]string)
 		return v.readRaw(ctx, sel, array.Slab{Text: text}, found)
 	}
-	if raw, t, ok := dtype.View(dst); ok && t.WithOrder(v.meta.DType.Order) == v.asNumber() {
+	raw, t, ok := dtype.View(dst)
+	if ok {
 		preferHugePages(raw)
+	}
+	if ok && t.WithOrder(v.meta.DType.Order) == v.asNumber() {
 		return v.readRaw(ctx, sel, array.Slab{Raw: raw}, found)
 	}
 	stored := v.meta.DType.WithOrder(dtype.Native)
