@@ -91,11 +91,7 @@ func overlapped(units, shards chunk.Grid) float64 {
 			all *= float64(n) // each shard has at least one chunk
 			continue
 		}
-		common, rest := m, n // the distances between starts are multiples of the greatest common divisor
-		for rest > 0 {
-			common, rest = rest, common%rest
-		}
-		all *= float64((m-common+n-1)/m + 1)
+		all *= float64((m-chunk.GCD(m, n)+n-1)/m + 1) // the distances between starts are multiples of the divisor
 	}
 	return all
 }

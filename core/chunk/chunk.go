@@ -74,6 +74,14 @@ func (s Selection) Check(shape []int64) error {
 	return nil
 }
 
+// GCD returns the greatest common divisor of two positive numbers.
+func GCD(a, b int64) int64 {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
 // Product returns the number of elements of a shape: 0 if a length is 0 or negative,
 // and math.MaxInt64 if the number is larger than that.
 func Product(lengths []int64) int64 {

@@ -449,18 +449,16 @@ func (c *copier) memory(p *pair, shape []int64) int64 {
 }
 
 // overlaps returns the number of pairs of a chunk and a block of an array of the given shape
-// that have elements in common.
+// that have elements in common. Both grids are regular.
 func overlaps(chunks, blocks chunk.Grid, shape []int64) float64 {
 	all := 1.0
 	for d, n := range shape {
-		pairs := int64(0)
-		for i := range blocks.Len(d, n) {
-			start, length := blocks.Chunk(d, i)
-			first, _, _ := chunks.Find(d, start)
-			last, _, _ := chunks.Find(d, min(start+length, n)-1)
-			pairs += last - first + 1
+		c, b := chunks.Largest()[d], blocks.Largest()[d]
+		pairs := float64(chunks.Len(d, n)) + float64(blocks.Len(d, n)) - 1 // each boundary of either begins another pair
+		if times := c / chunk.GCD(c, b); times <= (n-1)/b {
+			pairs -= float64((n - 1) / (times * b)) // boundaries of both
 		}
-		all *= float64(pairs)
+		all *= pairs
 	}
 	return all
 }

@@ -39,6 +39,15 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
+// TestOverlapsOfHugeShape checks that the time does not grow with the length of a dimension.
+func TestOverlapsOfHugeShape(t *testing.T) {
+	t.Parallel()
+	shape, chunks, blockGrid := []int64{1 << 60}, chunk.Regular([]int64{1}), chunk.Regular([]int64{1 << 20})
+	if got := overlaps(chunks, blockGrid, shape); got != 1<<60 {
+		t.Errorf("want 1<<60 pairs, got %v", got)
+	}
+}
+
 // TestCopyMemory checks when a copy holds more data than usual.
 func TestCopyMemory(t *testing.T) {
 	t.Parallel()
