@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,15 +146,16 @@ func (m *faultyMap) Get(ctx context.Context, key string, o *driver.GetOptions, a
 	}
 	switch {
 	case m.fault == "leaks memory":
-		data := make([]byte, 64<<10)
-		for i := range data {
-			data[i] = byte(i)
-		}
+		data := touched(2 << 20)
 		heldMu.Lock()
 		held = append(held, data)
 		heldMu.Unlock()
 	case m.fault == "leaks goroutines":
-		go func() { <-m.closed }()
+		go func() {
+			data := touched(64 << 10)
+			<-m.closed
+			runtime.KeepAlive(data)
+		}()
 	case strings.HasSuffix(m.fault, "when broken"):
 		if _, err := m.Stat(ctx, "broken"); err == nil {
 			return nil, driver.Info{}, map[string]error{"absent when broken": ncerr.ErrNotFound, "fails when broken": ncerr.ErrIO}[m.fault]
@@ -168,6 +170,15 @@ func (m *faultyMap) Get(ctx context.Context, key string, o *driver.GetOptions, a
 		o = &c
 	}
 	return m.Map.Get(ctx, key, o, alloc)
+}
+
+// touched returns n bytes of memory that the process really uses.
+func touched(n int) []byte {
+	data := make([]byte, n)
+	for i := 0; i < n; i += 4096 {
+		data[i] = 1
+	}
+	return data
 }
 
 func (m *faultyMap) Close(ctx context.Context) error {

@@ -46,8 +46,12 @@ func deterministic(t conformance.T, e *Env) {
 // elements of one byte and of several bytes, because the codec may use scratch memory
 // for only some of them.
 func concurrent(t conformance.T, e *Env) {
+	n := 20_000
+	if t.Effort() == conformance.Brief {
+		n = 5000
+	}
 	wide := "" // the last parameters used with elements of several bytes
-	e.each(t, 20_000, func(c *opened) {
+	e.each(t, n, func(c *opened) {
 		more := room(c.in.DType, 1) > 1
 		if c.nth > 0 && (!more || wide == string(c.params)) {
 			return
@@ -55,7 +59,7 @@ func concurrent(t conformance.T, e *Env) {
 		if more {
 			wide = string(c.params)
 		}
-		e.callConcurrently(t, c, 20_000)
+		e.callConcurrently(t, c, n)
 	})
 }
 

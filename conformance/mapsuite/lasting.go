@@ -149,7 +149,7 @@ const cycles = 40
 // of cycles, unlike the memory that other parts of the process allocate.
 func leaks(t conformance.T, e *Env) {
 	s := e.create(t)
-	content := pattern(7, 1<<20)
+	content := pattern(7, 1<<18)
 	s.put("a/k", content)
 	s.putAll("a/l", "b/m")
 	s.flush()
