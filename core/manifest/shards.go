@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"weak"
 
 	"golang.org/x/sync/semaphore"
 
@@ -34,10 +36,11 @@ type Shards struct {
 	room   *semaphore.Weighted // limits the bytes of the indexes in use that are not cached
 	many   bool                // batched requests are cheaper than separate ones
 
-	scratch sync.Pool // values of type *locating
-	bodies  sync.Pool // values of type *[]byte: memory for shards that are written
+	scratch sync.Pool    // values of type *locating
+	written atomic.Int64 // bytes of a chunk in the shards that were written: the largest mean
 
 	mu             sync.Mutex
+	bodies         []weak.Pointer[[]byte] // memory for shards that are written
 	kept           map[string]*shard
 	size           int64 // size of the cached indexes in bytes
 	generation     int   // counts calls that drop indexes: an index requested before such a call is not cached

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+	"weak"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -69,15 +70,37 @@ func (s *Shards) Update(ctx context.Context, changes []Change, editor Editor) er
 }
 
 // maxReused is the maximum size in bytes of the memory of a shard that is used for other
-// shards.
-const maxReused = 64 << 20
+// shards, and maxBodies the maximum number of shards whose memory is kept.
+const (
+	maxReused = 64 << 20
+	maxBodies = 16
+)
 
-// reuse makes the memory of a shard, which has been stored, available to a later one. Each
-// call of Update provides that of one shard, so that unused memory stays small.
+// reuse makes the memory of a shard, which has been stored, available to a later one, until
+// the garbage collector frees it. Each call of Update provides that of one shard, so that
+// unused memory stays small. A sync.Pool would keep that of one shard for each processor.
 func (s *Shards) reuse(body []byte) {
 	if 0 < cap(body) && cap(body) <= maxReused {
-		s.bodies.Put(&body)
+		s.mu.Lock()
+		if len(s.bodies) < maxBodies {
+			s.bodies = append(s.bodies, weak.Make(&body))
+		}
+		s.mu.Unlock()
 	}
+}
+
+// takeBody returns memory that reuse has kept, or nil.
+func (s *Shards) takeBody() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := len(s.bodies); n > 0; n = len(s.bodies) {
+		body := s.bodies[n-1].Value()
+		s.bodies = s.bodies[:n-1]
+		if body != nil {
+			return (*body)[:0]
+		}
+	}
+	return nil
 }
 
 // Remove implements Writer. It deletes a shard if chunks includes all positions of the
@@ -318,10 +341,7 @@ type shardWriter struct {
 // newShardWriter returns the writer of a shard of the given shape, in chunks, with at
 // most the given number of chunks.
 func newShardWriter(s *Shards, shape []int64, key string, most int64) *shardWriter {
-	w := &shardWriter{s: s, size: s.index.IndexSize(shape), key: key, most: most, entries: bytes.Repeat([]byte{math.MaxUint8}, int(chunk.Product(shape)*entrySize))}
-	if body, ok := s.bodies.Get().(*[]byte); ok {
-		w.body = (*body)[:0]
-	}
+	w := &shardWriter{s: s, size: s.index.IndexSize(shape), key: key, body: s.takeBody(), most: most, entries: bytes.Repeat([]byte{math.MaxUint8}, int(chunk.Product(shape)*entrySize))}
 	if s.index.AtStart {
 		w.body = append(w.body, make([]byte, w.size)...)
 	}
@@ -353,10 +373,7 @@ func (w *shardWriter) add(n int64, data []byte) error {
 	e := w.entries[n*entrySize:]
 	order.PutUint64(e, uint64(len(w.body)))
 	order.PutUint64(e[8:], uint64(len(data)))
-	if room := cap(w.body) - len(w.body); room < len(data) { // assume that the remaining chunks have the same size
-		room = int(min(int64(len(data))*(w.most-w.chunks), max(bodyStep, int64(len(w.body))))) + len(w.entries) + 4
-		w.body = slices.Grow(w.body, max(room, len(data)))
-	}
+	w.reserve(len(data))
 	w.body = append(w.body, data...)
 	w.chunks++
 	return nil
@@ -366,8 +383,30 @@ func (w *shardWriter) add(n int64, data []byte) error {
 // its remaining chunks are expected to need less.
 const bodyStep = 64 << 20
 
+// reserve provides memory for a chunk of n bytes and for the index. If the memory must
+// grow, it assumes that the remaining chunks have the mean size of the chunks so far, or
+// that of an earlier shard, and adds an eighth. It grows by at least half, because the
+// old memory is garbage: shards that become slowly larger would leave much of it.
+func (w *shardWriter) reserve(n int) {
+	have, rest := len(w.body), len(w.entries)+crc32.Size
+	if cap(w.body)-have >= n+rest {
+		return
+	}
+	mean := max(int64(have+n)/(w.chunks+1), w.s.written.Load())
+	room := float64(mean) * float64(w.most-w.chunks)
+	room = min(max(room+room/8, float64(have)/2), float64(max(bodyStep, have)), float64(w.s.limit))
+	body := make([]byte, have, have+max(n, int(room))+rest)
+	copy(body, w.body)
+	w.body = body
+}
+
 // finish returns the encoded shard.
 func (w *shardWriter) finish() []byte {
+	if w.chunks > 0 {
+		if mean := int64(len(w.body)) / w.chunks; mean > w.s.written.Load() {
+			w.s.written.Store(mean)
+		}
+	}
 	if w.s.index.Checksum {
 		w.entries = binary.LittleEndian.AppendUint32(w.entries, crc32.Checksum(w.entries, castagnoli))
 	}

@@ -70,19 +70,16 @@ const (
 	// Source: RFC 8878, section 3.1.1.1.1, Frame_Content_Size_flag.
 	maxTiny = 255
 	// maxSmall is the largest content in bytes for which the reference implementation
-	// uses stronger parameters at levels 2 and 3.
+	// uses stronger parameters at level 2.
 	maxSmall = 256 << 10
 )
 
-// own reports whether zstdenc encodes chunks of class c. At levels 4 to 9 it encodes all
-// classes.
-func (e *Encoder) own(c class) bool {
-	return e.level == 3 && c != large || 4 <= e.level && e.level <= zstdenc.Highest
-}
+// own reports whether zstdenc encodes all chunks.
+func (e *Encoder) own() bool { return zstdenc.Lowest <= e.level && e.level <= zstdenc.Highest }
 
 func (e *Encoder) classOf(n int) class {
 	switch {
-	case e.own(large): // at these levels zstdenc encodes the other classes too
+	case e.own():
 		return large
 	case n <= maxTiny:
 		return tiny
@@ -113,21 +110,21 @@ const libraryWindow = 4 << 20
 
 // appender returns an encoder whose output is about as small as that of the reference
 // implementation, at half its speed or more; docs/explanation/performance.md has
-// measurements. At levels 4 to 9, and at level 3 for small contents, no level of the
-// library makes rounded floats as small.
+// measurements. At levels 3 to 9, no level of the library makes rounded floats as small in
+// that time.
 //
 // Literals are entropy-coded even in blocks without matches, because shuffled noise
 // consists of such blocks. The reference implementation also encodes literals from level
 // 1 on, but stores them at negative levels.
 func (e *Encoder) appender(c class) (appender, error) {
-	if e.own(c) {
+	if e.own() {
 		return zstdenc.New(e.level, e.checksum), nil
 	}
 	level := zstd.SpeedBestCompression
 	switch {
 	case e.level < 2 || e.level == 2 && c == large:
 		level = zstd.SpeedFastest
-	case e.level < 4:
+	case e.level == 2:
 		level = zstd.SpeedDefault
 	}
 	opts := []zstd.EOption{
@@ -141,8 +138,8 @@ func (e *Encoder) appender(c class) (appender, error) {
 	switch {
 	case e.window > 0:
 		opts = append(opts, zstd.WithWindowSize(e.window))
-	case level == zstd.SpeedDefault: // with half of the default window the output is still smaller than that of the reference implementation
-		opts = append(opts, zstd.WithWindowSize(libraryWindow))
+	case level == zstd.SpeedDefault:
+		opts = append(opts, zstd.WithWindowSize(maxSmall))
 	}
 	if c == tiny {
 		opts = append(opts, zstd.WithSingleSegment(true))

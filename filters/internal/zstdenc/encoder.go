@@ -35,6 +35,8 @@ type Encoder struct {
 	effort   effort
 	checksum bool
 	finder   finder
+	fast     *fastFinder
+	quick    bool   // the content is searched with fast instead of finder
 	rep      [3]int // recent offsets, which have short codes
 
 	// State of the block that is being encoded.
@@ -53,18 +55,22 @@ type effort struct {
 	// maxFour is the size in bytes of the largest content that is searched for matches of
 	// four bytes. They save little if offsets are long.
 	maxFour int
+	// maxRows is the size in bytes of the largest content that is searched with a finder
+	// instead of a fastFinder; 0 means any size. The reference implementation too uses
+	// stronger parameters for small contents.
+	maxRows int
 }
 
 // efforts are the parameters of the levels from Lowest on. They reach about the sizes of
 // the reference implementation at half its speed or more.
 var efforts = [...]effort{
-	{1 << 13, 0, 0},
-	{1 << 14, 0, 128 << 10},
-	{1 << 15, 0, 128 << 10},
-	{1 << 15, 1, 128 << 10},
-	{1 << 15, 1, 128 << 10},
-	{1 << 16, 1, 128 << 10},
-	{1 << 16, 1, 128 << 10},
+	{1 << 13, 0, 0, 256 << 10},
+	{1 << 14, 0, 128 << 10, 0},
+	{1 << 15, 0, 128 << 10, 0},
+	{1 << 15, 1, 128 << 10, 0},
+	{1 << 15, 1, 128 << 10, 0},
+	{1 << 16, 1, 128 << 10, 0},
+	{1 << 16, 1, 128 << 10, 0},
 }
 
 // Lowest and Highest are the levels of the reference implementation that an Encoder
@@ -74,18 +80,17 @@ const (
 	Highest = Lowest + len(efforts) - 1
 )
 
-// New returns an encoder for a level from Lowest to Highest. It takes 0.4 to 3 MiB of
-// memory, and about 1 MiB more after its first use.
+// New returns an encoder for a level from Lowest to Highest. It takes 1.2 to 4 MiB of
+// memory after its first use.
 func New(level int, checksum bool) *Encoder {
 	e := &Encoder{effort: efforts[level-Lowest], checksum: checksum}
-	e.finder.rows = make([]row, e.effort.rows)
 	e.huff.WantLogLess = 6 // value of the reference implementation
 	return e
 }
 
 // Append appends to dst a single frame that holds src and records its size.
 func (e *Encoder) Append(dst, src []byte) []byte {
-	e.finder.begin(len(src), len(src) <= e.effort.maxFour)
+	e.begin(len(src))
 	e.rep = [3]int{1, 4, 8}
 	e.forget()
 	dst = appendHeader(dst, len(src), e.checksum)
@@ -97,6 +102,22 @@ func (e *Encoder) Append(dst, src []byte) []byte {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(xxh64(src)))
 	}
 	return dst
+}
+
+// begin prepares for a content of n bytes.
+func (e *Encoder) begin(n int) {
+	e.quick = e.effort.maxRows > 0 && n > e.effort.maxRows
+	switch {
+	case !e.quick:
+		if e.finder.rows == nil {
+			e.finder.rows = make([]row, e.effort.rows)
+		}
+		e.finder.begin(n, n <= e.effort.maxFour)
+	case e.fast == nil:
+		e.fast = new(fastFinder)
+	default:
+		*e.fast = fastFinder{}
+	}
 }
 
 // forget makes the next block independent of the tables of earlier blocks.
@@ -139,7 +160,11 @@ func (e *Encoder) appendBlock(dst, src []byte, at, end int) []byte {
 		kind, e.out = repeated, append(e.out[:0], src[at])
 	} else {
 		e.literals, e.sequences, e.out = e.literals[:0], e.sequences[:0], e.out[:0]
-		e.parse(src, at, end)
+		if e.quick {
+			e.parseFast(src, at, end)
+		} else {
+			e.parse(src, at, end)
+		}
 		e.putLiterals()
 		e.putSequences()
 		size = len(e.out)
@@ -195,7 +220,7 @@ func (e *Encoder) parse(src []byte, at, end int) {
 			start--
 			length++
 		}
-		e.add(src[done:start], offset, length)
+		e.add(src, done, start, offset, length)
 		done = start + length
 		if done-i > 384 { // positions in the middle of long matches are not worth the time
 			f.put(src, i+1, i+97)
@@ -208,7 +233,7 @@ func (e *Encoder) parse(src []byte, at, end int) {
 				break
 			}
 			f.put(src, i, i+1)
-			e.add(nil, e.rep[1], n)
+			e.add(src, i, i, e.rep[1], n)
 			done += n
 		}
 	}
@@ -224,14 +249,19 @@ func repeats(src []byte, i, end, offset int) int {
 	return matchLen(src[i:end], src[i-offset:])
 }
 
-// add adds a sequence of literals and a match. Recently used offsets have short codes.
+// add adds a sequence: the literals src[from:to] and a match. Recently used offsets have short codes.
 //
 // Source: RFC 8878, section 3.1.1.5.
-func (e *Encoder) add(literals []byte, offset, length int) {
-	e.literals = append(e.literals, literals...)
+func (e *Encoder) add(src []byte, from, to, offset, length int) {
+	if k := len(e.literals); to-from <= 16 && cap(e.literals)-k >= 16 && len(src)-from >= 16 {
+		*(*[16]byte)(e.literals[k : k+16]) = [16]byte(src[from:])
+		e.literals = e.literals[:k+to-from]
+	} else {
+		e.literals = append(e.literals, src[from:to]...)
+	}
 	r := &e.rep
 	code, skip := offset+3, 0 // without literals, the latest offset has no code
-	if len(literals) == 0 {
+	if from == to {
 		skip = 1
 	}
 	switch {
@@ -248,7 +278,7 @@ func (e *Encoder) add(literals []byte, offset, length int) {
 		}
 		*r = [3]int{offset, r[0], r[1]}
 	}
-	e.sequences = append(e.sequences, sequence{literals: uint32(len(literals)), match: uint32(length - 3), offset: uint32(code)})
+	e.sequences = append(e.sequences, sequence{literals: uint32(to - from), match: uint32(length - 3), offset: uint32(code)})
 }
 
 // putLiterals appends the literals section to e.out.

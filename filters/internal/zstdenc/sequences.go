@@ -11,6 +11,8 @@ type sequence struct {
 	literals uint32 // number of literals
 	match    uint32 // length minus 3
 	offset   uint32 // value in the format: 1 to 3 refer to recent offsets
+	// Codes of the three values, set by putSequences.
+	literalsCode, matchCode, offsetCode uint8
 }
 
 // Numbers of extra bits of the codes of literals and matches. The code of an offset is
@@ -18,11 +20,11 @@ type sequence struct {
 //
 // Source: RFC 8878, section 3.1.1.3.2.1.1.
 var (
-	litBits   = [36]uint8{16: 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
-	matchBits = [53]uint8{32: 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+	litBits   = [64]uint8{16: 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+	matchBits = [64]uint8{32: 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 
-	litCodes   = codesBelow(64, litBits[:])
-	matchCodes = codesBelow(128, matchBits[:])
+	litCodes   = [64]uint8(codesBelow(64, litBits[:]))
+	matchCodes = [128]uint8(codesBelow(128, matchBits[:]))
 )
 
 // The predefined distributions.
@@ -48,16 +50,16 @@ func codesBelow(n int, extra []uint8) []uint8 {
 	return codes
 }
 
-// codes returns the codes of a sequence.
-func (s *sequence) codes() (literals, match, offset uint8) {
-	literals, match = uint8(bits.Len32(s.literals)+18), uint8(bits.Len32(s.match)+35)
+// encode sets the codes of s.
+func (s *sequence) encode() {
+	l, m := uint8(bits.Len32(s.literals)+18), uint8(bits.Len32(s.match)+35)
 	if s.literals < 64 {
-		literals = litCodes[s.literals]
+		l = litCodes[s.literals]
 	}
 	if s.match < 128 {
-		match = matchCodes[s.match]
+		m = matchCodes[s.match]
 	}
-	return literals & 63, match & 63, uint8(bits.Len32(s.offset)-1) & 63
+	s.literalsCode, s.matchCode, s.offsetCode = l&63, m&63, uint8(bits.Len32(s.offset)-1)&63
 }
 
 // coder selects the encoding of one of the three codes of sequences.
@@ -129,77 +131,77 @@ func (e *Encoder) putSequences() {
 	clear(e.offs.counts[:])
 	clear(e.matches.counts[:])
 	for i := range e.sequences {
-		l, m, o := e.sequences[i].codes()
-		e.lits.counts[l]++
-		e.matches.counts[m]++
-		e.offs.counts[o]++
+		s := &e.sequences[i]
+		s.encode()
+		e.lits.counts[s.literalsCode&63]++
+		e.matches.counts[s.matchCode&63]++
+		e.offs.counts[s.offsetCode&63]++
 	}
 	modes := len(e.out)
 	out, l := e.lits.choose(append(e.out, 0), n, litDefault, 9)
 	out, o := e.offs.choose(out, n, offsetDefault, 8)
 	out, m := e.matches.choose(out, n, matchDefault, 9)
 	out[modes] = l<<6 | o<<4 | m<<2
-	// A sequence takes at most 26 bits for its codes and 59 extra bits.
-	w := writer{dst: slices.Grow(out, 11*n+16)[:len(out)+11*n+16], at: len(out)}
-	e.write(&w)
-	e.out = w.dst[:w.at]
+	// A sequence takes at most 26 bits for its codes and 63 extra bits.
+	at := len(out)
+	out = slices.Grow(out, 12*n+16)[:at+12*n+16]
+	e.out = out[:e.write(out, at)]
 }
 
-// write writes the sequences from the last to the first, because decoders read backwards.
-func (e *Encoder) write(w *writer) {
+// write writes the sequences to dst[at:], from the last to the first, because decoders
+// read backwards, and returns the index after them.
+func (e *Encoder) write(dst []byte, at int) int {
 	lt, mt, ot := e.lits.use, e.matches.use, e.offs.use
-	var ls, ms, os uint32 // states
-	for i := len(e.sequences) - 1; i >= 0; i-- {
-		s := &e.sequences[i]
-		l, m, o := s.codes()
-		if i == len(e.sequences)-1 {
-			ls, ms, os = lt.first(l), mt.first(m), ot.first(o)
-		} else {
-			os = w.next(ot, os, o)
-			ms = w.next(mt, ms, m)
-			ls = w.next(lt, ls, l)
-			w.flush()
+	s := &e.sequences[len(e.sequences)-1]
+	ls, ms, os := lt.first(s.literalsCode), mt.first(s.matchCode), ot.first(s.offsetCode)
+	// acc holds have bits that are not yet written, the lowest first: fewer than 8 after a
+	// flush.
+	acc, have := uint64(0), uint(0)
+	for i := len(e.sequences) - 1; ; {
+		l, m, o := uint(litBits[s.literalsCode&63]), uint(matchBits[s.matchCode&63]), uint(s.offsetCode&63)
+		acc |= low(s.literals, l) << (have & 63)
+		have += l
+		if have+m+o > 63 {
+			binary.LittleEndian.PutUint64(dst[at:], acc)
+			at, acc, have = at+int(have>>3), acc>>(have&56), have&7
 		}
-		w.put(s.literals, uint(litBits[l]))
-		w.put(s.match, uint(matchBits[m]))
-		w.put(s.offset, uint(o))
-		w.flush()
+		acc |= low(s.match, m) << (have & 63)
+		have += m
+		acc |= low(s.offset, o) << (have & 63)
+		have += o
+		binary.LittleEndian.PutUint64(dst[at:], acc)
+		at, acc, have = at+int(have>>3), acc>>(have&56), have&7
+		if i--; i < 0 {
+			break
+		}
+		s = &e.sequences[i]
+		// A code takes the low bits of the state: at most 26 bits for the three.
+		c := &ot.codes[s.offsetCode&63]
+		n := uint(os+c.bits) >> 16
+		acc |= low(os, n) << (have & 63)
+		have += n
+		os = ot.next(c, os, n)
+		c = &mt.codes[s.matchCode&63]
+		n = uint(ms+c.bits) >> 16
+		acc |= low(ms, n) << (have & 63)
+		have += n
+		ms = mt.next(c, ms, n)
+		c = &lt.codes[s.literalsCode&63]
+		n = uint(ls+c.bits) >> 16
+		acc |= low(ls, n) << (have & 63)
+		have += n
+		ls = lt.next(c, ls, n)
 	}
-	w.put(ms, mt.log)
-	w.put(os, ot.log)
-	w.put(ls, lt.log)
-	w.put(1, 1) // end marker
-	w.flush()
-	if w.have > 0 {
-		w.at++
-	}
+	acc |= low(ms, mt.log) << (have & 63)
+	have += mt.log
+	acc |= low(os, ot.log) << (have & 63)
+	have += ot.log
+	acc |= low(ls, lt.log) << (have & 63)
+	have += lt.log
+	acc |= 1 << (have & 63) // end marker
+	binary.LittleEndian.PutUint64(dst[at:], acc)
+	return at + int(have>>3) + 1
 }
 
-// writer writes bits, the lowest first. flush leaves fewer than 8 bits, and put can add
-// 56 more before the next flush.
-type writer struct {
-	dst  []byte
-	at   int
-	bits uint64
-	have uint
-}
-
-func (w *writer) put(v uint32, n uint) {
-	w.bits |= uint64(v&(1<<n-1)) << (w.have & 63)
-	w.have += n
-}
-
-func (w *writer) flush() {
-	binary.LittleEndian.PutUint64(w.dst[w.at:], w.bits)
-	w.at += int(w.have >> 3)
-	w.bits >>= w.have &^ 7
-	w.have &= 7
-}
-
-// next encodes code: it writes the low bits of state and returns the next state.
-func (w *writer) next(t *table, state uint32, code uint8) uint32 {
-	c := &t.codes[code&63]
-	n := uint(state+c.bits) >> 16
-	w.put(state, n)
-	return uint32(t.states[(int32(state>>n)+c.find)&(1<<maxTableLog-1)])
-}
+// low returns the low n bits of v.
+func low(v uint32, n uint) uint64 { return uint64(v) & (1<<(n&63) - 1) }

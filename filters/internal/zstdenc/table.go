@@ -17,10 +17,18 @@ type table struct {
 	norm [64]int16
 	// states holds the states of code 0, then the states of code 1, and so on.
 	states [1 << maxTableLog]uint16
-	codes  [64]struct {
-		bits uint32 // the high half of state+bits is the number of bits to write
-		find int32  // the remaining high bits of state plus find are the index in states
-	}
+	codes  [64]step
+}
+
+// step is how a code changes the state.
+type step struct {
+	bits uint32 // the high half of state+bits is the number of bits to write
+	find int32  // the remaining high bits of state plus find are the index in states
+}
+
+// next returns the state that follows state after c, which writes n bits.
+func (t *table) next(c *step, state uint32, n uint) uint32 {
+	return uint32(t.states[(int32(state>>(n&31))+c.find)&(1<<maxTableLog-1)])
 }
 
 // one encodes codes that are all equal, with no bits.

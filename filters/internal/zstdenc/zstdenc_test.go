@@ -2,6 +2,8 @@ package zstdenc_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -10,6 +12,20 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/filters/internal/zstdenc"
 )
+
+// quick stands for level 3 with the search that it uses for large contents.
+const quick = 0
+
+// newEncoder returns an encoder of a level, or of quick.
+func newEncoder(level int, checksum bool) *zstdenc.Encoder {
+	if level == quick {
+		return zstdenc.NewQuick(checksum)
+	}
+	return zstdenc.New(level, checksum)
+}
+
+// levels are the levels and quick.
+var levels = []int{quick, 3, 4, 5, 6, 7, 8, 9}
 
 // check encodes src with new memory and with reused memory, and decodes the result with
 // klauspost/compress.
@@ -21,7 +37,7 @@ func check(t *testing.T, used *zstdenc.Encoder, level int, checksum bool, src []
 		t.Errorf("want the frame appended to dst, but dst was changed to %q", frame[:len(before)])
 	}
 	frame = frame[len(before):]
-	if fresh := zstdenc.New(level, checksum).Append(nil, src); !bytes.Equal(fresh, frame) {
+	if fresh := newEncoder(level, checksum).Append(nil, src); !bytes.Equal(fresh, frame) {
 		t.Errorf("level %d, %d bytes: %d bytes from a new encoder, %d that differ from a used one", level, len(src), len(fresh), len(frame))
 	}
 	if most := len(src) + len(src)>>8 + 128; len(frame) > most {
@@ -85,6 +101,23 @@ func crosses(r *rand.Rand) []byte {
 	return b
 }
 
+// spread returns noise and copies of earlier bytes, with lengths and distances of all
+// magnitudes, so that the numbers of bits of sequences differ as much as possible.
+func spread(r *rand.Rand) []byte {
+	b := random(r, 1<<20, 0xff)
+	for len(b) < 4<<20 {
+		n := 8 + 1<<r.IntN(5)
+		if r.IntN(100) == 0 {
+			n = 1 << (7 + r.IntN(8))
+			b = append(b, random(r, n, 0xff)...)
+		}
+		b = append(b, random(r, 1+r.IntN(20), 0xff)...)
+		at := r.IntN(len(b) - n)
+		b = append(b, b[at:at+n]...)
+	}
+	return b
+}
+
 // inputs returns inputs for all cases that the format distinguishes.
 func inputs(r *rand.Rand) map[string][]byte {
 	noise := random(r, 300_000, 0xff)
@@ -104,7 +137,7 @@ func inputs(r *rand.Rand) map[string][]byte {
 		floats = append(floats, byte(v*0x47), byte(v*0xe1>>3), byte(v), 0x41)
 	}
 	return map[string][]byte{
-		"noise": noise, "window": window, "mixed": mixed, "floats": floats, "fours": fours(r), "crosses": crosses(r),
+		"noise": noise, "window": window, "mixed": mixed, "floats": floats, "fours": fours(r), "crosses": crosses(r), "spread": spread(r),
 		"zeros": make([]byte, 1<<20), "one of a block": make([]byte, block+1), "nibbles": random(r, 200_000, 0x0f),
 		"long": append(append(bytes.Clone(noise), noise...), noise[1:]...), "pairs": bytes.Repeat([]byte{1, 2}, 100_000),
 	}
@@ -114,10 +147,10 @@ func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(testseed.New(t), 11))
 	all := inputs(r)
-	for level := zstdenc.Lowest; level <= zstdenc.Highest; level++ {
-		e := zstdenc.New(level, level%2 == 0)
+	for _, level := range levels {
+		e := newEncoder(level, level%2 == 0)
 		for name, src := range all {
-			if level != 3 && level != 8 && len(src) > 1<<20 {
+			if level != quick && level != 8 && len(src) > 1<<20 {
 				continue
 			}
 			n := len(check(t, e, level, level%2 == 0, src))
@@ -134,9 +167,9 @@ func TestRoundTrips(t *testing.T) {
 func TestSmall(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(testseed.New(t), 12))
-	for level := zstdenc.Lowest; level <= zstdenc.Highest; level += 4 {
+	for _, level := range []int{quick, 3, 7} {
 		for _, checksum := range []bool{false, true} {
-			e := zstdenc.New(level, checksum)
+			e := newEncoder(level, checksum)
 			for _, n := range []int{0, 1, 3, 4, 5, 7, 8, 9, 12, 13, 16, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 5000, 16383, 16384, 16385, 65791, 65792} {
 				for _, mask := range []byte{0, 1, 0x11, 0x7f, 0xff} {
 					check(t, e, level, checksum, random(r, n, mask))
@@ -203,21 +236,38 @@ func FuzzRoundTrip(f *testing.F) {
 	}
 	var used [zstdenc.Highest + 1][2]*zstdenc.Encoder
 	f.Fuzz(func(t *testing.T, ops []byte, choice uint8) {
-		level := zstdenc.Lowest + int(choice>>1)%(zstdenc.Highest+1-zstdenc.Lowest)
+		level := levels[int(choice>>1)%len(levels)]
 		e := &used[level][choice&1]
 		if *e == nil {
-			*e = zstdenc.New(level, choice&1 == 1)
+			*e = newEncoder(level, choice&1 == 1)
 		}
 		check(t, *e, level, choice&1 == 1, grow(ops))
 	})
 }
 
+// TestSmallContentsAreSearchedMore checks that level 3 searches contents of at most 256 KiB
+// for more matches, like the reference implementation.
+func TestSmallContentsAreSearchedMore(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(testseed.New(t), 15))
+	var src []byte // noisy floats rounded to 0.01
+	for len(src) <= 256<<10 {
+		src = binary.LittleEndian.AppendUint32(src, math.Float32bits(float32(math.Round(28000+250*r.NormFloat64())/100)))
+	}
+	small, large := len(zstdenc.New(3, false).Append(nil, src[:256<<10])), len(zstdenc.New(3, false).Append(nil, src[:256<<10+1]))
+	if small*100 > large*99 {
+		t.Errorf("want 256 KiB to become at least 1%% smaller than one byte more, got %d and %d bytes", small, large)
+	}
+}
+
 // TestAllocations checks that a reused encoder allocates nothing.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // parallel tests would allocate too
-	e := zstdenc.New(5, true)
 	src := bytes.Repeat(random(rand.New(rand.NewPCG(1, 2)), 3000, 0x1f), 100)
-	dst := e.Append(nil, src)
-	if got := testing.AllocsPerRun(5, func() { dst = e.Append(dst[:0], src) }); got != 0 {
-		t.Errorf("want no allocations, got %.0f", got)
+	for _, level := range []int{3, 5} {
+		e := zstdenc.New(level, true)
+		dst := e.Append(nil, src)
+		if got := testing.AllocsPerRun(5, func() { dst = e.Append(dst[:0], src) }); got != 0 {
+			t.Errorf("level %d: want no allocations, got %.0f", level, got)
+		}
 	}
 }
