@@ -89,7 +89,7 @@ const maxUnit = 1 << 16
 // batch returns the number of chunks in a batch if each has size bytes of output.
 func (a *Array) batch(size int64) int64 {
 	bytes := int64(batchBytes)
-	if !a.pipe.Local() {
+	if !a.pipe.Local() && size < bulkyChunk {
 		bytes = processBatchBytes
 	}
 	return min(maxBatch, max(1, bytes/size))
@@ -168,6 +168,11 @@ func (t *transfer) pass(ctx context.Context, n int, work func(context.Context, *
 // processWorkers is the number of concurrent batches per core if the codecs are in
 // another process, which can then decode one batch while this process copies another.
 const processWorkers = 2
+
+// bulkyChunk is the size in bytes from which decoding a chunk takes so much longer than
+// sending a message that batches have one chunk, and one more batch than there are cores
+// keeps the other process busy. More would only take memory.
+const bulkyChunk = 1 << 20
 
 func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {
 	w := t.a.worker(t)
