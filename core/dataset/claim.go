@@ -285,7 +285,9 @@ func (k *newClaim) remove(ctx context.Context, m *zmap.Map) error {
 }
 
 // releaseClaim releases the claim after a Flush. It fails if the claim no longer
-// exists, because chunks may then be missing from the visible dataset.
+// exists, because chunks may then be missing from the visible dataset. Drivers have no
+// conditional delete, so it may delete the claim of a process that has replaced this one since
+// the check. That process then keeps the dataset, which is complete.
 func (d *Dataset) releaseClaim(ctx context.Context) error {
 	k := &d.newClaim
 	k.mu.Lock()
