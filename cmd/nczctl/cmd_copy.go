@@ -177,7 +177,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 func gcPercent(g *dataset.Group, selected func(*dataset.Var) bool, rechunk bool) int {
 	percent := 25
 	if rechunk {
-		percent = 5
+		percent = 2
 	}
 	eachVar(g, func(v *dataset.Var) {
 		if v.Type() == dtype.NCString && v.Rank() > 0 && selected(v) {

@@ -102,6 +102,9 @@ type Env struct {
 	// OnPartialWrite, if not nil, is called before a part of a chunk or shard is
 	// changed.
 	OnPartialWrite func()
+	// Ending, if not nil, is called when a write begins its last batch, if it has more batches
+	// than concurrent workers and no shards. It is called by a worker, which it must not block.
+	Ending func(ctx context.Context)
 	// ExtendShape, if not nil, raises the lengths in shape to those that other writes in
 	// this process may have reached. A write that covers the part of a chunk inside that
 	// shape replaces the whole chunk.

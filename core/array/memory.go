@@ -113,7 +113,11 @@ func (a *Array) scratchBytes() int64 {
 func (a *Array) workers(scratch int64) int {
 	n := a.env.Concurrency(scratch)
 	if !a.pipe.Local() && a.env.Workers <= 0 {
-		n = max(n, processWorkers*runtime.GOMAXPROCS(0))
+		cores := runtime.GOMAXPROCS(0)
+		if a.size >= bulkyChunk {
+			return max(n, cores+1)
+		}
+		n = max(n, processWorkers*cores)
 	}
 	return n
 }

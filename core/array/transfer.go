@@ -43,6 +43,7 @@ type transfer struct {
 	textMost  int64            // of a read: limit for textBytes if there are several chunks
 	version   uint64           // of a read: version of the cached chunks when it began
 	keep      bool             // of a read: chunks that are read in part belong in the cache
+	ends      bool             // of a write: call Env.Ending with the last batch
 	next      atomic.Int64
 	passes
 }
@@ -89,7 +90,7 @@ const maxUnit = 1 << 16
 // batch returns the number of chunks in a batch if each has size bytes of output.
 func (a *Array) batch(size int64) int64 {
 	bytes := int64(batchBytes)
-	if !a.pipe.Local() {
+	if !a.pipe.Local() && size < bulkyChunk {
 		bytes = processBatchBytes
 	}
 	return min(maxBatch, max(1, bytes/size))
@@ -135,6 +136,7 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 	}
 	defer b.Release(got)
 	n = t.fit(n, got, need)
+	t.ends = t.target != nil && t.units == nil && t.a.env.Ending != nil && t.plan.Len() > int64(n)*t.batch
 	t.spread = min(t.batch, int64(cores/n))
 	t.room = t.size
 	return t.pass(ctx, n, work)
@@ -169,6 +171,11 @@ func (t *transfer) pass(ctx context.Context, n int, work func(context.Context, *
 // another process, which can then decode one batch while this process copies another.
 const processWorkers = 2
 
+// bulkyChunk is the size in bytes from which decoding a chunk takes so much longer than
+// sending a message that batches have one chunk, and one more batch than there are cores
+// keeps the other process busy. More would only take memory.
+const bulkyChunk = 1 << 20
+
 func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {
 	w := t.a.worker(t)
 	defer t.a.release(w)
@@ -180,6 +187,9 @@ func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker)
 		w.claimed = t.claim(w.claimed[:0])
 		if len(w.claimed) == 0 {
 			return nil
+		}
+		if t.ends && w.claimed[len(w.claimed)-1] == t.plan.Len()-1 {
+			t.a.env.Ending(ctx)
 		}
 		for left := w.claimed; len(left) > 0; left = left[w.n:] {
 			if err := ctx.Err(); err != nil {

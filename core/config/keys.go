@@ -129,7 +129,7 @@ func specs() []spec {
 			"0s", duration(func(c *Config) *time.Duration { return &c.Cache.MaxAge }, 0),
 		},
 		{
-			Key{"limits.memory", "size", `"0B"`, "Maximum working memory of the program: see Limits. A call that needs more fails. 0B means ten times limits.max_chunk; copy then holds about 64 MiB of data, or 96 MiB if it changes the chunks."},
+			Key{"limits.memory", "size", `"0B"`, "Maximum working memory of the program: see Limits. A call that needs more fails. 0B means ten times limits.max_chunk; copy then holds about 64 MiB of data, or 128 MiB if it changes the chunks."},
 			"0B", sizeOrZero(func(c *Config) *Size { return &c.Limits.Memory }),
 		},
 		{

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -39,6 +40,7 @@ type newClaim struct {
 	deleted bool                       // Delete was called for the object, and may have removed it even if it returned an error
 	look    *claimLook                 // second look at the location; nil without a claim and after it has passed
 	checked bool                       // the claim existed after the documents of the root were put
+	early   time.Time                  // when verifyClaimEarly began to verify that the claim exists; zero after the next Flush
 	hold    *place.Hold                // lock on a local directory
 }
 
@@ -178,6 +180,10 @@ func (d *Dataset) listNodesInClaim(ctx context.Context) (map[string]*zarr.ChunkK
 	}
 	nodes := d.nodes()
 	if k.deleted || maps.EqualFunc(k.nodes, nodes, func(a, b *zarr.ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
+		if early := k.early; !k.deleted && !early.IsZero() && time.Since(early) < maxEarly {
+			k.early = time.Time{}
+			return k.nodes, nil
+		}
 		return k.nodes, k.check(ctx, d.m)
 	}
 	text, err := claimText(Claim{About: creationNote, Creates: true, Nodes: nodes, Format: d.layout.Format()})
@@ -188,6 +194,30 @@ func (d *Dataset) listNodesInClaim(ctx context.Context) (map[string]*zarr.ChunkK
 		return nodes, k.check(ctx, d.m)
 	}
 	return nodes, k.change(ctx, d.m, text)
+}
+
+// maxEarly limits the time between verifyClaimEarly and the Flush that relies on it. The
+// documents are put as long after a get in the Flush if the server is slow.
+const maxEarly = 2 * time.Second
+
+// verifyClaimEarly verifies that the claim still exists, at the same time as the last chunks of
+// a write are put, which saves a round trip if the Flush follows. It does not wait. If the
+// claim is removed later, checkPublished or releaseClaim notices it.
+func (d *Dataset) verifyClaimEarly(ctx context.Context) {
+	k := &d.newClaim
+	if !k.mu.TryLock() {
+		return
+	}
+	if k.text == nil || k.look != nil || k.deleted {
+		k.mu.Unlock()
+		return
+	}
+	go func() {
+		defer k.mu.Unlock() // a Flush waits
+		if now := time.Now(); k.check(ctx, d.m) == nil {
+			k.early = now
+		}
+	}()
 }
 
 // addVarToClaim calls addNodesToClaim before chunks of v are written, unless the claim
@@ -285,7 +315,9 @@ func (k *newClaim) remove(ctx context.Context, m *zmap.Map) error {
 }
 
 // releaseClaim releases the claim after a Flush. It fails if the claim no longer
-// exists, because chunks may then be missing from the visible dataset.
+// exists, because chunks may then be missing from the visible dataset. Drivers have no
+// conditional delete, so it may delete the claim of a process that has replaced this one since
+// the check. That process then keeps the dataset, which is complete.
 func (d *Dataset) releaseClaim(ctx context.Context) error {
 	k := &d.newClaim
 	k.mu.Lock()

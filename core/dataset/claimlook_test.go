@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -36,6 +37,13 @@ func (s slowMap) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 		return nil, driver.Info{}, err
 	}
 	return s.Map.Get(ctx, key, o, alloc)
+}
+
+func (s slowMap) Stat(ctx context.Context, key string) (driver.Info, error) {
+	if err := s.before("stat", key); err != nil {
+		return driver.Info{}, err
+	}
+	return s.Map.Stat(ctx, key)
 }
 
 func (s slowMap) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -206,6 +214,72 @@ func TestLookFails(t *testing.T) {
 					t.Errorf("%s: want no objects, got %q", end, got)
 				} else if other && (stateOf(t, url, o) != "old" || slices.Contains(got, "dir/a.zarr/.nczreplacing")) {
 					t.Errorf("%s: want the old dataset and no claim, got %s, %q", end, stateOf(t, url, o), got)
+				}
+			})
+		}
+	}
+}
+
+// After a temporary failure the look is repeated. Until it passes, nothing but the claim is
+// written, and if it never does, the end of the dataset deletes the claim.
+func TestLookFailsTemporarily(t *testing.T) {
+	t.Parallel()
+	for _, request := range []string{"list ", "stat dir/.nczreplacing"} { // inside the location, and above it
+		for _, end := range []string{"recovers at once", "recovers later", "close", "abort"} {
+			synctest.Test(t, func(t *testing.T) {
+				b, o := inBuckets()
+				o.Remote.Retry.Attempts = 1
+				url := belowURL + "#mode=nczarr" + belowRest
+				var failures atomic.Int64
+				fails := func(op, key string) error {
+					if failures.Load() > 0 && (op+" "+key == request) {
+						failures.Add(-1)
+						err := ncerr.Errorf(ncerr.ErrIO, "", "", "the server is busy")
+						err.Retryable = true
+						return err
+					}
+					return nil
+				}
+				b.beforeChange = func(string, string) error { // before the claim is put, and so before the look
+					b.beforeChange = nil
+					failures.Store(1000)
+					if end == "recovers at once" {
+						failures.Store(1)
+					}
+					return nil
+				}
+				ds := create(t, url, hook(o, fails))
+				synctest.Wait()
+				v := define(t, ds.Root(), "v", &dataset.VarSpec{Type: dtype.NCInt})
+				write := func() error { return v.Write(t.Context(), v.All(), []int32{1}) }
+				if end != "recovers at once" {
+					if err := write(); ncerr.KindOf(err) != ncerr.ErrIO {
+						t.Errorf("%s%s: want ErrIO from a write, got %v", request, end, err)
+					}
+					if got := b.names("bkt"); !slices.Equal(got, []string{"dir/a.zarr/.nczreplacing"}) {
+						t.Errorf("%s%s: want only the claim, got %q", request, end, got)
+					}
+				}
+				switch end {
+				case "close":
+					if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrIO {
+						t.Errorf("want ErrIO from Close, got %v", err)
+					}
+				case "abort":
+					if err := ds.Abort(t.Context()); err != nil {
+						t.Error(err)
+					}
+				default:
+					failures.Store(min(failures.Load(), 1) - 1)
+					if err := write(); err != nil {
+						t.Fatalf("%s%s: %v", request, end, err)
+					}
+					closeDataset(t, ds)
+					expect(t, open(t, url, o), "/v", []int32{1})
+					return
+				}
+				if got := b.names("bkt"); len(got) > 0 {
+					t.Errorf("%s%s: want no objects, got %q", request, end, got)
 				}
 			})
 		}

@@ -46,8 +46,8 @@ type CopyOptions struct {
 	// chunks are then copied without an error.
 	NoVerify bool
 	// Memory is the maximum amount of data that Copy holds in addition to what the reads
-	// and writes need, in bytes; 0 means 64 MiB, or 96 MiB if chunks of the source then
-	// have to be decoded less often. A chunk or shard of the copy is held as a whole even
+	// and writes need, in bytes; 0 means 64 MiB, or 128 MiB if chunks of the source
+	// then have to be decoded less often. A chunk or shard of the copy is held as a whole even
 	// if it is larger; a larger shard causes a warning. Options.Budget of dst limits all of
 	// this memory together.
 	Memory int64
@@ -439,10 +439,10 @@ func (c *copier) data(ctx context.Context, p *pair) error {
 func (c *copier) memory(p *pair, shape []int64) int64 {
 	usual := c.opts.Memory
 	if from, to := p.src.ChunkGrid(), p.dst.ObjectGrid(); !c.chosen && from.Regular() && to.Regular() {
-		more, errMore := p.src.blockGrid(to, shape, usual/2*3)
+		more, errMore := p.src.blockGrid(to, shape, 2*usual)
 		less, errLess := p.src.blockGrid(to, shape, usual)
 		if errMore == nil && errLess == nil && overlaps(from, more, shape) < overlaps(from, less, shape) {
-			return usual / 2 * 3
+			return 2 * usual
 		}
 	}
 	return usual
@@ -627,7 +627,8 @@ func (v *Var) leastBlock(grid chunk.Grid, shape []int64) int64 {
 }
 
 // blockGrid returns a grid of blocks that consist of whole chunks of grid. It combines as
-// many chunks along the last dimensions as memory allows. Along a dimension whose chunks
+// many chunks along the last dimensions as memory allows, but no more than the same number of
+// blocks needs. Along a dimension whose chunks
 // differ in length, it combines all chunks or none.
 func (v *Var) blockGrid(grid chunk.Grid, shape []int64, memory int64) (chunk.Grid, error) {
 	block, runs := slices.Clone(grid.Largest()), grid.Runs()
@@ -637,7 +638,9 @@ func (v *Var) blockGrid(grid chunk.Grid, shape []int64, memory int64) (chunk.Gri
 		size *= block[d]
 	}
 	for d := len(block) - 1; d >= 0; d-- {
-		more := max(1, min(memory/max(1, size), (shape[d]+block[d]-1)/block[d]))
+		all := ceilDiv(shape[d], block[d])
+		more := max(1, min(memory/max(1, size), all))
+		more = ceilDiv(all, ceilDiv(all, more)) // as many blocks, of about equal length
 		size *= more
 		whole := block[d]*more >= shape[d]
 		block[d] = min(block[d]*more, shape[d])
@@ -653,3 +656,6 @@ func (v *Var) blockGrid(grid chunk.Grid, shape []int64, memory int64) (chunk.Gri
 	}
 	return chunk.NewGrid(runs)
 }
+
+// ceilDiv returns n/by, rounded up.
+func ceilDiv(n, by int64) int64 { return (n-1)/by + 1 }

@@ -56,7 +56,7 @@ func TestCopyMemory(t *testing.T) {
 		memory   int64 // CopyOptions.Memory
 		want     int64
 	}{
-		"chunks that are decoded for each block": {[]int64{1, 1024, 1024}, []int64{128, 64, 64}, 0, 96 << 20},
+		"chunks that are decoded for each block": {[]int64{1, 1024, 1024}, []int64{128, 64, 64}, 0, 128 << 20},
 		"with a limit":                           {[]int64{1, 1024, 1024}, []int64{128, 64, 64}, 64 << 20, 64 << 20},
 		"equal chunks":                           {[]int64{1, 1024, 1024}, []int64{1, 1024, 1024}, 0, 64 << 20},
 		"larger chunks":                          {[]int64{1, 1024, 1024}, []int64{4, 1024, 1024}, 0, 64 << 20},
@@ -106,4 +106,21 @@ func sizedVars(t *testing.T, from, to []int64) *pair {
 		}
 	}
 	return p
+}
+
+// TestEvenBlocks checks that blocks are not larger than their number requires.
+func TestEvenBlocks(t *testing.T) {
+	t.Parallel()
+	p, chunks := sizedVars(t, []int64{1, 1024, 1024}, []int64{128, 64, 64}), chunk.Regular([]int64{128, 64, 64})
+	for _, c := range []struct{ memory, want int64 }{ // 16 rows of chunks with 32 MiB each
+		{31 << 20, 64}, {95 << 20, 128}, {96 << 20, 192}, {127 << 20, 192}, {191 << 20, 256}, {255 << 20, 384}, {500 << 20, 512}, {512 << 20, 1024},
+	} {
+		grid, err := p.src.blockGrid(chunks, []int64{128, 1024, 1024}, c.memory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := grid.Largest()[1]; got != c.want {
+			t.Errorf("%d MiB: want blocks of %d rows, got %d", c.memory>>20, c.want, got)
+		}
+	}
 }

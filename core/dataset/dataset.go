@@ -255,7 +255,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 	d.growth.release()
 	d.closeVars()
 	d.upper.close(ctx)
-	_ = d.awaitLook(context.WithoutCancel(ctx)) // it has passed or the Flush has failed
+	_ = d.endLook(context.WithoutCancel(ctx)) // it has passed or the Flush has failed
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
 		err = ncerr.Wrap("close", "", cerr)
 	}
@@ -279,7 +279,7 @@ func (d *Dataset) Abort(ctx context.Context) error {
 	d.closeVars()
 	d.upper.close(ctx)
 	err := d.dropIdleMark(context.WithoutCancel(ctx))
-	lost := d.awaitLook(context.WithoutCancel(ctx)) != nil
+	lost := d.endLook(context.WithoutCancel(ctx)) != nil
 	if cerr := d.m.Close(ctx); err == nil {
 		err = ncerr.Wrap("close", "", cerr)
 	}

@@ -86,6 +86,9 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	env := ds.env()
 	env.Grid, env.ExtendShape, env.Check, env.OpenPipeline = v.grid, v.extendToReached, ds.checkNotReplaced, v.openPipeline
 	env.Beyond, env.CheckBuffered = v.beyondStored, ds.checkMarks
+	if ds.created && ds.remote() {
+		env.Ending = ds.verifyClaimEarly
+	}
 	for _, dim := range v.dims {
 		env.Unlimited = append(env.Unlimited, dim.unlimited)
 	}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -60,6 +61,9 @@ func roleConfig(b Builtin, role string) (server.Config, error) {
 		return config([]Option{Name(name), Driver(o)}), nil
 	case role == "filters":
 		opts := []Option{Name("filters")}
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(25) // most of the memory is a few large buffers, which a collection does not visit
+		}
 		for _, p := range b.Providers {
 			opts = append(opts, Filter(p))
 		}

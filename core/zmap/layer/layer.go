@@ -15,6 +15,10 @@
 // each write of a PutMany as a put. The other layers do not implement it: the portable
 // Map then calls Put for each request, so that each is retried, limited, timed, refused
 // or made to fail separately.
+//
+// No layer implements driver.BodyLender. After Deadline has ended an attempt and Retry has
+// repeated it, the driver may still read the body of the first attempt when the caller fills the
+// memory again. Without lent memory, the driver has a copy by then.
 package layer
 
 import (

@@ -93,7 +93,7 @@ func (e *Encoder) classOf(n int) class {
 // at most the given number of bytes; 0 means that the maximum is unknown.
 func NewEncoder(level int, checksum bool, most int64) (*Encoder, error) {
 	e := &Encoder{level: level, checksum: checksum}
-	if 0 < most && most < libraryWindow { // the encoder has twice the memory of its window
+	if 0 < most && most < libraryWindow { // the encoder has memory for little more than its window, which it never has to move
 		e.window = max(zstd.MinWindowSize, 1<<bits.Len64(uint64(most-1)))
 	}
 	first, err := e.appender(large)
@@ -137,7 +137,7 @@ func (e *Encoder) appender(c class) (appender, error) {
 	}
 	switch {
 	case e.window > 0:
-		opts = append(opts, zstd.WithWindowSize(e.window))
+		opts = append(opts, zstd.WithWindowSize(e.window), zstd.WithLowerEncoderMem(true))
 	case level == zstd.SpeedDefault:
 		opts = append(opts, zstd.WithWindowSize(maxSmall))
 	}

@@ -31,12 +31,7 @@ func (e *executor) startGroup(jobs []*pb.Job) {
 	e.groupMu.Unlock()
 	e.wg.Go(func() {
 		defer func() { <-e.sem }()
-		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool contains only *scratch
-		defer e.c.pool.Put(buf)
-		reply := &pb.BatchReply{Results: make([]*pb.Result, len(jobs))}
-		for i, m := range jobs {
-			reply.Results[i] = e.answer(g, m, buf)
-		}
+		reply := e.runGroup(g)
 		e.groupMu.Lock()
 		delete(e.groups, g)
 		e.groupMu.Unlock()
@@ -47,6 +42,20 @@ func (e *executor) startGroup(jobs []*pb.Job) {
 			e.fail(err)
 		}
 	})
+}
+
+// runGroup runs the jobs of g. At most one group for each core runs at a time, over all
+// streams, because each has buffers and encoders of its own.
+func (e *executor) runGroup(g *group) *pb.BatchReply {
+	e.c.cores <- struct{}{} // does not deadlock, because a running job waits for nothing
+	defer func() { <-e.c.cores }()
+	buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool contains only *scratch
+	defer e.c.pool.Put(buf)
+	reply := &pb.BatchReply{Results: make([]*pb.Result, len(g.jobs))}
+	for i, m := range g.jobs {
+		reply.Results[i] = e.answer(g, m, buf)
+	}
+	return reply
 }
 
 // drop cancels the waiting and running jobs with the given ids in all active groups.

@@ -29,7 +29,8 @@ type codecService struct {
 	s         *Server
 	providers map[string]codecdriver.Provider
 
-	pool sync.Pool // elements are *scratch
+	pool  sync.Pool     // elements are *scratch
+	cores chan struct{} // has one element for each running group of jobs
 
 	mu        sync.Mutex
 	last      uint64

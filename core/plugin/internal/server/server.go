@@ -10,6 +10,7 @@ package server
 import (
 	"context"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -61,7 +62,8 @@ func New(cfg Config) *Server {
 	}
 	s.codecs = codecService{
 		s: s, providers: map[string]codecdriver.Provider{}, pipelines: map[uint64]*pipeline{}, tokens: newTokens(),
-		pool: sync.Pool{New: func() any { return new(scratch) }},
+		pool:  sync.Pool{New: func() any { return new(scratch) }},
+		cores: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	for _, p := range cfg.Filters {
 		for _, d := range p.Describe() {
