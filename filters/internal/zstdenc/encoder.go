@@ -8,6 +8,7 @@ package zstdenc
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/bits"
 
 	"github.com/klauspost/compress/huff0"
@@ -55,22 +56,22 @@ type effort struct {
 	// maxFour is the size in bytes of the largest content that is searched for matches of
 	// four bytes. They save little if offsets are long.
 	maxFour int
-	// maxRows is the size in bytes of the largest content that is searched with a finder
-	// instead of a fastFinder; 0 means any size. The reference implementation too uses
-	// stronger parameters for small contents.
-	maxRows int
+	// A content of more than minRows and at most maxRows bytes is searched with a finder,
+	// and any other with a fastFinder. The reference implementation too uses stronger
+	// parameters at level 3 only between these sizes.
+	minRows, maxRows int
 }
 
 // efforts are the parameters of the levels from Lowest on. They reach about the sizes of
 // the reference implementation at half its speed or more.
 var efforts = [...]effort{
-	{1 << 13, 0, 0, 256 << 10},
-	{1 << 14, 0, 128 << 10, 0},
-	{1 << 15, 0, 128 << 10, 0},
-	{1 << 15, 1, 128 << 10, 0},
-	{1 << 15, 1, 128 << 10, 0},
-	{1 << 16, 1, 128 << 10, 0},
-	{1 << 16, 1, 128 << 10, 0},
+	{1 << 13, 0, 0, 128 << 10, 256 << 10},
+	{1 << 14, 0, 128 << 10, -1, math.MaxInt},
+	{1 << 15, 0, 128 << 10, -1, math.MaxInt},
+	{1 << 15, 1, 128 << 10, -1, math.MaxInt},
+	{1 << 15, 1, 128 << 10, -1, math.MaxInt},
+	{1 << 16, 1, 128 << 10, -1, math.MaxInt},
+	{1 << 16, 1, 128 << 10, -1, math.MaxInt},
 }
 
 // Lowest and Highest are the levels of the reference implementation that an Encoder
@@ -106,18 +107,18 @@ func (e *Encoder) Append(dst, src []byte) []byte {
 
 // begin prepares for a content of n bytes.
 func (e *Encoder) begin(n int) {
-	e.quick = e.effort.maxRows > 0 && n > e.effort.maxRows
-	switch {
-	case !e.quick:
-		if e.finder.rows == nil {
-			e.finder.rows = make([]row, e.effort.rows)
+	e.quick = n <= e.effort.minRows || n > e.effort.maxRows
+	if e.quick {
+		if e.fast == nil {
+			e.fast = new(fastFinder)
 		}
-		e.finder.begin(n, n <= e.effort.maxFour)
-	case e.fast == nil:
-		e.fast = new(fastFinder)
-	default:
-		*e.fast = fastFinder{}
+		e.fast.begin(n)
+		return
 	}
+	if e.finder.rows == nil {
+		e.finder.rows = make([]row, e.effort.rows)
+	}
+	e.finder.begin(n, n <= e.effort.maxFour)
 }
 
 // forget makes the next block independent of the tables of earlier blocks.

@@ -10,6 +10,6 @@ var AppendHeader = appendHeader
 // parseFast.
 func NewQuick(checksum bool) *Encoder {
 	e := New(Lowest, checksum)
-	e.effort.maxRows = 1
+	e.effort.minRows = e.effort.maxRows
 	return e
 }

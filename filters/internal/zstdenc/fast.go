@@ -13,12 +13,20 @@ const (
 
 // fastFinder finds the latest earlier position whose first eight bytes, and the latest
 // one whose first five bytes, have the same hash as those at the current position. The
-// tables hold positions modulo 1<<32. They are cleared before each content: then every
-// entry is an earlier position and can be loaded from without a check, which would often
-// be mispredicted.
+// tables hold positions modulo 1<<32. They are cleared before each content, so that every
+// entry is an earlier position: the bytes there can be loaded without a check, which the
+// processor would often mispredict.
 type fastFinder struct {
 	long  [1 << longLog]uint32
 	short [1 << shortLog]uint32
+	mask  uint64 // bits of hashes in use; small contents use fewer
+}
+
+// begin prepares for a content of n bytes.
+func (f *fastFinder) begin(n int) {
+	f.mask = 1<<min(longLog, bits.Len(uint(n))) - 1
+	clear(f.long[:f.mask+1])
+	clear(f.short[:min(f.mask+1, 1<<shortLog)])
 }
 
 // at32 and at64 load from the address p+i.
@@ -58,6 +66,7 @@ func matchAt(p unsafe.Pointer, i, j, end int) int {
 // before it, and in matchAt, which stops at end.
 func (e *Encoder) parseFast(src []byte, at, end int) {
 	f := e.fast
+	mask := f.mask
 	p := unsafe.Pointer(unsafe.SliceData(src))
 	limit := end - margin
 	low := max(0, end-1<<windowLog) // matches are not before it
@@ -65,11 +74,11 @@ func (e *Encoder) parseFast(src []byte, at, end int) {
 	for i := max(at, 1); i < limit; {
 		rep := e.rep[0]
 		v := at64(p, i)
-		entry := &f.long[hashLong(v)]
+		entry := &f.long[hashLong(v)&mask]
 		next := i + 1
 		var length, j int
 		for {
-			h := hashShort(v)
+			h := hashShort(v) & mask
 			atShort, atLong := int(f.short[h]), int(*entry)
 			*entry, f.short[h] = uint32(i), uint32(i)
 			if uint32(v>>8) == at32(p, i+1-rep) { // with a literal before it, the offset has a code
@@ -83,11 +92,11 @@ func (e *Encoder) parseFast(src []byte, at, end int) {
 				j = atLong
 				length = 8 + matchAt(p, i+8, j+8, end)
 				if next < i+length {
-					f.long[hashLong(w)] = uint32(next)
+					f.long[hashLong(w)&mask] = uint32(next)
 				}
 				break
 			}
-			entry = &f.long[hashLong(w)]
+			entry = &f.long[hashLong(w)&mask]
 			if at32(p, atShort) == uint32(v) && atShort >= low {
 				j = atShort
 				length = 4 + matchAt(p, i+4, j+4, end)
@@ -122,9 +131,9 @@ func (e *Encoder) parseFast(src []byte, at, end int) {
 		}
 		k := start + 2 // a match has at least four bytes
 		v = at64(p, k)
-		f.long[hashLong(v)], f.short[hashShort(v)] = uint32(k), uint32(k)
-		f.long[hashLong(at64(p, i-2))] = uint32(i - 2)
-		f.short[hashShort(at64(p, i-1))] = uint32(i - 1)
+		f.long[hashLong(v)&mask], f.short[hashShort(v)&mask] = uint32(k), uint32(k)
+		f.long[hashLong(at64(p, i-2))&mask] = uint32(i - 2)
+		f.short[hashShort(at64(p, i-1))&mask] = uint32(i - 1)
 		for i <= limit {
 			rep := e.rep[1]
 			if i < rep || at32(p, i) != at32(p, i-rep) {
@@ -132,7 +141,7 @@ func (e *Encoder) parseFast(src []byte, at, end int) {
 			}
 			n := 4 + matchAt(p, i+4, i+4-rep, end)
 			v := at64(p, i)
-			f.long[hashLong(v)], f.short[hashShort(v)] = uint32(i), uint32(i)
+			f.long[hashLong(v)&mask], f.short[hashShort(v)&mask] = uint32(i), uint32(i)
 			e.add(src, i, i, rep, n)
 			i += n
 			done = i

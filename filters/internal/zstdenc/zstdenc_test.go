@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/zstdenc"
 )
 
-// quick stands for level 3 with the search that it uses for large contents.
+// quick stands for level 3 with a fastFinder for contents of all sizes.
 const quick = 0
 
 // newEncoder returns an encoder of a level, or of quick.
@@ -245,18 +245,21 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// TestSmallContentsAreSearchedMore checks that level 3 searches contents of at most 256 KiB
-// for more matches, like the reference implementation.
-func TestSmallContentsAreSearchedMore(t *testing.T) {
+// TestMediumContentsAreSearchedMore checks that level 3 searches contents of more than 128
+// and at most 256 KiB for more matches, like the reference implementation.
+func TestMediumContentsAreSearchedMore(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(testseed.New(t), 15))
 	var src []byte // noisy floats rounded to 0.01
 	for len(src) <= 256<<10 {
 		src = binary.LittleEndian.AppendUint32(src, math.Float32bits(float32(math.Round(28000+250*r.NormFloat64())/100)))
 	}
-	small, large := len(zstdenc.New(3, false).Append(nil, src[:256<<10])), len(zstdenc.New(3, false).Append(nil, src[:256<<10+1]))
-	if small*100 > large*99 {
-		t.Errorf("want 256 KiB to become at least 1%% smaller than one byte more, got %d and %d bytes", small, large)
+	size := func(n int) int { return len(zstdenc.New(3, false).Append(nil, src[:n])) }
+	if medium, large := size(256<<10), size(256<<10+1); medium*100 > large*99 {
+		t.Errorf("want 256 KiB to become at least 1%% smaller than one byte more, got %d and %d bytes", medium, large)
+	}
+	if small, medium := size(128<<10), size(128<<10+1); medium*100 > small*99 {
+		t.Errorf("want 128 KiB and a byte to become at least 1%% smaller than 128 KiB, got %d and %d bytes", medium, small)
 	}
 }
 
