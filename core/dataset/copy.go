@@ -155,6 +155,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	if err != nil {
 		return err
 	}
+	v.keepMask(dst.ds.layout, spec)
 	for i, d := range spec.Dims {
 		if spec.Dims[i] = c.dims[d]; spec.Dims[i] == nil {
 			return ncerr.Errorf(ncerr.ErrNoDim, "copy", v.Path(), "dimension %q is not among the copied dimensions", d.Path())
@@ -570,7 +571,7 @@ func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, buf an
 	if err != nil {
 		return p.src.splitRead(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, buf) })
 	}
-	if found != nil && p.src.sameFill(p.dst) && !p.dst.AbsentMisreadByNetCDF() {
+	if found != nil && p.src.sameFill(p.dst) && !p.dst.AbsentMisreadByNetCDF() && !p.undefined() {
 		if only, err = overlappingChunks(sel, p.src.ChunkGrid(), p.dst.ChunkGrid(), found); err != nil {
 			return err
 		}
