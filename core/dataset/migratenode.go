@@ -146,7 +146,7 @@ func (m *migration) recordLost(d *Dim) {
 // arrayDocs returns the new documents of an array.
 func (m *migration) arrayDocs(ctx context.Context, n *migratedNode) (zarr.Docs, error) {
 	was := n.meta.Masked(m.to)
-	if n.meta.HasFill && !was.HasFill && m.changesVersion() {
+	if n.meta.HasFill && !was.HasFill {
 		m.report.Lost = append(m.report.Lost, "the fill value of "+strconv.Quote(n.path)+" becomes null, because xarray would mask it in Zarr v2; the values of absent chunks are then undefined, and most readers return zeros")
 	}
 	a := *was

@@ -54,9 +54,14 @@ func (a *Array) MaskIn(to Layout, isField bool) Mask {
 }
 
 // isDefaultFill reports whether the fill value is netCDF's default of the element type.
+// netcdf-c writes the default of floats with six digits.
 func (a *Array) isDefaultFill() bool {
 	fill, err := dtype.FillBytes(a.DType, dtype.DefaultFill(a.DType.NC()))
-	return err == nil && bytes.Equal(fill, a.Fill)
+	if err != nil || a.DType.Kind != dtype.Float {
+		return err == nil && bytes.Equal(fill, a.Fill)
+	}
+	x, y := make([]float64, 1), make([]float64, 1)
+	return dtype.Decode(x, fill, a.DType) == nil && dtype.Decode(y, a.Fill, a.DType) == nil && math.Abs(y[0]/x[0]-1) < 1e-5
 }
 
 // maskAttr returns the attribute _FillValue of Zarr v3 for the fill value of a, or nil for a
@@ -88,11 +93,14 @@ func (a *Array) complexMaskAttr() *Attr {
 	return &Attr{Name: fillAttr, Type: dtype.NCString, Value: list}
 }
 
-// Masked returns a copy of a with the changes of [Array.MaskIn] for layout to, and with the
-// fill value that null becomes if the layout requires one. The layout of the copy is to.
+// Masked returns a copy of a with layout to. If the layout has another Zarr version, the copy
+// has the changes of [Array.MaskIn], and the fill value that null becomes if the layout
+// requires one.
 func (a *Array) Masked(to Layout) *Array {
 	m, out := a.MaskIn(to, false), *a
-	out.Layout = to
+	if out.Layout = to; a.Layout.Format() == to.Format() {
+		return &out
+	}
 	switch {
 	case m.NoFill:
 		out.Fill, out.HasFill = nil, false
