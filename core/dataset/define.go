@@ -49,6 +49,14 @@ func checkName(name string, layout zarr.Layout) error {
 	return zmap.ValidKey(name)
 }
 
+// warnName warns about the name of a new group, dimension or variable that makes netcdf-c refuse
+// the dataset in the given layout.
+func (d *Dataset) warnName(layout zarr.Layout, path, name string, isGroup bool) {
+	if layout.RefusedByNetCDF(name, isGroup) {
+		d.log.Warn("netcdf-c cannot open an NCZarr dataset with this name, which does not begin with a letter, a digit or _, or is not in Unicode's normal form NFC", "path", path)
+	}
+}
+
 // checkWritable fails if the dataset is open for reading only.
 func (d *Dataset) checkWritable(op, path string) error {
 	if !d.Writable() {
@@ -110,6 +118,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	sub.meta = &zarr.Group{}
 	sub.fresh.defined = true
 	sub.changes.add()
+	g.ds.warnName(g.ds.layout, sub.Path(), name, true)
 	g.groups.add(sub)
 	g.changes.add()
 	return sub, nil
@@ -134,6 +143,7 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 	if g.dims.find(name) != nil {
 		return nil, ncerr.New(ncerr.ErrNameInUse, "define", path, nil)
 	}
+	g.ds.warnName(g.ds.layout, path, name, false)
 	d := &Dim{group: g, name: name, len: length, unlimited: unlimited}
 	g.dims.add(d)
 	g.changes.add()
@@ -195,6 +205,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 			}
 		}
 	}
+	g.ds.warnName(g.ds.layout, path, name, false)
 	g.vars.add(v)
 	g.changes.add()
 	return v, nil

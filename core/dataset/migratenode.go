@@ -36,6 +36,12 @@ func (m *migration) convert(ctx context.Context, n *migratedNode) (err error) {
 		if err := m.to.CheckName(name); err != nil {
 			return err
 		}
+		m.ds.warnName(m.to, n.path, name, n.group != nil)
+	}
+	if n.group != nil {
+		for _, d := range n.group.dims.list {
+			m.ds.warnName(m.to, d.Path(), d.name, false)
+		}
 	}
 	if m.changesVersion() {
 		for _, name := range n.old.UnknownMembers() {

@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -33,6 +36,20 @@ func (l Layout) CheckName(name string) error {
 		return ncerr.Errorf(ncerr.ErrBadName, "define", name, "a netCDF name must not begin with a dot; pure Zarr (mode=zarr) allows it")
 	}
 	return nil
+}
+
+// RefusedByNetCDF reports whether netcdf-c, the main reader of NCZarr on Zarr v2, cannot open a
+// dataset with this name of a variable, a dimension or, if isGroup is set, a group.
+//
+// Source: netcdf-c NC_check_name; libnetcdf 4.10.1 for names that are not in Unicode's normal
+// form NFC, which it finds only in groups.
+func (l Layout) RefusedByNetCDF(name string, isGroup bool) bool {
+	if !l.NCZarr() || l.row().v3 || name == "" {
+		return false
+	}
+	c := name[0]
+	letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
+	return !letter || !isGroup && !norm.NFC.IsNormalString(name)
 }
 
 // CheckType fails with ncerr.ErrUnsupported if the layout does not allow elements of type
