@@ -218,13 +218,6 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	if err := c.quantize(v, spec); err != nil {
 		return err
 	}
-	if len(spec.Dims) == 0 {
-		fit := dst.ds.layout.ScalarCodecs(spec.Codecs)
-		if len(fit) < len(spec.Codecs) {
-			dst.ds.log.Warn("the copy omits blosc, because netcdf-c refuses a dataset with a scalar of this codec", "path", v.Path())
-		}
-		spec.Codecs = fit
-	}
 	attrs := slices.Clone(spec.Attrs)
 	spec.Attrs = slices.DeleteFunc(spec.Attrs, func(a Attr) bool { return v.misfit(a) })
 	made, err := dst.DefineVar(ctx, v.Name(), spec)

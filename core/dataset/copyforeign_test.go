@@ -1,9 +1,14 @@
 package dataset_test
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/dataset"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/filters/blosc"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
@@ -24,6 +29,25 @@ func TestCopyOfAScalarWithBlosc(t *testing.T) {
 		if got := v.Codecs(); len(got) != want {
 			t.Errorf("%s: want %d codecs, got %v", mode, want, got)
 		}
+	}
+}
+
+// A new scalar of NCZarr on Zarr v2 gets no blosc either, with one warning.
+func TestNewScalarWithBlosc(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]int{"nczarr": 0, "nczarr,v3": 1, "zarr": 1} {
+		var log bytes.Buffer
+		o := memory(blosc.Provider())
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		ds, err := createURL(t.Context(), "mem:"+mode+"#mode="+mode, &dataset.CreateOptions{Options: *o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := define(t, ds.Root(), "v", &dataset.VarSpec{Type: dtype.NCInt, Codecs: []zarr.CodecSpec{{ID: "blosc"}}})
+		if got, warned := v.Codecs(), strings.Count(log.String(), "stored without blosc"); len(got) != want || warned != 1-want {
+			t.Errorf("%s: want %d codecs, got %v and the log %s", mode, want, got, log.String())
+		}
+		closeDataset(t, ds)
 	}
 }
 

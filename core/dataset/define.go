@@ -150,7 +150,9 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 	return d, nil
 }
 
-// DefineVar creates a variable. It opens the variable's codecs to validate them.
+// DefineVar creates a variable. It opens the variable's codecs to validate them. A scalar of
+// NCZarr on Zarr v2 does not get the codec blosc, because netcdf-c refuses a dataset with such a
+// scalar; this causes a warning.
 // Errors: ncerr.ErrBadName, ncerr.ErrNameInUse, ncerr.ErrReadOnly, ncerr.ErrNoDim for a
 // dimension that is not visible in g, ncerr.ErrBadChunk, ncerr.ErrBadType,
 // ncerr.ErrNoFilter, ncerr.ErrInvalid for codec parameters, and ncerr.ErrLimit for a
@@ -237,6 +239,13 @@ func (v *Var) define(spec *VarSpec) error {
 	}
 	v.attrs = slices.Clone(spec.Attrs)
 	v.meta = &zarr.Array{Layout: v.group.ds.layout, Codecs: slices.Clone(spec.Codecs), Keys: v.group.ds.layout.Keys(spec.Separator), Storage: "chunked"}
+	if len(v.dims) == 0 {
+		fit := v.meta.Layout.ScalarCodecs(v.meta.Codecs)
+		if len(fit) < len(v.meta.Codecs) {
+			v.group.ds.log.Warn("the scalar is stored without blosc, because netcdf-c refuses a dataset with a scalar of this codec", "path", v.Path())
+		}
+		v.meta.Codecs = fit
+	}
 	if v.meta.Keys.Separator != '.' && v.meta.Keys.Separator != '/' {
 		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid dimension separator %q: only . and / are allowed", v.meta.Keys.Separator)
 	}
