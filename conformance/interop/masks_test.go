@@ -32,7 +32,7 @@ func TestMasks(t *testing.T) {
 	t.Parallel()
 	need(t, packages["xarray"]...)
 	// The arrays that differ in copies to Zarr v2 and v3.
-	masked := regexp.MustCompile(`^([iuf]\d|packed|time|unsigned|bool|bytes|text|string)_(5|True|abcd)$`)
+	masked := regexp.MustCompile(`^([iuf]\d|packed|scaled|time|unsigned|bool|bytes|text|string)_(5|True|abcd)$`)
 	// The fill value of text of bytes is plain text in NCZarr, which zarr-python reads as base64, and null if it is empty in pure Zarr.
 	text := regexp.MustCompile(`^(bytes|text|string)_(empty|abcd)$`)
 	type step struct {

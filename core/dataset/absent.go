@@ -30,6 +30,9 @@ func (v *Var) keepMask(to zarr.Layout, spec *VarSpec) {
 	meta.Attrs = spec.Attrs
 	m := meta.MaskIn(to, v.in != nil)
 	spec.NoFill = spec.NoFill || m.NoFill
+	if from := meta.Layout; !from.NCZarr() && !to.NCZarr() && v.in == nil && meta.HasFill && (from.Format() == 2 || to.Format() == 3) {
+		spec.absent = meta.Fill // from v3 to v2, the fill value becomes that of _FillValue, which is the mask
+	}
 	if m.Attr != nil {
 		spec.Attrs = append(slices.Clone(spec.Attrs), *m.Attr)
 	}

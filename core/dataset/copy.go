@@ -313,6 +313,13 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 		}
 	} else {
 		spec.Codecs, dropped = v.portableCodecs()
+		spec.Codecs = slices.DeleteFunc(slices.Clone(spec.Codecs), func(c zarr.CodecSpec) bool {
+			refused := v.meta.DType.Kind == dtype.Bool && !dst.ds.layout.AllowsCodec(c.ID, v.nc.Type(dtype.OrderNone))
+			if refused {
+				dropped = append(dropped, c.ID)
+			}
+			return refused
+		})
 	}
 	if dst.ds.layout.Format() != 3 { // the copy is not encoded with these codecs, and has equal values
 		spec.Codecs = slices.DeleteFunc(spec.Codecs, func(c zarr.CodecSpec) bool { return zarr.OnlyV3(c.ID) })

@@ -202,7 +202,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 			return nil, ncerr.Wrap("define", path, err)
 		}
 		for _, c := range v.meta.Codecs {
-			if d, known := codecs.Find(c.ID); !known || d.V3 == "" {
+			if d, known := codecs.Find(c.ID); !known || d.V3 == "" || !g.ds.layout.AllowsCodec(c.ID, v.meta.DType) {
 				g.ds.log.Warn("zarr-python does not support the codec in Zarr v3", "path", path, "codec", c.ID)
 			}
 		}
@@ -522,7 +522,10 @@ func checkSize(shape []int64, elem int) error {
 // neither specifies a fill value, netCDF's default is used.
 func (v *Var) defineFill(spec *VarSpec) error {
 	value := spec.Fill
-	if a, err := findAttr(v.attrs, fillAttr); err == nil {
+	if a, err := findAttr(v.attrs, fillAttr); err == nil && spec.absent != nil && spec.DType == v.meta.DType {
+		v.meta.Fill, v.meta.HasFill = slices.Clone(spec.absent), true
+		return nil
+	} else if err == nil {
 		value = a.Value
 	} else if spec.NoFill {
 		if v.meta.HasFill = v.meta.Layout.NeedsFill(); v.meta.HasFill {

@@ -78,6 +78,12 @@ func (l Layout) ScalarCodecs(codecs []CodecSpec) []CodecSpec {
 	return slices.DeleteFunc(slices.Clone(codecs), func(c CodecSpec) bool { return c.ID == "blosc" })
 }
 
+// AllowsCodec reports whether zarr-python supports the codec for elements of type t. It refuses
+// an array of Zarr v3 that packs numbers with packbits, which takes bool.
+func (l Layout) AllowsCodec(id string, t dtype.Type) bool {
+	return !l.row().v3 || id != "packbits" || t.Kind == dtype.Bool
+}
+
 // ByteIsChar reports whether a one-byte string is read as a char.
 func (l Layout) ByteIsChar() bool { return !l.NCZarr() }
 

@@ -28,8 +28,8 @@ type Mask struct {
 //
 // Values that xarray does not treat as missing need no change: NaN, and times. xarray
 // refuses _FillValue of text in Zarr v3. Other fill values stay in a copy to Zarr v2, because
-// absent chunks, GDAL and netCDF need them. In NCZarr the default fill value of the type
-// marks missing values without an attribute.
+// absent chunks, GDAL and netCDF need them. Between layouts of NCZarr, netCDF's default fill
+// value does not change, because it marks missing values without an attribute.
 //
 // Source: xarray 2026.9.0, ZarrStore.open_store_variable and FillValueCoder.
 func (a *Array) MaskIn(to Layout, isField bool) Mask {
@@ -46,7 +46,7 @@ func (a *Array) MaskIn(to Layout, isField bool) Mask {
 		return Mask{NoFill: isZero}
 	case to.Format() == 2: // in pure Zarr, null is the only form of an empty byte string
 		return Mask{NoFill: isZero && a.DType.Kind == dtype.Bytes && !from.NCZarr()}
-	case isField, isText, from.Format() == 3, to.NCZarr() && isDefault:
+	case isField, isText, from.Format() == 3, from.NCZarr() && to.NCZarr() && isDefault:
 	default:
 		return Mask{Attr: a.maskAttr()}
 	}

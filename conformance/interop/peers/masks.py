@@ -44,8 +44,10 @@ def cases(v3):
     packed = np.array([0, 5, 7, 1], "i2")
     for fill in [0, 5] + ["null"] * (not v3):
         yield f"packed_{fill}", "i2", packed, fill, {"scale_factor": 0.5, "add_offset": 10.0}
+        yield f"scaled_{fill}", "i2", packed, fill, {"scale_factor": 10.0}
         yield f"time_{fill}", "i8", packed.astype("i8"), fill, {"units": "days since 2000-01-01", "calendar": "standard"}
         yield f"unsigned_{fill}", "i1", np.array([0, 5, -7, 1], "i1"), fill, {"_Unsigned": "true"}
+    yield "default", "u1", np.array([0, 255, 7, 1], "u1"), 255, {"scale_factor": 0.5, **({"_FillValue": 255} if v3 else {})}
     for fill in [False, True] + ["null"] * (not v3):
         yield f"bool_{fill}", "?", np.array([False, True, True, False]), fill, {}
     for name, dtype in {"bytes": "S4", "text": "U4", "string": str}.items():
