@@ -85,7 +85,7 @@ func TestMaskOfCopies(t *testing.T) {
 		{v3(`"int32"`, "0", `{"_FillValue": 0}`), "0 _FillValue 0", "0 _FillValue 0", false},
 		{v3(`"int32"`, "7", "{}"), "7", "7 _FillValue 7", false},
 		{v3(`"float32"`, `"NaN"`, "{}"), `"NaN"`, `"NaN"`, false},
-		{v3(`"float64"`, "0", `{"_FillValue": "` + zero + `"}`), "0 _FillValue 0.0", `0.0 _FillValue "` + zero + `"`, false},
+		{v3(`"float64"`, "0", `{"_FillValue": "`+zero+`"}`), "0 _FillValue 0.0", `0.0 _FillValue "` + zero + `"`, false},
 		{v3(`"string"`, `""`, "{}"), "null", `""`, false},
 		{v3(`"string"`, `"x"`, "{}"), `"x"`, `"x"`, false},
 		{v3(`"complex64"`, "[0.0,0.0]", "{}"), "null", "[0.0,0.0]", true},
