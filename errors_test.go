@@ -40,7 +40,7 @@ func TestErrorTexts(t *testing.T) {
 		{define(nczarr.VarSpec{Type: nczarr.Int8, Dims: []string{"lat"}, Chunks: []int64{0}}), `define "/w": invalid chunk shape: the chunk shape [0] has a length below 1`},
 		{define(nczarr.VarSpec{Type: nczarr.Int8, Fill: 300}), `define "/w": value not representable: the fill value 300 of type int cannot be stored as byte`},
 		{codec(nczarr.Zlib{Level: 10}), `define "/w": invalid argument: codec "zlib": Level is 10, which is not in the range 1 to 9`},
-		{codec(nczarr.Blosc{Compressor: "gzip"}), `define "/w": open codec "blosc": invalid argument: parameter "cname": "gzip" is not one of blosclz, lz4, lz4hc, snappy, zlib, zstd`},
+		{define(nczarr.VarSpec{Type: nczarr.Float32, Dims: []string{"lat"}, Codecs: []nczarr.Codec{nczarr.Blosc{Compressor: "gzip"}}}), `define "/w": open codec "blosc": invalid argument: parameter "cname": "gzip" is not one of blosclz, lz4, lz4hc, snappy, zlib, zstd`},
 		{ds.SetAttr("a", []bool{true}), `set attribute "a": wrong or unknown type: a value of type []bool cannot be stored; use a string, a number or a slice of them`},
 		{read(nczarr.At(3)), `read "/surface/temp": select along "time": outside the bounds: At(3): position 3 is outside the dimension, which has length 3`},
 		{read(nczarr.Span(0, 5).By(2)), `read "/surface/temp": select along "time": outside the bounds: Span(0, 5).By(2): position 4 is outside the dimension, which has length 3`},

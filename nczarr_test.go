@@ -577,7 +577,7 @@ func TestCodecsAreDefined(t *testing.T) {
 		nczarr.RawCodec{Params: rawID{"zlib"}}:                  `codec "": the parameters specify the id "zlib" instead`,
 		nczarr.RawCodec{ID: "zstd", Params: struct{ ID int }{}}: `unknown parameter "ID"`,
 	} {
-		_, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{c}})
+		_, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Dims: []string{"w"}, Shape: []int64{2}, Codecs: []nczarr.Codec{c}})
 		if !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%#v: want an error with %s, got %v", c, want, err)
 		}

@@ -86,7 +86,7 @@ parameters of one.`,
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
 	fl.StringVar(&f.quantize, "quantize", "", "round float and double values, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy only these `variables` (names or paths)")
-	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read still fails the copy")
+	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened, whose codec is missing, or whose chunks contain objects other than text, instead of failing; any other chunk that cannot be read still fails the copy")
 	fl.BoolVar(&f.noVerify, "no-verify", false, "do not check chunks that are copied as they are stored; damaged ones are copied without an error")
 	fl.BoolVar(&f.resume, "resume-replace", false, "finish a replacement of DST whose command died (it must not be running)")
 	f.create.add(c)
@@ -130,7 +130,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err := a.warnUnlisted(ctx, src); err != nil {
 		return err
 	}
-	left, err := unreadable(ctx, src, opts)
+	left, err := unreadable(ctx, src, opts, f.skip)
 	if err != nil {
 		return err
 	}
@@ -188,15 +188,20 @@ func gcPercent(g *dataset.Group, selected func(*dataset.Var) bool, rechunk bool)
 }
 
 // unreadable returns the parts of src that failed to open and the selected variables
-// whose codecs are missing. It removes these variables from the selection of o.
-func unreadable(ctx context.Context, src *dataset.Dataset, o *dataset.CopyOptions) ([]dataset.Problem, error) {
+// whose codecs are missing. If reads is set, it also returns variables with objects other than
+// text, which only a read finds. It removes these variables from the selection of o.
+func unreadable(ctx context.Context, src *dataset.Dataset, o *dataset.CopyOptions, reads bool) ([]dataset.Problem, error) {
 	left, missing := src.Problems(), map[*dataset.Var]bool{}
 	selected := o.Select
 	eachVar(src.Root(), func(v *dataset.Var) {
 		if selected != nil && !selected(v) {
 			return
 		}
-		if err := v.Available(ctx); err != nil {
+		err := v.Available(ctx)
+		if err == nil && reads {
+			err = v.CheckObjects(ctx, o.Memory)
+		}
+		if err != nil {
 			left, missing[v] = append(left, dataset.Problem{Path: v.Path(), Err: err}), true
 		}
 	})

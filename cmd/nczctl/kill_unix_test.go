@@ -28,7 +28,7 @@ func newSource(t *testing.T, env ...string) (nczctl func(args ...string) *exec.C
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	text.WriteString("netcdf b { dimensions: x=200; y=500; variables: int a(x,y); a:_ChunkSizes=10,50; a:_DeflateLevel=1; data: a = 0")
+	text.WriteString("netcdf b { dimensions: x=200; y=500; variables: int a(x,y); a:_FillValue=-1; a:_ChunkSizes=10,50; a:_DeflateLevel=1; data: a = 0")
 	for i := range 99_999 {
 		text.WriteString("," + strconv.Itoa(i%997))
 	}

@@ -2,9 +2,11 @@ package dataset
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // sameFill reports whether absent chunks of v and of other read as the same values.
@@ -14,6 +16,26 @@ func (v *Var) sameFill(other *Var) bool {
 		return false
 	}
 	return bytes.Equal(v.absent(), other.absent())
+}
+
+// undefined reports whether the copy does not define the values of absent chunks, although the
+// source does. Most readers then return zeros, but zarr-python 2 returns the content of unused
+// memory. The copy therefore stores these chunks.
+func (p *pair) undefined() bool { return p.src.meta.HasFill && !p.dst.meta.HasFill }
+
+// keepMask changes the fill value and the attributes of a copy of v in the given layout, so that
+// readers treat the same elements as missing; see [zarr.Array.MaskIn].
+func (v *Var) keepMask(to zarr.Layout, spec *VarSpec) {
+	meta := *v.meta
+	meta.Attrs = spec.Attrs
+	m := meta.MaskIn(to, v.in != nil)
+	spec.NoFill = spec.NoFill || m.NoFill
+	if from := meta.Layout; !from.NCZarr() && !to.NCZarr() && v.in == nil && meta.HasFill && (from.Format() == 2 || to.Format() == 3) {
+		spec.absent = meta.Fill // from v3 to v2, the fill value becomes that of _FillValue, which is the mask
+	}
+	if m.Attr != nil {
+		spec.Attrs = append(slices.Clone(spec.Attrs), *m.Attr)
+	}
 }
 
 // AbsentMisreadByNetCDF reports whether netcdf-c reads absent chunks of v as the fill

@@ -155,6 +155,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	if err != nil {
 		return err
 	}
+	v.keepMask(dst.ds.layout, spec)
 	for i, d := range spec.Dims {
 		if spec.Dims[i] = c.dims[d]; spec.Dims[i] == nil {
 			return ncerr.Errorf(ncerr.ErrNoDim, "copy", v.Path(), "dimension %q is not among the copied dimensions", d.Path())
@@ -216,13 +217,6 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	}
 	if err := c.quantize(v, spec); err != nil {
 		return err
-	}
-	if len(spec.Dims) == 0 {
-		fit := dst.ds.layout.ScalarCodecs(spec.Codecs)
-		if len(fit) < len(spec.Codecs) {
-			dst.ds.log.Warn("the copy omits blosc, because netcdf-c refuses a dataset with a scalar of this codec", "path", v.Path())
-		}
-		spec.Codecs = fit
 	}
 	attrs := slices.Clone(spec.Attrs)
 	spec.Attrs = slices.DeleteFunc(spec.Attrs, func(a Attr) bool { return v.misfit(a) })
@@ -319,6 +313,13 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 		}
 	} else {
 		spec.Codecs, dropped = v.portableCodecs()
+		spec.Codecs = slices.DeleteFunc(slices.Clone(spec.Codecs), func(c zarr.CodecSpec) bool {
+			refused := v.meta.DType.Kind == dtype.Bool && !dst.ds.layout.AllowsCodec(c.ID, v.nc.Type(dtype.OrderNone))
+			if refused {
+				dropped = append(dropped, c.ID)
+			}
+			return refused
+		})
 	}
 	if dst.ds.layout.Format() != 3 { // the copy is not encoded with these codecs, and has equal values
 		spec.Codecs = slices.DeleteFunc(spec.Codecs, func(c zarr.CodecSpec) bool { return zarr.OnlyV3(c.ID) })
@@ -570,7 +571,7 @@ func (c *copier) block(ctx context.Context, p *pair, sel chunk.Selection, buf an
 	if err != nil {
 		return p.src.splitRead(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, buf) })
 	}
-	if found != nil && p.src.sameFill(p.dst) && !p.dst.AbsentMisreadByNetCDF() {
+	if found != nil && p.src.sameFill(p.dst) && !p.dst.AbsentMisreadByNetCDF() && !p.undefined() {
 		if only, err = overlappingChunks(sel, p.src.ChunkGrid(), p.dst.ChunkGrid(), found); err != nil {
 			return err
 		}

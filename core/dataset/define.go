@@ -49,6 +49,14 @@ func checkName(name string, layout zarr.Layout) error {
 	return zmap.ValidKey(name)
 }
 
+// warnName warns about the name of a new group, dimension or variable that makes netcdf-c refuse
+// the dataset in the given layout.
+func (d *Dataset) warnName(layout zarr.Layout, path, name string, isGroup bool) {
+	if layout.RefusedByNetCDF(name, isGroup) {
+		d.log.Warn("netcdf-c cannot open an NCZarr dataset with this name, which does not begin with a letter, a digit or _, or is not in Unicode's normal form NFC", "path", path)
+	}
+}
+
 // checkWritable fails if the dataset is open for reading only.
 func (d *Dataset) checkWritable(op, path string) error {
 	if !d.Writable() {
@@ -110,6 +118,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	sub.meta = &zarr.Group{}
 	sub.fresh.defined = true
 	sub.changes.add()
+	g.ds.warnName(g.ds.layout, sub.Path(), name, true)
 	g.groups.add(sub)
 	g.changes.add()
 	return sub, nil
@@ -134,13 +143,16 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 	if g.dims.find(name) != nil {
 		return nil, ncerr.New(ncerr.ErrNameInUse, "define", path, nil)
 	}
+	g.ds.warnName(g.ds.layout, path, name, false)
 	d := &Dim{group: g, name: name, len: length, unlimited: unlimited}
 	g.dims.add(d)
 	g.changes.add()
 	return d, nil
 }
 
-// DefineVar creates a variable. It opens the variable's codecs to validate them.
+// DefineVar creates a variable. It opens the variable's codecs to validate them. A scalar of
+// NCZarr on Zarr v2 does not get the codec blosc, because netcdf-c refuses a dataset with such a
+// scalar; this causes a warning.
 // Errors: ncerr.ErrBadName, ncerr.ErrNameInUse, ncerr.ErrReadOnly, ncerr.ErrNoDim for a
 // dimension that is not visible in g, ncerr.ErrBadChunk, ncerr.ErrBadType,
 // ncerr.ErrNoFilter, ncerr.ErrInvalid for codec parameters, and ncerr.ErrLimit for a
@@ -190,11 +202,12 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 			return nil, ncerr.Wrap("define", path, err)
 		}
 		for _, c := range v.meta.Codecs {
-			if d, known := codecs.Find(c.ID); !known || d.V3 == "" {
+			if d, known := codecs.Find(c.ID); !known || d.V3 == "" || !g.ds.layout.AllowsCodec(c.ID, v.meta.DType) {
 				g.ds.log.Warn("zarr-python does not support the codec in Zarr v3", "path", path, "codec", c.ID)
 			}
 		}
 	}
+	g.ds.warnName(g.ds.layout, path, name, false)
 	g.vars.add(v)
 	g.changes.add()
 	return v, nil
@@ -226,6 +239,13 @@ func (v *Var) define(spec *VarSpec) error {
 	}
 	v.attrs = slices.Clone(spec.Attrs)
 	v.meta = &zarr.Array{Layout: v.group.ds.layout, Codecs: slices.Clone(spec.Codecs), Keys: v.group.ds.layout.Keys(spec.Separator), Storage: "chunked"}
+	if len(v.dims) == 0 {
+		fit := v.meta.Layout.ScalarCodecs(v.meta.Codecs)
+		if len(fit) < len(v.meta.Codecs) {
+			v.group.ds.log.Warn("the scalar is stored without blosc, because netcdf-c refuses a dataset with a scalar of this codec", "path", v.Path())
+		}
+		v.meta.Codecs = fit
+	}
 	if v.meta.Keys.Separator != '.' && v.meta.Keys.Separator != '/' {
 		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid dimension separator %q: only . and / are allowed", v.meta.Keys.Separator)
 	}
@@ -502,7 +522,10 @@ func checkSize(shape []int64, elem int) error {
 // neither specifies a fill value, netCDF's default is used.
 func (v *Var) defineFill(spec *VarSpec) error {
 	value := spec.Fill
-	if a, err := findAttr(v.attrs, fillAttr); err == nil {
+	if a, err := findAttr(v.attrs, fillAttr); err == nil && spec.absent != nil && spec.DType == v.meta.DType {
+		v.meta.Fill, v.meta.HasFill = slices.Clone(spec.absent), true
+		return nil
+	} else if err == nil {
 		value = a.Value
 	} else if spec.NoFill {
 		if v.meta.HasFill = v.meta.Layout.NeedsFill(); v.meta.HasFill {

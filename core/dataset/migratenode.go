@@ -36,6 +36,12 @@ func (m *migration) convert(ctx context.Context, n *migratedNode) (err error) {
 		if err := m.to.CheckName(name); err != nil {
 			return err
 		}
+		m.ds.warnName(m.to, n.path, name, n.group != nil)
+	}
+	if n.group != nil {
+		for _, d := range n.group.dims.list {
+			m.ds.warnName(m.to, d.Path(), d.name, false)
+		}
 	}
 	if m.changesVersion() {
 		for _, name := range n.old.UnknownMembers() {
@@ -145,8 +151,12 @@ func (m *migration) recordLost(d *Dim) {
 
 // arrayDocs returns the new documents of an array.
 func (m *migration) arrayDocs(ctx context.Context, n *migratedNode) (zarr.Docs, error) {
-	a := *n.meta
-	a.Layout, a.Codecs = m.to, slices.Clone(a.Codecs)
+	was := n.meta.Masked(m.to)
+	if n.meta.HasFill && !was.HasFill {
+		m.report.Lost = append(m.report.Lost, "the fill value of "+strconv.Quote(n.path)+" becomes null, because xarray would mask it in Zarr v2; the values of absent chunks are then undefined, and most readers return zeros")
+	}
+	a := *was
+	a.Codecs = slices.Clone(a.Codecs)
 	if err := m.checkStorage(n); err != nil {
 		return nil, err
 	}
@@ -170,7 +180,7 @@ func (m *migration) arrayDocs(ctx context.Context, n *migratedNode) (zarr.Docs, 
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(m.same(n.meta, back), m.sameAttrs(n.meta.Attrs, back.Attrs)); err != nil {
+	if err := cmp.Or(m.same(was, back), m.sameAttrs(was.Attrs, back.Attrs)); err != nil {
 		return nil, err
 	}
 	if was, is := a.DimNames, back.DimNames; !m.to.NCZarr() && !slices.Equal(was, is) || !slices.Equal(a.DimRefs, back.DimRefs) {
@@ -181,7 +191,7 @@ func (m *migration) arrayDocs(ctx context.Context, n *migratedNode) (zarr.Docs, 
 
 // checkStorage fails if the new layout cannot describe the existing chunks.
 func (m *migration) checkStorage(n *migratedNode) error {
-	a, v3 := n.meta, m.to.Format() == 3
+	a := n.meta
 	switch {
 	case n.v != nil && n.v.own != nil && !m.to.KeepsUnlimited():
 		return refusalReason("the array has shape %v, which is shorter than its unlimited dimensions %v, and the layout has no unlimited dimensions", n.v.own, n.v.shape())
@@ -189,10 +199,8 @@ func (m *migration) checkStorage(n *migratedNode) error {
 		return refusalReason("its chunks are in shards, which Zarr v2 does not have")
 	case !a.ObjectGrid().Regular() && !m.to.HasRectilinear():
 		return refusalReason("its chunks differ in shape, which only pure Zarr v3 allows")
-	case a.Keys.Prefix && !v3:
+	case a.Keys.Prefix && m.to.Format() != 3:
 		return refusalReason(`its chunk keys begin with "c" (chunk_key_encoding "default"), which Zarr v2 does not have`)
-	case v3 && m.changesVersion() && !a.HasFill:
-		return refusalReason("its fill_value is null, but Zarr v3 requires a fill value")
 	}
 	return m.to.CheckType(a.DType)
 }
@@ -469,9 +477,14 @@ func (m *migration) checkLeftover(n *migratedNode) error {
 		var a *zarr.Array
 		switch a, err = zarr.ParseArray(n.path, docs, zarr.ParseHint{Layout: layout}); {
 		case err != nil:
-		case complete:
-			if err = pure.same(n.meta, a); err == nil {
-				err = equal(n.meta.Attrs, a.Attrs)
+		case complete: // either set may be the older one
+			for _, p := range [][2]*zarr.Array{{n.meta, a.Masked(m.ds.layout)}, {n.meta.Masked(layout), a}} {
+				if err = pure.same(p[0], p[1]); err == nil {
+					err = equal(p[0].Attrs, p[1].Attrs)
+				}
+				if err == nil {
+					break
+				}
 			}
 		case !n.meta.Scalar && !slices.Equal(n.meta.Shape, a.Shape):
 			err = refusalReason("its shapes are %v and %v", n.meta.Shape, a.Shape)

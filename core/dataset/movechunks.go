@@ -215,7 +215,7 @@ func (m *chunkMover) batch(ctx context.Context, numbers []int64) error {
 	}
 	var values []int // chunks that are copied as values, after the others: in shards each of them changes a part
 	for i := range chunks {
-		if ch := &chunks[i]; ch.Deferred || ch.Data != nil && ch.FilterMask != 0 {
+		if ch := &chunks[i]; ch.Deferred || ch.Data != nil && ch.FilterMask != 0 || ch.Data == nil && m.undefined() {
 			ch.Data, ch.Deferred = nil, true
 			values = append(values, i)
 		}

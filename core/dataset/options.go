@@ -240,4 +240,6 @@ type VarSpec struct {
 	Quantize dtype.Quantization
 	// Attrs are the attributes, in order.
 	Attrs []Attr
+
+	absent []byte // the stored fill value of a copy if it has the stored type DType; _FillValue may differ from it
 }

@@ -54,11 +54,11 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 		return
 	}
 	if dtype.Len(a.Value) == 1 && !(s.pure && a.Name != fillAttr && quotedSingle(a.Value)) {
-		appendValues(w, a.Value, s.pure)
+		appendValues(w, a.Value, true)
 		return
 	}
 	w.Open('[')
-	appendValues(w, a.Value, s.pure)
+	appendValues(w, a.Value, true)
 	w.Close()
 }
 
@@ -155,7 +155,7 @@ func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
 
 // appendValues writes the values of a typed slice, one after the other. If point is set,
 // it appends ".0" to whole floating-point values, so that readers without types do not
-// treat them as integers.
+// treat them as integers. xarray cannot decode masked values with an integer as scale_factor.
 func appendValues(w *jsontext.Writer, values any, point bool) {
 	switch s := values.(type) {
 	case []int8:

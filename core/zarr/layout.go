@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -35,6 +38,20 @@ func (l Layout) CheckName(name string) error {
 	return nil
 }
 
+// RefusedByNetCDF reports whether netcdf-c, the main reader of NCZarr on Zarr v2, cannot open a
+// dataset with this name of a variable, a dimension or, if isGroup is set, a group.
+//
+// Source: netcdf-c NC_check_name; libnetcdf 4.10.1 for names that are not in Unicode's normal
+// form NFC, which it finds only in groups.
+func (l Layout) RefusedByNetCDF(name string, isGroup bool) bool {
+	if !l.NCZarr() || l.row().v3 || name == "" {
+		return false
+	}
+	c := name[0]
+	letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
+	return !letter || !isGroup && !norm.NFC.IsNormalString(name)
+}
+
 // CheckType fails with ncerr.ErrUnsupported if the layout does not allow elements of type
 // t. NCZarr allows only netCDF's own types, because netcdf-c refuses a dataset with any
 // other. On Zarr v3 these include strings of variable length.
@@ -59,6 +76,12 @@ func (l Layout) ScalarCodecs(codecs []CodecSpec) []CodecSpec {
 		return codecs
 	}
 	return slices.DeleteFunc(slices.Clone(codecs), func(c CodecSpec) bool { return c.ID == "blosc" })
+}
+
+// AllowsCodec reports whether zarr-python supports the codec for elements of type t. It refuses
+// an array of Zarr v3 that packs numbers with packbits, which takes bool.
+func (l Layout) AllowsCodec(id string, t dtype.Type) bool {
+	return !l.row().v3 || id != "packbits" || t.Kind == dtype.Bool
 }
 
 // ByteIsChar reports whether a one-byte string is read as a char.

@@ -63,5 +63,6 @@ if __name__ == "__main__":
             v[:4] = data[:4]
             v.attrs["name"] = name
     for name, v in sorted(zarr.open_group(path, mode="r").arrays()):
-        out[name] = [shown(v[:]), shown(np.array(v.fill_value))]
+        fill = np.zeros((), v.dtype) if v.fill_value is None else np.array(v.fill_value)  # a fill value of zero is null in copies to Zarr v2
+        out[name] = [shown(v[:]), shown(fill)]
     print(json.dumps(out, sort_keys=True))
