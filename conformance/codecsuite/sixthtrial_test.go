@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
@@ -29,6 +30,12 @@ func TestSixthTrialDefectsAreCaught(t *testing.T) {
 			}
 			return n, err
 		}}, "codec.ceiling.roomy"},
+		"puts a kind around the error of the context": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if err := ctx.Err(); err != nil {
+				return 0, ncerr.New(ncerr.ErrFilter, "decode", "", err)
+			}
+			return c.Decode(ctx, dst, src)
+		}}, "codec.cancel"},
 		"writes after a canceled call": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if old := stale.Swap(nil); old != nil && n > 0 {
