@@ -3,12 +3,12 @@ package codecsuite
 import (
 	"bytes"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 func deterministic(t conformance.T, e *Env) {
@@ -140,7 +140,7 @@ func (e *Env) canceled(t conformance.T, n int) (longest time.Duration) {
 	cancel()
 	dst := make([]byte, len(src))
 	k, err := c.Decode(ctx, dst, enc)
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err != nil && !ncerr.IsContext(err) {
 		t.Errorf("decode: want context.Canceled, got %v", err)
 	}
 	if err == nil && !bytes.Equal(value, dst[:k]) {
@@ -151,7 +151,7 @@ func (e *Env) canceled(t conformance.T, n int) (longest time.Duration) {
 	switch {
 	case err == nil:
 		c.checkDecode(t, enc2[:k], value, len(src))
-	case !errors.Is(err, context.Canceled):
+	case !ncerr.IsContext(err):
 		t.Errorf("encode: want context.Canceled, got %v", err)
 	}
 	c.checkDecode(t, enc, value, len(src))

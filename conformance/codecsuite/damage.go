@@ -493,6 +493,44 @@ func released(t conformance.T, e *Env) {
 	e.released(t, 300, 3)
 	if t.Effort() != conformance.Brief {
 		e.released(t, 70_000, 1) // a codec may use several goroutines for large values
+		e.releasedByCancel(t, 200_000)
+	}
+}
+
+// releasedByCancel cancels calls, reuses the memory for calls that are not canceled, and
+// compares their results. A codec that returns before its goroutines have stopped changes them.
+func (e *Env) releasedByCancel(t conformance.T, n int) {
+	c := e.first(t, n)
+	kinds := []string{"noise", "smooth"}
+	var sources, encoded, values [2][]byte
+	for i, pattern := range kinds {
+		sources[i] = c.data(n, pattern, t.Seed())
+		encoded[i], values[i] = c.encode(t, sources[i]), e.value(t, c, sources[i])
+	}
+	enc, dst := make([]byte, c.out.MaxBytes), make([]byte, c.in.MaxBytes)
+	for i := 0; i < 40 && !t.Failed(); i++ {
+		k := i % len(kinds)
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(time.Duration(i/4)*100*time.Microsecond, cancel)
+		if i%4 < 2 {
+			t.Step("decode", kinds[k], "and cancel the context")
+			_, _ = c.Decode(ctx, dst, encoded[k])
+			m, err := c.Decode(t.Context(), dst, encoded[1-k])
+			if err != nil || !bytes.Equal(dst[:m], values[1-k]) {
+				t.Errorf("decode %d bytes of %v after a canceled call into the same memory: got a different value or an error: %s", len(values[1-k]), c.in.DType, outcome(err))
+			}
+		} else {
+			t.Step("encode", kinds[k], "and cancel the context")
+			_, _ = c.Encode(ctx, enc, sources[k])
+			m, err := c.Encode(t.Context(), enc, sources[1-k])
+			if err != nil {
+				t.Errorf("encode %d bytes of %v after a canceled call into the same memory: %v", len(sources[1-k]), c.in.DType, err)
+				return
+			}
+			c.checkDecode(t, enc[:m], values[1-k], len(values[1-k]))
+		}
+		timer.Stop()
+		cancel()
 	}
 }
 

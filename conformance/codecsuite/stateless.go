@@ -75,26 +75,36 @@ func stateless(t conformance.T, e *Env) {
 }
 
 // stateless encodes and decodes a and b in turn. In between it decodes damaged input and
-// uses a codec for the other byte order.
+// uses codecs for the other byte order and for elements of another size.
 func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 	valueA, valueB := e.value(t, c, a), e.value(t, c, b)
 	encA, encB := c.encode(t, a), c.encode(t, b)
-	in := c.in
-	if in.DType.Order != dtype.OrderNone {
-		in.DType.Order = dtype.Little + dtype.Big - in.DType.Order
+	twins := []driver.Spec{c.in, c.in}
+	if order := c.in.DType.Order; order != dtype.OrderNone {
+		twins[0].DType.Order = dtype.Little + dtype.Big - order
 	}
-	twin, err := e.tryOpen(c.params, in)
-	for range 2 {
+	for _, typ := range e.types {
+		in := driver.Spec{DType: typ, Shape: c.in.Shape, MaxBytes: room(typ, 5000)}
+		if !typ.Fixed() || typ.Size == c.in.DType.Size {
+			continue
+		}
+		if _, err := e.tryOpen(c.params, in); err == nil {
+			twins[1] = in
+			break
+		}
+	}
+	for _, in := range twins {
+		twin, err := e.tryOpen(c.params, in) // each after the other was used, because a codec may depend on the one opened last
 		c.checkDecode(t, encA, valueA, len(a))
 		c.checkDecode(t, encB, valueB, len(b))
 		c.decodeDamaged(t, "truncated input", encA[:len(encA)/2:len(encA)/2])
-		if err == nil { // the parameters may fit only one byte order
+		if err == nil { // the parameters may fit only one type
 			src := twin.data(5000, "noise", t.Seed())
 			twin.checkDecode(t, twin.encode(t, src), e.value(t, twin, src), len(src))
 		}
-	}
-	if again := c.encode(t, a); !bytes.Equal(again, encA) {
-		t.Errorf("%v: the same bytes are encoded differently after other values", c.in.DType)
+		if again := c.encode(t, a); !bytes.Equal(again, encA) {
+			t.Errorf("%v: the same bytes are encoded differently after other values", c.in.DType)
+		}
 	}
 	c.forgets(t, encA, valueA)
 }

@@ -11,7 +11,7 @@ func Suite() conformance.Suite[*Env] {
 	exact := []string{CapExact}
 	both := []string{CapBoth}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.13", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.14", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider's description of the codec is consistent. It has a summary and declares encoding, decoding or both.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "Opening an unknown id fails with ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Opening with invalid parameters fails with ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
@@ -44,14 +44,14 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.input.detected", Doc: "A codec whose encoded form has a checksum never decodes input with a flipped bit to a different value.", Needs: []string{CapEncode, CapDetects}, Run: detects},
 		{ID: "codec.input.memory", Doc: "Decoding allocates little memory for short input that declares a huge size, and at most a small multiple of the size of a value for valid input.", Level: conformance.Extended, Needs: enc, Run: memory},
 		{ID: "codec.source", Doc: "Neither encoding nor decoding changes its input.", Needs: both, Run: source},
-		{ID: "codec.released", Doc: "A codec does not read or write the memory of a call after the call has returned.", Needs: both, Run: released},
+		{ID: "codec.released", Doc: "A codec does not read or write the memory of a call after the call has returned, even if the call was canceled.", Needs: both, Run: released},
 		{ID: "codec.deterministic", Doc: "Codecs with the same parameters always encode the same bytes identically.", Needs: enc, Run: deterministic},
-		{ID: "codec.stateless", Doc: "The result of a call does not depend on earlier calls with similar input, or on calls of a codec for the other byte order.", Needs: both, Run: stateless},
+		{ID: "codec.stateless", Doc: "The result of a call does not depend on earlier calls with similar input, or on calls of a codec for the other byte order or for elements of another size.", Needs: both, Run: stateless},
 		{ID: "codec.stateless.tables", Doc: "The encoded form of a value does not depend on values encoded earlier, even if they have parts in common with it; a codec that has encoded them and a new one encode it identically.", Needs: both, Run: statelessTables},
 		{ID: "codec.params.apart", Doc: "A codec depends on its own parameters only, not on the parameters of codecs opened before or after it, for any element size.", Needs: []string{CapBoth, CapRestart}, Run: paramsApart},
 		{ID: "codec.params.described", Doc: "Parameters behave as described. Unknown parameters fail with ErrInvalid. Values that the description excludes fail with ErrInvalid or are clamped to the range. An absent parameter has its default. Both ends of a range, both values of a bool and every choice are accepted for at least one type and one combination of the other parameters. Values, including empty ones, survive a round trip with each of these parameter values, and with every accepted value if the range is short.", Needs: enc, Run: paramsDescribed},
 		{ID: "codec.concurrent", Doc: "A codec works when many goroutines use it concurrently and some of them decode damaged input, for any parameters and types. It encodes the same bytes as in a single call.", Needs: both, Run: concurrent},
-		{ID: "codec.cancel", Doc: "A call with a canceled context returns the context's error or the correct result, and a call that takes seconds stops soon after its context is canceled.", Needs: both, Run: canceled},
+		{ID: "codec.cancel", Doc: "A call with a canceled context returns the context's error, without a kind around it, or the correct result, and a call that takes seconds stops soon after its context is canceled.", Needs: both, Run: canceled},
 		{ID: "codec.lasting.calls", Doc: "The thousandth call works like the first, and so does the 70,000th in a thorough run.", Level: conformance.Extended, Effort: conformance.Normal, Needs: both, Run: lastingCalls},
 		{ID: "codec.lasting.memory", Doc: "Memory and descriptors do not grow with the number of codecs, shapes and calls, whether the calls succeed or fail.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{CapBoth, CapMeasured}, Run: lastingMemory},
 		{ID: "codec.pipeline", Doc: "A pipeline that consists of the codec returns the same bytes as the codec itself, for every job of a batch.", Needs: []string{CapBoth, CapPipeline}, Run: pipeline},

@@ -26,15 +26,17 @@ func concurrencyChecks() []Check {
 		{ID: "map.concurrent.flush", Doc: "Puts during a flush are not lost: the next flush makes them visible.", Needs: w, Run: putWhileFlushing},
 		{ID: "map.concurrent.parents", Doc: "The first objects below a new prefix can be stored concurrently.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
-			var wg sync.WaitGroup
-			for i := range 16 {
-				wg.Go(func() {
-					if _, err := s.tryPut(fmt.Sprintf("new/deep/%d/x", i%4*10+i), "x"); err != nil {
-						t.Errorf("put: %v", err)
-					}
-				})
+			for round := 0; round < raceRounds(t)/5 && !t.Failed(); round++ {
+				var wg sync.WaitGroup
+				for i := range 16 {
+					wg.Go(func() { // four objects have the same parent
+						if _, err := s.tryPut(fmt.Sprintf("new%d/deep/%d/%d", round, i%4, i), "x"); err != nil {
+							t.Errorf("put: %v", err)
+						}
+					})
+				}
+				wg.Wait()
 			}
-			wg.Wait()
 		}},
 		{ID: "map.concurrent.open", Doc: "Opening and closing other handles, for reading and for writing, does not affect concurrent puts.", Needs: w, Run: openWhilePutting},
 		{ID: "map.concurrent.delete", Doc: "Concurrent puts and deletes of neighboring keys all succeed.", Needs: []string{Write, Delete}, Run: putAndDelete},
@@ -553,13 +555,16 @@ func (b *gatedBody) ReadAt(p []byte, off int64) (int, error) {
 	return b.Bytes.ReadAt(p, off)
 }
 
+// putAndDelete puts and deletes two objects below each of several prefixes, so that a
+// prefix often loses its last object while another one is put.
 func putAndDelete(t conformance.T, e *Env) {
+	const prefixes = 3
 	s := e.create(t)
 	var wg sync.WaitGroup
-	for w := range 4 {
+	for w := range 2 * prefixes {
 		wg.Go(func() {
-			key := fmt.Sprintf("shared/deep/%d", w)
-			for range 40 {
+			key := fmt.Sprintf("shared/deep%d/%d", w%prefixes, w)
+			for i := 0; i < raceRounds(t)*4/5 && !t.Failed(); i++ {
 				if _, err := s.tryPut(key, "x"); err != nil {
 					t.Errorf("put %q: %v", key, err)
 					return
@@ -567,6 +572,12 @@ func putAndDelete(t conformance.T, e *Env) {
 				if err := s.m.Delete(t.Context(), key, &driver.DeleteOptions{}); err != nil {
 					t.Errorf("delete %q: %v", key, err)
 					return
+				}
+				for range (i + w) % 4 { // lets the others get ahead, so that calls meet at all of their stages
+					if _, err := s.stat(key); ncerr.KindOf(err) != ncerr.ErrNotFound {
+						t.Errorf("stat %q after its deletion: want ErrNotFound, got %v", key, err)
+						return
+					}
 				}
 			}
 		})

@@ -60,7 +60,7 @@ func getChecks() []Check {
 			s.wantAbsent("a/b/c")
 			s.wantAbsent("a/b/c/d")
 		}},
-		{ID: "map.get.info", Doc: "Put, Get and Stat return the same size and version of an object.", Needs: w, Run: getInfo},
+		{ID: "map.get.info", Doc: "Put, Get and Stat return the same size and version of an object, also a Get of a range.", Needs: w, Run: getInfo},
 		{ID: "map.get.version", Doc: "A version, if the driver has versions, changes with the content.", Needs: w, Run: getVersion},
 		{ID: "map.get.version.again", Doc: "A version is never reused for different content: not by another handle, not after the object was deleted, and not after the store was replaced or removed.", Needs: []string{Write, Delete}, Run: versionAgain},
 		{ID: "map.get.limit", Doc: "A result longer than Limit fails with ErrLimit; a result of exactly Limit bytes is returned.", Needs: w, Run: func(t conformance.T, e *Env) {
@@ -77,7 +77,7 @@ func getChecks() []Check {
 		{ID: "map.get.if-match", Doc: "A read with IfMatch succeeds only if the object has that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
 		{ID: "map.get.failure", Doc: "If the medium cannot be read, objects do not appear to be missing, empty or full of zeros: a read that fails returns an error other than ErrNotFound, and a listing fails or is complete.", Needs: []string{Content, Breaks}, Run: getFailure},
 		{ID: "map.get.many", Doc: "GetMany reports the result of every request exactly once, and the result is the one that Get would return.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
-		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show the current object, even after many earlier reads.", Needs: []string{Write, Delete}, Run: statFresh},
+		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show the current object, even after earlier reads by the same handle, and even if another handle has changed the object when puts are durable.", Needs: []string{Write, Delete}, Run: statFresh},
 		{ID: "map.stat.size", Doc: "Stat returns the size of an object of any length.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for _, n := range []int{0, 1, 70000} {
@@ -110,7 +110,17 @@ func getInfo(t conformance.T, e *Env) {
 	if again, err := s.stat("a/k"); err != nil || !again.ModTime.Equal(stat.ModTime) {
 		t.Errorf("stat of an unchanged object: want ModTime %v, got %v, %v", stat.ModTime, again.ModTime, err)
 	}
-	for name, info := range map[string]driver.Info{"put": put, "get": get} {
+	infos := map[string]driver.Info{"put": put, "get": get}
+	if s.m.Capabilities().Ranges {
+		for _, r := range []driver.Range{{Offset: 1, Length: 2}, {Offset: 3, Length: -1}, {Offset: -2, Length: -1}} {
+			name := fmt.Sprintf("get of range %+v", r)
+			_, info, err := s.tryRange("a/k", r.Offset, r.Length)
+			if infos[name] = info; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for name, info := range infos {
 		if info.Size != stat.Size || info.Version != stat.Version {
 			t.Errorf("%s returns %+v, stat returns %+v", name, info, stat)
 		}
@@ -283,6 +293,21 @@ func statFresh(t conformance.T, e *Env) {
 	s.wantAbsent("a/k")
 	s.put("a/k", "again")
 	s.want("a/k", "again")
+	if s.m.Capabilities().Durable != driver.OnPut {
+		return
+	}
+	other := e.mustOpen(t, driver.Update)
+	old, _ := s.stat("a/k")
+	info := other.put("a/k", "by another handle")
+	s.want("a/k", "by another handle")
+	if got, err := s.stat("a/k"); err != nil || got.Size != info.Size || got.Version == old.Version && old.Version != "" {
+		t.Errorf("stat after another handle has replaced the object: want size %d and a new version, got %+v, %v; before: %+v", info.Size, got, err, old)
+	}
+	if n := listed(); n >= 0 && n != info.Size {
+		t.Errorf("list after another handle has replaced the object: want size %d, got %d", info.Size, n)
+	}
+	other.delete("a/k")
+	s.wantAbsent("a/k")
 }
 
 func getIfMatch(t conformance.T, e *Env) {

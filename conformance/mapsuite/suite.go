@@ -30,7 +30,7 @@ import (
 )
 
 // Version is the version of the suite.
-const Version = "0.13"
+const Version = "0.14"
 
 // Check is one rule of the driver contract.
 type Check = conformance.Check[*Env]

@@ -156,7 +156,7 @@ func relistingPages(size int) func(driver.Map) driver.Map {
 // TestTrialDefectsAreCaught checks that each defect fails the check written for it.
 func TestTrialDefectsAreCaught(t *testing.T) {
 	t.Parallel()
-	for _, table := range []map[string]trialDefect{trialDefects, secondTrialDefects, fifthTrialDefects} {
+	for _, table := range []map[string]trialDefect{trialDefects, secondTrialDefects, fifthTrialDefects, sixthTrialDefects} {
 		for name, tc := range table {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -101,7 +101,7 @@ type Codec interface {
 	// overlap. Encode must write only to dst, and its result must not depend on the
 	// previous content of dst. It must return ncerr.ErrShortBuffer if dst is too small;
 	// a dst of the output Spec's MaxBytes is always large enough. A long call must stop
-	// when ctx is done.
+	// when ctx is done, and return the error of ctx without a kind.
 	Encode(ctx context.Context, dst, src []byte) (int, error)
 	// Decode decodes src to dst and returns the length, with the same rules. src is
 	// untrusted. Decode must return ncerr.ErrCorrupt for bad input, including input that
