@@ -2,11 +2,11 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // sameFill reports whether absent chunks of v and of other read as the same values.
@@ -23,12 +23,31 @@ func (v *Var) sameFill(other *Var) bool {
 // memory. The copy therefore stores these chunks.
 func (p *pair) undefined() bool { return p.src.meta.HasFill && !p.dst.meta.HasFill }
 
-// keepMask changes the fill value and the attributes of a copy of v in the given layout, so that
-// readers treat the same elements as missing; see [zarr.Array.MaskIn].
-func (v *Var) keepMask(to zarr.Layout, spec *VarSpec) {
-	meta := *v.meta
+// maxFilled is the maximum number of absent chunks that a copy stores in order to keep
+// what xarray reads as missing.
+const maxFilled = 10_000
+
+// isSparse reports whether more than maxFilled chunks of v are absent. It lists the chunks of a
+// larger grid. A copy finds out itself that they cannot be listed.
+func (v *Var) isSparse(ctx context.Context) bool {
+	if chunk.Product(v.grid()) <= maxFilled {
+		return false
+	}
+	s, err := v.Stored(ctx)
+	return err == nil && s.Grid-s.Chunks > maxFilled
+}
+
+// keepMask changes the fill value and the attributes of a copy of v in dst, so that readers
+// treat the same elements as missing; see [zarr.Array.MaskIn]. The fill value of a sparse
+// array stays, because its absent chunks would have to be stored.
+func (v *Var) keepMask(ctx context.Context, dst *Dataset, spec *VarSpec) {
+	meta, to := *v.meta, dst.layout
 	meta.Attrs = spec.Attrs
 	m := meta.MaskIn(to, v.in != nil)
+	if m.NoFill && !spec.NoFill && v.isSparse(ctx) {
+		m.NoFill = false
+		dst.log.Warn("the fill value of a sparse array stays: in Zarr v2 xarray reads values that equal it as missing", "path", v.Path())
+	}
 	spec.NoFill = spec.NoFill || m.NoFill
 	if from := meta.Layout; !from.NCZarr() && !to.NCZarr() && v.in == nil && meta.HasFill && (from.Format() == 2 || to.Format() == 3) {
 		spec.absent = meta.Fill // from v3 to v2, the fill value becomes that of _FillValue, which is the mask

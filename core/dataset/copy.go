@@ -155,7 +155,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	if err != nil {
 		return err
 	}
-	v.keepMask(dst.ds.layout, spec)
+	v.keepMask(ctx, dst.ds, spec)
 	for i, d := range spec.Dims {
 		if spec.Dims[i] = c.dims[d]; spec.Dims[i] == nil {
 			return ncerr.Errorf(ncerr.ErrNoDim, "copy", v.Path(), "dimension %q is not among the copied dimensions", d.Path())

@@ -181,3 +181,23 @@ func TestCopyDefinesAbsentChunks(t *testing.T) {
 		t.Errorf("encoded again: want 3 chunks, got %q", chunks)
 	}
 }
+
+// A sparse array keeps its fill value, because a copy would otherwise store all chunks that
+// the source lacks.
+func TestMaskOfSparseArray(t *testing.T) {
+	t.Parallel()
+	o := memory(filters.Provider())
+	for length, want := range map[int]struct {
+		fill   string
+		chunks int
+	}{10_001: {"null", 10_001}, 10_002: {"0", 1}} { // one chunk is stored
+		at := fmt.Sprint("sparse", length)
+		store(t, o, at, map[string]string{"zarr.json": `{"zarr_format": 3, "node_type": "group"}`, "v/c/1": "\x07", "v/zarr.json": fmt.Sprintf(
+			`{"zarr_format": 3, "node_type": "array", "shape": [%d], "data_type": "int8", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}}, `+
+				`"chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]}`, length)})
+		dst := copyOf(t, open(t, "mem:"+at, o), "mem:dense"+at+"#mode=zarr,v2", o, nil)
+		if fill, chunks := maskOf(t, dst), len(bodies(t, "mem:dense"+at, o)); fill != want.fill || chunks != want.chunks {
+			t.Errorf("%d chunks: want fill value %s and %d chunks, got %s and %d", length, want.fill, want.chunks, fill, chunks)
+		}
+	}
+}
