@@ -99,15 +99,15 @@ const zstdPage = `
 
 Levels correspond to libzstd's levels. Up to level 9, chunks are on average about as large as
 libzstd's, and encoding is on average at least half as fast. Levels 10 to 22 are equal: they
-compress most and are slow. Levels 4 to 9, and level 3 for small chunks, use an encoder of this
-project. The other levels use the encoders "fastest", "default" and "best" of klauspost/compress.
+compress most and are slow. Levels 3 to 9 use an encoder of this project. The other levels use the
+encoders "fastest", "default" and "best" of klauspost/compress.
 
 | level | encoder |
 |---|---|
 | below 0 | "fastest", with literals stored uncompressed, as in libzstd |
 | 1 | "fastest" |
 | 2 | "fastest"; "default" for chunks of at most 256 KiB, for which level 2 of libzstd is stronger too |
-| 0, 3 | "default"; for chunks of at most 256 KiB, this project's encoder with 64 Ki positions |
+| 0, 3 | this project's encoder: first match, 192 Ki positions; for chunks of more than 128 and at most 256 KiB, for which level 3 of libzstd is stronger too, the longest of up to four matches, 64 Ki positions |
 | 4 | this project's encoder: first match, 128 Ki positions |
 | 5 | this project's encoder: first match, 256 Ki positions |
 | 6, 7 | this project's encoder: prefers a better match one byte later |
