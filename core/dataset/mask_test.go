@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/dataset"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
@@ -105,8 +106,11 @@ func TestMaskOfCopies(t *testing.T) {
 			for k, layout := range steps {
 				var ds *dataset.Dataset
 				if migrates {
-					migrate(t, "mem:"+at, layout, o)
+					lost := len(migrate(t, "mem:"+at, layout, o).Lost)
 					ds = open(t, "mem:"+at, o)
+					if isNull := maskOf(t, ds) == "null" && ds.Root().Vars()[0].DType().Kind != dtype.Bytes; isNull != (lost == 1) {
+						t.Errorf("%v to %v: want a warning only about a fill value that becomes null, got %d warnings", c.objects, layout, lost)
+					}
 				} else {
 					to := fmt.Sprintf("mem:%s-%d#mode=zarr,v%d", at, k, layout.Format())
 					ds = copyOf(t, open(t, url, o), to, o, &layout)
