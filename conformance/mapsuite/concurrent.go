@@ -28,13 +28,16 @@ func concurrencyChecks() []Check {
 			s := e.create(t)
 			for round := 0; round < raceRounds(t)/5 && !t.Failed(); round++ {
 				var wg sync.WaitGroup
+				start := make(chan struct{})
 				for i := range 16 {
 					wg.Go(func() { // four objects have the same parent
+						<-start
 						if _, err := s.tryPut(fmt.Sprintf("new%d/deep/%d/%d", round, i%4, i), "x"); err != nil {
 							t.Errorf("put: %v", err)
 						}
 					})
 				}
+				close(start)
 				wg.Wait()
 			}
 		}},
