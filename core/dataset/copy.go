@@ -46,10 +46,10 @@ type CopyOptions struct {
 	// chunks are then copied without an error.
 	NoVerify bool
 	// Memory is the maximum amount of data that Copy holds in addition to what the reads
-	// and writes need, in bytes; 0 means 64 MiB, or 128 MiB if chunks of the source
-	// then have to be decoded less often. A chunk or shard of the copy is held as a whole even
-	// if it is larger; a larger shard causes a warning. Options.Budget of dst limits all of
-	// this memory together.
+	// and writes need, in bytes; 0 means 64 MiB, or 128 MiB if chunks of the source then
+	// have to be decoded less often. A chunk or shard of the copy is held as a whole even if
+	// it is larger; a larger shard causes a warning. Options.Budget of dst limits all of this
+	// memory together.
 	Memory int64
 	// Progress, if not nil, is called after each block with the number of bytes of
 	// array data written so far and in total.
@@ -629,8 +629,7 @@ func (v *Var) leastBlock(grid chunk.Grid, shape []int64) int64 {
 
 // blockGrid returns a grid of blocks that consist of whole chunks of grid. It combines as
 // many chunks along the last dimensions as memory allows, but no more than the same number of
-// blocks needs. Along a dimension whose chunks
-// differ in length, it combines all chunks or none.
+// blocks needs. Along a dimension whose chunks differ in length, it combines all chunks or none.
 func (v *Var) blockGrid(grid chunk.Grid, shape []int64, memory int64) (chunk.Grid, error) {
 	block, runs := slices.Clone(grid.Largest()), grid.Runs()
 	size := v.elemBytes()
