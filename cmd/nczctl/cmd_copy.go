@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -86,7 +88,7 @@ parameters of one.`,
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
 	fl.StringVar(&f.quantize, "quantize", "", "round float and double values, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy only these `variables` (names or paths)")
-	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened, whose codec is missing, or whose chunks contain objects other than text, instead of failing; any other chunk that cannot be read still fails the copy")
+	fl.BoolVar(&f.skip, "skip-unreadable", false, "skip variables that cannot be opened, whose codec is missing, or whose objects cannot be decoded as text, instead of failing; any other chunk that cannot be read still fails the copy")
 	fl.BoolVar(&f.noVerify, "no-verify", false, "do not check chunks that are copied as they are stored; damaged ones are copied without an error")
 	fl.BoolVar(&f.resume, "resume-replace", false, "finish a replacement of DST whose command died (it must not be running)")
 	f.create.add(c)
@@ -188,25 +190,29 @@ func gcPercent(g *dataset.Group, selected func(*dataset.Var) bool, rechunk bool)
 }
 
 // unreadable returns the parts of src that failed to open and the selected variables
-// whose codecs are missing. If reads is set, it also returns variables with objects other than
-// text, which only a read finds. It removes these variables from the selection of o.
+// whose codecs are missing. If reads is set, it also returns variables whose objects cannot be
+// decoded as text, which only a read finds. It removes these variables from the selection of o.
 func unreadable(ctx context.Context, src *dataset.Dataset, o *dataset.CopyOptions, reads bool) ([]dataset.Problem, error) {
 	left, missing := src.Problems(), map[*dataset.Var]bool{}
 	selected := o.Select
+	var failed error
 	eachVar(src.Root(), func(v *dataset.Var) {
-		if selected != nil && !selected(v) {
+		if selected != nil && !selected(v) || failed != nil {
 			return
 		}
 		err := v.Available(ctx)
 		if err == nil && reads {
-			err = v.CheckObjects(ctx, o.Memory)
+			if err = v.CheckObjects(ctx, o.Memory); err != nil && ncerr.KindOf(err) != ncerr.ErrCorrupt {
+				failed = err // such as a failure of the store
+				return
+			}
 		}
 		if err != nil {
 			left, missing[v] = append(left, dataset.Problem{Path: v.Path(), Err: err}), true
 		}
 	})
 	o.Select = func(v *dataset.Var) bool { return (selected == nil || selected(v)) && !missing[v] }
-	return left, ctx.Err()
+	return left, cmp.Or(failed, ctx.Err())
 }
 
 // options returns the copy options and the parsed -c and --shards.

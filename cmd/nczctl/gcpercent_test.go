@@ -42,7 +42,7 @@ func TestGCPercent(t *testing.T) {
 		without string
 		rechunk bool
 		want    int
-	}{{"", false, 25}, {"text", false, 25}, {"", true, 25}, {"text", true, 5}} {
+	}{{"", false, 25}, {"text", false, 25}, {"", true, 25}, {"text", true, 2}} {
 		selected := func(v *dataset.Var) bool { return v.Name() != c.without }
 		if got := gcPercent(ds.Root(), selected, c.rechunk); got != c.want {
 			t.Errorf("without %q, rechunk %v: want %d, got %d", c.without, c.rechunk, c.want, got)

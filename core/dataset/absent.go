@@ -24,17 +24,24 @@ func (v *Var) sameFill(other *Var) bool {
 func (p *pair) undefined() bool { return p.src.meta.HasFill && !p.dst.meta.HasFill }
 
 // maxFilled is the maximum number of absent chunks that a copy stores in order to keep
-// what xarray reads as missing.
-const maxFilled = 10_000
+// what xarray reads as missing, and maxFilledBytes the maximum size of their values.
+const (
+	maxFilled      = 10_000
+	maxFilledBytes = 1 << 30
+)
 
-// isSparse reports whether more than maxFilled chunks of v are absent. It lists the chunks of a
-// larger grid. A copy finds out itself that they cannot be listed.
+// isSparse reports whether the absent chunks of v exceed maxFilled or maxFilledBytes, or may
+// exceed them because the chunks cannot be listed. It lists only the chunks of a variable that
+// is large enough.
 func (v *Var) isSparse(ctx context.Context) bool {
-	if chunk.Product(v.grid()) <= maxFilled {
+	tooMany := func(chunks int64) bool {
+		return chunks > maxFilled || chunks > maxFilledBytes/max(1, chunk.Product(v.ChunkGrid().Largest())*v.elemBytes())
+	}
+	if !tooMany(chunk.Product(v.grid())) {
 		return false
 	}
 	s, err := v.Stored(ctx)
-	return err == nil && s.Grid-s.Chunks > maxFilled
+	return err != nil || tooMany(s.Grid-s.Chunks)
 }
 
 // keepMask changes the fill value and the attributes of a copy of v in dst, so that readers
@@ -43,6 +50,9 @@ func (v *Var) isSparse(ctx context.Context) bool {
 func (v *Var) keepMask(ctx context.Context, dst *Dataset, spec *VarSpec) {
 	meta, to := *v.meta, dst.layout
 	meta.Attrs = spec.Attrs
+	if to.NCZarr() { // the copy omits a _FillValue that does not fit
+		meta.Attrs = slices.DeleteFunc(slices.Clone(spec.Attrs), func(a Attr) bool { return v.misfit(a) })
+	}
 	m := meta.MaskIn(to, v.in != nil)
 	if m.NoFill && !spec.NoFill && v.isSparse(ctx) {
 		m.NoFill = false

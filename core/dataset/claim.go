@@ -40,7 +40,7 @@ type newClaim struct {
 	deleted bool                       // Delete was called for the object, and may have removed it even if it returned an error
 	look    *claimLook                 // second look at the location; nil without a claim and after it has passed
 	checked bool                       // the claim existed after the documents of the root were put
-	early   time.Time                  // when verifyClaimEarly began to verify that the claim exists; zero after the next Flush
+	early   time.Time                  // when verifyClaimEarly began to verify that the claim exists; zero if it did not find it
 	hold    *place.Hold                // lock on a local directory
 }
 
@@ -196,8 +196,8 @@ func (d *Dataset) listNodesInClaim(ctx context.Context) (map[string]*zarr.ChunkK
 	return nodes, k.change(ctx, d.m, text)
 }
 
-// maxEarly limits the time between verifyClaimEarly and the Flush that relies on it. The
-// documents are put as long after a get in the Flush if the server is slow.
+// maxEarly limits the time between verifyClaimEarly and the Flush that relies on it. A Flush on
+// a slow server may take as long between its own check and its puts.
 const maxEarly = 2 * time.Second
 
 // verifyClaimEarly verifies that the claim still exists, at the same time as the last chunks of
@@ -214,7 +214,9 @@ func (d *Dataset) verifyClaimEarly(ctx context.Context) {
 	}
 	go func() {
 		defer k.mu.Unlock() // a Flush waits
-		if now := time.Now(); k.check(ctx, d.m) == nil {
+		now := time.Now()
+		k.early = time.Time{} // an earlier result no longer counts
+		if k.check(ctx, d.m) == nil {
 			k.early = now
 		}
 	}()

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -71,4 +72,37 @@ func TestClaimVerifiedWithLastChunks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// If a later write finds that the claim is gone, an earlier result no longer counts, and Close
+// puts no document.
+func TestClaimLostBetweenWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, o := inBuckets()
+		var mu sync.Mutex
+		var documents []string
+		ds := create(t, belowURL+"#mode=zarr"+belowRest, hook(o, func(op, key string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if op == "put" && (key == "v/.zarray" || key == ".zgroup") {
+				documents = append(documents, key)
+			}
+			return nil
+		}))
+		x := dim(t, ds.Root(), "x", 260, false)
+		v := define(t, ds.Root(), "v", &dataset.VarSpec{Type: dtype.NCInt, Dims: []*dataset.Dim{x}, Chunks: []int64{1}})
+		half := func(start int64) {
+			write(t, v, chunk.Selection{Start: []int64{start}, Count: []int64{130}}, make([]int32, 130))
+			time.Sleep(time.Millisecond) // the claim has been looked for
+		}
+		half(0)
+		if err := b.bucket("bkt").Delete(t.Context(), "dir/a.zarr/.nczreplacing", &driver.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		half(130)
+		if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || len(documents) > 0 {
+			t.Errorf("want ErrConflict and no documents, got %v and %q", err, documents)
+		}
+	})
 }

@@ -91,10 +91,13 @@ type copier struct {
 	done, total int64
 }
 
+// usualMemory is CopyOptions.Memory if it is not set.
+const usualMemory = 64 << 20
+
 func newCopier(o *CopyOptions) *copier {
 	c := &copier{opts: *o, dims: make(map[*Dim]*Dim), chosen: o.Memory > 0}
 	if !c.chosen {
-		c.opts.Memory = 64 << 20
+		c.opts.Memory = usualMemory
 	}
 	return c
 }

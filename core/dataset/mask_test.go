@@ -6,10 +6,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/dataset"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
@@ -86,6 +88,7 @@ func TestMaskOfCopies(t *testing.T) {
 		{v3(`"int32"`, "0", `{"_FillValue": 0}`), "0 _FillValue 0", "0 _FillValue 0", false},
 		{v3(`"int32"`, "7", "{}"), "7", "7 _FillValue 7", false},
 		{v3(`"float32"`, `"NaN"`, "{}"), `"NaN"`, `"NaN"`, false},
+		{v3(`"float32"`, "-0.0", "{}"), "null", "0.0", false},
 		{v3(`"float64"`, "0", `{"_FillValue": "`+zero+`"}`), "0 _FillValue 0.0", `0.0 _FillValue "` + zero + `"`, false},
 		{v3(`"string"`, `""`, "{}"), "null", `""`, false},
 		{v3(`"string"`, `"x"`, "{}"), `"x"`, `"x"`, false},
@@ -203,5 +206,36 @@ func TestMaskOfSparseArray(t *testing.T) {
 		if fill, chunks := maskOf(t, dst), len(bodies(t, "mem:dense"+at, o)); fill != want.fill || chunks != want.chunks {
 			t.Errorf("%d chunks: want fill value %s and %d chunks, got %s and %d", length, want.fill, want.chunks, fill, chunks)
 		}
+	}
+}
+
+// If the chunks cannot be listed, a large array may be sparse.
+func TestMaskOfUnlistedArray(t *testing.T) {
+	t.Parallel()
+	o := memory(filters.Provider())
+	var refused atomic.Bool
+	hidden := hook(o, func(op, _ string) error {
+		if op == "list" && refused.Load() {
+			return ncerr.New(ncerr.ErrUnsupported, "list", "", nil)
+		}
+		return nil
+	})
+	store(t, o, "unlisted", map[string]string{"zarr.json": `{"zarr_format": 3, "node_type": "group"}`, "v/c/1": "\x07", "v/zarr.json": `{"zarr_format": 3, "node_type": "array", ` +
+		`"shape": [10002], "data_type": "int8", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}}, "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}]}`})
+	src := open(t, "mem:unlisted", hidden)
+	refused.Store(true)
+	if got := maskOf(t, copyOf(t, src, "mem:listed#mode=zarr,v2", o, nil)); got != "0" {
+		t.Errorf("want the fill value 0, got %s", got)
+	}
+}
+
+// NCZarr omits a _FillValue that does not fit, which then does not mark missing values.
+func TestMaskOfMisfit(t *testing.T) {
+	t.Parallel()
+	o := memory(filters.Provider())
+	store(t, o, "misfit", map[string]string{"zarr.json": `{"zarr_format": 3, "node_type": "group"}`, "v/zarr.json": `{"zarr_format": 3, "node_type": "array", "shape": [2], "data_type": "int8", ` +
+		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}, "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": [{"name": "bytes"}], "attributes": {"_FillValue": 300}}`})
+	if got := maskOf(t, copyOf(t, open(t, "mem:misfit", o), "mem:fit#mode=nczarr", o, nil)); got != "null" {
+		t.Errorf("want a null fill value, got %s", got)
 	}
 }

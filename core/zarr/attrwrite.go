@@ -53,12 +53,15 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 		writeChars(w, a.Name, text, s)
 		return
 	}
+	// NCZarr records the type of a value beside it, and netcdf-c writes whole floats as
+	// integers. But with an integer as scale_factor xarray cannot decode masked values.
+	point := s.pure || a.Name == "scale_factor" || a.Name == "add_offset"
 	if dtype.Len(a.Value) == 1 && !(s.pure && a.Name != fillAttr && quotedSingle(a.Value)) {
-		appendValues(w, a.Value, true)
+		appendValues(w, a.Value, point)
 		return
 	}
 	w.Open('[')
-	appendValues(w, a.Value, true)
+	appendValues(w, a.Value, point)
 	w.Close()
 }
 
@@ -155,7 +158,7 @@ func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
 
 // appendValues writes the values of a typed slice, one after the other. If point is set,
 // it appends ".0" to whole floating-point values, so that readers without types do not
-// treat them as integers. xarray cannot decode masked values with an integer as scale_factor.
+// treat them as integers.
 func appendValues(w *jsontext.Writer, values any, point bool) {
 	switch s := values.(type) {
 	case []int8:

@@ -24,7 +24,7 @@ type Mask struct {
 // and no elements in Zarr v3, where every array has a fill_value. Therefore a fill value of
 // zero or of empty text becomes null in Zarr v2, and the fill value of numbers becomes an
 // attribute in Zarr v3. isField states that the copy holds one field of the elements of an
-// array, and MaskIn was called for that field: a field alone does not mark missing elements.
+// array, and a is then that field: a field alone does not mark missing elements.
 //
 // Values that xarray does not treat as missing need no change: NaN, and times. xarray
 // refuses _FillValue of text in Zarr v3. Other fill values stay in a copy to Zarr v2, because
@@ -37,7 +37,7 @@ func (a *Array) MaskIn(to Layout, isField bool) Mask {
 	if !a.HasFill || slices.ContainsFunc(a.Attrs, func(at Attr) bool { return at.Name == fillAttr }) {
 		return Mask{}
 	}
-	isZero, isText := len(bytes.Trim(a.Fill, "\x00")) == 0, a.DType.NC() == dtype.NCChar || a.DType.NC() == dtype.NCString
+	isZero, isText := a.isZeroFill(), a.DType.NC() == dtype.NCChar || a.DType.NC() == dtype.NCString
 	isDefault := isText && isZero || a.isDefaultFill()
 	switch {
 	case a.DType.Kind == dtype.Datetime, a.DType.Kind == dtype.Timedelta, a.DType.Kind == dtype.Char && to.NCZarr():
@@ -51,6 +51,22 @@ func (a *Array) MaskIn(to Layout, isField bool) Mask {
 		return Mask{Attr: a.maskAttr()}
 	}
 	return Mask{}
+}
+
+// isZeroFill reports whether the fill value is zero, which may be negative, or empty text.
+func (a *Array) isZeroFill() bool {
+	fill := bytes.Clone(a.Fill)
+	if k := a.DType.Kind; k == dtype.Float || k == dtype.Complex { // clear the signs
+		width := a.DType.Width()
+		for at := 0; at+width <= len(fill); at += width {
+			if a.DType.Order == dtype.Big {
+				fill[at] &= 0x7F
+			} else {
+				fill[at+width-1] &= 0x7F
+			}
+		}
+	}
+	return len(bytes.Trim(fill, "\x00")) == 0
 }
 
 // isDefaultFill reports whether the fill value is netCDF's default of the element type.

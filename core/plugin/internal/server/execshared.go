@@ -45,10 +45,14 @@ func (e *executor) startGroup(jobs []*pb.Job) {
 }
 
 // runGroup runs the jobs of g. At most one group for each core runs at a time, over all
-// streams, because each has buffers and encoders of its own.
+// streams, because each has buffers and encoders of its own. After the stream has ended it does
+// not wait: all jobs are canceled, and none calls a codec.
 func (e *executor) runGroup(g *group) *pb.BatchReply {
-	e.c.cores <- struct{}{} // does not deadlock, because a running job waits for nothing
-	defer func() { <-e.c.cores }()
+	select {
+	case e.c.cores <- struct{}{}: // does not deadlock, because a running job waits for nothing
+		defer func() { <-e.c.cores }()
+	case <-e.ctx.Done():
+	}
 	buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool contains only *scratch
 	defer e.c.pool.Put(buf)
 	reply := &pb.BatchReply{Results: make([]*pb.Result, len(g.jobs))}
