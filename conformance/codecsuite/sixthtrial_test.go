@@ -41,11 +41,14 @@ func TestSixthTrialDefectsAreCaught(t *testing.T) {
 			if old := stale.Swap(nil); old != nil && n > 0 {
 				(*old)[0] ^= 1
 			}
+			if n < 200_000 { // smaller values than those of canceled calls
+				return n, err
+			}
 			select {
-			case <-ctx.Done():
+			case <-ctx.Done(): // half of the time that a call takes is far from its end, also on a busy machine
 				stale.Store(&dst)
 				return 0, ctx.Err()
-			case <-time.After(2 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 				return n, err
 			}
 		}}, "codec.released"},

@@ -250,7 +250,8 @@ func repeats(src []byte, i, end, offset int) int {
 	return matchLen(src[i:end], src[i-offset:])
 }
 
-// add adds a sequence: the literals src[from:to] and a match. Recently used offsets have short codes.
+// add adds a sequence: the literals src[from:to] and a match. Recently used offsets have
+// short codes.
 //
 // Source: RFC 8878, section 3.1.1.5.
 func (e *Encoder) add(src []byte, from, to, offset, length int) {

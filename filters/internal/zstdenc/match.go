@@ -9,27 +9,10 @@ import (
 // Positions with the same hash share a row.
 type finder struct {
 	rows  []row
-	drop  uint // number of bits of an 8-byte load that the hash ignores
-	shift uint // shift of hashes; small contents use fewer rows
-	positions
-}
-
-// positions numbers positions so that entries of earlier contents need not be cleared:
-// their numbers are below base.
-type positions struct {
-	base uint32 // the number of position 0
-	next uint64 // the last used number, or 0
-}
-
-// advance prepares for positions below n. It reports whether entries must be cleared,
-// because the numbers start again.
-func (p *positions) advance(n int) (again bool) {
-	if again = p.next+uint64(n) > 1<<31; again {
-		p.next = 0
-	}
-	p.base = uint32(p.next) + 1
-	p.next += uint64(n)
-	return again
+	drop  uint   // number of bits of an 8-byte load that the hash ignores
+	shift uint   // shift of hashes; small contents use fewer rows
+	base  uint32 // the number of position 0 in rows
+	next  uint64 // the last used number, or 0
 }
 
 // row holds the latest positions of a hash, each with a tag of eight more bits of the
@@ -57,9 +40,14 @@ func (f *finder) begin(n int, four bool) {
 		f.drop = 32
 	}
 	f.shift = 64 - 8 - uint(min(bits.Len(uint(n)>>4), bits.Len(uint(len(f.rows)))-1))
-	if f.advance(n) {
+	// Earlier entries need not be cleared, because their numbers are below base. They are
+	// cleared only before the numbers become too large.
+	if f.next+uint64(n) > 1<<31 {
 		clear(f.rows)
+		f.next = 0
 	}
+	f.base = uint32(f.next) + 1
+	f.next += uint64(n)
 }
 
 // hash returns the hash of the first four or five bytes of v.

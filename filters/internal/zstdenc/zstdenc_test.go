@@ -13,10 +13,10 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/internal/zstdenc"
 )
 
-// quick stands for level 3 with a fastFinder for contents of all sizes.
+// quick is level 3 with parseFast for contents of all sizes.
 const quick = 0
 
-// newEncoder returns an encoder of a level, or of quick.
+// newEncoder returns an encoder of a level, which may be quick.
 func newEncoder(level int, checksum bool) *zstdenc.Encoder {
 	if level == quick {
 		return zstdenc.NewQuick(checksum)
