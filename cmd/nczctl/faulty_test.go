@@ -146,7 +146,7 @@ func (m *faultyMap) Get(ctx context.Context, key string, o *driver.GetOptions, a
 	}
 	switch {
 	case m.fault == "leaks memory":
-		data := touched(2 << 20)
+		data := touched(128 << 10)
 		heldMu.Lock()
 		held = append(held, data)
 		heldMu.Unlock()

@@ -3,7 +3,6 @@ package plugin
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -62,7 +61,7 @@ func roleConfig(b Builtin, role string) (server.Config, error) {
 	case role == "filters":
 		opts := []Option{Name("filters")}
 		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(25) // most of the memory is a few large buffers, which a collection does not visit
+			adaptProcessGC()
 		}
 		for _, p := range b.Providers {
 			opts = append(opts, Filter(p))

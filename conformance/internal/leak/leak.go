@@ -19,10 +19,10 @@ const minBatches, descriptorBatches, memoryBatches = 4, 8, 24
 // fluctuates by more than that, but its low points do not rise.
 const leakPerBatch = 2 << 20
 
-// memoryHeadroom limits memory. Find stops and reports a leak when the memory of a process
-// exceeds four times its memory after the first batch by more than this, because memory
-// might run out.
-const memoryHeadroom = 256 << 20
+// memoryHeadroom and maxMemoryGrowth limit memory. Find stops and reports a leak when the
+// memory of a process exceeds four times its memory after the first batch, or that memory
+// and maxMemoryGrowth, by more than memoryHeadroom, because memory might run out.
+const memoryHeadroom, maxMemoryGrowth = 256 << 20, 1 << 30
 
 // maxDescriptors limits descriptors. Find reports a leak when a process has more than
 // this many above the initial number. Checking for growth is not sufficient, because a
@@ -50,7 +50,7 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), minDescr
 		if u.Descriptors > at[0].Descriptors+maxDescriptors {
 			return false, true, at, nil
 		}
-		if b >= 2 && u.Memory > 4*at[1].Memory+memoryHeadroom {
+		if b >= 2 && u.Memory > at[1].Memory+min(3*at[1].Memory, maxMemoryGrowth)+memoryHeadroom {
 			return true, false, at, nil
 		}
 		if b == minBatches {

@@ -64,3 +64,19 @@ func TestStops(t *testing.T) {
 		}
 	}
 }
+
+// TestStopsEarly checks that Find stops when the memory of a large process has grown by
+// more than a gibibyte and a quarter since the first batch.
+func TestStopsEarly(t *testing.T) {
+	t.Parallel()
+	for growth, want := range map[int]int{4000: 2, 1300: 2, 700: 3, 100: 14} {
+		n := -1
+		memory, _, at, err := leak.Find(func() bool { return true }, func() (conformance.Usage, error) {
+			n++
+			return conformance.Usage{Memory: int64(4000+growth*n) << 20}, nil
+		}, 20)
+		if ran := len(at) - 1; ran != want || !memory || err != nil {
+			t.Errorf("growth of %d MiB: want %d batches, ran %d, memory %v, %v", growth, want, ran, memory, err)
+		}
+	}
+}
