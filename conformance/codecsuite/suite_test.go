@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,21 +99,19 @@ func target(p driver.Provider, id string) *codecsuite.Target {
 	return t
 }
 
-// TestBuiltin runs the suite on every built-in codec. The effort is brief under -short,
-// and for the codecs that encode about ten times slower than others unless NCZARR_FULL is
-// set, as make nightly does.
+// TestBuiltin runs the suite on every built-in codec, briefly except for one codec of each
+// kind: blocks with headers, frames, a permutation, bits, elements of variable length, and
+// rounding. If NCZARR_FULL is set, as make nightly does, the effort is normal for all.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
-	effort := conformance.Normal
-	if testing.Short() {
-		effort = conformance.Brief
-	}
+	normal := []string{"blosc", "zstd", "shuffle", "szip", "vlen-utf8", "bitround"}
+	full := os.Getenv("NCZARR_FULL") == "1"
 	for _, d := range builtin.Provider().Describe() {
 		t.Run(d.ID, func(t *testing.T) {
 			t.Parallel()
-			effort := effort
-			if slow := d.ID == "bz2" || d.ID == "lzma"; slow && os.Getenv("NCZARR_FULL") != "1" {
-				effort = conformance.Brief
+			effort := conformance.Brief
+			if full || !testing.Short() && slices.Contains(normal, d.ID) {
+				effort = conformance.Normal
 			}
 			conformance.TestWith(t, codecsuite.Suite(), target(runs{builtin.Provider()}, d.ID), &conformance.Options{Effort: effort})
 		})

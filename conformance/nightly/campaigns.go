@@ -134,7 +134,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		{name: "s3", env: []string{"NCZARR_FULL=1"}, args: test("./drivers/s3")},
 		{name: "big-archives", env: []string{"NCZARR_BIG=1"}, args: test("-run=^TestLargeMember$", "-v", "./drivers/zip")},
 		{name: "conformance", env: []string{"NCZARR_FULL=1"}, args: test("-run=^TestScripts$/^conformance$", "-v", "./cmd/nczctl")},
-		{name: "codecs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestBuiltin|TestCodecConformance)$", "./conformance/codecsuite", "./core/plugin/host")},
+		{name: "codecs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestBuiltin|TestConformance|TestCodecConformance)$", "./conformance/codecsuite", "./core/plugin/host")},
 		{name: "peers", env: []string{"NCZARR_FULL=1"}, args: test("./conformance/interop", "./conformance/corpora")},
 		{name: "formats-s3", args: []string{"make", "test-s3"}},
 	}
