@@ -105,7 +105,7 @@ type peer struct {
 
 func startPeer() (*peer, error) {
 	python := filepath.Join(os.Getenv("NCZARR_PEERS_DIR"), "venv", "bin", "python")
-	p := &peer{cmd: exec.Command(python, "-B", filepath.Join("peers", "serve.py"), "numcodecs", "zarr", "xarray")}
+	p := &peer{cmd: exec.Command(python, "-B", filepath.Join("peers", "serve.py"), "numcodecs", "zarr", "xarray", "argparse", "canon", "store", "sample_random")}
 	p.cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1")
 	p.cmd.Stderr = &p.msg
 	input, err := p.cmd.StdinPipe()
