@@ -26,7 +26,7 @@ func sample(t *testing.T, args ...string) (path string, doc []byte) {
 	found, _ := samples.LoadOrStore(strings.Join(args, " "), new(written))
 	w := found.(*written)
 	w.once.Do(func() {
-		dir, err := os.MkdirTemp(filepath.Dir(nczctl), "sample")
+		dir, err := os.MkdirTemp(filepath.Dir(nczctl), "sample") //nolint:usetesting // the dataset outlives this test
 		if err != nil {
 			t.Fatal(err)
 		}
