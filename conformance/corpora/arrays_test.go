@@ -18,7 +18,7 @@ const (
 // arrays returns the rows for the arrays of zarr-v2/data.zarr, its groups and its
 // archives.
 func arrays() []row {
-	var out []row
+	var names, files, has []string
 	for _, a := range []struct{ name, kind, values string }{
 		{"1d.chunked.i2", "short", four},
 		{"1d.chunked.ragged.i2", "short", "1, 2, 3, 4, 5"},
@@ -53,16 +53,16 @@ func arrays() []row {
 		{"3d.chunked.mixed.i2.F", "short", cube},
 		{"3d.contiguous.i2", "short", cube},
 	} {
-		for store, about := range map[string]string{
-			"data.zarr":                        "zarr-v2/data.zarr/" + a.name,
-			"data.zipped_from_parent.zarr.zip": "zarr-v2/data.zipped_from_parent.zarr.zip",
-			"data.zipped_from_within.zarr.zip": "zarr-v2/data.zipped_from_within.zarr.zip",
-		} {
-			out = append(out, row{
-				files: []string{about}, run: "dump -v " + a.name + " $C/zarr-v2/" + store,
-				has: []string{a.kind + ` \` + a.name + "(", fmt.Sprintf("data:\n\n \\%s =%s ;\n\n", a.name, spaced(a.values))},
-			})
-		}
+		names, files = append(names, a.name), append(files, "zarr-v2/data.zarr/"+a.name)
+		has = append(has, a.kind+` \`+a.name+"(", fmt.Sprintf("\n \\%s =%s ;\n", a.name, spaced(a.values)))
+	}
+	var out []row
+	for store, about := range map[string][]string{
+		"data.zarr":                        files,
+		"data.zipped_from_parent.zarr.zip": {"zarr-v2/data.zipped_from_parent.zarr.zip"},
+		"data.zipped_from_within.zarr.zip": {"zarr-v2/data.zipped_from_within.zarr.zip"},
+	} {
+		out = append(out, row{files: about, run: "dump -v " + strings.Join(names, ",") + " $C/zarr-v2/" + store, has: has})
 	}
 	return append(out, row{
 		files: []string{"zarr-v2/data.zarr/.zgroup", "zarr-v2/data.zarr/.zattrs", "zarr-v2/data.zarr/.zmetadata", "zarr-v2/data.zarr/my group with spaces"},

@@ -31,8 +31,7 @@ func TestReadPeers(t *testing.T) {
 			t.Parallel()
 			peer, _, _ := strings.Cut(tc.name, "/")
 			need(t, packages[peer]...)
-			path := filepath.Join(t.TempDir(), "x.zarr")
-			want := must(t, "write.py", append(append([]string{"--with", peer}, strings.Fields(tc.args)...), path)...)
+			path, want := sample(t, append([]string{"write.py", "--with", peer}, strings.Fields(tc.args)...)...)
 			url := path
 			if strings.Contains(tc.args, "noxarray") {
 				url = "file://" + path + "#mode=noxarray"
@@ -48,8 +47,7 @@ func TestReadPeers(t *testing.T) {
 func TestImplicitGroups(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
-	path := filepath.Join(t.TempDir(), "x.zarr")
-	want := must(t, "write.py", "--with", "zarr", "--case", "layout", path)
+	path, want := ownSample(t, "write.py", "--with", "zarr", "--case", "layout")
 	removed := 0
 	err := filepath.WalkDir(path, func(name string, _ os.DirEntry, err error) error {
 		if err == nil && filepath.Base(name) == ".zgroup" && filepath.Dir(name) != path {
@@ -128,8 +126,7 @@ func known(lines string) []string {
 func TestGDAL(t *testing.T) {
 	t.Parallel()
 	need(t, packages["gdal"]...)
-	path := filepath.Join(t.TempDir(), "x.zarr")
-	want := must(t, "write.py", "--with", "gdal", path)
+	path, want := sample(t, "write.py", "--with", "gdal")
 	doc := describe(t, path, false)
 	for name := range doc.Variables {
 		if !strings.HasPrefix(name, "/codec_") {
@@ -151,8 +148,7 @@ func TestGDAL(t *testing.T) {
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
-	path := filepath.Join(t.TempDir(), "x.zarr")
-	want := must(t, "write.py", "--with", "zarr", "--case", "foreign", path)
+	path, want := sample(t, "write.py", "--with", "zarr", "--case", "foreign")
 	got := describe(t, path, false)
 	if v := got.Variables["/plain"]; v == nil || v.SHA256 == "" {
 		t.Errorf("the plain array is unreadable: %+v", v)
@@ -198,9 +194,8 @@ func TestPeersRead(t *testing.T) {
 		t.Run(tc.sample+" "+tc.mode+" "+tc.codec, func(t *testing.T) {
 			t.Parallel()
 			need(t, packages["zarr"]...)
-			dir := t.TempDir()
-			src, dst := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "dst.zarr")
-			want := must(t, "write.py", "--with", "zarr", "--case", tc.sample, src)
+			dst := filepath.Join(t.TempDir(), "dst.zarr")
+			src, want := sample(t, "write.py", "--with", "zarr", "--case", tc.sample)
 			ctl(t, "copy", "--codec", tc.codec, src, "file://"+dst+"#mode="+tc.mode)
 			format, storage, _ := strings.Cut(tc.mode, ",")
 			for reader := range strings.FieldsSeq(tc.readers) {

@@ -146,16 +146,15 @@ func TestConsolidated(t *testing.T) {
 		t.Run(peer, func(t *testing.T) {
 			t.Parallel()
 			need(t, packages[peer]...)
-			theirs, ours := filepath.Join(t.TempDir(), "a.zarr"), filepath.Join(t.TempDir(), "b.zarr")
-			args := []string{"--with", peer}
+			args := []string{"write.py", "--with", peer}
 			if peer == "zarr" {
 				args = append(args, "--case", "layout")
 			}
-			must(t, "write.py", append(args, "--consolidated", theirs)...)
+			theirs, _ := sample(t, append(args, "--consolidated")...)
 			if got := string(ctl(t, "consolidate", "--check", theirs)); !strings.Contains(got, "is current") {
 				t.Errorf("consolidate --check: want current metadata, got %q", got)
 			}
-			want := must(t, "write.py", append(args, ours)...)
+			ours, want := ownSample(t, args...)
 			if err := os.RemoveAll(filepath.Join(ours, ".zmetadata")); err != nil {
 				t.Fatal(err)
 			}

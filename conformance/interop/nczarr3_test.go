@@ -21,8 +21,8 @@ func TestNCZarr3(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			src, three, back := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "three.zarr"), filepath.Join(dir, "back.zarr")
-			must(t, "write.py", "--with", "netcdf4", "--format", "nczarr", src)
+			three, back := filepath.Join(dir, "three.zarr"), filepath.Join(dir, "back.zarr")
+			src, _ := sample(t, "write.py", "--with", "netcdf4", "--format", "nczarr")
 			want := must(t, "read.py", "--with", "netcdf4", "--format", "nczarr", src)
 			ctl(t, append(append([]string{"copy"}, args...), src, three+"#mode=nczarr,v3")...)
 			ours := encode(t, describe(t, three, true))

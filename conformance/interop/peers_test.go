@@ -41,6 +41,8 @@ func run(m *testing.M) int {
 		name, value, _ := strings.Cut(line, "=")
 		os.Setenv(name, value)
 	}
+	// The processes of nczctl are short and small, and need not collect their garbage early.
+	os.Setenv("GOGC", "400")
 	nczctl = filepath.Join(dir, "nczctl")
 	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", nczctl, "../../cmd/nczctl").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build nczctl: %v\n%s", err, out)
@@ -105,7 +107,7 @@ type peer struct {
 
 func startPeer() (*peer, error) {
 	python := filepath.Join(os.Getenv("NCZARR_PEERS_DIR"), "venv", "bin", "python")
-	p := &peer{cmd: exec.Command(python, "-B", filepath.Join("peers", "serve.py"), "numcodecs", "zarr", "xarray")}
+	p := &peer{cmd: exec.Command(python, "-B", filepath.Join("peers", "serve.py"), "numcodecs", "zarr", "xarray", "argparse", "canon", "store", "sample_random")}
 	p.cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1")
 	p.cmd.Stderr = &p.msg
 	input, err := p.cmd.StdinPipe()

@@ -20,9 +20,8 @@ func TestRandomArrays(t *testing.T) {
 	for i := range 3 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			src, dst := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "dst.zarr")
-			want := must(t, "write.py", "--with", "zarr", "--case", "random", "--seed", strconv.FormatUint(first+uint64(i), 10), src)
+			dst := filepath.Join(t.TempDir(), "dst.zarr")
+			src, want := sample(t, "write.py", "--with", "zarr", "--case", "random", "--seed", strconv.FormatUint(first+uint64(i), 10))
 			got := describe(t, src, false)
 			for path, v := range got.Variables {
 				if strings.Contains(path, "M8") || strings.Contains(path, "m8") {
@@ -47,13 +46,12 @@ func TestRandomV3(t *testing.T) {
 	for i := range 3 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			src, dst := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "dst.zarr")
-			args := []string{"--seed", strconv.FormatUint(first+uint64(i), 10), src}
+			dst := filepath.Join(t.TempDir(), "dst.zarr")
+			args := []string{"write_v3.py", "--seed", strconv.FormatUint(first+uint64(i), 10)}
 			if i > 0 {
 				args = append(args, []string{"--wrapped", "--consolidated"}[i-1])
 			}
-			want := must(t, "write_v3.py", args...)
+			src, want := sample(t, args...)
 			got := describe(t, src, false)
 			for path, v := range got.Variables {
 				if v.Error != "" {

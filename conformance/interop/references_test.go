@@ -10,14 +10,13 @@ import (
 // compares it with what zarr-python wrote and with what GDAL reads from the same file.
 func TestReferences(t *testing.T) {
 	t.Parallel()
-	for _, sample := range []string{"types", "layout", "codecs"} {
-		t.Run(sample, func(t *testing.T) {
+	for _, name := range []string{"types", "layout", "codecs"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			need(t, packages["zarr"]...)
 			need(t, packages["gdal"]...)
-			dir := t.TempDir()
-			src, refs := filepath.Join(dir, "src.zarr"), filepath.Join(dir, "refs")
-			want := must(t, "write.py", "--with", "zarr", "--case", sample, src)
+			refs := filepath.Join(t.TempDir(), "refs")
+			src, want := ownSample(t, "write.py", "--with", "zarr", "--case", name)
 			must(t, "references.py", src, refs)
 			if err := os.RemoveAll(src); err != nil {
 				t.Fatal(err)

@@ -135,6 +135,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		{name: "big-archives", env: []string{"NCZARR_BIG=1"}, args: test("-run=^TestLargeMember$", "-v", "./drivers/zip")},
 		{name: "conformance", env: []string{"NCZARR_FULL=1"}, args: test("-run=^TestScripts$/^conformance$", "-v", "./cmd/nczctl")},
 		{name: "codecs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestBuiltin|TestConformance|TestCodecConformance)$", "./conformance/codecsuite", "./core/plugin/host")},
+		{name: "migrations", env: []string{"NCZARR_FULL=1"}, args: test("-run=^TestMigrate(Killed)?$", "./core/dataset")},
 		{name: "peers", env: []string{"NCZARR_FULL=1"}, args: test("./conformance/interop", "./conformance/corpora")},
 		{name: "formats-s3", args: []string{"make", "test-s3"}},
 	}
@@ -169,7 +170,7 @@ var randomTests = []struct {
 	env  []string
 	args []string
 }{
-	{"cdl", []string{"NCZARR_CDL_RANDOM=200"}, []string{"-run=^TestRandomDifferential$", "./core/cdl"}},
+	{"cdl", []string{"NCZARR_CDL_RANDOM=200", "NCZARR_FULL=1"}, []string{"-run=^TestRandomDifferential$", "./core/cdl"}},
 	{"arrays", nil, []string{"-run=^TestRandomArrays$", "./conformance/interop"}},
 	{"codecs", nil, []string{"-run=^(TestRegistry|TestLibaec)$", "./filters/builtin", "./filters/szip"}},
 	{"properties", []string{"RAPID_CHECKS=1000"}, []string{

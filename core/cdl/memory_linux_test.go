@@ -28,11 +28,11 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
 
-// The data has chunkCount chunks of 4 MiB. memoryLimit is the budget, and memoryConstant the
+// The data has chunkCount chunks of 4 MiB, 8 bytes per element. memoryLimit is the budget, and memoryConstant the
 // memory of the process in addition to it, as docs/reference/limits.md states.
 const (
 	chunkCount     = 32
-	chunkElements  = 1 << 20
+	chunkElements  = 1 << 19
 	memoryLimit    = 40 << 20
 	memoryConstant = 64 << 20
 )
@@ -146,12 +146,12 @@ func (m *memoryOps) write(ctx context.Context) {
 	m.check(err)
 	x, err := ds.Root().DefineDim("x", chunkElements/4, false)
 	m.check(err)
-	v, err := ds.Root().DefineVar(ctx, "v", &dataset.VarSpec{Type: dtype.NCInt, Dims: []*dataset.Dim{y, x}, Chunks: []int64{4, chunkElements / 4}, Codecs: []zarr.CodecSpec{{ID: "shuffle"}, {ID: "zstd"}}})
+	v, err := ds.Root().DefineVar(ctx, "v", &dataset.VarSpec{Type: dtype.NCInt64, Dims: []*dataset.Dim{y, x}, Chunks: []int64{4, chunkElements / 4}, Codecs: []zarr.CodecSpec{{ID: "shuffle"}, {ID: "zstd"}}})
 	m.check(err)
-	row := make([]int32, chunkElements/4)
+	row := make([]int64, chunkElements/4)
 	for i := range int64(chunkCount * 4) {
 		for k := range row {
-			row[k] = int32(k) % 7
+			row[k] = 1_000_000 + int64(k)%7 // the text of all values is as large as the values
 		}
 		m.check(v.Write(ctx, chunk.Selection{Start: []int64{i, 0}, Count: []int64{1, chunkElements / 4}}, row))
 	}
@@ -161,7 +161,7 @@ func (m *memoryOps) write(ctx context.Context) {
 // read reads columns, each of which is a part of every chunk.
 func (m *memoryOps) read(ctx context.Context) {
 	ds, v := m.source(ctx)
-	out := make([]int64, chunkCount*4*64) // converted
+	out := make([]float64, chunkCount*4*64) // converted
 	for at := int64(0); at < 8*64; at += 64 {
 		m.check(v.Read(ctx, chunk.Selection{Start: []int64{0, at}, Count: []int64{chunkCount * 4, 64}}, out))
 	}
@@ -171,7 +171,7 @@ func (m *memoryOps) read(ctx context.Context) {
 // rows reads one row after the other.
 func (m *memoryOps) rows(ctx context.Context) {
 	ds, v := m.source(ctx)
-	row := make([]int32, chunkElements/4)
+	row := make([]int64, chunkElements/4)
 	for i := range int64(chunkCount * 4) {
 		m.check(v.Read(ctx, chunk.Selection{Start: []int64{i, 0}, Count: []int64{1, chunkElements / 4}}, row))
 	}

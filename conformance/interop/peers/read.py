@@ -12,7 +12,6 @@ Exit status: 0 read (perhaps with "error" in single variables), 1 refused, with 
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -148,16 +147,10 @@ def with_gdal(args):
 
 
 def with_zarrita(args):
-    """Node finds the packages next to the virtual environment; see zarrita.mjs."""
+    import zarrita
     if args.storage != "file":
         raise ValueError("zarrita reads only directories")
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zarrita.mjs")
-    with open(script, "rb") as f:
-        done = subprocess.run(["node", "--input-type=module", "-", os.path.abspath(args.path)], stdin=f, capture_output=True,
-                              text=True, check=False, cwd=os.path.join(os.path.dirname(sys.prefix), "node"))
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return json.loads(done.stdout)
+    return json.loads(zarrita.describe(os.path.abspath(args.path)))
 
 
 READERS = {"zarr": with_zarr, "zarrs": with_zarrs, "xarray": with_xarray, "netcdf4": with_netcdf4, "tensorstore": with_tensorstore, "gdal": with_gdal,

@@ -6,17 +6,26 @@ imports the modules once. Each line on stdin is a request in JSON, {"args": ["re
 It is run in a copy of this process (fork), with its output in the two files; the response is a line with its exit status,
 which is negative if a signal ended it. A copy cannot have threads of this process, so this process must have no other threads.
 """
+import functools
+import gc
 import importlib
 import json
 import os
-import runpy
 import sys
 import traceback
+
+import zarrita
 
 here = os.path.dirname(os.path.abspath(__file__))
 
 
-def run(request):
+@functools.cache
+def compiled(name):
+    with open(os.path.join(here, name), "rb") as f:
+        return compile(f.read(), os.path.join(here, name), "exec")
+
+
+def run(request, program):
     for descriptor, name in (1, request["out"]), (2, request["err"]):
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(file, descriptor)
@@ -24,7 +33,7 @@ def run(request):
     os.dup2(null, 0)
     sys.argv = [os.path.join(here, request["args"][0]), *request["args"][1:]]
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        exec(program, {"__name__": "__main__", "__file__": sys.argv[0]})
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
@@ -42,12 +51,17 @@ def main():
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     if threads != 1:
         sys.exit(f"serve.py: importing {sys.argv[1:]} started {threads - 1} threads")
+    gc.freeze()  # a collection in a copy would write to all pages
     for line in iter(sys.stdin.readline, ""):
+        request = json.loads(line)
+        if "zarrita" in request["args"]:
+            zarrita.start()
+        program = compiled(request["args"][0])
         pid = os.fork()
         if pid == 0:
             status = 1
             try:
-                status = run(json.loads(line))
+                status = run(request, program)
                 sys.stdout.flush()
                 sys.stderr.flush()
             finally:

@@ -1,9 +1,11 @@
-// Read Zarr v2 and v3 datasets with zarrita.js and print the canonical description (canon.py) of each as one line of JSON.
-//   (cd FOLDER && node --input-type=module - PATH... <zarrita.mjs)
-// FOLDER has node_modules with zarrita: a module from standard input finds its imports there. PATHs are absolute.
+// Read Zarr v2 and v3 datasets with zarrita.js. Each line on stdin is the absolute path of one; the response is a line, "ok" and
+// the canonical description (canon.py) as JSON, or "error" and a message.
+//   (cd FOLDER && node --input-type=module -e "$(cat zarrita.mjs)")
+// FOLDER has node_modules with zarrita: a module that is an argument finds its imports there.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { createInterface } from "node:readline";
 import * as zarr from "zarrita";
 import FileSystemStore from "@zarrita/storage/fs";
 
@@ -95,4 +97,10 @@ async function describe(path) {
 // JSON.stringify cannot write integers beyond 2^53, so they are written as marked text, which
 // becomes bare digits here.
 const text = (doc) => JSON.stringify(doc).replace(/\{"big":"(-?\d+)"\}/g, "$1");
-for (const path of process.argv.slice(2)) console.log(text(await describe(path)));
+for await (const path of createInterface({ input: process.stdin })) {
+  try {
+    console.log("ok " + text(await describe(path)));
+  } catch (err) {
+    console.log("error " + `${err.name}: ${err.message}`.replace(/\s+/g, " "));
+  }
+}
