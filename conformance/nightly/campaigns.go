@@ -132,11 +132,11 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	}
 	steps["matrices"] = []step{
 		{name: "s3", env: []string{"NCZARR_FULL=1"}, args: test("./drivers/s3")},
+		{name: "docs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestCommands|TestDriver)$", "./docs", "./docs/examples")},
 		{name: "big-archives", env: []string{"NCZARR_BIG=1"}, args: test("-run=^TestLargeMember$", "-v", "./drivers/zip")},
 		{name: "conformance", env: []string{"NCZARR_FULL=1"}, args: test("-run=^TestScripts$/^conformance$", "-v", "./cmd/nczctl")},
 		{name: "codecs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestBuiltin|TestCodecConformance)$", "./conformance/codecsuite", "./core/plugin/host")},
 		{name: "peers", env: []string{"NCZARR_FULL=1"}, args: test("./conformance/interop", "./conformance/corpora")},
-		{name: "docs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestCommands|TestDriver)$", "./docs", "./docs/examples")},
 		{name: "formats-s3", args: []string{"make", "test-s3"}},
 	}
 	for _, name := range []string{"bench", "bench-open", "bench-plane", "bench-remote"} {
