@@ -29,25 +29,31 @@ import (
 // sh name the programs that it needs besides nczctl and standard tools.
 var shell = regexp.MustCompile("(?ms)^ *```sh([a-z ]*)\n(.*?)```")
 
+// thorough matches the start of the commands that check a plugin with the default effort,
+// which is thorough.
+var thorough = regexp.MustCompile(`(?m)^nczctl conformance run (--plugin|--run) `)
+
 // shown lists the pages whose commands are run, with lines of text that their output must
-// contain.
-var shown = []struct{ page, output string }{
-	{"README.md", "chunks [2 3], raw"},
-	{"docs/tutorial/first-dataset.md", "exit code 13"},
-	{"docs/tutorial/1-open.md", ""},
-	{"docs/tutorial/2-write.md", ""},
-	{"docs/tutorial/3-filter-plugin.md", "exit code 15\nconforms (level reached: "},
-	{"docs/howto/write-a-filter.md", "bitrev"},
-	{"docs/howto/write-a-storage-driver.md", "nczarr-driver-onefile"},
-	{"docs/howto/run-conformance.md", "passed in part"},
-	{"docs/howto/debug-a-plugin.md", "exit code 64"},
-	{"docs/howto/from-netcdf-tools.md", "netCDF-4"},
-	{"docs/howto/http.md", "https://data.example/ocean.zarr"},
-	{"docs/howto/s3.md", "/temp/.zarray"},
+// contain, and lines that it must also contain if NCZARR_FULL is set.
+var shown = []struct{ page, output, full string }{
+	{"README.md", "chunks [2 3], raw", ""},
+	{"docs/tutorial/first-dataset.md", "exit code 13", ""},
+	{"docs/tutorial/1-open.md", "", ""},
+	{"docs/tutorial/2-write.md", "", ""},
+	{"docs/tutorial/3-filter-plugin.md", "exit code 15\n passed, 0 failed", "conforms (level reached: "},
+	{"docs/howto/write-a-filter.md", "bitrev", ""},
+	{"docs/howto/write-a-storage-driver.md", "nczarr-driver-onefile", ""},
+	{"docs/howto/run-conformance.md", "passed in part\nconforms (level reached: ", ""},
+	{"docs/howto/debug-a-plugin.md", "exit code 64", ""},
+	{"docs/howto/from-netcdf-tools.md", "netCDF-4", ""},
+	{"docs/howto/http.md", "https://data.example/ocean.zarr", ""},
+	{"docs/howto/s3.md", "/temp/.zarray", ""},
 }
 
 // TestCommands runs the commands of the README, the tutorials and the howtos as
-// printed, one page after the other, in one directory that is initially empty.
+// printed, one page after the other, in one directory that is initially empty. Thorough
+// conformance runs of plugins, which take half of the time, are brief unless NCZARR_FULL
+// is set.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	sh, err := exec.LookPath("sh")
@@ -63,13 +69,14 @@ func TestCommands(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(settings, 0o777), os.WriteFile(filepath.Join(settings, "config.toml"), []byte("[plugins]\nstart_timeout = \"5m\"\n"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	install := exec.CommandContext(t.Context(), "go", "install", "./cmd/nczctl") // the command in the README
+	install := exec.CommandContext(t.Context(), "go", "install", "-ldflags=-s -w", "./cmd/nczctl") // the command in the README, without debug tables, which take long to link
 	install.Dir, install.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOBIN="+bin)
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("install nczctl: %v\n%s", err, out)
 	}
 	env := append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "NCZARR="+root,
 		"XDG_CONFIG_HOME="+dir+"/.none", "XDG_DATA_HOME="+dir+"/.none", "NCZARR_CONFIG=", "NCZARR_PLUGIN_PATH=")
+	full := os.Getenv("NCZARR_FULL") == "1"
 	for _, s := range shown { //nolint:paralleltest // the pages run in order and use files from earlier pages
 		t.Run(s.page, func(t *testing.T) {
 			env := append(env[:len(env):len(env)], serverOf(t, s.page, dir)...)
@@ -83,16 +90,24 @@ func TestCommands(t *testing.T) {
 					t.Logf("skipped, because not all of%s are installed:\n%s", block[1], block[2])
 					continue
 				}
-				all += block[2]
-				cmd := exec.CommandContext(t.Context(), sh, "-e", "-c", block[2])
+				script := block[2]
+				if !full {
+					script = thorough.ReplaceAllString(script, "nczctl conformance run --effort brief $1 ")
+				}
+				all += script
+				cmd := exec.CommandContext(t.Context(), sh, "-e", "-c", script)
 				cmd.Dir, cmd.Env = dir, env
 				out, err := cmd.CombinedOutput()
 				if err != nil {
-					t.Errorf("%v\n%s\n%s", err, block[2], out)
+					t.Errorf("%v\n%s\n%s", err, script, out)
 				}
 				printed += string(out)
 			}
-			for output := range strings.SplitSeq(s.output, "\n") {
+			want := s.output
+			if full {
+				want += "\n" + s.full
+			}
+			for output := range strings.SplitSeq(want, "\n") {
 				if all == "" || !strings.Contains(printed, output) {
 					t.Errorf("want %q in the output of:\n%s\ngot:\n%s", output, all, printed)
 				}

@@ -346,12 +346,15 @@ func mix64(i uint64) uint64 {
 // pattern returns n bytes that depend on their position. Patterns of two tags differ in
 // every byte.
 func pattern(tag byte, n int) string {
-	p := make([]byte, (n+7)/8*8)
+	var p strings.Builder
+	p.Grow(n + 7)
 	tags := uint64(tag) * 0x0101010101010101
-	for i := 0; i < len(p); i += 8 {
-		binary.LittleEndian.PutUint64(p[i:], mix64(uint64(i))^tags)
+	for i := 0; i < n; i += 8 {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], mix64(uint64(i))^tags)
+		p.Write(word[:])
 	}
-	return string(p[:n])
+	return p.String()[:n]
 }
 
 // readerBody is a Body that is not driver.Bytes, so that drivers cannot use the slice.

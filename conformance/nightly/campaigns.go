@@ -132,6 +132,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	}
 	steps["matrices"] = []step{
 		{name: "s3", env: []string{"NCZARR_FULL=1"}, args: test("./drivers/s3")},
+		{name: "docs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestCommands|TestDriver)$", "./docs", "./docs/examples")},
 		{name: "big-archives", env: []string{"NCZARR_BIG=1"}, args: test("-run=^TestLargeMember$", "-v", "./drivers/zip")},
 		{name: "conformance", env: []string{"NCZARR_FULL=1"}, args: test("-run=^TestScripts$/^conformance$", "-v", "./cmd/nczctl")},
 		{name: "codecs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestBuiltin|TestConformance|TestCodecConformance)$", "./conformance/codecsuite", "./core/plugin/host")},

@@ -58,7 +58,7 @@ func build(t *testing.T, example, command, dir string) {
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
-	run("build", "-o", filepath.Join(dir, name), "./cmd/"+command)
+	run("build", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "./cmd/"+command)
 }
 
 func newHost(t *testing.T, dir string) *host.Host {
@@ -75,6 +75,7 @@ func newHost(t *testing.T, dir string) *host.Host {
 	return h
 }
 
+// TestDriver runs the conformance suite on the example, briefly unless NCZARR_FULL is set.
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	plugins, stores := t.TempDir(), t.TempDir()
@@ -85,9 +86,13 @@ func TestDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	var n atomic.Int64
-	conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
+	effort := conformance.Brief
+	if os.Getenv("NCZARR_FULL") == "1" {
+		effort = conformance.Normal
+	}
+	conformance.TestWith(t, mapsuite.Suite(), &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
 		return driver.OpenSpec{Path: filepath.Join(stores, fmt.Sprint(n.Add(1)))}, nil, nil
-	}})
+	}}, &conformance.Options{Effort: effort})
 	var jobs int64
 	for _, i := range h.Plugins() { // one process per store
 		if jobs += i.Jobs; i.Version != "1.0.0" || i.PID == os.Getpid() {

@@ -80,7 +80,7 @@ func series(values ...float64) string {
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	build := []string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}
+	build := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}
 	for _, name := range programs {
 		build = append(build, "./"+name)
 	}

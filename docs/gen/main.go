@@ -40,7 +40,8 @@ func run(dir string) error {
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	tool := &tool{path: filepath.Join(tmp, "nczctl.exe")}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", tool.path, module+"/cmd/nczctl")
+	// Go caches programs that go run links, but not those that go build links.
+	build := exec.Command("go", "run", "-ldflags=-s -w", "-exec=cp", module+"/cmd/nczctl", tool.path)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build nczctl: %w\n%s", err, out)
 	}

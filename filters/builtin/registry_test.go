@@ -99,11 +99,10 @@ func TestDescriptions(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	var ids []string
-	if err := json.Unmarshal(peer(t, "ids"), &ids); err != nil {
+	dir := t.TempDir()
+	if err := json.Unmarshal(peer(t, "make", dir, fmt.Sprint(testseed.New(t)), "40"), &ids); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	peer(t, "make", dir, fmt.Sprint(testseed.New(t)), "40")
 	have := builtin.Provider().Describe()
 	for _, id := range ids {
 		known := slices.IndexFunc(have, func(d driver.Description) bool { return d.ID == id })

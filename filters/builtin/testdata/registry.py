@@ -1,8 +1,8 @@
 """The peer of TestRegistry.
 
-  registry.py ids                   lists the ids of numcodecs' registry as JSON
   registry.py make DIR SEED COUNT   makes COUNT random cases of each id: N.json (configuration and array), N.raw (the
-                                    array), N.enc (encoded by numcodecs) and N.dec (decoded again by numcodecs)
+                                    array), N.enc (encoded by numcodecs) and N.dec (decoded again by numcodecs), and
+                                    prints the ids of numcodecs' registry as JSON
   registry.py check DIR             decodes every N.ours and prints the names of those that differ from N.dec
 
 Arrays are their bytes; elements of variable length are offsets of 4 bytes and data, as core/codec/driver lays them out.
@@ -267,9 +267,8 @@ def check(folder):
 
 
 match sys.argv[1]:
-    case "ids":
-        print(json.dumps(sorted(numcodecs.registry.codec_registry)))
     case "make":
+        print(json.dumps(sorted(numcodecs.registry.codec_registry)))
         make(pathlib.Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
     case "check":
         check(pathlib.Path(sys.argv[2]))
