@@ -10,10 +10,11 @@ PEERED  = dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR
 # rather than compute, so three packages run concurrently. With madvdontneed=0, the
 # runtime keeps the pages that it frees until memory is short, and need not fault them in again.
 TEST    := GODEBUG=madvdontneed=0 $(GO) test -vet=off -ldflags='-s -w' -timeout=2h -p 3
-# FORMATS are the packages that test formats. NOSTORE matches those of their tests that take long and use no store, only memory, or only files,
-# and the one that writes 10,001 objects to reach a limit that is the same for all stores.
+# FORMATS are the packages that test formats. NOSTORE lists those of their tests that take long and use no store, or only memory or files,
+# and MANY those that write thousands of objects, which make nightly also runs in a bucket.
 FORMATS := ./core/dataset ./core/cdl
-NOSTORE := ^Test(HostileHeader|Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory|PeakMemory|MaskOfSparseArray)$$
+NOSTORE := HostileHeader|Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory|PeakMemory
+MANY    := MaskOfSparseArray|MaskOfUnlistedArray|UselessPrefetch|WriteRectilinear
 # RACES are the packages that every run checks with the race detector: those that start goroutines, and those that share state between them.
 RACES   := ./core/dataset ./core/array ./core/manifest ./core/codec ./core/zmap/... ./core/plugin/internal/... ./drivers/file ./drivers/internal/...
 # HOSTRACES are the tests of core/plugin/host that every run checks with the race detector; the others take too long.
@@ -39,7 +40,7 @@ test: ## run all tests, including format tests on S3; installs peers and an S3 s
 	@$(MAKE) --no-print-directory test-s3
 
 test-s3: ## run the format tests with their datasets in a bucket of a local S3 server
-	@$(PEERED) NCZARR_TEST_STORE=s3 $(TEST) -count=1 -skip='$(NOSTORE)' $(TESTFLAGS) $(FORMATS)
+	@$(PEERED) NCZARR_TEST_STORE=s3 $(TEST) -count=1 -skip='^Test($(NOSTORE)$(if $(NCZARR_FULL),,|$(MANY)))$$' $(TESTFLAGS) $(FORMATS)
 
 race: ## run the tests of concurrent code under the race detector; make nightly runs all tests
 	$(GO) test -race -short -timeout=2h $(RACES)

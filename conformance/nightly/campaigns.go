@@ -47,13 +47,13 @@ func (s step) command() string {
 // shares maps each campaign to its share of the time. Steps with a time limit divide
 // the share; other steps run to completion.
 var shares = map[string]float64{
-	"defences": 0.16, "kills": 0.12, "replaced": 0.04, "random": 0.04, "soak": 0.07, "fuzz": 0.11, "race": 0.24, "matrices": 0.06, "bench": 0.16,
+	"defences": 0.16, "kills": 0.12, "replaced": 0.04, "random": 0.04, "soak": 0.05, "fuzz": 0.11, "race": 0.24, "matrices": 0.11, "bench": 0.13,
 }
 
 // pairs lists the campaigns that run two steps at a time. Their steps mostly wait for
 // processes or a time limit, or link programs. Fuzzing and soaks use all processors, and
 // benchmarks run alone.
-var pairs = []string{"defences", "kills", "replaced", "random", "race"}
+var pairs = []string{"defences", "kills", "replaced", "random", "race", "matrices"}
 
 // campaigns returns the campaigns for a number of minutes.
 func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, error) {
@@ -138,7 +138,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		{name: "codecs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestBuiltin|TestConformance|TestCodecConformance)$", "./conformance/codecsuite", "./core/plugin/host")},
 		{name: "migrations", env: []string{"NCZARR_FULL=1"}, args: test("-run=^TestMigrate(Killed)?$", "./core/dataset")},
 		{name: "peers", env: []string{"NCZARR_FULL=1"}, args: test("./conformance/interop", "./conformance/corpora")},
-		{name: "formats-s3", args: []string{"make", "test-s3"}},
+		{name: "formats-s3", env: []string{"NCZARR_FULL=1"}, args: []string{"make", "test-s3"}},
 	}
 	for _, name := range []string{"bench", "bench-open", "bench-plane", "bench-remote"} {
 		steps["bench"] = append(steps["bench"], step{name: name, args: []string{"make", name}})
