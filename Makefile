@@ -40,7 +40,7 @@ test: ## run all tests, including format tests on S3; installs peers and an S3 s
 	@$(MAKE) --no-print-directory test-s3
 
 test-s3: ## run the format tests with their datasets in a bucket of a local S3 server
-	@$(PEERED) NCZARR_TEST_STORE=s3 $(TEST) -count=1 -skip='^Test($(NOSTORE)$(if $(NCZARR_FULL),,|$(MANY)))$$' $(TESTFLAGS) $(FORMATS)
+	@$(PEERED) NCZARR_TEST_STORE=s3 $(TEST) -count=1 -skip='^Test($(NOSTORE)$(if $(filter 1,$(NCZARR_FULL)),,|$(MANY)))$$' $(TESTFLAGS) $(FORMATS)
 
 race: ## run the tests of concurrent code under the race detector; make nightly runs all tests
 	$(GO) test -race -short -timeout=2h $(RACES)
@@ -52,6 +52,7 @@ nightly: ## run the long test campaigns, two hours in total, and report (NIGHT='
 lint: ## check with vet and the linter (formatting, allowed imports), and check the rows of .ci/defences
 	.ci/defences --check
 	@for t in $(HOSTRACES); do grep -q "^func Test$$t(" core/plugin/host/*_test.go || { echo "HOSTRACES: there is no test Test$$t"; exit 1; }; done
+	@for t in $$(echo '$(NOSTORE)|$(MANY)' | tr '|' ' '); do grep -q "^func Test$$t(" $(addsuffix /*_test.go,$(FORMATS)) || { echo "NOSTORE, MANY: there is no test Test$$t"; exit 1; }; done
 	$(GO) vet ./...
 	$(GO) tool -modfile=lint.mod golangci-lint run --allow-parallel-runners ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./... && GOOS=windows $(GO) vet . ./cmd/... ./core/... ./drivers/... ./filters/...

@@ -110,7 +110,7 @@ func TestBuiltin(t *testing.T) {
 		t.Run(d.ID, func(t *testing.T) {
 			t.Parallel()
 			effort := conformance.Brief
-			if full || !testing.Short() && slices.Contains(normal, d.ID) {
+			if !testing.Short() && (full || slices.Contains(normal, d.ID)) {
 				effort = conformance.Normal
 			}
 			conformance.TestWith(t, codecsuite.Suite(), target(runs{builtin.Provider()}, d.ID), &conformance.Options{Effort: effort})

@@ -41,13 +41,13 @@ func run(m *testing.M) int {
 		name, value, _ := strings.Cut(line, "=")
 		os.Setenv(name, value)
 	}
-	// The processes of nczctl are short and small, and need not collect their garbage early.
-	os.Setenv("GOGC", "400")
 	nczctl = filepath.Join(dir, "nczctl")
 	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", nczctl, "../../cmd/nczctl").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build nczctl: %v\n%s", err, out)
 		return 1
 	}
+	// The processes of nczctl are short and small, and need not collect their garbage early.
+	os.Setenv("GOGC", "400")
 	for range cap(peers) {
 		peers <- nil
 	}

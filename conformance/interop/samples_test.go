@@ -3,6 +3,7 @@ package interop_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,7 @@ func sample(t *testing.T, args ...string) (path string, doc []byte) {
 			t.Fatal(err)
 		}
 		w.path = filepath.Join(dir, "x.zarr")
-		w.doc = must(t, args[0], append(args[1:], w.path)...)
+		w.doc = must(t, args[0], slices.Concat(args[1:], []string{w.path})...)
 	})
 	if w.doc == nil {
 		t.Fatalf("another test failed to write %s", strings.Join(args, " "))

@@ -121,14 +121,16 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	// cover these codecs in process.
 	for path := range strings.FieldsSeq(string(packages)) {
 		_, name, _ := strings.Cut(path, "/nczarr/")
-		flags := []string{"-race"}
+		flags, env := []string{"-race"}, []string(nil)
 		switch name {
 		case "conformance/codecsuite":
 			flags = append(flags, "-short", "-skip=Leak|AreCaught$|^TestPlantedDefects$")
 		case "core/plugin/host":
-			flags = append(flags, "-short")
+			flags, env = append(flags, "-short"), []string{"NCZARR_FULL=1"}
+		case "drivers/s3":
+			env = []string{"NCZARR_FULL=1"}
 		}
-		steps["race"] = append(steps["race"], step{name: name, args: test(append(flags, "./"+name)...)})
+		steps["race"] = append(steps["race"], step{name: name, env: env, args: test(append(flags, "./"+name)...)})
 	}
 	steps["matrices"] = []step{
 		{name: "s3", env: []string{"NCZARR_FULL=1"}, args: test("./drivers/s3")},
@@ -136,7 +138,6 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		{name: "big-archives", env: []string{"NCZARR_BIG=1"}, args: test("-run=^TestLargeMember$", "-v", "./drivers/zip")},
 		{name: "conformance", env: []string{"NCZARR_FULL=1"}, args: test("-run=^TestScripts$/^conformance$", "-v", "./cmd/nczctl")},
 		{name: "codecs", env: []string{"NCZARR_FULL=1"}, args: test("-run=^(TestBuiltin|TestConformance|TestCodecConformance)$", "./conformance/codecsuite", "./core/plugin/host")},
-		{name: "migrations", env: []string{"NCZARR_FULL=1"}, args: test("-run=^TestMigrate(Killed)?$", "./core/dataset")},
 		{name: "peers", env: []string{"NCZARR_FULL=1"}, args: test("./conformance/interop", "./conformance/corpora")},
 		{name: "formats-s3", env: []string{"NCZARR_FULL=1"}, args: []string{"make", "test-s3"}},
 	}
@@ -182,7 +183,7 @@ var randomTests = []struct {
 	{"writers-s3", []string{"NCZARR_WRITER_STEPS=1000"}, []string{"-run=^TestSeveralWritersOfS3$", "./conformance/remote"}},
 	{"writer-processes", []string{"NCZARR_WRITER_STEPS=10000"}, []string{"-run=^TestProcessesOfDirectories$", "./conformance/writers"}},
 	{"writer-processes-s3", []string{"NCZARR_WRITER_STEPS=500"}, []string{"-run=^TestProcessesOfS3$", "./conformance/writers"}},
-	{"conformance", nil, []string{"-run=Conformance", "./drivers/...", "./core/zmap/...", "./core/plugin/host", "./filters/..."}},
+	{"conformance", []string{"NCZARR_FULL=1"}, []string{"-run=Conformance", "./drivers/...", "./core/zmap/...", "./core/plugin/host", "./filters/..."}},
 }
 
 // fuzzTarget is a fuzz function in a package.

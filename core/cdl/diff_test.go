@@ -84,8 +84,8 @@ func TestDifferential(t *testing.T) {
 }
 
 // compare builds a dataset from CDL with ncgen and with Generate, and compares the output
-// of ncdump and Write for one of share options, and so each option for one of share texts.
-// On a server it uses only a quarter of the options.
+// of ncdump and Write for every share-th option; which one comes first depends on the text.
+// On a server, share is 4.
 func compare(t *testing.T, name, text string, options []option, share int) {
 	t.Helper()
 	if teststore.OnServer() {

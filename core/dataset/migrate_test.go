@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -234,21 +233,13 @@ func start(t *testing.T, url string, layout zarr.Layout, types []dtype.NC, conso
 	migrate(t, url, layout, o)
 }
 
-// full reports whether to test all cases of the tests of migrations. Nightly tests do.
-func full() bool { return os.Getenv("NCZARR_FULL") == "1" }
-
 // A migration keeps everything but the layout, for every pair of layouts. Chunks do not
-// change. A migration back to the old layout restores the content. Since each case migrates
-// there and back, one order of a pair is enough with consolidated metadata, and the other
-// order without, unless NCZARR_FULL is set.
+// change. A migration back to the old layout restores the content.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for i, p := range layoutPairs() {
 		for _, consolidated := range []bool{false, true} {
 			if teststore.OnServer() && (i%6 != 0 || !consolidated) { // a few pairs are enough, because all send the same kinds of requests
-				continue
-			}
-			if !teststore.OnServer() && !full() && consolidated != (p[0] < p[1]) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v to %v %v", p[0], p[1], consolidated), func(t *testing.T) {
@@ -351,9 +342,6 @@ func TestMigrateKilled(t *testing.T) {
 		{zarr.LayoutV1, zarr.LayoutUpper},
 	} {
 		if teststore.OnServer() && i != 1 && i != 3 { // as in TestMigrate
-			continue
-		}
-		if !teststore.OnServer() && !full() && i%2 == 1 && i != 1 && i != 15 { // the other cases have all layouts as source and as target
 			continue
 		}
 		t.Run(fmt.Sprintf("%v to %v", p[0], p[1]), func(t *testing.T) {

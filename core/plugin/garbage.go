@@ -6,24 +6,24 @@ import (
 	"runtime/metrics"
 )
 
-// garbageRoom is the garbage in bytes that a filter process may have before it collects,
-// rounded down to at least half of it, if a quarter of its live memory is less. Large
-// processes collect at a quarter because most of their memory is a few large buffers,
-// which a collection does not visit. Small ones would then collect after every megabyte.
+// garbageRoom is the garbage in bytes up to which a filter process with little live memory
+// does not collect; gcPercent rounds it down, to no less than half. Most of a large filter
+// process is a few large buffers, which a collection does not visit, so that collecting at
+// a quarter of the live memory costs little. A small one would then collect after every
+// megabyte.
 const garbageRoom = 8 << 20
 
-// gcPercent returns the value of GOGC for live bytes of memory: between 25 and 200, in
-// powers of two, so that it rarely changes.
+// gcPercent returns the value of GOGC for live bytes of memory: 25, 50 or 100.
 func gcPercent(live uint64) int {
-	percent := 200
+	percent := 100
 	for percent > 25 && live*uint64(percent) > garbageRoom*100 {
 		percent /= 2
 	}
 	return percent
 }
 
-// adaptGC calls set after every garbage collection with the value of gcPercent, if it
-// has changed. It never ends.
+// adaptGC arranges that set is called after a garbage collection, on the goroutine of
+// finalizers, if the value of gcPercent has changed. The first value is 100.
 func adaptGC(set func(percent int)) {
 	last := 100
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -12,8 +12,7 @@ import (
 // it runs up to descriptorBatches; while memory grows, up to memoryBatches. The memory
 // of a garbage-collected process grows for a while before it stabilizes. Memory grows if
 // the low point of the last batches is above that of the batches before, so one batch
-// that shows the opposite ends the search. The first descriptorBatches end it too, if the
-// low point of their second half is not above that of the first.
+// that shows the opposite ends the search.
 const minBatches, descriptorBatches, memoryBatches = 4, 8, 24
 
 // leakPerBatch is the growth in bytes per batch that Find reports as a leak. Memory
@@ -23,7 +22,7 @@ const leakPerBatch = 2 << 20
 // memoryHeadroom and maxMemoryGrowth limit memory. Find stops and reports a leak when the
 // memory of a process exceeds four times its memory after the first batch, or that memory
 // and maxMemoryGrowth, by more than memoryHeadroom, because memory might run out.
-const memoryHeadroom, maxMemoryGrowth = 256 << 20, 1 << 30
+const memoryHeadroom, maxMemoryGrowth = 256 << 20, 4 << 30
 
 // maxDescriptors limits descriptors. Find reports a leak when a process has more than
 // this many above the initial number. Checking for growth is not sufficient, because a
@@ -56,9 +55,6 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), minDescr
 		}
 		if b == minBatches {
 			memory = u.Memory-lowest(at[1:b]) >= leakPerBatch
-		}
-		if memory && b == descriptorBatches { // half as many batches, so half the growth suffices
-			memory = lowest(at[minBatches+1:])-lowest(at[1:minBatches+1]) >= minBatches/2*leakPerBatch
 		}
 		if memory && b > half {
 			memory = lowest(at[half+1:])-lowest(at[descriptorBatches+1:half+1]) >= (memoryBatches-half)/2*leakPerBatch

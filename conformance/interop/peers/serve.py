@@ -54,8 +54,11 @@ def main():
     gc.freeze()  # a collection in a copy would write to all pages
     for line in iter(sys.stdin.readline, ""):
         request = json.loads(line)
-        if "zarrita" in request["args"]:
-            zarrita.start()
+        if "zarrita" in request["args"] and zarrita.node is None:
+            try:
+                zarrita.start()
+            except OSError:
+                pass  # the copy tries again, and reports the error
         program = compiled(request["args"][0])
         pid = os.fork()
         if pid == 0:
@@ -66,7 +69,10 @@ def main():
                 sys.stderr.flush()
             finally:
                 os._exit(status)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status != 0:
+            zarrita.stop()
+        print(status, flush=True)
 
 
 main()

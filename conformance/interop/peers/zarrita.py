@@ -8,18 +8,29 @@ node = None
 
 
 def start():
-    """Start node unless it is running. It finds the packages next to the virtual environment, and ends when its stdin is closed."""
+    """Start node. It finds the packages next to the virtual environment, and ends when its stdin is closed."""
     global node
-    if node is None or node.poll() is not None:
-        with open(os.path.join(here, "zarrita.mjs"), encoding="utf-8") as f:
-            program = f.read()
-        node = subprocess.Popen(["node", "--input-type=module", "-e", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                cwd=os.path.join(os.path.dirname(sys.prefix), "node"))
+    with open(os.path.join(here, "zarrita.mjs"), encoding="utf-8") as f:
+        program = f.read()
+    node = subprocess.Popen(["node", "--input-type=module", "-e", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            cwd=os.path.join(os.path.dirname(sys.prefix), "node"))
+
+
+def stop():
+    """Stop node, for example because a response may be left in its pipe."""
+    global node
+    if node is not None:
+        node.kill()
+        node.wait()
+        node.stdin.close()
+        node.stdout.close()
+        node = None
 
 
 def describe(path):
     """The canonical description of a directory as JSON text."""
-    start()
+    if node is None:
+        start()
     node.stdin.write(path + "\n")
     node.stdin.flush()
     status, _, text = node.stdout.readline().partition(" ")
