@@ -252,6 +252,10 @@ func (l *launch) superviseListening(ctx context.Context) error {
 
 // startError returns an error that explains why the process does not serve.
 func (l *launch) startError(ctx context.Context, err error) error {
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if late && (l.child == nil || l.child.pid() == 0) {
+		return pluginErrorf("the plugin did not start to serve within %v: its process was not started in that time", l.h.opts.StartTimeout)
+	}
 	if l.child == nil {
 		return pluginErrorf("%w", err)
 	}
@@ -272,7 +276,7 @@ func (l *launch) startError(ctx context.Context, err error) error {
 		return pluginErrorf("the plugin did not start in its sandbox%s", l.stderr.lastOutput())
 	case line != "":
 		return handshakeError(line, err)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):
+	case late || strings.HasPrefix(err.Error(), "timeout"):
 		return pluginErrorf("the plugin did not start to serve within %v%s; a plugin must serve immediately and initialize on the first call", l.h.opts.StartTimeout, l.stderr.lastOutput())
 	case ctx.Err() != nil:
 		return errClosed

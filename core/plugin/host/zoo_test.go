@@ -460,6 +460,20 @@ func TestZooStart(t *testing.T) {
 	}
 }
 
+// TestStartTooLate checks the error if the timeout passes before the process runs, which
+// happens on a busy machine. The timeout is so short that this happens on any machine.
+func TestStartTooLate(t *testing.T) {
+	t.Parallel()
+	for range 20 { // the timeout is noticed before, while or after go-plugin starts the process
+		opts := zooOptions(t, "sleeps", "nczarr-driver-zoo")
+		opts.StartTimeout = 1
+		err := openZoo(t, opts)
+		if want := "did not start to serve within 1ns"; !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
 // TestDescribedLines checks that line breaks are removed from a plugin's description.
 func TestDescribedLines(t *testing.T) {
 	t.Parallel()
